@@ -337,9 +337,9 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         return next((row for row in rows_of_kinds if row is not None), None)
 
     @cached_property
-    def weighs_hb_gear(self) -> bool:
-        """Whether it has prices of gear inside HB domains by their size."""
-        return any(row.hb_size is not None for row in self.prices)
+    def hb_sizes(self) -> tuple[int, ...]:
+        """Sizes of HB domains whose gear has a price of its own, smallest first [1]."""
+        return tuple(sorted(row.hb_size for row in self.prices if row.hb_size is not None))
 
     @cached_property
     def _found(self) -> tuple[tuple[Price, ...], dict[PriceKey, Price]]:

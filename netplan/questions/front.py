@@ -1,7 +1,7 @@
 """What an optimization answers: the front, what its steps cost, how it was proven, what to know."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from netplan.questions.designs import (
     ports,
     ratio,
 )
+from netplan.questions.hb_gear import Sizes, gear_known, without_price
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.memory_or_gpus import Trade
 from netplan.questions.training import training_words
@@ -133,6 +134,7 @@ class Optimization(Answer):
     notes: tuple[str, ...]
     currency: str
     trades: tuple[Trade, ...] = ()
+    sizes: Sizes = field(default_factory=Sizes)
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -166,6 +168,7 @@ class Optimization(Answer):
             space=self.tally.to_dict(),
             notes=list(self.notes),
             **({"memory_or_gpus": [one.to_dict() for one in self.trades]} if self.trades else {}),
+            **({"hb_sizes": self.sizes.to_list()} if self.sizes.rows else {}),
         )
 
     def sections(self) -> Iterator[Section]:
@@ -185,6 +188,7 @@ class Optimization(Answer):
         yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
         yield Paragraph(self._verdict(), "strong")
         yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
+        yield from self.sizes.sections()
         yield Notes(tuple(("", text) for text in self._proof()))
         named = Notes.of((str(row.number), row.row.notes) for row in self.rows)
         yield Notes((*(("", note) for note in self.notes), *named.groups))
@@ -341,7 +345,7 @@ def notes_of(
     valued: tuple[Objective, BillBooks],
 ) -> Iterator[str]:
     """What was left out of a space and why, and what its costs do not hold."""
-    yield from _domain_gear(feasible, *valued)
+    yield from _domain_gear(space.designs, feasible, *valued)
     yield from _incomplete(space.designs, *valued)
     yield from _without_time(feasible, found)
     yield from _unbuildable(space)
@@ -366,9 +370,17 @@ def foreign(
 
 
 def _domain_gear(
-    designs: Sequence[Design], objective: Objective, books: BillBooks
+    built: Sequence[Design], designs: Sequence[Design], objective: Objective, books: BillBooks
 ) -> Iterator[str]:
-    """Say that larger HB domains look free where they do."""
+    """Say that larger HB domains look free where they do, or what keeps them off the front."""
+    by_size = objective == "cost" and books.prices.hb_sizes
+    if by_size and all(gear_known(design) for design in designs):
+        if lacking := without_price(built):
+            yield (
+                f"Not on the front: HB domains of {lacking}, for whose gear {books.prices.name} has"
+                " no price. Add a row hb_gear of that hb_size to a copy of the book."
+            )
+        return
     if len({design.fabric.sizing.hb_size for design in designs}) == 1:
         return
     if objective == "power":
@@ -387,9 +399,9 @@ def _domain_gear(
         )
     else:
         yield (
-            "Gear inside HB domains is not in these prices of the network."
-            f" {books.prices.name} has one price for it, {gear.base:,.0f} {gear.unit}, whatever the"
-            " size of the domain: if larger domains cost more, they look too cheap here."
+            f"Gear inside HB domains has one price in {books.prices.name},"
+            f" {gear.base:,.0f} {gear.unit}, whatever the size of the domain: if larger domains"
+            " cost more, they look too cheap here."
         )
 
 

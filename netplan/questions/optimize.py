@@ -1,5 +1,6 @@
 """The cheapest and fastest networks: the front of cost or power against iteration time."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -7,7 +8,7 @@ from math import isfinite
 from operator import add
 from typing import Any, ClassVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES
@@ -15,11 +16,11 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import switch_loss
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
-from netplan.performance.proof import Searches, time_designs
+from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.questions.compare import FABRIC_ORDER
 from netplan.questions.compare_answer import timed_row
-from netplan.questions.constraints import Limits, constraints_of, judge
+from netplan.questions.constraints import Constraint, Limits, constraints_of, judge
 from netplan.questions.designs import (
     DEFAULT_RATIOS,
     Axes,
@@ -39,6 +40,15 @@ from netplan.questions.front import (
     notes_of,
     why_no_time,
 )
+from netplan.questions.hb_gear import (
+    GEAR_PRICED,
+    GearQuestion,
+    Rates,
+    Sizes,
+    by_size,
+    gear_known,
+    weighed,
+)
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.memory_or_gpus import Trade, Weighing
 from netplan.questions.pricing import CardsQuestion, packet_ports, read_books
@@ -56,7 +66,10 @@ DEFAULT_RADICES = (64, 128)
 
 @dataclass(frozen=True, kw_only=True)
 class Optimize(
-    TrainingQuestion[Optimization], CardsQuestion[Optimization], GpusQuestion[Optimization]
+    TrainingQuestion[Optimization],
+    CardsQuestion[Optimization],
+    GearQuestion[Optimization],
+    GpusQuestion[Optimization],
 ):
     """Find every network that no other beats in both cost (or power) and iteration time.
 
@@ -152,7 +165,7 @@ class Optimize(
         specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
         axes = Axes(
             specs=specs,
-            hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus),
+            hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus, books),
             switches=self._switches(reader, gbps(on.network_bytes_per_s), limits),
             oversubscriptions=tuple(dict.fromkeys(self.oversubscriptions)),
             ports=self.ports,
@@ -172,7 +185,8 @@ class Optimize(
             set=reader.replaced(),
         )
         space = build_space(axes, self.gpus, books)
-        answer = _front_of(space, inputs, searches, (limits, self.objective, books))
+        rates = self.rates(reader, books)
+        answer = _front_of(space, inputs, searches, Wanted(limits, self.objective, books, rates))
         weigh = partial(Weighing, chip=on, books=books, within=self.within)
         return replace(
             answer,
@@ -244,10 +258,14 @@ def _place(fabric: str) -> tuple[int, str]:
     return FABRIC_ORDER.index(fabric) if known else len(FABRIC_ORDER), fabric
 
 
-def _default_domains(on: Accelerator, gpus: int) -> tuple[int, ...]:
-    """Powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster [1]."""
+def _default_domains(on: Accelerator, gpus: int, books: BillBooks) -> tuple[int, ...]:
+    """Powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster [1].
+
+    With them those whose gear the book prices, where they fill the cluster.
+    """
     powers = {2**power for power in range(3, 11) if 2**power <= gpus}
-    return tuple(sorted(powers | {min(on.hb_size, max(gpus, 1))}))
+    priced = {size for size in books.prices.hb_sizes if size <= gpus and gpus % size == 0}
+    return tuple(sorted(powers | priced | {min(on.hb_size, max(gpus, 1))}))
 
 
 def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
@@ -260,18 +278,27 @@ def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
             raise InputError(f"oversubscription {ratio:g}:1 is out of range: at least 1:1")
 
 
+class Wanted(Struct, frozen=True):
+    """What a front is of: the limits, what is set against time, the books, what training costs."""
+
+    limits: Limits
+    objective: Objective
+    books: BillBooks
+    rates: Rates | None
+
+
 def _front_of(
-    space: Space,
-    inputs: dict[str, Any],
-    searches: Mapping[str, PlanSearch],
-    wanted: tuple[Limits, Objective, BillBooks],
+    space: Space, inputs: dict[str, Any], searches: Mapping[str, PlanSearch], wanted: Wanted
 ) -> Optimization:
     """Judge all designs, time those that may lie on the front, and compare them."""
-    limits, objective, books = wanted
+    objective, books = wanted.objective, wanted.books
     if not space.designs:
         raise InfeasibleError(f"no design can be built: {space.unbuildable[0][1]}")
-    feasible, counts = judge(space.designs, constraints_of(limits, objective, books))
-    found, effort = _timed(feasible, searches, objective)
+    demands = constraints_of(wanted.limits, objective, books)
+    weigh, apart = _to_weigh(space.designs, demands, wanted)
+    blank = weigh and not all(map(gear_known, space.designs))
+    feasible, counts = judge(space.designs, (*demands, GEAR_PRICED) if blank else demands)
+    found, effort = _timed(feasible, searches, objective, apart=weigh)
     rows = _front(feasible, found, objective)
     if not rows:
         lost = {one.memory for one in space.designs} - {one.memory for one in feasible}
@@ -289,7 +316,29 @@ def _front_of(
         *_not_on_front(searches, feasible, rows),
         *notes_of(space, feasible, found, (objective, books)),
     )
-    return Optimization(inputs, objective, rows, tally, notes, books.prices.currency)
+    currency = books.prices.currency
+    sizes = Sizes()
+    if weigh and wanted.rates:
+        others, _ = _timed(apart, searches, objective, apart=True)
+        timed = [*_with_time(feasible, found), *_with_time(apart, others)]
+        sizes = Sizes(by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
+    return Optimization(inputs, objective, rows, tally, notes, currency, sizes=sizes)
+
+
+def _to_weigh(
+    designs: Sequence[Design], demands: Sequence[Constraint], wanted: Wanted
+) -> tuple[bool, list[Design]]:
+    """Whether gear sets HB domains apart, and designs of those without its price.
+
+    These meet all else, and their HB domains are filled.
+    """
+    if wanted.objective != "cost" or not wanted.books.prices.hb_sizes:
+        return False, []
+    filled = [one for one in designs if one.fabric.levels and one.complete("cost")]
+    if not weighed(filled):
+        return False, []
+    blank = (one for one in filled if not gear_known(one))
+    return True, [one for one in blank if all(demand.meets(one) for demand in demands)]
 
 
 def _not_on_front(
@@ -309,17 +358,26 @@ def _not_on_front(
 
 
 def _timed(
-    designs: Sequence[Design], searches: Mapping[str, PlanSearch], objective: Objective
+    designs: Sequence[Design],
+    searches: Mapping[str, PlanSearch],
+    objective: Objective,
+    *,
+    apart: bool,
 ) -> tuple[FoundBy, Searches]:
-    """Time what may lie on the front of each expanded memory, which that of all is part of."""
-    found, effort = {}, Searches(0, 0, 0, 0, 0)
-    for memory, search in searches.items():
-        points = [
-            (comparable(design.value(objective)), design.fabric.levels)
-            for design in designs
-            if design.fabric.levels and design.memory == memory
-        ]
-        found[memory], own = time_designs(search, points)
+    """Time what may lie on the front of each expanded memory, which that of all is part of.
+
+    Where HB domains are weighed, what may lie on the front of those of one size.
+    """
+    found: dict[str, dict[Levels, Found]] = {memory: {} for memory in searches}
+    effort, groups = Searches(0, 0, 0, 0, 0), defaultdict(list)
+    for one in designs:
+        if one.fabric.levels:
+            size = one.fabric.sizing.hb_size if apart else 0
+            point = comparable(one.value(objective)), one.fabric.levels
+            groups[one.memory, size].append(point)
+    for (memory, _), points in groups.items():
+        known, own = time_designs(searches[memory], points)
+        found[memory] |= known
         effort = Searches(*map(add, structs.astuple(effort), structs.astuple(own)))
     return found, effort
 
@@ -345,13 +403,18 @@ def _trades(
             yield own.trade(choice.spec, sizing, choice.variant, row.best)
 
 
-def _front(designs: Sequence[Design], found: FoundBy, objective: Objective) -> tuple[FrontRow, ...]:
-    """The designs that no other beats, equal ones in one row."""
-    timed = [
+def _with_time(designs: Sequence[Design], found: FoundBy) -> list[tuple[Design, SearchResult]]:
+    """The designs that have a time, with it."""
+    return [
         (design, result)
         for design in designs
         if isinstance(result := found[design.memory].get(design.fabric.levels), SearchResult)
     ]
+
+
+def _front(designs: Sequence[Design], found: FoundBy, objective: Objective) -> tuple[FrontRow, ...]:
+    """The designs that no other beats, equal ones in one row."""
+    timed = _with_time(designs, found)
     points = [
         (comparable(design.value(objective)), comparable(result.time_s)) for design, result in timed
     ]

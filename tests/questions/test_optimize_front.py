@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import netplan
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import Point, comparable, knee, pareto_front
 from netplan.performance.plan import SearchResult
@@ -140,3 +142,24 @@ def test_cheap_fast_networks_spare_the_rest(name: str) -> None:
         PlanSearch(training), [(1.0, fastest), *((2.0, one) for one in levels)]
     )
     assert searches.spared > len(levels) / 4
+
+
+def test_price_of_gear_at_which_hb_domains_are_even() -> None:
+    asked: dict[str, Any] = {"gpus": 576, "model": "gpt-22b", "batch": 512, "hb_sizes": (8, 72)}
+    asked |= {"fabrics": ("rail-only",), "prices": "2026", "iteration_model": "ptd-p"}
+    servers, rack = netplan.optimize(**asked).sizes.rows
+    assert (servers.name, rack.name, rack.trust) == ("hgx-8", "nvl72", "derived")
+    even = rack.pays_below
+    assert even is not None
+    # A year: 8.5 % over 6 years of the price, energy at PUE 1.42, 576 GPUs at 2.35 USD an hour.
+    due = 0.085 / (1 - 1.085**-6)
+    for size, price in ((servers, 0), (rack, even - 7264)):
+        energy = 1.42 * 0.081 * 8.76 * (size.design.row.power_w or 0)
+        year = due * (size.design.value("cost") + 576 * price) + energy + 576 * 8760 * 2.35
+        per_iteration = size.best.iteration_time_s * year / (365 * 86_400)
+        assert per_iteration == pytest.approx(servers.per_iteration, rel=1e-3)
+    for price, best in ((0.98 * even, "nvl72"), (1.02 * even, "hgx-8")):
+        ends = {f"prices.prices.nvl72.{end}": f"{price}" for end in ("low", "base", "high")}
+        answer = netplan.optimize(**asked, overrides=ends)
+        assert answer.sizes.best
+        assert answer.sizes.best.name == best
