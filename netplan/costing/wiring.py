@@ -26,6 +26,9 @@ CARD = "network card"
 SERVER = "management server"
 CIRCUITS = "optical circuit switch"
 BARE_FIBRE = "bare fibre"
+RJ45 = "rj45"
+"""Form of ports that take twisted pairs alone, whatever a fabric plans."""
+
 MANAGEMENT = "management "
 """Before the name of a link group: the links of it that end on management servers."""
 
@@ -92,7 +95,8 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
     for group, ends in group_ends(fabric, hardware):
         kind = _link_kind(group.name.removeprefix(MANAGEMENT))
         length_m = hardware.cabling.length(kind, group.medium).length_m
-        copper = COPPER if group.medium == "copper" else ()
+        sockets = ends[0] in banks and banks[ends[0]].cage.form == RJ45
+        copper = COPPER if group.medium == "copper" or sockets else ()
         run = connect(group, ends, banks, Link(hardware.cabling, copper, length_m))
         runs.append(run)
         notes += copper_note(group, [run])

@@ -152,3 +152,19 @@ def test_cards_inside_the_servers_are_on_no_bill_and_named() -> None:
         cards="included",
     )
     assert best.rows[0].row.cost == without.cost
+
+
+def test_optics_of_1_gbit_end_in_lc_and_of_100_in_mpo() -> None:
+    found = {}
+    for speed_gbps in (1, 100):
+        cage = Cage("any" if speed_gbps == 1 else "qsfp28", speed_gbps, 1)
+        run = first_that_closes(cage, cage, Link(BOOK, (), 30))
+        assert run is not None
+        module = BOOK.module(run.plugs[0].item)
+        assert module is not None
+        fibre = BOOK.fibre_cable(module.fibre, module.connector)
+        found[speed_gbps] = fibre.words if fibre else ""
+    assert found == {
+        1: "LC duplex, OM3, polarity A-B",
+        100: "MPO-12/UPC, OM4, polarity type B",
+    }

@@ -130,6 +130,22 @@ def test_other_tables_than_a_plan_are_of_one_network() -> None:
         cables(gpus=16_384, radix=64, hb_size=8, fabric="fat-tree", networks=("storage",)).csv()
 
 
+def test_switches_of_sockets_alone_are_joined_by_twisted_pairs() -> None:
+    answer = cost(
+        gpus=1024,
+        radix=64,
+        hb_size=8,
+        networks=("out-of-band",),
+        overrides={"out-of-band.uplinks_per_switch": "0"},
+    )
+    site = [item.line for item in answer.bills[0].quote.items if item.line.network]
+    assert {line.item for line in site if line.category == "cables"} == {
+        "Cat 6 cable, RJ45, 3 m",
+        "Cat 6 cable, RJ45, 30 m",
+    }
+    assert not [line for line in site if line.category == "transceivers"]
+
+
 def test_uplinks_that_end_on_no_network_of_the_bill_are_named() -> None:
     answer = cost(gpus=1024, radix=64, hb_size=8, networks=("out-of-band",))
     assert any("end on the network management" in note for note in answer.bills[0].notes)
