@@ -253,11 +253,14 @@ def changes_chapter(found: Findings) -> Iterator[Section]:
     said = [reason for reason in recommended.reasons if not reason.startswith(ELSEWHERE)]
     second = found.runner_up
     names = {found.chosen.name, second.name} if second else set()
-    tied = recommended.verdict.tied if recommended.verdict else ()
+    verdict = recommended.verdict
+    tied, changes = (verdict.tied, verdict.changes) if verdict else ((), ())
     if tied:
         said.append(f"Nothing known tells {listed(tied)} apart: the lower offer decides.")
     said += [text for text in found.cost.statements if all(name in text for name in names)][:1]
-    yield Notes(tuple(("", reason) for reason in said))
+    levers = {change.sentence for change in changes}
+    ordered = sorted(said, key=lambda reason: reason not in levers)
+    yield Notes(tuple(("", reason) for reason in ordered))
     if not said:
         yield Paragraph("Nothing: no other fabric competes.")
 

@@ -20,8 +20,10 @@ from netplan.units import counted
 PERCENT = 100
 LEAST_SHARE = 0.01
 """Share of the price from which on a part is named [1]."""
-LARGEST_PRICES = 5
+LARGEST_PRICES = 4
 """Parts whose price and source stand on the first page [1]."""
+SOURCES_NAMED = 2
+"""Sources of each of them that are named there [1]."""
 
 
 def unknown_chapter(found: Findings) -> Iterator[Section]:
@@ -142,7 +144,22 @@ def trust_chapter(found: Findings) -> Iterator[Section]:
     yield Paragraph(_resting(rows), "quiet")
 
 
-SOURCE_OF_PRICE = told_column("Source", "source", "price.source", form="prose")
+def first_sources(text: str) -> str:
+    """The first sources of a price, and how many more there are.
+
+    Examples
+    --------
+    >>> first_sources("a paper; a shop"), first_sources("a paper; a shop; another; a list")
+    ('a paper; a shop', 'a paper; a shop; and 2 more')
+    """
+    named = text.split("; ")
+    more = len(named) - SOURCES_NAMED
+    return "; ".join([*named[:SOURCES_NAMED], *([f"and {more} more"] if more > 0 else [])])
+
+
+SOURCE_OF_PRICE = told_column(
+    "Source", "source", lambda row: first_sources(row.price.source), form="prose"
+)
 
 
 def _resting(rows: Sequence[Largest]) -> str:
