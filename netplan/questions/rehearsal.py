@@ -13,12 +13,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from netplan.errors import InputError
+from netplan.files import read_lines
 from netplan.questions.cable_comparison import CableComparison, compare_cables
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, column
 from netplan.topologies.device_names import GUIDS
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.formats.kinds import SUBNET, kind_of
 from netplan.topologies.formats.subnet_files import Subnet
 from netplan.topologies.rehearsal import (
     PACKAGES,
@@ -170,7 +172,9 @@ def _compared(
 ) -> Rehearsal:
     """Boot the second file, and compare what is found with the first."""
     (plan, network), (routing, compared) = files, how
-    text = network.read_text(encoding="utf-8", errors="replace")
+    if kind_of(network) != SUBNET:
+        raise InputError(f"--rehearse: {network} is not what ibnetdiscover prints: give its output")
+    text = "\n".join(read_lines(network))
     found, booted = rehearse(text, routing, tools)
     with TemporaryDirectory(prefix="netplan-") as folder:
         seen = Path(folder) / "found.ibnetdiscover"

@@ -183,7 +183,7 @@ def test_a_graph_survives_conversion(tmp_path: Path) -> None:
         (("loads", "--gpus", "64", "--seed", "-1"), "--seed -1: give 0 or more"),
         (("loads", "--gpus", "64", "--hot", "-1"), "--hot -1: give 0 or more"),
         (("export", "--to", "dot"), "Missing option '--gpus'"),
-        (("export", "--graph", "nothing.xyz", "--to", "dot"), "unknown kind of graph"),
+        (("export", "--graph", "nothing.xyz", "--to", "dot"), "cannot be read"),
         (("export", "--graph", "nothing.csv", "--to", "dot"), "nothing.csv"),
         (("export", "--graph", "nothing.csv", "--to", "astra-sim"), "from a fabric's levels"),
     ],

@@ -217,6 +217,20 @@ def test_a_torus_is_described_by_its_first_member_and_both_ways_along_rings() ->
     assert torus_config((4,), first=0, step=1, closed=False).splitlines()[0] == "mesh 4 1 1"
 
 
+@boots
+def test_only_what_ibnetdiscover_prints_is_booted(tmp_path: Path) -> None:
+    graph = network("rail-only", 64, 16)
+    plan = plan_file(tmp_path, graph)
+    with pytest.raises(InputError, match="is not what ibnetdiscover prints"):
+        netplan.cables(rehearse=True, compare=(plan, plan))
+    pasted = tmp_path / "session.txt"
+    text = "".join(ibnetdiscover_lines(graph)).replace("\n", "\r\n")
+    pasted.write_text(f"\ufeffroot@node1:~# ibnetdiscover\r\n{text}", newline="")
+    answer = netplan.cables(rehearse=True, compare=(plan, pasted))
+    assert isinstance(answer, Rehearsal)
+    assert answer.exit_code == 0
+
+
 def test_without_the_programs_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
