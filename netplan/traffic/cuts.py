@@ -12,10 +12,7 @@ all_reduce                   max of D / out(S) over S, and of 2 (g-1) D / (sum o
 all_to_all                   the optimum, D/N from each GPU to each other one, as a linear program
 ===========================  ==================================================================
 
-The maximum over all S needs no list of them. With a source that feeds every GPU at rate r, all
-GPUs can receive everything at rate N r if and only if no cut is short of it; a short cut has a
-larger |S| / out(S), which gives the next, lower rate (Newton's method). A few rounds of max-flows
-in whole numbers end at the optimum.
+The first of them comes from `netplan.traffic.optimum`, which needs no list of the sets.
 
 Sources: Zhao and Krishnamurthy, Bandwidth Optimal Pipeline Schedule for Collective Communication
 (arXiv:2305.18461); ForestColl (arXiv:2402.06787). Left out: latency, reduction inside switches.
@@ -29,12 +26,13 @@ import numpy as np
 from msgspec import Struct
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, kron
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+from scipy.sparse.csgraph import maximum_flow
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.algorithms import Collective, check_choice
+from netplan.traffic.optimum import all_gather_optimum_s
 
 MAX_CAPACITY = (1 << 31) - 1
 """scipy's max-flow counts in 32 bits."""
@@ -65,28 +63,7 @@ def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: f
         return _all_reduce_s(graph, data_bytes)
     if collective == "all_to_all":
         return _all_to_all_flow_s(graph, data_bytes)
-    return _all_gather_s(graph, data_bytes)
-
-
-def _all_gather_s(graph: FabricGraph, data_bytes: float) -> float:
-    """Optimal time of an all_gather [s]: that of the worst cut."""
-    network = _network(graph)
-    gpus = graph.gpus
-    # All but one GPU is a cut; start from it, and let Newton's method find worse ones.
-    inside = np.arange(1, gpus)
-    best = Fraction(len(inside), max(1, network.separating(inside)))
-    sink, proven = 0, 0
-    while proven < gpus:
-        members = network.short_cut(best, sink)
-        if members is None:
-            sink, proven = (sink + 1) % gpus, proven + 1
-            continue
-        out = network.separating(members)
-        if out == 0:
-            raise InputError(f"{graph.name}: its links do not join all GPUs, no all_gather ends")
-        best, inside, proven = Fraction(len(members), out), members, 0
-    out_bytes_per_s = len(inside) / float(best) * network.unit
-    return data_bytes / gpus * len(inside) / out_bytes_per_s
+    return all_gather_optimum_s(graph, data_bytes)[0]
 
 
 def _all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:
@@ -155,40 +132,25 @@ class _Network(Struct, frozen=True, eq=False):
     capacity: Ints
     unit: float
 
-    def short_cut(self, ratio: Fraction, sink: int) -> Ints | None:
-        """GPUs of a set that cannot feed ``sink`` in time, |S| / out(S) > ratio; None if none is.
-
-        The source feeds 1 to each GPU and an arc carries its capacity times the ratio; both are
-        multiplied by the ratio's denominator.
-        """
-        feed = np.full(self.gpus, ratio.denominator)
-        value, reached = self._cut(self.capacity * ratio.numerator, feed, np.array([sink]))
-        return None if value >= self.gpus * ratio.denominator else reached
-
     def separating(self, inside: Ints, outside: Ints | None = None) -> int:
         """Least capacity that separates some GPUs from others, or from all others; out(S)."""
         if outside is None:
             outside = np.setdiff1d(np.arange(self.gpus), inside)
         feed = np.zeros(self.gpus, np.int64)
         feed[inside] = MAX_CAPACITY
-        return self._cut(self.capacity, feed, outside)[0]
+        return self._cut(feed, outside)
 
-    def _cut(self, capacity: Ints, feed: Ints, sinks: Ints) -> tuple[int, Ints]:
-        """Max-flow from a source that feeds GPUs into some sinks, and GPUs on the source's side."""
+    def _cut(self, feed: Ints, sinks: Ints) -> int:
+        """Max-flow from a source that feeds GPUs into some sinks."""
         source, drain = self.nodes, self.nodes + 1
         fed = np.flatnonzero(feed)
         tail = np.concatenate([self.tail, np.full(len(fed), source), sinks])
         head = np.concatenate([self.head, fed, np.full(len(sinks), drain)])
-        value = np.concatenate([capacity, feed[fed], np.full(len(sinks), MAX_CAPACITY)])
+        value = np.concatenate([self.capacity, feed[fed], np.full(len(sinks), MAX_CAPACITY)])
         value = np.minimum(value, MAX_CAPACITY).astype(np.int32)
         place = tail.astype(np.int32), head.astype(np.int32)  # as max-flow takes them
         limits = csr_array((value, place), shape=(self.nodes + 2, self.nodes + 2))
-        found = maximum_flow(limits, source, drain)
-        left = limits - found.flow
-        left.data[left.data < 0] = 0
-        left.eliminate_zeros()
-        reached = breadth_first_order(left, source, return_predecessors=False)
-        return int(found.flow_value), np.sort(reached[reached < self.gpus]).astype(np.int64)
+        return int(maximum_flow(limits, source, drain).flow_value)
 
 
 def _network(graph: FabricGraph) -> _Network:

@@ -20,13 +20,20 @@ from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.collectives import all_gather_bound_s
 from netplan.traffic.cuts import (
-    _all_gather_s,
     _all_to_all_flow_s,
     collective_bound_s,
 )
+from netplan.traffic.optimum import all_gather_optimum_s
 
 COLLECTIVES = get_args(Collective)
 PUBLISHED = Path(__file__).parents[1] / "published" / "allgather_bound.csv"
+
+
+def all_gather_s(graph: FabricGraph, data_bytes: float) -> float:
+    """The optimum, which is proven."""
+    least_s, most_s = all_gather_optimum_s(graph, data_bytes)
+    assert least_s == most_s
+    return least_s
 
 
 def grid(name: str, x: int, y: int, rates: tuple[float, float], **changes: object) -> FabricGraph:
@@ -63,7 +70,7 @@ def test_the_theorem_holds_on_the_graph(fabric: str, x: int, y: int, ratio: floa
         graph = grid("fat-tree", x, y, (ratio * 10e9, 10e9))  # one switch, which never blocks
     elif len(np.unique(graph.target[graph.links_of("host")])) < x:
         graph = separate_rails(graph)
-    found = _all_gather_s(graph, 1e9)
+    found = all_gather_s(graph, 1e9)
     expected = all_gather_bound_s(1e9, x, y, ratio * 10e9, 10e9, fabric)  # type: ignore[arg-type]
     assert found == pytest.approx(float(expected), rel=1e-9)
 
@@ -88,8 +95,8 @@ def test_published_bounds_are_the_optimum_of_small_grids() -> None:
         x, y = int(row["x"]), int(row["y"])
         rates = float(row["C_F"]) * 1e9, float(row["C_S"]) * 1e9
         shard = 1e9
-        optimized = _all_gather_s(grid("fat-tree", x, y, rates), shard * x * y)
-        rails = _all_gather_s(separate_rails(grid("rail-only", x, y, rates)), shard * x * y)
+        optimized = all_gather_s(grid("fat-tree", x, y, rates), shard * x * y)
+        rails = all_gather_s(separate_rails(grid("rail-only", x, y, rates)), shard * x * y)
         assert optimized == pytest.approx(float(row["T_rail_optimized"]), rel=1e-9)
         assert rails == pytest.approx(float(row["T_rail_only"]), rel=1e-9)
 
@@ -105,7 +112,7 @@ def test_published_bounds_are_the_optimum_of_small_grids() -> None:
     ids=["rails", "one switch", "torus", "hybrid cube mesh"],
 )
 def test_max_flow_equals_brute_force_over_all_sets(graph: FabricGraph) -> None:
-    found = _all_gather_s(graph, float(graph.gpus))
+    found = all_gather_s(graph, float(graph.gpus))
     assert found == pytest.approx(brute_force_ratio(graph), rel=1e-9)
 
 
@@ -156,4 +163,4 @@ def test_what_cannot_be_answered_is_refused() -> None:
         collective_bound_s("gossip", graph, 1e9)  # type: ignore[arg-type]
     large = replace(graph, gpus=2048)
     with pytest.raises(InputError, match="at most 1,024"):
-        _all_gather_s(large, 1e9)
+        collective_bound_s("all_reduce", large, 1e9)

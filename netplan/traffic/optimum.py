@@ -1,0 +1,267 @@
+"""The least time of collectives on any network, whatever the algorithm: the bottleneck cut.
+
+N GPUs gather D bytes, D/N from each. For every set S of nodes that leaves a GPU out, what its GPUs
+hold has to leave it:
+
+    time >= D/N * |S| / out(S),   |S| GPUs in S, out(S) the capacity of all arcs that leave it
+
+The largest of these bounds is reached, by packing a spanning tree for each GPU (the theorem of
+ForestColl, `netplan.traffic.trees`), if every switch can send as much as it takes in; where all
+links are full duplex, it can. So the largest ratio |S| / out(S) is the optimum. It is found without
+a list of sets: if each GPU is fed at rate r, one GPU can take in N r if and only if no cut between
+is short of it. A short cut has a larger ratio, which gives the next, lower rate (Newton's method,
+which ends), and each of the GPUs has to be asked once. Those that an automorphism maps to each
+other are asked once together, each on the quotient of `netplan.traffic.symmetry`. All numbers are
+whole, all ratios fractions.
+
+A reduce_scatter is an all_gather with all arcs turned round. An all_reduce is timed as one after
+the other, the best that such a pair can do; `netplan.traffic.cuts` has what no all_reduce beats,
+and where both agree, it is the optimum.
+
+Where so many GPUs are unlike each other that asking them all takes too long, the optimum lies in a
+bracket: below it are the cuts found, above it is a scheme that anyone can run, one spanning tree
+after the other, each where those before left the most room.
+
+Sources: Zhao and Krishnamurthy, Bandwidth Optimal Pipeline Schedule for Collective Communication
+(arXiv:2305.18461); ForestColl (arXiv:2402.06787). Left out: latency, sums inside switches.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf
+
+import numpy as np
+from msgspec import Struct
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.topologies.graph import FabricGraph, connected_parts
+from netplan.traffic.max_flow import max_flow
+from netplan.traffic.symmetry import Network, Quotient, representatives
+
+FLOW_WORK = 15_000_000
+"""Arcs times GPUs that are asked one by one before the answer is a bracket."""
+MOST_TREES, TREE_WORK = 256, 4_000_000
+"""Trees of a scheme, as long as they have so many arcs in all."""
+
+
+class Optimum(Struct, frozen=True, eq=False):
+    """What an all_gather takes at least, and the cut that says so.
+
+    Parameters
+    ----------
+    gpus
+        All of them, N [1].
+    ratio
+        |S| / out(S) of the worst cut that was found, out(S) in units.
+    unit
+        Of capacities [B/s].
+    outside
+        GPUs that the cut leaves out: all others have to send to them, shape (outside,).
+    asked, representatives
+        GPUs whose flows were proven, of so many that stand for all [1].
+    reached
+        A ratio that some scheme reaches; the same as ``ratio`` where the optimum is proven, None
+        where no scheme is known.
+    """
+
+    gpus: int
+    ratio: Fraction
+    unit: float
+    outside: Ints
+    asked: int
+    representatives: int
+    reached: Fraction | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether no gap is left."""
+        return self.reached == self.ratio
+
+    def least_s(self, data_bytes: float) -> float:
+        """No all_gather of so many bytes is faster [s]."""
+        return float(self.ratio) * data_bytes / self.gpus / self.unit
+
+    def most_s(self, data_bytes: float) -> float:
+        """What one takes that runs on these links [s]; the same where the optimum is proven."""
+        if self.reached is None:
+            return inf
+        return float(self.reached) * data_bytes / self.gpus / self.unit
+
+    @property
+    def out_bytes_per_s(self) -> float:
+        """Capacity out of the worst cut [B/s]."""
+        inside = self.gpus - len(self.outside)
+        return inside / float(self.ratio) * self.unit
+
+
+def all_gather_optimum(
+    network: Network,
+    *,
+    work: int = FLOW_WORK,
+    tell: Callable[[int, int], None] | None = None,
+) -> Optimum:
+    """Optimum of an all_gather over all GPUs of a network (formulas of this module).
+
+    Parameters
+    ----------
+    network
+        Who can send how much to whom.
+    work
+        Arcs times GPUs that may be asked one by one [1].
+    tell
+        Is told how many GPUs have been asked, of how many.
+
+    Raises
+    ------
+    InputError
+        If there is one GPU alone, or not all can be reached.
+
+    Examples
+    --------
+    A ring of eight, 50 GB/s a link: seven eighths come in over two links.
+
+    >>> from netplan.traffic.symmetry import ring
+    >>> found = all_gather_optimum(ring(8))
+    >>> found.exact, found.least_s(1e9), found.outside.tolist()
+    (True, 0.00875, [0])
+    """
+    gpus = network.gpus
+    if gpus < 2:  # noqa: PLR2004 - one GPU sends to nobody
+        raise InputError(f"{network.name} has {gpus} GPU: a collective needs two")
+    found, _ = representatives(network)
+    into = network.into.sum(axis=1)[:gpus]
+    found = found[np.argsort(into[found], kind="stable")]
+    least = int(into.argmin())
+    if into[least] == 0:
+        raise _apart(network)
+    worst = _Cut(Fraction(gpus - 1, int(into[least])), np.array([least]))
+    allowed = max(1, work // network.out.nnz)
+    for number, gpu in enumerate(found[:allowed].tolist()):
+        if tell:
+            tell(number, len(found))
+        worst = _asked(network, network.quotient(gpu), gpu, worst)
+    if tell:
+        tell(len(found), len(found))
+    reached: Fraction | None = worst.ratio
+    if len(found) > allowed or not network.balanced:
+        scheme = _scheme(network)
+        reached = None if scheme is None else max(worst.ratio, scheme)
+    return Optimum(
+        gpus=gpus,
+        ratio=worst.ratio,
+        unit=network.unit,
+        outside=worst.outside,
+        asked=min(allowed, len(found)),
+        representatives=len(found),
+        reached=reached,
+    )
+
+
+def all_gather_optimum_s(graph: FabricGraph, data_bytes: float) -> tuple[float, float]:
+    """What an all_gather over all GPUs of a graph takes at least, and what it need not exceed [s].
+
+    Both are the same where the optimum is proven.
+
+    Examples
+    --------
+    Four GPUs a domain at 120 GB/s, two domains, 20 GB/s a GPU into one switch.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 4, 120e9, 20e9))
+    >>> all_gather_optimum_s(graph, 1e9)
+    (0.00625, 0.00625)
+    """
+    found = all_gather_optimum(Network.of(graph))
+    return found.least_s(data_bytes), found.most_s(data_bytes)
+
+
+class _Cut(Struct, frozen=True, eq=False):
+    """A ratio, and the GPUs outside of the set that has it."""
+
+    ratio: Fraction
+    outside: Ints
+
+
+def _asked(network: Network, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
+    """The worst cut that keeps anything from one GPU, if it is worse than the one known."""
+    gpus, classes = network.gpus, len(quotient.sizes)
+    members = np.bincount(quotient.of[:gpus], minlength=classes)
+    feeds = np.flatnonzero(members)
+    apart = quotient.tail != quotient.head
+    tail, head = quotient.tail[apart], quotient.head[apart]
+    capacity = quotient.capacity[apart].tolist()
+    ends = (
+        np.concatenate((tail, np.full(len(feeds), classes))),
+        np.concatenate((head, feeds)),
+    )
+    while True:
+        rate, feed = worst.ratio.numerator, worst.ratio.denominator
+        value = [rate * one for one in capacity] + [feed * int(one) for one in members[feeds]]
+        flow, side = max_flow(
+            classes + 1, (*ends, value), source=classes, sink=int(quotient.of[sink])
+        )
+        if flow >= gpus * feed:
+            return worst
+        leaving = side[tail] & ~side[head]
+        out = sum(one for one, leaves in zip(capacity, leaving.tolist(), strict=True) if leaves)
+        if out == 0:
+            raise _apart(network)
+        inside = int(members[side[:-1]].sum())
+        outside = np.flatnonzero(~side[quotient.of[:gpus]])
+        worst = _Cut(Fraction(inside, out), outside)
+
+
+def _apart(network: Network) -> InputError:
+    return InputError(f"{network.name}: its links do not join all GPUs, no collective ends")
+
+
+def _scheme(network: Network) -> Fraction | None:
+    """Ratio that spanning trees reach, each taken where those before it left the most room.
+
+    Every shard is cut in as many parts as there are trees. GPUs alone pass parts on along a tree,
+    so that an arc carries those of the GPUs behind it. Switches copy nothing: there the part goes
+    round its tree as round a ring, which takes each arc once, N - 1 parts over each. None if links
+    that carry something both ways do not join all GPUs.
+    """
+    shape, gpus = network.out.shape, network.gpus
+    arcs = (network.out if network.mirrored else network.out.minimum(network.into)).tocoo()
+    upper = arcs.row < arcs.col
+    tail, head = arcs.row[upper].astype(np.int64), arcs.col[upper].astype(np.int64)
+    key = tail * network.nodes + head
+    order = np.argsort(key)
+    tail, head, key, room = tail[order], head[order], key[order], arcs.data[upper][order]
+    if (connected_parts(network.nodes, tail, head)[:gpus] != 0).any():
+        return None
+    load = np.zeros((2, len(key)), np.int64)  # with the arc, and against it
+    trees = max(2, min(MOST_TREES, TREE_WORK // len(key)))
+    for _ in range(trees):
+        # Lengths are above 0, since 0 means no arc.
+        length = (load.max(axis=0) + 1e-3 * gpus) / room
+        tree = minimum_spanning_tree(csr_array((length, (tail, head)), shape=shape))
+        above, behind = _hung(tree, gpus)
+        below = np.flatnonzero(above >= 0)
+        low, high = np.minimum(below, above[below]), np.maximum(below, above[below])
+        used = np.searchsorted(key, low * network.nodes + high)
+        up = (below == low).astype(np.int64)
+        many = gpus - 1 if network.nodes > gpus else behind[below]
+        rest = gpus - 1 if network.nodes > gpus else gpus - behind[below]
+        load[1 - up, used] += many
+        load[up, used] += rest
+    share = load.max(axis=0) / room
+    near = np.flatnonzero(share >= share.max() * (1 - 1e-9))
+    return max(Fraction(int(load[:, a].max()), int(room[a]) * trees) for a in near[:64].tolist())
+
+
+def _hung(tree: csr_array, gpus: int) -> tuple[Ints, Ints]:
+    """Node above each one in a tree that hangs from GPU 0, -1 for it, and GPUs at or below each."""
+    order, above = breadth_first_order(tree, 0, directed=False)
+    behind = (np.arange(len(above)) < gpus).astype(np.int64)
+    total = behind.tolist()
+    for node in order[:0:-1].tolist():
+        total[above[node]] += total[node]
+    return np.where(above < 0, -1, above).astype(np.int64), np.array(total)
