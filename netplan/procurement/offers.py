@@ -58,7 +58,7 @@ class Offers(PricingQuestion[Answer]):
     --------
     >>> asked = offers(gpus=1024, radix=64, fabrics="rail-only", spares="2%", prices="2026")
     >>> [(line.id, line.order) for line in asked.request.lines][:2]
-    [('L1-01', 49), ('L2-01', 2090)]
+    [('L1-01', 17), ('L2-01', 2089)]
     """
 
     command: ClassVar[str] = "offers"
