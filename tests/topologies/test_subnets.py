@@ -73,6 +73,14 @@ def test_two_adapters_back_to_back_in_the_old_words(tmp_path: Path) -> None:
     assert rows(one) == [("node-a mlx5_0/1", "node-b mlx5_0/1", 100.0)]
 
 
+def test_ends_that_say_different_widths_count_as_the_narrower(tmp_path: Path) -> None:
+    # As in the example of ibnetdiscover(8): four lanes at one end, one at the other.
+    one = 'Switch 24 "S-0a" # "a"\n[10] "S-0b"[1] # "b" 4xSDR\n[3] "H-0c"[1] # "c" 4xSDR\n'
+    two = 'Switch 8 "S-0b" # "b"\n[1] "S-0a"[10] # "a" 1xSDR\n[6] "H-0d"[1] # "d" 4xSDR\n'
+    path = saved(tmp_path, f"{one}\n{two}")
+    assert rows(path) == [("b/1", "a/10", 2.0), ("a/3", "c/1", 8.0), ("b/6", "d/1", 8.0)]
+
+
 TOPO = """\
 # by hand
 CS7500 director

@@ -244,16 +244,20 @@ def _rate(path: Path, line: int, width: str | None, speed: str | None) -> tuple[
 
 
 def _once(path: Path, ports: Iterable[_Port]) -> list[FoundLink]:
-    """Links, each once, though it stands in the blocks of both its ends."""
-    seen: set[tuple[FoundEnd, FoundEnd]] = set()
+    """Links, each once, though it stands in the blocks of both its ends: as the slower one says."""
+    seen: dict[tuple[FoundEnd, FoundEnd], int] = {}
     links: list[FoundLink] = []
     for port in ports:
-        if (port.there, port.here) in seen:
+        link = FoundLink(port.here, port.there, port.lanes, port.lane_gbps, port.line)
+        first = seen.get((port.there, port.here))
+        if first is not None:
+            if link.gbps < links[first].gbps:
+                links[first] = link
             continue
-        seen.add((port.here, port.there))
+        seen[port.here, port.there] = len(links)
         if len(links) >= MAX_LINKS:
             raise _error(path, port.line, f"more than {MAX_LINKS:,} links")
-        links.append(FoundLink(port.here, port.there, port.lanes, port.lane_gbps, port.line))
+        links.append(link)
     return links
 
 
