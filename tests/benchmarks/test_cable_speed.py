@@ -11,6 +11,7 @@ from netplan.questions.cables import Cables, sheet_csv, sheet_xlsx
 from netplan.topologies.as_built import Cable, differences
 from netplan.topologies.cable_plan import Sheet
 from tests.topologies.cable_faults import inject
+from tests.topologies.described_hall import Describe, described, managed, nameless, unmanaged
 
 CABLES = 3 * 32_768
 
@@ -61,6 +62,19 @@ def test_ports_by_cage_against_ports_by_number(
     path = tmp_path / "plan.csv"
     path.write_text("".join(sheet_csv(large("qm9700"))), encoding="utf-8")
     assert benchmark(lambda: compare_cables(path, plan, switch="qm9700").differences) == ()
+
+
+@pytest.mark.parametrize("describe", [managed, unmanaged, nameless])
+def test_a_hall_of_32768_gpus_whatever_its_names(
+    benchmark: BenchmarkFixture, tmp_path: Path, plan: Path, describe: Describe
+) -> None:
+    question = Cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", host_gpus=8)
+    hosts = tmp_path / "hosts.csv"
+    hosts.write_text("".join(sheet_csv(question.table()())), encoding="utf-8")
+    hall = tmp_path / "hall.txt"
+    hall.write_text(described(read_cables(hosts), describe), encoding="utf-8")
+    found = benchmark.pedantic(compare_cables, (plan, hall), rounds=1)
+    assert found.differences == ()
 
 
 def test_twenty_faults_in_a_hundred_thousand_cables(

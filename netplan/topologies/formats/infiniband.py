@@ -152,7 +152,14 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
     here = image = ""
     for number, raw in _lines(path):
         line = raw.lstrip()
-        if system := IMAGE_LINE.match(line):
+        if PORT_START.match(line):
+            port = PORT_LINE.fullmatch(line)
+            if not port or not here:
+                raise _error(path, number, 'expected a port: [1] "S-..."[2] # "name" lid 3 4xNDR')
+            ends = FoundEnd(here, str(int(port[1]))), FoundEnd(port[2], str(int(port[3])))
+            rate = _rate(path, number, port[6], port[7])
+            ports.append(_Port(*ends, *rate, number, port[5] or ""))
+        elif system := IMAGE_LINE.match(line):
             image = system[1].lower()
         elif NODE_START.match(line):
             node = NODE_LINE.fullmatch(line)
@@ -166,13 +173,6 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
             kind = _kind(node[1], text)
             nodes[here] = Found(here, kind, int(node[2]), text, number, image=image)
             image = ""
-        elif PORT_START.match(line):
-            port = PORT_LINE.fullmatch(line)
-            if not port or not here:
-                raise _error(path, number, 'expected a port: [1] "S-..."[2] # "name" lid 3 4xNDR')
-            ends = FoundEnd(here, str(int(port[1]))), FoundEnd(port[2], str(int(port[3])))
-            rate = _rate(path, number, port[6], port[7])
-            ports.append(_Port(*ends, *rate, number, port[5] or ""))
     for line_of in ports:
         peer = line_of.there.node
         if peer not in nodes:
