@@ -47,7 +47,7 @@ from netplan.faults.groups import (
 )
 from netplan.faults.link_names import BETWEEN, device_port, plain_link
 from netplan.topologies.assembly import StructuralNames
-from netplan.topologies.device_names import plain_name
+from netplan.topologies.device_names import slashless
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -423,7 +423,7 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _plain_names(self) -> dict[str, int]:
         """Nodes by their names in exports that take no slash."""
-        return {plain_name(name): node for name, node in self._node_names.items()}
+        return {slashless(name): node for name, node in self._node_names.items()}
 
     @cached_property
     def _group_names(self) -> dict[str, list[tuple[str, int]]]:

@@ -47,7 +47,7 @@ from netplan.topologies.cable_plan import (
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan
-from netplan.topologies.formats.netbox import NETBOX, Hall
+from netplan.topologies.formats.netbox import NETBOX, NetBoxHall
 from netplan.topologies.formats.sheets import (
     ufm_ethernet,
     ufm_hca,
@@ -196,6 +196,9 @@ class Cables(FabricQuestion[Answer]):
     The comparison names what is missing, extra, swapped, in a wrong port or at a wrong speed, and
     what to do about it; it exits with 1 if anything differs. Where one file names ports by cage and
     the other numbers them, --switch and --radix say how they match.
+
+    A rehearsal boots the plan, or what was built, where ibsim, OpenSM and ibnetdiscover are there:
+    every subnet is routed and found again, and what is found compared.
 
     Raises
     ------
@@ -404,13 +407,13 @@ def _check_floor(to: str, hall: FloorPlan | None, host_gpus: int | None) -> None
 
 def _netbox_hall(
     hall: FloorPlan | None, racks: tuple[str, ...], model: SwitchModel | None, host_gpus: int | None
-) -> Hall:
+) -> NetBoxHall:
     """What NetBox wants to know of the hall and of device types."""
     heights = {"switch": (model and model.rack_units) or 1}
     server = hall.whole_server if hall else None
     if server and server.gpus == host_gpus:
         heights["host"] = server.units
-    found = Hall(racks=racks, heights=heights)
+    found = NetBoxHall(racks=racks, heights=heights)
     if hall is not None:
         found = replace(found, site=hall.name, rack_units=hall.rack_units)
     if model is not None:

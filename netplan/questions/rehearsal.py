@@ -21,7 +21,7 @@ from netplan.reports.sections import Paragraph, Section, Table, column
 from netplan.topologies.device_names import GUIDS
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.kinds import SUBNET, kind_of
-from netplan.topologies.formats.subnet_files import Subnet
+from netplan.topologies.formats.subnet_files import PlannedSubnet
 from netplan.topologies.rehearsal import (
     PACKAGES,
     Booted,
@@ -105,7 +105,7 @@ class Rehearsal(Answer):
 
 
 def rehearse_plan(
-    inputs: dict[str, object], subnet: Subnet, spec: FabricSpec, sizing: Sizing
+    inputs: dict[str, object], subnet: PlannedSubnet, spec: FabricSpec, sizing: Sizing
 ) -> Rehearsal:
     """Boot a fabric as planned, and compare what is found with the plan.
 

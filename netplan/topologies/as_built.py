@@ -30,7 +30,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from netplan.errors import CatalogError, InputError
-from netplan.topologies.device_names import plain_name
+from netplan.topologies.device_names import slashless
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.units import gbps
 
@@ -355,9 +355,9 @@ def devices_alike(plan: CableList, built: CableList) -> CableList:
     """
     planned = {end.device for end, _ in plan.ends()}
     found = {end.device for end, _ in built.ends()} - planned
-    by_plain = {plain_name(device): device for device in planned}
+    by_plain = {slashless(device): device for device in planned}
     names = {
-        device: by_plain[plain_name(device)] for device in found if plain_name(device) in by_plain
+        device: by_plain[slashless(device)] for device in found if slashless(device) in by_plain
     }
     if not names:
         return built

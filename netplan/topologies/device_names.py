@@ -27,18 +27,18 @@ GUIDS = 256
 """GUIDs that a node takes: its own, and those of its adapters and their ports."""
 
 
-def plain_name(name: str) -> str:
+def slashless(name: str) -> str:
     """Name of a device for tools that take no slash.
 
     Examples
     --------
-    >>> plain_name("rail-0/leaf-3"), plain_name("host-2")
+    >>> slashless("rail-0/leaf-3"), slashless("host-2")
     ('rail-0-leaf-3', 'host-2')
     """
     return name.replace("/", "-")
 
 
-def plain_names(names: Sequence[str]) -> list[str]:
+def slashless_names(names: Sequence[str]) -> list[str]:
     """Names without slashes of all devices.
 
     Raises
@@ -48,10 +48,10 @@ def plain_names(names: Sequence[str]) -> list[str]:
 
     Examples
     --------
-    >>> plain_names(["gpu-0", "rail-0/leaf-0"])
+    >>> slashless_names(["gpu-0", "rail-0/leaf-0"])
     ['gpu-0', 'rail-0-leaf-0']
     """
-    plain = [plain_name(name) for name in names]
+    plain = [slashless(name) for name in names]
     if len(set(plain)) < len(plain):
         twice = next(name for name, count in Counter(plain).items() if count > 1)
         raise InputError(
@@ -71,12 +71,12 @@ def host_name(number: int) -> str:
     return f"{HOST}-{number}"
 
 
-def adapter_name(port: int) -> str:
+def port_adapter(port: int) -> str:
     """Name of the adapter behind a network port of a host, ports from 1.
 
     Examples
     --------
-    >>> adapter_name(1)
+    >>> port_adapter(1)
     'mlx5_0'
     """
     return f"mlx5_{port - 1}"

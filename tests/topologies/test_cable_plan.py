@@ -17,7 +17,12 @@ from netplan.topologies.cable_plan import (
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.floor_plan import Place
-from netplan.topologies.formats.netbox import CABLE_COLUMNS, Hall, netbox_cables, netbox_devices
+from netplan.topologies.formats.netbox import (
+    CABLE_COLUMNS,
+    NetBoxHall,
+    netbox_cables,
+    netbox_devices,
+)
 from netplan.topologies.formats.sheets import ETHERNET_COLUMNS, ufm_ethernet, ufm_infiniband
 from netplan.topologies.specs import FABRICS
 
@@ -70,7 +75,7 @@ def test_headers_are_exactly_those_of_the_tools() -> None:
 
 def test_netbox_has_every_device_that_a_cable_ends_on() -> None:
     plan = plan_of(SUPERPOD, Sizing(248, 64, 8, 900e9, 50e9))
-    devices = {row[0]: row[1] for row in netbox_devices(plan, Hall()).rows}
+    devices = {row[0]: row[1] for row in netbox_devices(plan, NetBoxHall()).rows}
     rows = list(netbox_cables(plan).rows)
     assert {row[0] for row in rows} | {row[3] for row in rows} <= set(devices)
     # 248 GPUs, 8 leaves, 4 spines, 4 ports of the fabric manager

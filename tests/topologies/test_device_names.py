@@ -15,7 +15,7 @@ from netplan.questions.cable_comparison import compare_cables
 from netplan.questions.cables import sheet_csv
 from netplan.records import replace
 from netplan.topologies.cable_plan import cable_plan, plan_sheet, with_hosts
-from netplan.topologies.device_names import plain_name
+from netplan.topologies.device_names import slashless
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines
@@ -98,7 +98,7 @@ def test_names_that_differ_by_a_slash_alone_are_refused() -> None:
     twins = replace(graph, names=(*names[:-2], "a/b", "a-b"))
     with pytest.raises(InputError, match="two devices would be called a-b"):
         list(topo_lines(twins))
-    assert plain_name("rail-0/leaf-3") == "rail-0-leaf-3"
+    assert slashless("rail-0/leaf-3") == "rail-0-leaf-3"
 
 
 def test_slurm_blocks_are_hb_domains_of_several_hosts_or_else_units() -> None:

@@ -8,7 +8,7 @@ import pytest
 import netplan
 from netplan.errors import InputError
 from netplan.topologies.cable_plan import cable_plan, with_hosts
-from netplan.topologies.device_names import plain_name
+from netplan.topologies.device_names import slashless
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.nvidia import air_lines, operator_lines
@@ -43,7 +43,7 @@ def test_air_has_exactly_the_cables_of_the_plan(
     called = {"switch": "swp"}
     wanted = {
         frozenset(
-            (plain_name(device.name), called.get(device.role, "eth") + port)
+            (slashless(device.name), called.get(device.role, "eth") + port)
             for device, port in ((a, a_port), (z, z_port))
         )
         for a, a_port, z, z_port in plan.ends()
@@ -52,7 +52,7 @@ def test_air_has_exactly_the_cables_of_the_plan(
     assert found == wanted
     assert len(air["content"]["links"]) == len(plan)
     nodes = air["content"]["nodes"]
-    assert set(nodes) == {plain_name(device.name) for device in plan.devices}
+    assert set(nodes) == {slashless(device.name) for device in plan.devices}
     assert all("os" in node for node in nodes.values())
 
 

@@ -67,7 +67,7 @@ ROLE_COLORS = {"switch": "2196f3", "host": "4caf50", "gpu": "4caf50", "manager":
 """Colours of roles, which NetBox demands: blue, green, grey."""
 
 
-class Hall(Struct, frozen=True):
+class NetBoxHall(Struct, frozen=True):
     """What a plan does not say of its hall.
 
     Parameters
@@ -96,23 +96,23 @@ class Hall(Struct, frozen=True):
         return self.switch if role == "switch" and self.switch else f"generic-{role}"
 
 
-def _sites(_: CablePlan, hall: Hall) -> Sheet:
+def _sites(_: CablePlan, hall: NetBoxHall) -> Sheet:
     rows = iter([(hall.site, _slug(hall.site), "planned")])
     return Sheet("NetBox sites", ("name", "slug", "status"), rows)
 
 
-def _manufacturers(_plan: CablePlan, _hall: Hall) -> Sheet:
+def _manufacturers(_plan: CablePlan, _hall: NetBoxHall) -> Sheet:
     return Sheet(
         "NetBox manufacturers", ("name", "slug"), iter([(MANUFACTURER, _slug(MANUFACTURER))])
     )
 
 
-def _roles(plan: CablePlan, _: Hall) -> Sheet:
+def _roles(plan: CablePlan, _: NetBoxHall) -> Sheet:
     rows = ((role, _slug(role), ROLE_COLORS.get(role, "9e9e9e")) for role in _all_roles(plan))
     return Sheet("NetBox roles", ("name", "slug", "color"), rows)
 
 
-def _device_types(plan: CablePlan, hall: Hall) -> Sheet:
+def _device_types(plan: CablePlan, hall: NetBoxHall) -> Sheet:
     header = ("manufacturer", "model", "slug", "u_height", "is_full_depth")
     rows = (
         (MANUFACTURER, name, _slug(f"{MANUFACTURER}-{name}"), str(hall.heights.get(role, 1)), "yes")
@@ -122,13 +122,13 @@ def _device_types(plan: CablePlan, hall: Hall) -> Sheet:
     return Sheet("NetBox device types", header, rows)
 
 
-def _racks(_: CablePlan, hall: Hall) -> Sheet:
+def _racks(_: CablePlan, hall: NetBoxHall) -> Sheet:
     header = ("site", "name", "status", "width", "u_height")
     rows = ((hall.site, rack, "planned", RACK_WIDTH, str(hall.rack_units)) for rack in hall.racks)
     return Sheet("NetBox racks", header, rows)
 
 
-def netbox_devices(plan: CablePlan, hall: Hall) -> Sheet:
+def netbox_devices(plan: CablePlan, hall: NetBoxHall) -> Sheet:
     """Devices, each of the type of its role."""
     header = (
         *("name", "role", "manufacturer", "device_type", "site"),
@@ -145,7 +145,7 @@ def netbox_devices(plan: CablePlan, hall: Hall) -> Sheet:
     return Sheet("NetBox devices", header, rows)
 
 
-def netbox_interfaces(plan: CablePlan, hall: Hall) -> Sheet:
+def netbox_interfaces(plan: CablePlan, hall: NetBoxHall) -> Sheet:
     """Ports in use, device by device, named as in the plan's cables."""
     types = INFINIBAND_TYPES if hall.infiniband else ETHERNET_TYPES
     device, port = np.concatenate((plan.a, plan.z)), np.concatenate((plan.a_port, plan.z_port))
@@ -163,7 +163,7 @@ def netbox_interfaces(plan: CablePlan, hall: Hall) -> Sheet:
     return Sheet("NetBox interfaces", ("device", "name", "type"), rows())
 
 
-def netbox_cables(plan: CablePlan, _: Hall = Hall()) -> Sheet:  # noqa: B008 - frozen
+def netbox_cables(plan: CablePlan, _: NetBoxHall = NetBoxHall()) -> Sheet:  # noqa: B008 - frozen
     """Cables, one termination a side."""
     rows = (
         (
@@ -181,7 +181,7 @@ def netbox_cables(plan: CablePlan, _: Hall = Hall()) -> Sheet:  # noqa: B008 - f
     return Sheet("NetBox cables", CABLE_COLUMNS, rows)
 
 
-NETBOX: Mapping[str, Callable[[CablePlan, Hall], Sheet]] = {
+NETBOX: Mapping[str, Callable[[CablePlan, NetBoxHall], Sheet]] = {
     "netbox-sites": _sites,
     "netbox-manufacturers": _manufacturers,
     "netbox-roles": _roles,

@@ -26,7 +26,7 @@ import numpy as np
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.topologies.device_names import Hosts, host_name, hosts_of, plain_names
+from netplan.topologies.device_names import Hosts, host_name, hosts_of, slashless_names
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, network_only
 
 SWITCH_IMAGE = {"os": "cumulus-vx-5.16.1", "cpu": 2, "memory": 4096, "storage": 20}
@@ -145,7 +145,7 @@ def _seen(graph: FabricGraph, host_gpus: int | None) -> tuple[FabricGraph, Hosts
     """Network outside HB domains, its hosts, and names that host names can be."""
     network = network_only(graph) if "hb" in graph.group_names else graph
     hosts = hosts_of(network, graph.hb_size if host_gpus is None else host_gpus)
-    return network, hosts, plain_names(network.node_names())
+    return network, hosts, slashless_names(network.node_names())
 
 
 def _device_numbers(network: FabricGraph, hosts: Hosts) -> list[int]:

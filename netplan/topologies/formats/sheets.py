@@ -12,7 +12,7 @@ column of racks stands only in a picture that we have not seen, so ``Rack`` is o
 """
 
 from netplan.topologies.cable_plan import CablePlan, Device, Sheet, host_ports
-from netplan.topologies.device_names import adapter_name
+from netplan.topologies.device_names import port_adapter
 from netplan.topologies.floor_plan import Layout
 
 ETHERNET_COLUMNS = ("A-Node Name", "A-Type", "A-Port", "Z-Node Name", "Z-Type", "Z-Port")
@@ -58,7 +58,7 @@ def ufm_hca(plan: CablePlan, host_gpus: int) -> Sheet:
     Where a host's PCI slots are numbered otherwise, the names are the user's to change.
     """
     ports = range(1, host_ports(plan, host_gpus) + 1)
-    return Sheet("HCA mapping", HCA_COLUMNS, ((str(port), adapter_name(port)) for port in ports))
+    return Sheet("HCA mapping", HCA_COLUMNS, ((str(port), port_adapter(port)) for port in ports))
 
 
 def ufm_racks(layout: Layout) -> Sheet:

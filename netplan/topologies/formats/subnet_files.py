@@ -22,11 +22,11 @@ from netplan.errors import InputError
 from netplan.topologies.device_names import (
     ADAPTER,
     Hosts,
-    adapter_name,
     host_name,
     hosts_of,
     node_guid,
-    plain_names,
+    port_adapter,
+    slashless_names,
 )
 from netplan.topologies.formats.infiniband import LANE_GBPS, TOPO_LANES
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
@@ -50,7 +50,7 @@ class Address(Struct, frozen=True):
     description: str
 
 
-class Subnet(Struct, frozen=True, eq=False):
+class PlannedSubnet(Struct, frozen=True, eq=False):
     """A network as a subnet manager sees it.
 
     Parameters
@@ -79,7 +79,7 @@ class Subnet(Struct, frozen=True, eq=False):
         if self.hosts is None or node >= self.network.gpus:
             return Address(f'"H-{guid:016x}"[{port + 1}]({guid + port + 1:x})', name)
         guid += 2 * port
-        name = f"{host_name(self.hosts.of(node))} {adapter_name(self.hosts.port(node, port))}"
+        name = f"{host_name(self.hosts.of(node))} {port_adapter(self.hosts.port(node, port))}"
         return Address(f'"H-{guid:016x}"[1]({guid + 1:x})', name)
 
     def speeds(self) -> dict[float, str]:
@@ -151,7 +151,7 @@ class Subnet(Struct, frozen=True, eq=False):
         yield from self._adapter(own, inner, [(0, self.address(node, last), rate)])
 
 
-def subnet_of(graph: FabricGraph, host_gpus: int | None = None) -> Subnet:
+def subnet_of(graph: FabricGraph, host_gpus: int | None = None) -> PlannedSubnet:
     """See a fabric as its subnet manager does, with hosts of so many GPUs or without.
 
     Raises
@@ -170,7 +170,7 @@ def subnet_of(graph: FabricGraph, host_gpus: int | None = None) -> Subnet:
             f"{graph.name} joins GPUs to each other, each of which is a switch to a subnet manager:"
             " leave out --host-gpus"
         )
-    return Subnet(
+    return PlannedSubnet(
         network,
         network.node_names(),
         (network.node_kind == SWITCH).tolist(),
@@ -244,7 +244,7 @@ def topo_lines(
     network = network_only(graph) if "hb" in graph.group_names else graph
     if not (network.node_kind == SWITCH).any():
         raise InputError(f"{graph.name} has no switches: ibdiagnet's topology is made of theirs")
-    names, adjacency = plain_names(network.node_names()), network.adjacency
+    names, adjacency = slashless_names(network.node_names()), network.adjacency
     hosts = hosts_of(network, host_gpus) if host_gpus is not None else None
     for switch in np.flatnonzero(network.node_kind == SWITCH).tolist():
         yield f"{switch_type} {names[switch]}\n"
