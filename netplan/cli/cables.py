@@ -22,5 +22,5 @@ def _write(answer: Answer, format_: str, path: Path | None) -> None:
         emit_lines(sheet_csv(answer.sheet()), path)
 
 
-UNSAID = "csv or, as FILE ends, xlsx; table with --compare or --rehearse"
+UNSAID = "csv or, as FILE ends, xlsx; table with --compare"
 command = command_of(Cables, unsaid=UNSAID, show=_write)
