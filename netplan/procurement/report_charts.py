@@ -30,7 +30,7 @@ from netplan.reports.charts import (
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Scale, part_words
 
-TINTS = (ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd")
+TINTS = (ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd", "#39424e")
 CATEGORIES: dict[Category, str] = {
     "switches": "Switches",
     "transceivers": "Transceivers",
@@ -39,6 +39,7 @@ CATEGORIES: dict[Category, str] = {
     "circuits": "Circuit switches",
     "hb-gear": "HB-domain gear",
     "racks": "Racks",
+    "memory": "Expanded memory",
 }
 ROW_PX, FRAME_PX = 46, 110
 SCATTER_PX = 380

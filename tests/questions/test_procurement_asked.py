@@ -9,6 +9,7 @@ from openpyxl import load_workbook
 import netplan
 from netplan.procurement.front_page import headline
 from netplan.procurement.report_answer import Procurement
+from netplan.reports.charts import Chart
 from netplan.reports.sections import Heading, data_tables
 
 PAIR = ("rail-only", "dragonfly")
@@ -57,6 +58,10 @@ def test_memory_behind_gpus_is_paid_for_and_told_by_tier() -> None:
     report = netplan.procurement(**asked, iteration_model="calibrated")
     assert report.chosen.memory.base > 0
     assert {"memory", "errors"} <= set(keys(report))
+    price = next(one for one in report.sections() if isinstance(one, Chart) and one.key == "price")
+    layers = [layer["x"] for layer in price.data if layer["type"] == "bar"]
+    drawn = [sum(parts) * report.cost.scale.factor for parts in zip(*layers, strict=True)]
+    assert drawn == pytest.approx([bill.capital.base for bill in report.cost.bills])
     tables = {one.name: one for one in data_tables(report.sections())}
     # 480 GB behind the 80 GB of an H100.
     capacity = [row["capacity_bytes"] for row in tables["memory_tiers"].records()]
