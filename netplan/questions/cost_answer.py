@@ -17,6 +17,7 @@ from netplan.costing.prices import Part
 from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import BreakEven, Driver, break_even
+from netplan.questions import missing_price
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.pricing import CASES
 from netplan.questions.serving_answer import serving_words
@@ -147,14 +148,17 @@ class CostAnswer(Answer):
 
     @property
     def statements(self) -> list[str]:
-        """One sentence on every fabric dearer than the cheapest: what would turn that round."""
-        compared = self.comparisons
-        said = [_sentence(comparison, self.currency) for comparison in compared]
-        known = {name for one in compared for name in (one.cheaper, one.dearer)}
-        for bill in self.bills if known else ():
-            if bill.name not in known:
-                parts = listed(list(dict.fromkeys(line.item for line in bill.unpriced_apart)))
-                said.append(f"{bill.name} is not compared: no price for {parts}.")
+        """One sentence on every fabric dearer than the cheapest: what would turn that round.
+
+        Where a main part has no price, the price that it may have.
+        """
+        whole = [bill for bill in self.bills if not bill.unpriced_apart]
+        if not whole:
+            return missing_price.between(self.bills, self.currency)
+        best = min(whole, key=lambda bill: (bill.capital.base, bill.name))
+        said = [_sentence(comparison, self.currency) for comparison in self.comparisons]
+        lacking = (bill for bill in self.bills if bill.unpriced_apart)
+        said += (missing_price.left_out(bill, best, self.currency) for bill in lacking)
         return said
 
     def to_dict(self) -> dict[str, Any]:
@@ -473,6 +477,7 @@ ITEM_DATA: tuple[Column[BillRow], ...] = (
     *(column(f"unit_price_{case}", f"each.{case}") for case in CASES),
     *(column(f"total_{case}", f"total.{case}") for case in CASES),
     *(column(f"price_{key}", f"priced.price.{key}") for key in ("date", "confidence", "source")),
+    column("price_trust", lambda row: row.priced.trust if row.priced else ""),
     column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
 )
 
@@ -516,6 +521,7 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
         "unit_price": asdict(item.unit_price) if price else None,
         "total": asdict(item.total) if price else None,
         **{f"price_{key}": value_at(price, key) for key in ("date", "source", "confidence")},
+        "price_trust": item.trust or None,
         "notes": list(line.notes),
     }
 

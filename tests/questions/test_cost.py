@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, NetplanError
+from netplan.questions.compare import compare
 from netplan.questions.cost import cost
 
 TABLE_2 = shipped_root() / "reports" / "published" / "rail-only-table2.csv"
@@ -197,3 +199,26 @@ def test_wrong_questions(question: dict[str, object], message: str) -> None:
 def test_every_shipped_price_book_gives_an_answer() -> None:
     for name in PRICE_BOOKS.paths():
         assert cost(gpus=1024, radix=64, prices=name).bills
+
+
+def test_a_missing_price_is_solved_for(tmp_path: Path) -> None:
+    asked = {"gpus": 4096, "radix": 64, "hb_size": 8, "prices": "rail-only-2023"}
+    answer = cost(**asked, fabrics=("rail-only", "dragonfly"))
+    told = next(one for one in answer.statements if "not compared" in one)
+    (price,) = re.findall(r"if copper cables \(400G\) cost under (\d+) USD each", told)
+    cables = compare(**asked, fabrics=("dragonfly",), timing=False).to_dict()["fabrics"][0]
+    rail_only, dragonfly = answer.bills
+    gap = rail_only.capital.base - dragonfly.capital.base
+    assert float(price) == pytest.approx(gap / cables["copper_cables"], abs=0.5)
+    folder = tmp_path / "costing" / "prices"
+    folder.mkdir(parents=True)
+    (folder / "ports.yaml").write_text(
+        "name: ports\ntitle: t\nsource: s\ndate: '2026'\ncurrency: USD\nprices:\n"
+        "  - {part: switch_port, speed_gbps: 400, unit: USD/port, base: 800, date: '2026',"
+        " source: an offer, confidence: low}\n"
+    )
+    asked |= {"prices": "ports", "catalog": tmp_path}
+    answer = cost(**asked, fabrics=("rail-only", "fat-tree"))
+    (told,) = answer.statements
+    # Rail-only has fewer switches and fewer transceivers.
+    assert told == "rail-only costs less than fat-tree at any price of transceivers (400G)."
