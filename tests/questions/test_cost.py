@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -202,7 +203,8 @@ def test_every_shipped_price_book_gives_an_answer() -> None:
 
 
 def test_a_missing_price_is_solved_for(tmp_path: Path) -> None:
-    asked = {"gpus": 4096, "radix": 64, "hb_size": 8, "prices": "rail-only-2023"}
+    asked: dict[str, Any] = {"gpus": 4096, "radix": 64, "hb_size": 8}
+    asked["prices"] = "rail-only-2023"
     answer = cost(**asked, fabrics=("rail-only", "dragonfly"))
     told = next(one for one in answer.statements if "not compared" in one)
     (price,) = re.findall(r"if copper cables \(400G\) cost under (\d+) USD each", told)
