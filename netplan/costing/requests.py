@@ -71,21 +71,25 @@ class RequestLine(Struct, frozen=True):
         """What it is, in short."""
         return self.description.partition(BETWEEN)[0]
 
-    def takes(self, part_number: str) -> bool:
-        """Whether a part of this number will do; any does where none is asked for.
+    def takes(self, part_number: str, also: Sequence[str] = ()) -> bool:
+        """Whether a part of this number will do, or one of some others; any where none is asked.
 
         Examples
         --------
         >>> line = RequestLine("L1-01", "Switches", "MQM9700-NS2F", ("MQM9790-NS2F",), "", "", 4, 0)
         >>> line.takes("mqm9790-ns2f"), line.takes(""), line.takes("SN5600")
         (True, True, False)
+        >>> line.takes("SN5600", also=["SN 5600"])
+        True
         """
-        wanted = {_plain(one) for one in (self.part_number, *self.accepted) if one}
-        return not wanted or not part_number or _plain(part_number) in wanted
+        wanted = {_same_number(one) for one in (self.part_number, *self.accepted) if one}
+        if not wanted or not part_number:
+            return True
+        return _same_number(part_number) in wanted.union(map(_same_number, also))
 
 
-def _plain(part_number: str) -> str:
-    """An order number as people mean it: small letters, no spaces."""
+def _same_number(part_number: str) -> str:
+    """An order number as it is compared: small letters, no spaces."""
     return "".join(part_number.split()).casefold()
 
 

@@ -112,18 +112,8 @@ def _said(cell: Cell) -> str:
     return f"{plain(cell.text.strip())[:40]!r} is {kind}"
 
 
-def read_request(path: Path) -> Request:
-    """The request that a file was written as, from its hidden sheet.
-
-    Raises
-    ------
-    CatalogError
-        If the file holds none, or it was changed.
-    """
-    return _request(_Reader(path))
-
-
 def _request(reader: _Reader) -> Request:
+    """The request that a file was written as, by its hidden sheet; refuses one that was changed."""
     path, sheets = reader.path, reader.sheets
     for name in (HIDDEN, LINES, OFFER):
         if name not in sheets:
@@ -334,8 +324,7 @@ def _offered(
             _check_asked(reader, sheet, row, heads, known[identity])
             offered = _offered_line(reader, row, heads, rates, currency)
             if offered is not None:
-                line = known[identity]
-                fits = line.takes(offered.part_number) or _among(offered.part_number, accept)
+                fits = known[identity].takes(offered.part_number, accept)
                 found[identity] = replace(offered, accepted=fits)
     for identity in known:
         if identity not in seen:
@@ -343,10 +332,6 @@ def _offered(
     if not found and not reader.faults:
         reader.fault(LINES, (top, heads["Unit price"]), "no line has a price: nothing is offered")
     return found
-
-
-def _among(part_number: str, accept: Sequence[str]) -> bool:
-    return part_number.casefold() in {one.casefold() for one in accept}
 
 
 def _heads(sheet: Sheet) -> tuple[int, Heads]:

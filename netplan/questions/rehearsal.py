@@ -1,8 +1,8 @@
 """A plan booted before it is bought: OpenSM routes it on a simulator, what is found is compared.
 
 Which engine fits is told by the fabric: ``ftree`` a Clos, then ``updn`` where it is no fat tree to
-OpenSM; ``torus-2QoS`` a torus of up to three axes; ``updn`` or
-``dfsssp`` all else; ``minhop`` one switch alone.
+OpenSM; ``torus-2QoS`` a torus of up to three axes; ``updn`` or ``dfsssp`` all else; ``minhop`` one
+switch alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from netplan.questions.cable_comparison import CableComparison, compare_cables
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, column
-from netplan.topologies.device_names import GUIDS
+from netplan.topologies.device_names import node_of_guid
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.kinds import SUBNET, kind_of
 from netplan.topologies.formats.subnet_files import PlannedSubnet
@@ -197,7 +197,7 @@ def _routing(spec: FabricSpec, sizing: Sizing) -> Callable[[Part], Routing]:
 
     def torus(part: Part) -> Routing:
         # One torus a rail; its first switch is the member at the origin.
-        rank = (int(part.node.partition("-")[2], 16) // GUIDS - 1) % rails
+        rank = node_of_guid(int(part.node.partition("-")[2], 16)) % rails
         config = torus_config(sizes, first=rank, step=rails, closed=spec.wraparound)
         return Routing(("torus-2QoS",), config)
 

@@ -93,6 +93,17 @@ def node_guid(node: int) -> int:
     return GUIDS * (node + 1)
 
 
+def node_of_guid(guid: int) -> int:
+    """Number of the node that one of its GUIDs belongs to.
+
+    Examples
+    --------
+    >>> node_of_guid(node_guid(15)), node_of_guid(node_guid(15) + 3)
+    (15, 15)
+    """
+    return guid // GUIDS - 1
+
+
 class Hosts(Struct, frozen=True):
     """Servers of a network: GPUs and network ports of each [1].
 

@@ -64,6 +64,36 @@ def connected_parts(node_count: int, source: AnyInts, target: AnyInts) -> Ints:
     return part
 
 
+def parts_below(graph: "FabricGraph", tier: int, together: AnyInts) -> Ints:
+    """Part of each GPU, shape (gpus,), of what hangs together over nodes up to a tier.
+
+    Parameters
+    ----------
+    graph
+        The fabric; all its GPUs are in tier 0.
+    tier
+        Highest tier whose links count.
+    together
+        Number of the server or HB domain of every GPU, whose GPUs are in one part, shape (gpus,).
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> [int(parts_below(graph, tier, np.arange(64) // 4).max()) + 1 for tier in (1, 2)]
+    [8, 1]
+    """
+    used = np.maximum(graph.node_tier[graph.source], graph.node_tier[graph.target]) <= tier
+    gpu = np.arange(graph.gpus, dtype=np.int32)
+    _, first, group = np.unique(together, return_index=True, return_inverse=True)
+    source = np.concatenate((graph.source[used], gpu))
+    target = np.concatenate((graph.target[used], first[group].astype(np.int32)))
+    part = connected_parts(graph.node_count, source, target)[: graph.gpus]
+    return np.unique(part, return_inverse=True)[1].reshape(-1)
+
+
 class Adjacency(Struct, frozen=True):
     """Neighbours of every node, compressed by rows (CSR).
 

@@ -27,7 +27,7 @@ import numpy as np
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.device_names import Hosts, host_name, hosts_of, slashless_names
-from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, network_only
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only, parts_below
 
 SWITCH_IMAGE = {"os": "cumulus-vx-5.16.1", "cpu": 2, "memory": 4096, "storage": 20}
 HOST_IMAGE = {"os": "generic/ubuntu2404", "cpu": 2, "memory": 2048, "storage": 10}
@@ -112,7 +112,8 @@ def operator_lines(
             f"{graph.name} joins GPUs to each other: the operator's topology needs leaves"
         )
     links = np.flatnonzero(is_gpu[network.source] & is_switch[network.target])
-    unit, pod = (_parts(graph, network, tier) for tier in (UNIT_TIER, POD_TIER))
+    domain = np.arange(graph.gpus) // graph.hb_size
+    unit, pod = (parts_below(network, tier, domain) for tier in (UNIT_TIER, POD_TIER))
     leaves = np.unique(network.target[links])
     yield '{"nodes": [\n'
     workers = [host_name(n) for n in range(hosts.of(network.gpus - 1) + 1)]
@@ -197,13 +198,3 @@ def _rails(network: FabricGraph, hosts: Hosts, links: Ints) -> dict[int, list[in
     for leaf, rail in np.unique(pairs, axis=0).tolist():
         found.setdefault(leaf, []).append(rail)
     return found
-
-
-def _parts(graph: FabricGraph, network: FabricGraph, tier: int) -> Ints:
-    """Number of the part that each GPU lies in, its whole HB domain with it, up to one tier."""
-    used = np.maximum(network.node_tier[network.source], network.node_tier[network.target]) <= tier
-    gpu = np.arange(graph.gpus, dtype=np.int32)
-    source = np.concatenate((network.source[used], gpu))
-    target = np.concatenate((network.target[used], gpu - gpu % np.int32(graph.hb_size)))
-    part = connected_parts(network.node_count, source, target)[: graph.gpus]
-    return np.unique(part, return_inverse=True)[1].reshape(-1)

@@ -26,7 +26,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.device_names import host_name
-from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import SWITCH, FabricGraph, parts_below
 
 NODES, SWITCHES = "Nodes", "Switches"
 
@@ -189,13 +189,8 @@ def _blocks(graph: FabricGraph, hosts: NamedHosts) -> tuple[list[str], list[int]
 
 def _parts(graph: FabricGraph, hosts: Ints, tier: int) -> Ints:
     """Number of the part that each host lies in, over switches up to one tier."""
-    used = np.maximum(graph.node_tier[graph.source], graph.node_tier[graph.target]) <= tier
-    gpu = np.arange(graph.gpus, dtype=np.int32)
     first = np.unique(hosts, return_index=True)[1]
-    source = np.concatenate((graph.source[used], gpu))
-    target = np.concatenate((graph.target[used], first[hosts].astype(np.int32)))
-    label = connected_parts(graph.node_count, source, target)
-    return np.unique(label[first], return_inverse=True)[1].reshape(-1)
+    return parts_below(graph, tier, hosts)[first]
 
 
 def _members(part: Ints, values: Ints) -> list[Sequence[int]]:
