@@ -43,7 +43,6 @@ QUESTIONS = {
     "map": "questions.map:Map",
     "optimize": "questions.optimize:Optimize",
     "cost": "questions.cost:Cost",
-    "collective": "questions.collective:Collective",
     "loads": "questions.loads:Loads",
     "serving": "questions.serving:Serving",
     "audit": "questions.audit:AuditFile",

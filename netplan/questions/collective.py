@@ -2,13 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.questions.inputs import CatalogReader, replaced_lines
+from netplan.questions.optimum_answer import (
+    OptimumAnswer,
+    optimum_answer,
+    read_network,
+    shown_size,
+)
 from netplan.questions.question import Question, asks, check_ranges, optional, required, shared
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -19,13 +27,12 @@ from netplan.reports.quantities import Words
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
 from netplan.units import counted, si
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 SWEEP = (2.0**10, 2.0**34)
 """Least and largest message where none is asked for [B]."""
 
 LARGEST_BYTES = 1e15
-BINARY = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 REGIMES = {
     "small": "small (low latency)",
     "large": "large (pipelined)",
@@ -44,20 +51,6 @@ class SizeRow(Struct, frozen=True):
     busbw_bytes_per_s: float
     bound_s: float
     regime: str
-
-
-def shown_size(size: float) -> str:
-    """A size as people say it: in powers of two where it is a whole number of them.
-
-    Examples
-    --------
-    >>> shown_size(512 * 2.0**20), shown_size(8e9), shown_size(512)
-    ('512 MiB', '8 GB', '512 B')
-    """
-    for unit, whole in reversed(BINARY.items()):
-        if whole <= size < 1024 * whole and size % whole == 0:
-            return f"{size / whole:,.0f} {unit}"
-    return si(size, "B", 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +157,15 @@ def _between(row: SizeRow) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collective(Question[CollectiveAnswer]):
+class Collective(Question[CollectiveAnswer | OptimumAnswer]):
     """Time a collective on so many GPUs as it was measured on such links: one size, or a sweep.
 
     Sizes are those of nccl-tests: of an all_gather the gathered result, else the input of one GPU.
     A send goes from each GPU to the next one. Without --bytes, or with a range of them, sizes
     double from row to row.
+
+    With --graph: the least time of an all_gather, reduce_scatter or all_reduce over all GPUs of
+    somebody's graph, whatever the algorithm, by its bottleneck cut; bandwidth alone.
 
     Raises
     ------
@@ -191,6 +187,7 @@ class Collective(Question[CollectiveAnswer]):
         "netplan collective --kind all_reduce --bytes 512MiB --gpus 64 --accelerator h100-80gb",
         "netplan collective --kind all_gather --gpus 72 --accelerator gb200",
         "netplan collective --kind all_to_all --gpus 32 --bytes 1MiB..1GiB --hb-size 4",
+        "netplan collective --kind all_gather --bytes 8e9 --graph ring.graphml --xml ring.xml",
     )
 
     kind: GroupKind = required("What the GPUs do.", "choice", choices=KINDS)
@@ -202,10 +199,15 @@ class Collective(Question[CollectiveAnswer]):
         metavar="SIZE",
         otherwise="1KiB..16GiB",
     )
-    gpus: int = required("GPUs that take part.", "whole", unit="GPUs", low=2, high=4_194_304)
+    gpus: int | None = optional(  # None with --graph, which has its own number
+        "GPUs that take part.", "whole", unit="GPUs", low=2, high=4_194_304
+    )
     accelerator: str = shared("Which GPUs.")
     hb_size: int | None = optional(
         "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
+    )
+    graph: str | Path | None = optional(
+        "The optimum on this graph (.graphml, .csv, .topo, .ibnetdiscover).", "path"
     )
 
     def __post_init__(self) -> None:
@@ -228,21 +230,42 @@ class Collective(Question[CollectiveAnswer]):
             return SWEEP
         return given if isinstance(given, tuple) else (given, given)
 
-    def ask(self) -> CollectiveAnswer:
+    @property
+    def sizes(self) -> Floats:
+        """Messages, doubling up to the last one, shape (messages,) [B]."""
+        low, high = self._ends
+        doubled: Floats = low * 2.0 ** np.arange(np.floor(np.log2(high / low)) + 1)
+        return doubled if doubled[-1] == high else np.append(doubled, high)
+
+    def ask(self) -> CollectiveAnswer | OptimumAnswer:
         """Time every size."""
         reader = CatalogReader(self.catalog, self.overrides)
         chip = reader.load(ACCELERATORS, self.accelerator)
+        if self.graph is not None:
+            return self._on_graph(Path(self.graph), chip, reader.replaced())
+        if self.gpus is None:
+            raise InputError("Missing option '--gpus', or '--graph' for the optimum on a graph")
         group = GpuGroup.of(chip, self.gpus, self.hb_size, reader.load)
-        low, high = self._ends
-        doubled = low * 2.0 ** np.arange(np.floor(np.log2(high / low)) + 1)
-        sizes = doubled if doubled[-1] == high else np.append(doubled, high)
+        sizes = self.sizes
         found = group.times(self.kind, sizes)
         algorithm = sizes / found.time_s
         bus = bus_factor(self.kind, self.gpus) * algorithm
         numbers = (sizes, found.time_s, found.low_s, found.high_s, algorithm, bus, found.bound_s)
         rows = zip(*(one.tolist() for one in (*numbers, found.regime)), strict=True)
         inputs = self.inputs(hb_size=group.members, set=reader.replaced())
+        del inputs["graph"]
         return CollectiveAnswer(inputs, group, tuple(SizeRow(*row) for row in rows))
+
+    def _on_graph(
+        self, path: Path, chip: Accelerator, replaced: dict[str, object]
+    ) -> OptimumAnswer:
+        """The optimum on somebody's graph."""
+        if self.gpus is not None:
+            raise InputError("--gpus with --graph, which has its own: leave one of them out")
+        graph, directed, notes = read_network(path, self.hb_size, chip)
+        inputs = self.inputs(graph=str(path), hb_size=graph.hb_size, set=replaced)
+        del inputs["gpus"]
+        return optimum_answer(inputs, graph, self.sizes, directed=directed, notes=notes)
 
 
 collective = asks(Collective)

@@ -26,9 +26,10 @@ Sources: Zhao and Krishnamurthy, Bandwidth Optimal Pipeline Schedule for Collect
 (arXiv:2305.18461); ForestColl (arXiv:2402.06787). Left out: latency, sums inside switches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import inf
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -43,6 +44,10 @@ from netplan.traffic.symmetry import Network, Quotient, representatives
 
 FLOW_WORK = 15_000_000
 """Arcs times GPUs that are asked one by one before the answer is a bracket."""
+MOST_PARTS = 64
+"""Blocks of GPUs whose cuts an all_reduce is held against."""
+
+SAME = 1e-9
 MOST_TREES, TREE_WORK = 256, 4_000_000
 """Trees of a scheme, as long as they have so many arcs in all."""
 
@@ -178,6 +183,138 @@ def all_gather_optimum_s(graph: FabricGraph, data_bytes: float) -> tuple[float, 
     """
     found = all_gather_optimum(Network.of(graph))
     return found.least_s(data_bytes), found.most_s(data_bytes)
+
+
+class CollectiveOptimum(Struct, frozen=True, eq=False):
+    """Optimum of a collective over all GPUs, in seconds a byte of the full message.
+
+    Parameters
+    ----------
+    collective
+        all_gather, reduce_scatter or all_reduce.
+    worst
+        What an all_gather takes on the network, or on the one turned round that sets the time.
+    toward_gpus
+        Whether the cut binds towards the GPUs outside of it, not away from them.
+    reached_s_per_byte
+        What some algorithm takes; of an all_reduce, reduce_scatter and all_gather [s/B].
+    bound_s_per_byte
+        No algorithm is faster [s/B].
+    """
+
+    collective: str
+    worst: Optimum
+    toward_gpus: bool
+    reached_s_per_byte: float
+    bound_s_per_byte: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether no gap is left between the two."""
+        return self.reached_s_per_byte <= self.bound_s_per_byte * (1 + SAME)
+
+    @property
+    def gap(self) -> float | None:
+        """How much more is reached than must be, as a share; None if nothing is known to reach."""
+        if self.reached_s_per_byte == inf:
+            return None
+        return 0.0 if self.exact else self.reached_s_per_byte / self.bound_s_per_byte - 1
+
+    def notes(self) -> Iterator[str]:
+        """What is proven, and what is not."""
+        worst = self.worst
+        if worst.asked < worst.representatives:
+            yield (
+                f"{worst.asked:,} of {worst.representatives:,} GPUs that differ were asked: the"
+                " optimum lies between the worst cut found and what spanning trees take."
+            )
+        elif not worst.exact:
+            yield (
+                "Some switch takes more than it sends, or sends more than it takes: the cut is a"
+                " bound, and nobody has shown that it is reached."
+            )
+        if self.collective == "all_reduce" and worst.exact:
+            pair = "An all_reduce is timed as the best reduce_scatter and all_gather"
+            proven = "and no other one is faster, as long as sums are formed in GPUs"
+            short = "whether another one is faster is not known: none is below the bound"
+            yield f"{pair}; {proven if self.exact else short}."
+
+
+def collective_optimum(
+    collective: Literal["all_gather", "reduce_scatter", "all_reduce"],
+    network: Network,
+    *,
+    tell: Callable[[int, int], None] | None = None,
+) -> CollectiveOptimum:
+    """Optimum of a collective over all GPUs.
+
+    Parameters
+    ----------
+    collective
+        What they do.
+    network, tell
+        As in :func:`all_gather_optimum`.
+
+    Examples
+    --------
+    >>> from netplan.traffic.symmetry import ring
+    >>> found = collective_optimum("all_reduce", ring(8))
+    >>> found.exact, round(found.reached_s_per_byte * 1e9, 6)
+    (True, 0.0175)
+    """
+    gather = scatter = None
+    if collective != "reduce_scatter":
+        gather = all_gather_optimum(network, tell=tell)
+    if collective != "all_gather":
+        same = gather is not None and network.mirrored
+        scatter = gather if same else all_gather_optimum(network.reversed, tell=tell)
+    parts = [one for one in (gather, scatter) if one is not None]
+    worst = max(parts, key=lambda one: one.ratio)
+    bound = sum(one.least_s(1.0) for one in parts)
+    if collective == "all_reduce":
+        bound = _all_reduce_bound_s(network, worst)
+    reached = sum(one.most_s(1.0) for one in parts)
+    return CollectiveOptimum(
+        collective, worst, worst is not scatter or worst is gather, reached, bound
+    )
+
+
+def _all_reduce_bound_s(network: Network, worst: Optimum) -> float:
+    """No all_reduce of a byte is faster, as long as sums are formed in GPUs [s].
+
+    Sums over g parts of the GPUs need 2 (g - 1) transfers of every byte between them. The parts
+    here are single GPUs, and blocks of neighbours as large as what the worst cut leaves out, if one
+    of them is that; and whatever leaves any GPU, or comes in, is at least one message.
+    """
+    gpus, size = network.gpus, len(worst.outside)
+    taken = network.into.sum(axis=1)[:gpus]
+    sent = network.out.sum(axis=1)[:gpus]
+    bounds = [
+        Fraction(1, int(min(taken.min(), sent.min()))),
+        Fraction(2 * (gpus - 1), int(min(taken.sum(), sent.sum()))),
+    ]
+    first = int(worst.outside[0])
+    whole = not gpus % size and not first % size
+    if 1 < size < gpus and whole and np.array_equal(worst.outside, first + np.arange(size)):
+        # Each block takes in no more than the least cut round it.
+        parts = gpus // size
+        if parts <= MOST_PARTS:
+            blocks = np.arange(gpus).reshape(parts, size)
+            taken_in = sum(_into_block(network, block) for block in blocks)
+            bounds.append(Fraction(2 * (parts - 1), taken_in))
+    return float(max(bounds)) / network.unit
+
+
+def _into_block(network: Network, block: Ints) -> int:
+    """Least capacity that separates the other GPUs from a block of them."""
+    gpus, nodes = network.gpus, network.nodes
+    arcs = network.out.tocoo()
+    others = np.setdiff1d(np.arange(gpus), block)
+    endless = int(network.out.sum()) + 1
+    tail = np.concatenate((arcs.row, np.full(len(others), nodes), block))
+    head = np.concatenate((arcs.col, others, np.full(len(block), nodes + 1)))
+    value = [*arcs.data.tolist(), *[endless] * (len(others) + len(block))]
+    return max_flow(nodes + 2, (tail, head, value), source=nodes, sink=nodes + 1)[0]
 
 
 class _Cut(Struct, frozen=True, eq=False):

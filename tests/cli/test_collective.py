@@ -1,8 +1,10 @@
 """Collectives on the command line: one size, sweeps, ways to say a size, what is refused."""
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+import networkx as nx
 import pytest
 
 from netplan.questions.collective import Collective, collective
@@ -17,8 +19,22 @@ def asked(*words: str) -> dict[str, Any]:
     return found
 
 
+def ring_file(folder: Path, *, directed: bool = False) -> Path:
+    """Eight GPUs in a ring of 50 GB/s links, as networkx writes it."""
+    view: nx.Graph[str] = nx.DiGraph() if directed else nx.Graph()
+    view.add_nodes_from((f"gpu-{g}", {"kind": "gpu"}) for g in range(8))
+    view.add_edges_from((f"gpu-{g}", f"gpu-{(g + 1) % 8}", {"bytes_per_s": 50e9}) for g in range(8))
+    path = folder / "ring.graphml"
+    nx.write_graphml(view, path)
+    return path
+
+
 @pytest.mark.parametrize("example", Collective.examples)
-def test_examples_of_the_help_have_an_answer(example: str) -> None:
+def test_examples_of_the_help_have_an_answer(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ring_file(tmp_path)
     assert netplan(*example.split()[1:], "--format", "json").returncode == 0
 
 
@@ -138,3 +154,60 @@ def test_loads_say_why_measured_collectives_take_longer_than_their_links() -> No
     shown = " ".join(netplan("loads", *TRAINED, "--batch", "32", *MEASURED).stdout.split())
     assert "measured rings take time to start, and reach a share of the bandwidth" in shown
     assert "shares links" not in shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "directed", "share"),
+    [
+        # Seven eighths of 8 GB come in over two links, or one.
+        ("all_gather", False, 7 / 8 / 2),
+        ("reduce_scatter", True, 7 / 8),
+        ("all_reduce", False, 2 * 7 / 8 / 2),
+    ],
+)
+def test_the_optimum_on_a_graph(
+    tmp_path: Path,
+    kind: Literal["all_gather", "reduce_scatter", "all_reduce"],
+    *,
+    directed: bool,
+    share: float,
+) -> None:
+    path = ring_file(tmp_path, directed=directed)
+    found = asked("collective", "--kind", kind, "--bytes", "8e9", "--graph", str(path))
+    assert found["optimum_s"] == pytest.approx(8e9 * share / 50e9, rel=1e-12)
+    assert found["optimum_s"] == found["bound_s"] == found["reached_s"]
+    assert (found["exact"], found["gap"]) == (True, 0.0)
+    assert (found["gpus"], found["switches"], found["representatives"]) == (8, 0, 1)
+    assert found["busbw_bytes_per_s"] == pytest.approx(50e9 if directed else 100e9)
+    assert found["cut"]["outside_gpus"] == 1
+    assert {tree["root"] for tree in found["trees"]} == {f"gpu-{g}" for g in range(8)}
+    python = collective(kind=kind, message_bytes=8e9, graph=path)
+    assert python.to_dict() == found
+
+
+def test_a_sweep_and_a_program_on_a_graph(tmp_path: Path) -> None:
+    path, program = ring_file(tmp_path), tmp_path / "ring.xml"
+    words = ("collective", "--kind", "all_gather", "--graph", str(path), "--bytes", "1MiB..4MiB")
+    assert [row["message_bytes"] for row in asked(*words)["sizes"]] == [2**20, 2**21, 2**22]
+    shown = " ".join(netplan(*words, "--xml", str(program)).stdout.split())
+    assert "all that 7 GPUs have goes to gpu-0 over 100 GB/s" in shown
+    assert program.read_text().startswith('<algo name="ring" proto="Simple"')
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--kind", "broadcast", "--graph", "ring.graphml"), "use all_gather, reduce_scatter"),
+        (("--kind", "all_gather", "--graph", "ring.graphml", "--gpus", "8"), "leave one of them"),
+        (("--kind", "all_gather"), "Missing option '--gpus', or '--graph'"),
+        (("--kind", "all_gather", "--graph", "none.graphml"), "none.graphml: cannot be read"),
+        (("--kind", "all_gather", "--gpus", "8", "--xml", "a.xml"), "give one with --graph"),
+    ],
+)
+def test_what_a_graph_cannot_answer_is_one_line(
+    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ring_file(tmp_path)
+    assert said in refused("collective", *words)
+    assert not (tmp_path / "a.xml").exists()

@@ -62,6 +62,7 @@ FILES = {
     },
     "gpt-layer.yaml": (PATH.parent / "examples/gpt-layer.yaml").read_text(encoding="utf-8"),
     "jobs.yaml": (PATH.parent / "examples/jobs.yaml").read_text(encoding="utf-8"),
+    "ring.graphml": (PATH.parent / "examples/ring.graphml").read_text(encoding="utf-8"),
     "mixer.yaml": (PATH.parent / "examples/mixer.yaml").read_text(encoding="utf-8"),
     "mine.yaml": (PATH.parent / "topologies/rail-only.yaml").read_text(encoding="utf-8"),
 }

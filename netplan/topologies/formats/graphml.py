@@ -59,10 +59,15 @@ def _data(key: str, value: object) -> str:
 
 def read_graphml(path: Path, *, hb_size: int | None = None) -> FabricGraph:
     """Read a graph from GraphML; without ``hb_size`` the file's own stands, else 1."""
+    return read_directed_graphml(path, hb_size=hb_size)[0]
+
+
+def read_directed_graphml(path: Path, *, hb_size: int | None = None) -> tuple[FabricGraph, bool]:
+    """Read a graph from GraphML, and whether its edges lead from source to target only."""
     reader = _Reader(path)
     reader.parse(read_bounded(path))
     size = hb_size or _whole(reader.draft, 1, "hb_size", reader.graph_data.get("hb_size", "1"))
-    return number_draft(reader.draft, reader.name or path.stem, size)
+    return number_draft(reader.draft, reader.name or path.stem, size), reader.directed
 
 
 class _Reader:
@@ -71,6 +76,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.draft = Draft(path)
         self.name = ""
+        self.directed = False
         self.graph_data: dict[str, str] = {}
         self._keys: dict[str, str] = {}  # id of a key -> name of its attribute
         self._open: list[tuple[str, dict[str, str], int]] = []
@@ -111,6 +117,7 @@ class _Reader:
             self._keys[attributes.get("id", "")] = attributes.get("attr.name", "")
         elif tag == "graph":
             self.name = attributes.get("id", "")
+            self.directed = attributes.get("edgedefault") == "directed"
 
     def _end(self, tag: str) -> None:
         tag, attributes, line = self._open.pop()
