@@ -12,20 +12,17 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from math import inf, isfinite
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 from xml.parsers import expat
 
 from msgspec import Struct
 
 from netplan.errors import CatalogError
 
-MAX_PART_BYTES = 16 << 20
-"""What one part of the archive may unpack to [B]."""
-
-MAX_ROWS, MAX_COLUMNS, MAX_SHEETS = 20_000, 256, 256
-MAX_CELLS, MAX_STRINGS = 400_000, 400_000
+MAX_SHEETS = 256
 CHUNK = 1 << 18
 BOOK, BOOK_PARTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
 STRINGS = "xl/sharedStrings.xml"
@@ -35,6 +32,8 @@ LETTERS = 26
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 """How the format writes a sign that XML cannot hold."""
 
+T = TypeVar("T")
+
 DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
     *(NotImplementedError, RuntimeError, EOFError),
@@ -42,6 +41,22 @@ DAMAGED = (
 
 Kind = Literal["number", "text", "truth", "error", "none"]
 Attributes = dict[str, str]
+Row = tuple[int, list[str]]
+"""Number of a row, from 1, and its cells as text."""
+
+
+class Bounds(Struct, frozen=True):
+    """What one part of the archive may unpack to [B]; what a sheet may hold [1]."""
+
+    part_bytes: int = 16 << 20
+    rows: int = 20_000
+    columns: int = 256
+    cells: int = 400_000
+    texts: int = 400_000
+
+
+FORM = Bounds()
+"""What people fill in by hand."""
 
 
 class Cell(Struct, frozen=True):
@@ -112,10 +127,16 @@ def place_of(reference: str) -> tuple[int, int]:
     found = REFERENCE.fullmatch(reference)
     if not found:
         raise ValueError(f"{reference[:20]!r} is no cell")
+    return int(found[2]) - 1, _column(found[1])
+
+
+@cache  # there are 18,278 of up to three letters
+def _column(letters: str) -> int:
+    """Number of a column, from 0."""
     column = 0
-    for letter in found[1]:
+    for letter in letters:
         column = LETTERS * column + ord(letter) - ord("A") + 1
-    return int(found[2]) - 1, column - 1
+    return column - 1
 
 
 def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
@@ -126,11 +147,34 @@ def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
     CatalogError
         If the file cannot be read, is no spreadsheet, or unpacks to more than a table holds.
     """
+    return _read(path, lambda archive: _sheets(archive, sheets))
+
+
+def read_first_sheet(path: Path, bounds: Bounds) -> list[Row]:
+    """Rows of the first sheet of an XLSX file as text, those without any left out.
+
+    Parameters
+    ----------
+    path
+        The file.
+    bounds
+        How large it may be.
+
+    Raises
+    ------
+    CatalogError
+        As :func:`read_workbook`.
+    """
+    return _read(path, lambda archive: _first_sheet(archive, bounds))
+
+
+def _read(path: Path, found: Callable[[zipfile.ZipFile], T]) -> T:
+    """What is found in an archive, or one clear line."""
     if path.exists() and not path.is_file():
         raise CatalogError(f"{path}: no spreadsheet: it is a pipe, a device or a folder")
     try:
         with zipfile.ZipFile(path) as archive:
-            return _sheets(archive, sheets)
+            return found(archive)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
     except DAMAGED:
@@ -142,23 +186,62 @@ def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
 
 
 def _sheets(archive: zipfile.ZipFile, wanted: Collection[str]) -> dict[str, Sheet]:
-    if BOOK not in archive.namelist():
-        raise ValueError("it holds no workbook: save it as XLSX")
-    names = _names(archive)
-    strings = _Strings()
-    if STRINGS in archive.namelist():
-        _parse(archive, STRINGS, strings.start, strings.end, strings.data)
+    """The sheets of these names."""
+    names, strings = _names(archive), _strings(archive, FORM)
     found = {}
     for name, part in names.items():
         if name in wanted:
-            cells = _Cells(name, strings.texts)
-            _parse(archive, part, cells.start, cells.end, cells.data)
+            cells = _Cells(name, strings, FORM)
+            _parse(archive, part, FORM, cells)
             found[name] = Sheet(name, cells.cells)
     return found
 
 
+def _first_sheet(archive: zipfile.ZipFile, bounds: Bounds) -> list[Row]:
+    """Rows of the sheet that the book names first, whatever its part is called."""
+    name, part = next(iter(_names(archive).items()), ("", ""))
+    if not part:
+        raise ValueError("it holds no sheet")
+    rows = _Rows(name, _strings(archive, bounds), bounds)
+    _parse(archive, part, bounds, rows)
+    return [(row + 1, texts) for row, texts in sorted(rows.rows.items())]
+
+
+def _strings(archive: zipfile.ZipFile, bounds: Bounds) -> list[str]:
+    """Texts that the cells share."""
+    strings = _Strings(bounds)
+    if STRINGS in archive.namelist():
+        _parse(archive, STRINGS, bounds, strings)
+    return strings.texts
+
+
+class _Handler:
+    """What is done with the elements of a part and the text between them."""
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        """An element begins."""
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+
+    def data(self, text: str) -> None:
+        """Text within one."""
+
+
+class _Starts(_Handler):
+    """A part whose elements say all in their attributes."""
+
+    def __init__(self, keep: Callable[[str, Attributes], None]) -> None:
+        self.keep = keep
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        self.keep(tag, attributes)
+
+
 def _names(archive: zipfile.ZipFile) -> dict[str, str]:
     """Parts of the sheets by their names, in the order of the book."""
+    if BOOK not in archive.namelist():
+        raise ValueError("it holds no workbook: save it as XLSX")
     targets: dict[str, str] = {}
     sheets: list[Attributes] = []
 
@@ -174,8 +257,8 @@ def _names(archive: zipfile.ZipFile) -> dict[str, str]:
             if len(sheets) > MAX_SHEETS:
                 raise ValueError(f"more than {MAX_SHEETS} sheets")
 
-    _parse(archive, BOOK_PARTS, relation)
-    _parse(archive, BOOK, sheet)
+    _parse(archive, BOOK_PARTS, FORM, _Starts(relation))
+    _parse(archive, BOOK, FORM, _Starts(sheet))
     found = {}
     for one in sheets:
         identity = next((value for key, value in one.items() if key.endswith(":id")), "")
@@ -190,48 +273,39 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _nothing(_: str) -> None:
-    """What a part is not asked for."""
-
-
 def _refuse(*_: object) -> None:
     """Refuse a document type: a few lines of entities can expand to gigabytes."""
     raise ValueError("it declares a document type")
 
 
-def _parse(
-    archive: zipfile.ZipFile,
-    part: str,
-    start: Callable[[str, Attributes], None],
-    end: Callable[[str], None] = _nothing,
-    data: Callable[[str], None] = _nothing,
-) -> None:
+def _parse(archive: zipfile.ZipFile, part: str, bounds: Bounds, to: _Handler) -> None:
     """Read one XML part a chunk at a time, as far as it is no larger than allowed."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = _refuse
-    parser.StartElementHandler = lambda tag, found: start(tag.rpartition(":")[2], found)
-    parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
-    parser.CharacterDataHandler = data
+    parser.StartElementHandler = lambda tag, found: to.start(tag.rpartition(":")[2], found)
+    parser.EndElementHandler = lambda tag: to.end(tag.rpartition(":")[2])
+    parser.CharacterDataHandler = to.data
     read = 0
     with archive.open(part) as file:
         while chunk := file.read(CHUNK):
             read += len(chunk)
-            if read > MAX_PART_BYTES:
-                raise ValueError(f"{part} unpacks to more than {MAX_PART_BYTES >> 20} MiB")
+            if read > bounds.part_bytes:
+                raise ValueError(f"{part} unpacks to more than {bounds.part_bytes >> 20} MiB")
             parser.Parse(chunk, False)
     parser.Parse(b"", True)
 
 
-class _Strings:
+class _Strings(_Handler):
     """Texts that the cells share; how they are pronounced is left out."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
+        self.most = bounds.texts
         self.texts: list[str] = []
         self.parts: list[str] = []
         self.open = self.spoken = False
 
-    def start(self, tag: str, _: Attributes) -> None:
+    def start(self, tag: str, attributes: Attributes) -> None:  # noqa: ARG002 - of a handler
         if tag == "si":
             self.parts = []
         elif tag == "rPh":
@@ -245,8 +319,8 @@ class _Strings:
         elif tag == "rPh":
             self.spoken = False
         elif tag == "si":
-            if len(self.texts) >= MAX_STRINGS:
-                raise ValueError(f"more than {MAX_STRINGS:,} texts")
+            if len(self.texts) >= self.most:
+                raise ValueError(f"more than {self.most:,} texts")
             self.texts.append("".join(self.parts))
 
     def data(self, text: str) -> None:
@@ -254,11 +328,12 @@ class _Strings:
             self.parts.append(text)
 
 
-class _Cells:
+class _Cells(_Handler):
     """Cells of one sheet, collected from the elements of its part."""
 
-    def __init__(self, name: str, strings: list[str]) -> None:
-        self.name, self.strings = name, strings
+    def __init__(self, name: str, strings: list[str], bounds: Bounds) -> None:
+        self.name, self.strings, self.bounds = name, strings, bounds
+        self.count = 0
         self.cells: dict[tuple[int, int], Cell] = {}
         self.row = self.column = -1
         self.type = ""
@@ -294,15 +369,22 @@ class _Cells:
         elif tag == "c" and (self.valued or self.formula):
             cell = self._cell("".join(self.parts))
             if cell is not None:
-                self._keep(cell)
+                self._count()
+                self.keep(cell)
 
-    def _keep(self, cell: Cell) -> None:
-        if self.row >= MAX_ROWS or self.column >= MAX_COLUMNS or len(self.cells) >= MAX_CELLS:
+    def keep(self, cell: Cell) -> None:
+        """Keep the cell of this row and column."""
+        self.cells[self.row, self.column] = cell
+
+    def _count(self) -> None:
+        """Refuse what no table holds."""
+        most = self.bounds
+        self.count += 1
+        if self.row >= most.rows or self.column >= most.columns or self.count > most.cells:
             raise ValueError(
                 f"sheet {self.name!r:.40}, cell {address(self.row, self.column)}: a table has at"
-                f" most {MAX_ROWS:,} rows and {MAX_COLUMNS} columns"
+                f" most {most.rows:,} rows and {most.columns} columns"
             )
-        self.cells[self.row, self.column] = cell
 
     def _cell(self, text: str) -> Cell | None:
         formula = self.formula
@@ -313,7 +395,8 @@ class _Cells:
                     raise ValueError(f"text {place:,} is not there")
                 text = self.strings[place]
             if text.strip():
-                text = ESCAPED.sub(lambda sign: chr(int(sign[1], 16)), text)
+                if "_x" in text:
+                    text = ESCAPED.sub(lambda sign: chr(int(sign[1], 16)), text)
                 return Cell("text", text, formula=formula)
             # A formula may well say nothing; one whose value was never saved does not.
             return Cell("text", "", formula=True) if formula and self.valued else self._unsaved()
@@ -331,3 +414,20 @@ class _Cells:
 
     def _unsaved(self) -> Cell | None:
         return Cell("none", formula=True) if self.formula else None
+
+
+class _Rows(_Cells):
+    """Cells of one sheet as text, row by row: a million rows fit."""
+
+    def __init__(self, name: str, strings: list[str], bounds: Bounds) -> None:
+        super().__init__(name, strings, bounds)
+        self.rows: dict[int, list[str]] = {}
+
+    def keep(self, cell: Cell) -> None:
+        """Keep the cell as text; numbers as a spreadsheet shows them."""
+        text = f"{cell.number:.15g}" if cell.kind in ("number", "truth") else cell.text
+        if not text:
+            return
+        row = self.rows.setdefault(self.row, [])
+        row += [""] * (self.column + 1 - len(row))
+        row[self.column] = text

@@ -1,5 +1,6 @@
 """Tables of cables read back, and files that nobody has vouched for."""
 
+import re
 import zipfile
 from pathlib import Path
 
@@ -172,26 +173,59 @@ SHEET = "xl/worksheets/sheet1.xml"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("other.xml", b"<a/>", "it holds no first sheet"),
+        ("other.xml", b"<a/>", "damaged spreadsheet: a part of it is missing"),
         (SHEET, b"<worksheet><row>", "damaged spreadsheet"),
         (SHEET, b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "it declares a document type"),
-        (SHEET, b'<a><row r="1"><c r="1" t="s"><v>9</v></c></row></a>', "has no column"),
+        (SHEET, b'<a><row r="1"><c r="1" t="s"><v>9</v></c></row></a>', "'1' is no cell"),
         (SHEET, b'<a><row r="1"><c r="A1" t="s"><v>9</v></c></row></a>', "damaged spreadsheet"),
     ],
 )
 def test_hostile_spreadsheets(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     path = tmp_path / "plan.xlsx"
-    with zipfile.ZipFile(path, "w") as book:
-        book.writestr(name, content)
+    with_first_sheet(path, name, content)
     with pytest.raises(CatalogError, match=message) as error:
         read_cables(path)
-    assert str(error.value).startswith(f"{path}:1: ")
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def with_first_sheet(path: Path, name: str, content: bytes) -> None:
+    """A workbook whose first sheet is the part sheet1.xml, if that is there."""
+    sheet = b'<workbook xmlns:r="r"><sheets><sheet name="P2P" r:id="1"/></sheets></workbook>'
+    part = b'<Relationships><Relationship Id="1" Target="worksheets/sheet1.xml"/></Relationships>'
+    with zipfile.ZipFile(path, "w") as book:
+        book.writestr("xl/workbook.xml", sheet)
+        book.writestr("xl/_rels/workbook.xml.rels", part)
+        book.writestr(name, content)
+
+
+def test_the_first_sheet_is_the_one_that_the_book_names_first(tmp_path: Path) -> None:
+    # As a spreadsheet program saves a book whose sheets somebody has moved.
+    path = tmp_path / "plan.xlsx"
+    book = openpyxl.Workbook()
+    notes, plan = book.active, book.create_sheet("Plan")
+    assert notes is not None
+    notes.append(["Notes", "of", "nobody"])
+    plan.append(["a_device", "a_port", "z_device", "z_port", "gbps"])
+    plan.append(["gpu-0", 1, "leaf-0", 17.0, 400])
+    book.save(path)
+    kept = tmp_path / "moved.xlsx"
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(kept, "w") as new:
+        for part in old.namelist():
+            content = old.read(part)
+            if part == "xl/workbook.xml":
+                one, two = re.findall(rb"<sheet .*?/>", content)
+                content = content.replace(one + two, two + one)
+            new.writestr(part, content)
+    with pytest.raises(CatalogError, match="no table of cables"):
+        read_cables(path)
+    (cable,) = read_cables(kept)
+    assert (cable.a, cable.z, cable.gbps) == (("gpu-0", "1"), ("leaf-0", "17"), 400.0)
 
 
 def test_not_even_a_spreadsheet(tmp_path: Path) -> None:
     path = tmp_path / "plan.xlsx"
     path.write_bytes(b"PK\x03\x04 no zip")
-    with pytest.raises(CatalogError, match=r"plan.xlsx:1: no spreadsheet"):
+    with pytest.raises(CatalogError, match=r"plan.xlsx: no spreadsheet"):
         read_cables(path)
     with pytest.raises(CatalogError, match=r"none.xlsx: cannot be read"):
         read_cables(tmp_path / "none.xlsx")

@@ -3,43 +3,31 @@
 The header says which table it is. Rows are checked one by one; that a port holds two cables is for
 the caller to judge, since an audit wants to see it all.
 
-Of an XLSX file, which nobody has vouched for, the first sheet is read: text and numbers, no
-formulas computed, no styles. Sizes are bounded before anything is unpacked, and documents with
-entities are refused.
+Of an XLSX file the first sheet is read (:mod:`netplan.spreadsheets`).
 """
 
 import csv
-import lzma
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from math import isfinite, nan
 from pathlib import Path
-from typing import IO
-from xml.parsers import expat
 
 from msgspec import Struct
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
+from netplan.spreadsheets import Bounds, Row, read_first_sheet
 from netplan.topologies.as_built import Cable, End
 from netplan.topologies.cable_plan import PLAN_COLUMNS
 from netplan.topologies.formats.kinds import XLSX, kind_of
 from netplan.topologies.formats.netbox import CABLE_COLUMNS
 from netplan.topologies.formats.sheets import ETHERNET_COLUMNS, INFINIBAND_COLUMNS
 
-MAX_UNPACKED_BYTES = 1 << 30
-MAX_COLUMNS = 64
-DAMAGED = (zlib.error, lzma.LZMAError)
-SHEET, STRINGS = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
-CHUNK = 1 << 20
-COLUMN = re.compile(r"[A-Z]{1,3}")
-LETTERS = 26
+MAX_CABLES, MAX_COLUMNS = 1_000_000, 64
+MAX_CELLS = MAX_CABLES * MAX_COLUMNS
+LARGE = Bounds(1 << 30, MAX_CABLES + 2, MAX_COLUMNS, cells=MAX_CELLS, texts=MAX_CELLS)
+"""The largest spreadsheet of cables that is read."""
 
-Row = tuple[int, list[str]]
-
-MAX_CABLES = 1_000_000
 # A name begins with a letter or digit, so no spreadsheet takes it for a formula.
 NAME = re.compile(r"[0-9A-Za-z_][^\x00-\x1f\x7f-\x9f\"<>]{0,199}")
 
@@ -78,9 +66,7 @@ def read_cable_table(path: Path) -> list[Cable]:
 def read_table(path: Path) -> Iterator[Row]:
     """Rows of a CSV or XLSX file with their lines, a million at most; empty ones are left out."""
     if path.suffix.lower() == XLSX or kind_of(path) == XLSX:
-        rows = _read_spreadsheet(path)
-        _check_size(path, len(rows))
-        return iter(rows)
+        return iter(read_first_sheet(path, LARGE))
     lines = read_lines(path)
     _check_size(path, len(lines))
     return _csv_rows(path, lines)
@@ -161,104 +147,3 @@ def _rate(path: Path, line: int, text: str) -> float:
     if not (isfinite(rate) and rate > 0):
         raise CatalogError(f"{path}:{line}: gbps: got {text[:40]!r}, give a rate above 0")
     return rate
-
-
-def _read_spreadsheet(path: Path) -> list[Row]:
-    """Line numbers and cells as text of the first sheet; empty rows are left out."""
-    if path.exists() and not path.is_file():
-        raise CatalogError(f"{path}: no spreadsheet: it is a pipe, a device or a folder")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-            if SHEET not in sizes:
-                raise CatalogError(f"{path}:1: no spreadsheet: it holds no first sheet")
-            if sizes[SHEET] + sizes.get(STRINGS, 0) > MAX_UNPACKED_BYTES:
-                raise CatalogError(f"{path}: unpacks to more than 1 GiB: save the table as CSV")
-            book = _Book()
-            for name in (STRINGS, SHEET):
-                if name in sizes:
-                    with archive.open(name) as part:
-                        book.read(part)
-    except OSError as error:
-        raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, *DAMAGED):
-        raise CatalogError(f"{path}:1: no spreadsheet: save it as XLSX or CSV") from None
-    except (expat.ExpatError, ValueError, IndexError) as error:
-        raise CatalogError(f"{path}:1: damaged spreadsheet: {error}") from None
-    return book.rows
-
-
-class _Book:
-    """Shared strings and rows of a spreadsheet, collected from the elements of its parts."""
-
-    def __init__(self) -> None:
-        self.strings: list[str] = []
-        self.rows: list[Row] = []
-        self.cells: list[str] = []
-        self.parts: list[str] = []  # of the text of a cell or shared string
-        self.open = False
-        self.line = 0
-        self.column = 0
-        self.shared = False
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag in ("t", "v"):
-            self.open = True
-        elif tag == "si":
-            self.parts = []
-        elif tag == "c":
-            self.parts = []
-            self.shared = attributes.get("t") == "s"
-            self.column = _column(attributes["r"]) if "r" in attributes else len(self.cells)
-        elif tag == "row":
-            self.cells = []
-            self.line = int(attributes["r"]) if "r" in attributes else self.line + 1
-
-    def data(self, text: str) -> None:
-        if self.open:
-            self.parts.append(text)
-
-    def end(self, tag: str) -> None:
-        if tag in ("t", "v"):
-            self.open = False
-        elif tag == "si":
-            self.strings.append("".join(self.parts))
-        elif tag == "c" and self.parts:
-            text = "".join(self.parts)
-            if self.column >= MAX_COLUMNS or len(self.rows) > MAX_CABLES + 1:
-                raise ValueError(
-                    f"row {self.line:,}, column {self.column + 1:,}: a table of cables has at most"
-                    f" {MAX_CABLES:,} rows and {MAX_COLUMNS} columns"
-                )
-            self.cells += [""] * (self.column - len(self.cells))
-            self.cells.append(self.strings[int(text)] if self.shared else text)
-        elif tag == "row" and any(self.cells):
-            self.rows.append((self.line, self.cells))
-
-    def read(self, part: IO[bytes]) -> None:
-        """Read one XML part, a chunk at a time."""
-        parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = _refuse
-        parser.StartElementHandler = self.start
-        parser.EndElementHandler = self.end
-        parser.CharacterDataHandler = self.data
-        while chunk := part.read(CHUNK):
-            parser.Parse(chunk, False)
-        parser.Parse(b"", True)
-
-
-def _column(reference: str) -> int:
-    """Column number from a cell's name, from 0: A1 is 0, AB7 is 27."""
-    letters = COLUMN.match(reference)
-    if not letters:
-        raise ValueError(f"cell {reference[:20]!r} has no column")
-    number = 0
-    for letter in letters[0]:
-        number = LETTERS * number + ord(letter) - ord("A") + 1
-    return number - 1
-
-
-def _refuse(*_: object) -> None:
-    """Refuse a document type: a few lines of entities can expand to gigabytes."""
-    raise ValueError("it declares a document type")
