@@ -13,6 +13,7 @@ from netplan.questions.question import Question, absent, asks, optional, require
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, column, columns
+from netplan.spreadsheets import Row
 from netplan.topologies.as_built import Cable, End
 from netplan.topologies.audit_cables import (
     Claims,
@@ -22,7 +23,7 @@ from netplan.topologies.audit_cables import (
 )
 from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
 from netplan.topologies.formats.kinds import CSV, XLSX, kind_of
-from netplan.topologies.formats.tables import Row, is_cable_table, read_table
+from netplan.topologies.formats.tables import is_cable_table, read_table
 
 HB_SWITCH_NAME = "nvswitch"
 EDGE_ENDS = ("source", "source_port", "target", "target_port")

@@ -12,7 +12,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from netplan.topologies.formats.tables import Row
+from netplan.spreadsheets import Row
 
 
 class Finding(Struct, frozen=True):
