@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from netplan.costing.cabling import CablingBook
-from netplan.costing.elevations import RackKind
+from netplan.costing.elevations import RackKind, Slot
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import BillItem
 from netplan.procurement.findings import SOURCE, Findings, told_column
@@ -12,8 +12,10 @@ from netplan.questions.cost_answer import bill_table
 from netplan.records import replace
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Column, Heading, Inset, Paragraph, Section, Table
-from netplan.topologies.drawing import fabric_drawing, rack_drawing
+from netplan.topologies.drawing import fabric_drawing
+from netplan.topologies.floor_plan import SwitchRacks
 from netplan.topologies.rack_drawing import Elevation, elevation_drawing, hall_drawing
+from netplan.units import counted
 
 
 def bill_chapter(answer: Findings) -> Iterator[Section]:
@@ -101,7 +103,7 @@ def _racks(answer: Findings) -> Iterator[Section]:
         )
     if made is None or not made.kinds:
         if racks.devices:
-            yield Inset("", rack_drawing(racks))
+            yield Inset("", elevation_drawing(list(unnamed_racks(racks))))
         return
     columns: list[Column[RackKind]] = [
         told_column("Racks", "racks", "title"),
@@ -124,6 +126,26 @@ def _racks(answer: Findings) -> Iterator[Section]:
         yield Inset(
             "The hall from above", hall_drawing(made.layout, made.network, answer.chosen.site_racks)
         )
+
+
+def unnamed_racks(racks: SwitchRacks) -> Iterator[Elevation]:
+    """A full rack and the last one, where switches are too many to name.
+
+    Examples
+    --------
+    42 units hold 21 switches of 2 units; 256 = 12 x 21 + 4.
+
+    >>> [(rack.title, len(rack.slots)) for rack in unnamed_racks(SwitchRacks(256, 42, 2, 21))]
+    [('12 racks of 21 switches', 21), ('1 rack of 4 switches', 4)]
+    """
+    for count, held in ((racks.full, racks.each), (1, racks.last)):
+        if not count or not held:
+            continue
+        height = racks.switch_units
+        slots = (Slot("", True, 1 + place * racks.pitch, height) for place in range(held))
+        title = f"{counted(count, 'rack')} of {counted(held, 'switch', 'switches')}"
+        used = f"{held * height} of {racks.units} U in use"
+        yield Elevation(title, (used,), racks.units, tuple(slots))
 
 
 def _network_kw(kind: RackKind) -> float | None:

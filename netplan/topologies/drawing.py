@@ -17,7 +17,6 @@ from netplan.levels import Level
 from netplan.reports.escape import TIMES, short
 from netplan.reports.svg import arc, box, drawing, line, text
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
-from netplan.topologies.floor_plan import SwitchRacks
 from netplan.topologies.graph import SWITCH, FabricGraph
 
 WIDTH, LABEL_WIDTH = 760.0, 210.0
@@ -227,35 +226,3 @@ def _boxes(row: _Row, y: float) -> Iterator[Markup]:
     if row.count > SHOWN:
         middle = (row.centres[-2] + row.centres[-1]) / 2
         yield text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")
-
-
-UNIT = 6.0  # height of one rack unit in the drawing
-RACK_WIDTH, RACK_STEP = 150.0, 250.0
-RACK_TOP, RACK_LEFT = 48.0, 44.0
-
-
-def rack_drawing(racks: SwitchRacks) -> Markup:
-    """Draw one full rack and the last one."""
-    kinds = [(racks.full, racks.each)] if racks.full else []
-    if racks.last:
-        kinds.append((1, racks.last))
-    shapes: list[Markup] = []
-    for number, (count, held) in enumerate(kinds):
-        shapes += _rack(racks, RACK_LEFT + number * RACK_STEP, count, held)
-    width = RACK_LEFT + (len(kinds) - 1) * RACK_STEP + RACK_WIDTH + 60
-    height = RACK_TOP + racks.units * UNIT + 14
-    return drawing(width, height, f"Elevation of racks of {racks.units} units", shapes)
-
-
-def _rack(racks: SwitchRacks, x: float, count: int, held: int) -> Iterator[Markup]:
-    words = f"{count:,} {TIMES} rack of {held} switch{'es' if held > 1 else ''}"
-    yield text(x, 18, words, "label")
-    yield text(x, 36, f"{held * racks.switch_units} of {racks.units} units in use", "sub")
-    bottom = RACK_TOP + racks.units * UNIT
-    yield box(x, RACK_TOP, RACK_WIDTH, racks.units * UNIT, "frame")
-    height = racks.switch_units * UNIT
-    for slot in range(held):
-        y = bottom - slot * racks.pitch * UNIT - height
-        yield box(x + 6, y + 1, RACK_WIDTH - 12, height - 2, "node switch")
-    for unit in (1, *range(6, racks.units + 1, 6)):
-        yield text(x - 6, bottom - (unit - 1) * UNIT - 1, str(unit), "tick", anchor="end")

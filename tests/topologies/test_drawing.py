@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from netplan.topologies.build import build_fabric
-from netplan.topologies.drawing import fabric_drawing, rack_drawing
+from netplan.topologies.drawing import fabric_drawing
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.floor_plan import SwitchRacks
 from netplan.topologies.specs import FABRICS
 
 
@@ -52,9 +51,3 @@ def test_everything_is_inside_the_frame() -> None:
     for x, y in re.findall(r'<text x="(-?[\d.]+)" y="(-?[\d.]+)"', drawn):
         assert 0 <= float(x) <= width
         assert 8 <= float(y) <= height
-
-
-@pytest.mark.parametrize(("switches", "drawn"), [(1, 1), (21, 21), (22, 22), (1280, 21 + 20)])
-def test_racks_show_a_full_one_and_the_last(switches: int, drawn: int) -> None:
-    # 42 U hold 21 switches of 2 U; 1280 = 60 x 21 + 20.
-    assert rack_drawing(SwitchRacks(switches, 42, 2, 21)).count("node switch") == drawn

@@ -11,8 +11,9 @@ from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
+from netplan.procurement.ordered import unnamed_racks
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.floor_plan import FLOOR_PLANS, SwitchRacks
 from netplan.topologies.rack_drawing import (
     Elevation,
     elevation_drawing,
@@ -89,3 +90,10 @@ def test_names_are_escaped() -> None:
     drawn = elevation_drawing([Elevation("<b>", ("<i>",), 42, ())])
     assert "<b>" not in drawn
     assert "&lt;b&gt;" in drawn
+
+
+@pytest.mark.parametrize(("switches", "drawn"), [(1, 1), (21, 21), (22, 22), (1280, 21 + 20)])
+def test_racks_without_names_are_a_full_one_and_the_last(switches: int, drawn: int) -> None:
+    # 42 U hold 21 switches of 2 U; 1280 = 60 x 21 + 20.
+    racks = list(unnamed_racks(SwitchRacks(switches, 42, 2, 21)))
+    assert elevation_drawing(racks).count("node switch") == drawn
