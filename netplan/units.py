@@ -7,6 +7,7 @@ carry their unit; a conversion happens only through a function of this module.
 from math import floor, log10
 
 BITS_PER_BYTE = 8
+PERCENT = 100
 GIGA = 1e9
 SECONDS_PER_MINUTE, TEN_SECONDS = 60.0, 10.0
 HOURS_PER_DAY, DAYS_PER_WEEK, DAYS_PER_YEAR, HOURS_PER_YEAR = 24, 7, 365, 8760.0

@@ -23,6 +23,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Layout, SwitchRacks
+from netplan.units import PERCENT
 
 Category = Literal[
     "switches",
@@ -440,8 +441,6 @@ def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:
 
 SPARED: tuple[Category, ...] = ("switches", "transceivers", "cables", "cards", "circuits")
 """Categories that spares are bought for."""
-
-PERCENT = 100
 
 
 def parse_spares(texts: Sequence[str]) -> dict[Category, Fraction]:

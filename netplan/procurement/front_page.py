@@ -16,8 +16,8 @@ from netplan.questions.token_cost import Served
 from netplan.questions.training_runs import TrainingRun
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
+from netplan.units import PERCENT
 
-PERCENT = 100
 EVEN = 5e-4
 """Difference below which two amounts are the same for a reader [1]."""
 

@@ -15,9 +15,8 @@ from netplan.procurement.network_risks import order_lead_time
 from netplan.questions.cost_answer import BOTH_ENDS
 from netplan.reports.quantities import listed, part_words
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
-from netplan.units import counted
+from netplan.units import PERCENT, counted
 
-PERCENT = 100
 LEAST_SHARE = 0.01
 """Share of the price from which on a part is named [1]."""
 LARGEST_PRICES = 4

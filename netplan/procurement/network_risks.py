@@ -21,7 +21,7 @@ from netplan.questions.served_faults_answer import ServedFaultsAnswer
 from netplan.records import replace
 from netplan.reports.sections import Heading, Paragraph, Section, Table
 from netplan.topologies.fabric import Fabric
-from netplan.units import DAYS_PER_WEEK, HOURS_PER_DAY
+from netplan.units import DAYS_PER_WEEK, HOURS_PER_DAY, PERCENT
 
 NETWORK_PARTS = ("nic", "link", "transceiver", "switch", "circuit-switch")
 
@@ -238,7 +238,6 @@ def _plain(faults: FaultsAnswer, name: str) -> Iterator[str]:
         )
 
 
-PERCENT = 100
 PLAIN = (
     (
         "A job stops when a part fails that it cannot do without, and starts again from its last"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from netplan.levels import Level
 from netplan.published.checks import Measured
 from netplan.records import replace
+from netplan.units import PERCENT
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 PODS = 128
@@ -32,7 +33,7 @@ INSTANCES, INSTANCE_GPUS = 8, (64, 32, 16, 8)
 FAST_BYTES_PER_S = 1.5e12
 """Rate of an expanded memory that gains half of the time there [B/s]."""
 
-GB, PERCENT = 1e9, 100.0
+GB = 1e9
 
 
 class Rates(NamedTuple):

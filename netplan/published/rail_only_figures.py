@@ -21,14 +21,13 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Training
 from netplan.published.checks import Check, known, stated
-from netplan.units import bytes_per_s
+from netplan.units import PERCENT, bytes_per_s
 from netplan.workloads.models import MODELS
 
 CLUSTERS = (16_384, 32_768, 65_536)
 CLUSTER = 32_768
 BATCH = {"gpt-1t": 4096, "gpt-146b": 1024}
 HB_GBPS, NETWORK_GBPS = 7200.0, 400.0
-PERCENT = 100
 
 
 class Case(Struct, frozen=True):

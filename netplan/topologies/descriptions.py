@@ -107,7 +107,7 @@ def plain_name(name: str) -> str:
     return re.sub(r"[^0-9a-z]+", "-", host.casefold()).strip("-")
 
 
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+def natural(name: str) -> list[str | int]:
     """Sorting key that compares digits as numbers.
 
     Examples
@@ -115,8 +115,9 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     >>> sorted(["node-10", "node-9", "a"], key=natural)
     ['a', 'node-9', 'node-10']
     """
-    parts = re.split(r"(\d+)", name)
-    return tuple((1, int(part)) if i % 2 else (0, part) for i, part in enumerate(parts))
+    # Texts and numbers take turns, so that two keys compare like with like.
+    parts = re.split(r"([0-9]+)", name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def last_number(name: str) -> int | None:

@@ -26,12 +26,13 @@ from msgspec import Struct
 
 from netplan.errors import InputError, NetplanError
 from netplan.topologies.device_names import node_guid
+from netplan.topologies.formats.infiniband import LANE_GBPS
 from netplan.topologies.graph import connected_parts
 
 KNOWN_SPEEDS = ("HDR", "EDR", "FDR", "QDR", "DDR", "SDR")
 """Speeds of ibsim 0.10, falling."""
 
-SPEEDS = ("XDR", "NDR", "HDR", "EDR", "FDR", "FDR10", "QDR", "DDR", "SDR")
+SPEEDS = tuple(reversed(LANE_GBPS))
 """Speeds of InfiniBand, falling."""
 
 RATE = re.compile(r"(\blid \d+ \d{1,2}x)([A-Z]+\d*)\s*$", re.MULTILINE)

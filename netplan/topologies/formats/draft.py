@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
+from netplan.topologies.descriptions import natural
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -31,8 +32,6 @@ from netplan.topologies.graph import (
 from netplan.units import gbps
 
 MAX_NODES, MAX_DRAFT_LINKS, MAX_PORT = 4_000_000, 16_000_000, 65_535
-End = tuple[str, int]
-"""Node and port of one end of a link."""
 
 NAME = re.compile(r"[0-9A-Za-z_][^\s\"<>&\\\x00-\x1f\x7f-\x9f]{0,199}")
 
@@ -64,7 +63,6 @@ class Draft(Struct):
     path: Path
     nodes: dict[str, DraftNode] = field(default_factory=dict)
     links: list[DraftLink] = field(default_factory=list)
-    _seen: set[tuple[End, End]] = field(default_factory=set)
 
     def error(self, line: int, message: str) -> CatalogError:
         """Build an error that begins with the file and the line."""
@@ -105,16 +103,6 @@ class Draft(Struct):
             raise self.error(link.line, f"more than {MAX_DRAFT_LINKS:,} links")
         self.links.append(link)
 
-    def add_seen(self, here: End, there: End, bytes_per_s: float, line: int) -> None:
-        """Add, once, a link that stands in the blocks of both its ends; it begins at its host."""
-        if (there, here) in self._seen:
-            return
-        self._seen.add((here, there))
-        if self.nodes[there[0]].kind != SWITCH:
-            here, there = there, here
-        (source, port), (target, peer_port) = here, there
-        self.add_link(DraftLink(source, target, bytes_per_s, line, port, peer_port))
-
 
 def node_kind(draft: Draft, line: int, text: str) -> int:
     """Code of a node kind given by name, or an error that lists the kinds."""
@@ -134,7 +122,7 @@ def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
     link ends on an unknown node, a port is used twice, or the graph is not connected, is a
     ``CatalogError``.
     """
-    names = sorted(draft.nodes, key=_natural_order)
+    names = sorted(draft.nodes, key=natural)
     kind = np.array([draft.nodes[node].kind for node in names], np.int8)
     gpus = int(np.count_nonzero(kind == GPU))
     if not gpus or not draft.links:
@@ -172,12 +160,6 @@ def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
         group=np.array([group_names.index(group) for group in groups], np.int8),
         group_names=group_names,
     )
-
-
-def _natural_order(name: str) -> list[str | int]:
-    """Sorting key that compares digits as numbers."""
-    parts = re.split(r"([0-9]+)", name)
-    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
 
 
 def _ends(draft: Draft, names: list[str]) -> tuple[Indices, Indices]:

@@ -64,7 +64,7 @@ def slurm_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator
     SwitchName=s1-7 Nodes=host-[14-15]
     SwitchName=s2-0 Switches=s1-[0-7]
     """
-    for branch in _tree(graph, hosts_in(graph, host_gpus)):
+    for branch in _tree(graph, named_hosts(graph, host_gpus)):
         yield f"SwitchName={branch.name} {branch.below}={branch.members}\n"
 
 
@@ -85,7 +85,7 @@ def slurm_block_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> It
     BlockName=block-1 Nodes=host-[18-35]
     BlockSizes=18,36
     """
-    blocks, sizes = _blocks(graph, hosts_in(graph, host_gpus))
+    blocks, sizes = _blocks(graph, named_hosts(graph, host_gpus))
     yield f"# A job's segments, sbatch --segment=N, have up to {sizes[0]} hosts each.\n"
     for number, members in enumerate(blocks):
         yield f"BlockName=block-{number} Nodes={members}\n"
@@ -97,7 +97,7 @@ def slurm_yaml_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Ite
 
     Parameters and errors are those of :func:`slurm_lines`.
     """
-    hosts = hosts_in(graph, host_gpus)
+    hosts = named_hosts(graph, host_gpus)
     yield "---\n- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n"
     for branch in _tree(graph, hosts):
         below = "nodes" if branch.below == NODES else "children"
@@ -117,7 +117,7 @@ class NamedHosts(Struct, frozen=True, eq=False):
     names: Sequence[str]
 
 
-def hosts_in(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
+def named_hosts(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
     """Servers of a fabric: of so many GPUs, or by the names of adapters, or HB domains.
 
     Raises
