@@ -6,6 +6,7 @@ the links are those of a fabric of the catalog, or of somebody's own graph.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -19,6 +20,7 @@ from netplan.questions.placed_run import PlacedRun
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.run_question import RunQuestion
 from netplan.questions.served_run import ServedRun
+from netplan.questions.whole_fabric import WHOLE, WholeCollective, whole_collectives
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (
@@ -95,6 +97,7 @@ class LoadsAnswer(Answer):
     total_bytes: float
     run: PlacedRun | ServedRun | None = None
     collectives: tuple[CollectiveLoad, ...] = ()
+    whole: tuple[WholeCollective, ...] = ()
     bounds_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -114,6 +117,7 @@ class LoadsAnswer(Answer):
         return found | {
             **self.run.in_short,
             "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
+            "whole_fabric": [asdict(one) for one in self.whole],
             "notes": list(self.notes),
         }
 
@@ -135,6 +139,9 @@ class LoadsAnswer(Answer):
             yield Table("collectives", COLLECTIVES, self.collectives, title=title)
         else:
             yield Paragraph("No collective crosses GPUs.")
+        if self.whole:
+            title = "All GPUs at once: by the model, by its busiest link, and the best of all ways"
+            yield Table("whole_fabric", WHOLE, self.whole, title=title)
         yield Notes.of([("", self.notes)])
 
     def _matrix_heading(self) -> Heading:
@@ -239,6 +246,9 @@ class Loads(RunQuestion[LoadsAnswer]):
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
         collectives = tuple(_collectives(run, graph, self.routing))
+        whole: tuple[WholeCollective, ...] = ()
+        if isinstance(run, PlacedRun):
+            whole = tuple(whole_collectives(run, graph, partial(self._busiest_s, run, graph)))
         asked = run.inputs | {"matrix": None, "graph": None}
         routed = self._routed(asked, graph, _as_wired(run, matrix))
         return replace(
@@ -246,8 +256,15 @@ class Loads(RunQuestion[LoadsAnswer]):
             total_bytes=matrix.total_bytes,
             run=run,
             collectives=collectives,
+            whole=whole,
             notes=(*run.notes(), *_agreement(collectives, *run.communication)),
         )
+
+    def _busiest_s(
+        self, run: PlacedRun | ServedRun, graph: FabricGraph, matrix: TrafficMatrix
+    ) -> float:
+        """Time of the busiest link under a traffic of the run [s]."""
+        return link_loads(graph, _as_wired(run, matrix), routing=self.routing).busiest_s
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
         graph, replaced, notes = self._graph()

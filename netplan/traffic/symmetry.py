@@ -53,6 +53,19 @@ class Quotient(Struct, frozen=True, eq=False):
     capacity: Ints
 
 
+class Named(Struct, frozen=True, eq=False):
+    """Colours of a network whose GPUs each have a name: the same for all that is held against it.
+
+    The names; the sum over all colours after one round; how many rounds they split for, and the
+    order of the switches by them.
+    """
+
+    names: Words
+    once: int
+    rounds: int
+    order: Ints
+
+
 class Network(Struct, frozen=True, eq=False, dict=True):
     """Who can send how much to whom: GPUs are the nodes 0 to gpus - 1, the others forward.
 
@@ -140,6 +153,17 @@ class Network(Struct, frozen=True, eq=False, dict=True):
     def plain_colours(self) -> Words:
         """Colours of GPUs and of all others, shape (nodes,)."""
         return (np.arange(self.nodes) < self.gpus).astype(np.uint64)
+
+    @cached_property
+    def named(self) -> Named:
+        """Colours if every GPU has its own."""
+        names = np.random.default_rng(SEED).integers(0, 1 << 63, self.gpus, dtype=np.uint64)
+        colour = np.zeros(self.nodes, np.uint64)
+        colour[: self.gpus] = names
+        once, _ = self.refined(colour, 1)
+        colour, rounds = self.refined(colour)
+        order = np.argsort(colour[self.gpus :], kind="stable")
+        return Named(names, _total(once), rounds, order)
 
     def refined(self, colour: Words, rounds: int | None = None) -> tuple[Words, int]:
         """Colours that no further round splits, or those after some rounds; and how many it took.
@@ -255,12 +279,12 @@ def representatives(network: Network) -> tuple[Ints, Ints]:
     colour = network.refined(network.plain_colours)[0][: network.gpus]
     classes, alike = len(np.unique(colour)), gpus
     for tried, image in enumerate(_shifts(network, colour)):
-        if len(np.unique(alike)) == classes or tried * network.out.nnz > SHIFT_WORK:
+        if np.count_nonzero(alike == gpus) == classes or tried * network.out.nnz > SHIFT_WORK:
             break
         found = automorphism(network, image)
         if found is not None:
             alike = _joined(network.gpus, (gpus, alike), (gpus, found[: network.gpus]))
-    if len(np.unique(alike)) > classes:
+    if np.count_nonzero(alike == gpus) > classes:
         alike = _joined(network.gpus, (gpus, alike), (gpus, _same_links(network)))
     first, of = np.unique(alike, return_inverse=True)
     return first, of
@@ -274,26 +298,27 @@ def automorphism(network: Network, image: AnyInts) -> Ints | None:
     >>> automorphism(ring(4), np.array([1, 2, 3, 0])), automorphism(ring(4), np.array([1, 0, 2, 3]))
     (array([1, 2, 3, 0]), None)
     """
-    names = np.random.default_rng(SEED).integers(0, 1 << 63, network.gpus, dtype=np.uint64)
-    before = np.zeros(network.nodes, np.uint64)
-    after = before.copy()
-    before[: network.gpus], after[image] = names, names
-    for rounds in (1, None):  # most that fail do so at once
-        left, done = network.refined(before, rounds)
-        right, _ = network.refined(after, done)
-        if not np.array_equal(np.sort(left), np.sort(right)):
-            return None
+    gpus, known = network.gpus, network.named
+    colour = np.zeros(network.nodes, np.uint64)
+    colour[image] = known.names
+    once, _ = network.refined(colour, 1)
+    if _total(once) != known.once:  # most that fail do so at once
+        return None
+    colour, _ = network.refined(colour, known.rounds)
     found = np.empty(network.nodes, np.int64)
-    # Equal nodes keep their order: planes of switches stay together.
-    found[np.argsort(left, kind="stable")] = np.argsort(right, kind="stable")
-    moved = network.out[np.argsort(found)]
+    found[:gpus] = image
+    # Equal switches keep their order: planes of them stay together.
+    found[gpus + known.order] = gpus + np.argsort(colour[gpus:], kind="stable")
+    back = np.empty_like(found)
+    back[found] = np.arange(network.nodes)
+    moved = network.out[back]
+    if not np.array_equal(moved.indptr, network.out.indptr):
+        return None
     moved.indices = found[moved.indices].astype(moved.indices.dtype)
     moved.has_sorted_indices = False
     moved.sort_indices()
-    same = (
-        np.array_equal(moved.indptr, network.out.indptr)
-        and np.array_equal(moved.indices, network.out.indices)
-        and np.array_equal(moved.data, network.out.data)
+    same = np.array_equal(moved.indices, network.out.indices) and np.array_equal(
+        moved.data, network.out.data
     )
     return found if same else None
 
@@ -310,14 +335,20 @@ def _mixed(words: Words) -> Words:
     return words ^ (words >> np.uint64(31)) ^ np.uint64(0x9E3779B97F4A7C15)
 
 
+def _total(words: Words) -> int:
+    """A number that does not depend on the order of words."""
+    return int(_mixed(words).sum(dtype=np.uint64))
+
+
 def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
     """First node of the part in which pairs put each node."""
     ends = [np.concatenate(side) for side in zip(*pairs, strict=True)]
     joined = coo_array((np.ones(len(ends[0]), np.int8), tuple(ends)), shape=(nodes, nodes))
-    _, first, part = np.unique(
-        connected_components(joined, directed=False)[1], return_index=True, return_inverse=True
-    )
-    return first[part]
+    part = connected_components(joined, directed=False)[1]
+    first = np.empty(nodes, np.int64)
+    first[part[::-1]] = np.arange(nodes)[::-1]  # of several the last one stays: the lowest
+    found: Ints = first[part]
+    return found
 
 
 def _same_links(network: Network) -> Ints:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from netplan.errors import InputError
+from netplan.questions.loads import loads
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -212,3 +213,17 @@ def test_what_joins_nobody_is_refused() -> None:
         all_gather_optimum(Network.of(graph_of(4, [(0, 1), (2, 3)], 1e9)))
     with pytest.raises(InputError, match="needs two"):
         all_gather_optimum(Network.of(graph_of(1, [(0, 1)], 1e9)))
+
+
+@pytest.mark.parametrize("fabric", ["rail-optimized", "torus-3d"])
+def test_loads_show_the_optimum_beside_model_and_links(fabric: str) -> None:
+    answer = loads(
+        gpus=512, radix=64, hb_size=8, accelerator="h100-80gb", model="gpt-22b", fabric=fabric
+    )
+    gather, reduce = answer.to_dict()["whole_fabric"]
+    # 64 domains of 8: 63 send a domain what they have, 63/64 of 1 GB over 8 x 50 GB/s.
+    assert gather["optimum_s"] == pytest.approx(63 / 64 * 1e9 / 400e9)
+    assert reduce["optimum_s"] == pytest.approx(2 * gather["optimum_s"])
+    for one in (gather, reduce):
+        assert one["optimum_s"] <= one["busiest_s"] <= one["analytic_s"]
+    assert "the best of all ways" in answer.text()
