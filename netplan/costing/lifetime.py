@@ -102,6 +102,8 @@ class Running(Struct, frozen=True):
                 raise InputError(
                     f"--{option} {100 * share.base:g}%: give 0% to 100% of the price a year"
                 )
+        if self.cooling.base < 0:
+            raise InputError(f"--cooling {100 * self.cooling.base:g}%: give at least 0%")
         if self.pue.low < 1:
             raise InputError(
                 f"--pue {self.pue.low:g}: a facility draws at least what its equipment draws:"
@@ -111,8 +113,6 @@ class Running(Struct, frozen=True):
             raise InputError(f"--tariff {self.tariff.low:g}: give a price per kWh of at least 0")
         if not 0 <= self.interest.low <= self.interest.high <= 1:
             raise InputError(f"--interest {100 * self.interest.low:g}%: give 0% to 100%")
-        if self.cooling.base < 0:
-            raise InputError(f"--cooling {100 * self.cooling.base:g}%: give at least 0%")
         if self.cooling.base > self.pue.base - 1 + SLACK:
             raise InputError(
                 f"--cooling {100 * self.cooling.base:g}%: a PUE of {self.pue.base:g} leaves 0% to"

@@ -217,13 +217,14 @@ offers = asks(Offers)
 
 def _own_rates(texts: Sequence[str]) -> dict[str, float]:
     """Rates as they are given: ``CHF=1.13``."""
-    found = {}
+    found: dict[str, float] = {}
     for text in texts:
         match = RATE.fullmatch(str(text))
         rate = float(match[2]) if match else 0.0
         if match is None or not (0 < rate < inf and isfinite(rate)):
             raise InputError(f"--rate {text!r:.40}: write CUR=N, such as CHF=1.13")
-        found[match[1].upper()] = rate
+        if found.setdefault(match[1].upper(), rate) != rate:
+            raise InputError(f"--rate {text!r:.40}: another rate is given for it, too: give one")
     return found
 
 

@@ -456,6 +456,9 @@ class OffersAnswer(Answer):
                 for one, found in offer.lines.items()
                 if not found.accepted
             ]
+            free = [self._line(key) for key, one in offer.lines.items() if not one.unit_price]
+            if free:
+                said.append(f"A price of 0 for {_some(free)}: taken as free; ask if it is meant.")
             rates = {one.currency: one.rate for one in offer.lines.values()}
             said += [
                 f"1 {name} is {rate:.6g} {self.currency}."

@@ -180,7 +180,7 @@ def compare_cables(
     match = match_halls(wanted, found, host_gpus=said.host_gpus, cage_links=links)
     notes = match.notes
     if known and not found.renamed:
-        notes += (f"{said.node_names} renames no device of {found.path}",)
+        notes += (f"no device of {found.path} stands in {said.node_names}",)
     alike = named_alike(
         CableList(wanted.path, wanted.cables), CableList(found.path, match.cables), links
     )

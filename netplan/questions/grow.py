@@ -93,9 +93,10 @@ class Grow(PricingQuestion[GrowthAnswer]):
             )
         object.__setattr__(self, "gpus", found[-1])
         gaps = self._gaps()
-        if any(not 0 < gap <= MOST_GAP for gap in gaps):
+        wrong = [gap for gap in gaps if not 0 < gap <= MOST_GAP]
+        if wrong:
             raise InputError(
-                f"--years-between {min(gaps):g}: give more than 0 years, at most {MOST_GAP}"
+                f"--years-between {wrong[0]:g}: give more than 0 years, at most {MOST_GAP}"
             )
         if self.early_oversubscription is not None and not (
             1 <= self.early_oversubscription <= MOST_EARLY
@@ -109,7 +110,10 @@ class Grow(PricingQuestion[GrowthAnswer]):
         """Years between phases."""
         given, steps = tuple(self.years_between) or (1.0,), len(self.phases) - 1
         if len(given) not in (1, steps):
-            raise InputError(f"--years-between: give 1 or {steps} for {steps + 1} phases")
+            allowed = "1" if steps == 1 else f"1 or {steps}"
+            raise InputError(
+                f"--years-between: got {len(given)}, give {allowed} for {steps + 1} phases"
+            )
         return given if len(given) == steps else given * steps
 
     def ask(self) -> GrowthAnswer:

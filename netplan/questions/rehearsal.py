@@ -126,6 +126,8 @@ def rehearse_plan(
         If a program fails.
     """
     tools = _tools()
+    if subnet.network.source.size == 0:
+        raise InputError(f"{spec.name} has no cables at this size: nothing to boot")
     text = "".join(subnet.blocks(subnet.stand_ins()))
     with TemporaryDirectory(prefix="netplan-") as folder:
         plan = Path(folder) / "plan.ibnetdiscover"

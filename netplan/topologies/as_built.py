@@ -24,7 +24,7 @@ at a lower rate, is assumed.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isnan, nan
+from math import isclose, isnan, nan
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -35,6 +35,9 @@ from netplan.topologies.graph import FabricGraph, network_only
 from netplan.units import gbps
 
 CAGE_PORT = re.compile(r"[1-9]\d{0,4}/([1-9]\d{0,2})")
+
+SAME_RATE = 1e-5
+"""Share of a rate within which two files mean the same one: tables round to six digits."""
 
 MAX_LANES = 4
 """Lanes of a usual link: one with more is planned by name only [1]."""
@@ -258,7 +261,8 @@ def _by_ends(cables: Iterable[Cable]) -> dict[tuple[End, End], Cable]:
 
 def _speeds_differ(plan: Cable, built: Cable) -> bool:
     """Whether both rates are known and differ."""
-    return plan.gbps != built.gbps and not (isnan(plan.gbps) or isnan(built.gbps))
+    unknown = isnan(plan.gbps) or isnan(built.gbps)
+    return not unknown and not isclose(plan.gbps, built.gbps, rel_tol=SAME_RATE)
 
 
 def _wrong_speed(plan: Cable, built: Cable) -> Difference:

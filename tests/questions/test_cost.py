@@ -11,7 +11,7 @@ import pytest
 
 from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.errors import InfeasibleError, NetplanError
+from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.questions.compare import compare
 from netplan.questions.cost import cost
 
@@ -90,6 +90,8 @@ def test_upkeep_and_cooling_are_options_and_stand_in_every_form() -> None:
         assert bill.life.present_value.base == pytest.approx(total)
     # Cooling in place of the book's own moves the PUE.
     assert cost(gpus=1024, radix=64, cooling=0.05).inputs["pue"] < 1.42
+    with pytest.raises(InputError, match="--cooling -5%: give at least 0%"):
+        cost(gpus=1024, radix=64, cooling=-0.05)
 
 
 def test_euros_convert_prices_and_tariff_alike() -> None:

@@ -101,6 +101,7 @@ def test_spares_and_switch_models_are_bought_as_they_are_needed() -> None:
         ({"phases": (2048, 512)}, "--gpus 2,048, 512"),
         ({"years_between": (0.0,)}, "give more than 0 years"),
         ({"years_between": (1.0, 1.0, 1.0)}, "give 1 or 2 for 3 phases"),
+        ({"years_between": (1.0, 30.0)}, "--years-between 30"),
         ({"early_oversubscription": 40.0}, "give 1:1 to 16:1"),
         ({"phases": (500, 2048), "fabrics": ("rail-only",)}, "ends within an HB domain"),
         ({"phases": (4, 2048)}, "out of range"),

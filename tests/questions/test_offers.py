@@ -132,6 +132,13 @@ def test_a_sum_for_a_discount_is_in_the_currency_of_the_offer(tmp_path: Path) ->
     assert answer.best.total == pytest.approx(0.9 * 15_820 * 1.25)
 
 
+def test_a_price_of_0_is_said_and_a_rate_is_given_once(tmp_path: Path) -> None:
+    path = Filled(PRICES | {"L2-01": 0}).into(tmp_path / "a.xlsx", ASKED)
+    assert "A price of 0 for L2-01 Cables of L2-01: taken as free" in compared(path).markdown()
+    with pytest.raises(InputError, match="another rate is given"):
+        compared(path, rates=("CHF=1.1", "CHF=1.2"))
+
+
 def test_a_part_number_of_digits_may_become_a_number(tmp_path: Path) -> None:
     """As it does in a spreadsheet that somebody typed it into again."""
     asked = Request("A pod", (line("L1-01", "Cables", 100, "9809570000"),))

@@ -25,6 +25,12 @@ def test_the_same_cables_in_any_order_and_direction() -> None:
     assert found([Cable(SW6, GPU1, 400.0), Cable(GPU0, SW5, nan)]) == []
 
 
+def test_rates_that_a_table_rounds_are_the_same() -> None:
+    third = [Cable(GPU0, SW5, 400 / 3)]
+    assert differences(third, [Cable(GPU0, SW5, 133.333)]) == []
+    assert [one.kind for one in differences(third, [Cable(GPU0, SW5, 133.0)])] == ["wrong speed"]
+
+
 def test_swapped() -> None:
     assert found([Cable(GPU0, SW6), Cable(GPU1, SW5)]) == [
         ("swapped", "exchange the plugs in sw01/5 and sw01/6")
