@@ -207,11 +207,34 @@ class _Item(NamedTuple):
         return sum(self.orders)
 
 
-class _Row(NamedTuple):
-    """A phase, a way or a line, with its fabric."""
+class _PhaseRow(NamedTuple):
+    """A phase of a fabric."""
 
     fabric: str
-    of: Any
+    step: Step
+
+
+class _TierRow(NamedTuple):
+    """A tier of switches in a phase of a fabric."""
+
+    fabric: str
+    step: Step
+    tier: SwitchTier
+
+
+class _OrderRow(NamedTuple):
+    """A line of the order of a phase of a fabric."""
+
+    fabric: str
+    step: Step
+    item: PricedItem
+
+
+class _WayRow(NamedTuple):
+    """A way to the last phase of a fabric."""
+
+    fabric: str
+    way: Way
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +282,7 @@ class GrowthAnswer(Answer):
         for verdict in self.verdicts:
             yield Paragraph(verdict, "strong")
         rows = [
-            _Row(one.name, (step, item))
+            _OrderRow(one.name, step, item)
             for one in self.grown
             for step in one.steps
             for item in step.order.bought.items
@@ -292,24 +315,24 @@ class GrowthAnswer(Answer):
             (facts, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
         )
 
-    def _phases(self) -> Table[_Row]:
+    def _phases(self) -> Table[_PhaseRow]:
         """What stands in every phase, what is bought for it, and what stays free."""
         scale = self.scale
-        shown: list[Column[_Row]] = [
-            column("phase", "of.number"),
+        shown: list[Column[_PhaseRow]] = [
+            column("phase", "step.number"),
             column("fabric", shown="never"),
-            column("gpus", "of.gpus"),
-            column("year", "of.year"),
-            column("switches", "of.switches"),
-            column("switches_bought", lambda row: row.of.bought(), shown="wide"),
-            column("ports_kept_free", "of.free_ports"),
-            column("cables_moved", "of.moved"),
-            column("down_over_up", "of.down_over_up"),
-            column(scale.of_money("order_cost"), "of.cost.base", mark=_mark),
-            column(scale.of_money("own_cost", "smallest"), "of.own.capital.base", shown="wide"),
-            column("own_switches", "of.own.fabric.switches", shown="wide"),
+            column("gpus", "step.gpus"),
+            column("year", "step.year"),
+            column("switches", "step.switches"),
+            column("switches_bought", lambda row: row.step.bought(), shown="wide"),
+            column("ports_kept_free", "step.free_ports"),
+            column("cables_moved", "step.moved"),
+            column("down_over_up", "step.down_over_up"),
+            column(scale.of_money("order_cost"), "step.cost.base", mark=_mark),
+            column(scale.of_money("own_cost", "smallest"), "step.own.capital.base", shown="wide"),
+            column("own_switches", "step.own.fabric.switches", shown="wide"),
         ]
-        rows = [_Row(one.name, step) for one in self.grown for step in one.steps]
+        rows = [_PhaseRow(one.name, step) for one in self.grown for step in one.steps]
         legend = [
             f"Free: switch ports kept for cables to come. {scale.title}: what the phase buys.",
             "Moved: cables of the phase before, compared device by device and port by port.",
@@ -319,39 +342,39 @@ class GrowthAnswer(Answer):
             legend.append("≥: lines without a price in the book are not in the sum.")
         return Table("phases", shown, rows, legend=tuple(legend), part=lambda row: row.fabric)
 
-    def _tiers(self) -> Table[_Row]:
+    def _tiers(self) -> Table[_TierRow]:
         """Switches of every tier in every phase, and their free ports."""
-        shown: list[Column[_Row]] = [
-            column("phase", "of.0.number"),
+        shown: list[Column[_TierRow]] = [
+            column("phase", "step.number"),
             column("fabric", shown="never"),
-            column("gpus", "of.0.gpus"),
-            column("switch_tier", "of.1.name"),
-            column("switches", "of.1.switches"),
-            column("ports_kept_free", lambda row: row.of[0].free_of(row.of[1])),
+            column("gpus", "step.gpus"),
+            column("switch_tier", "tier.name"),
+            column("switches", "tier.switches"),
+            column("ports_kept_free", lambda row: row.step.free_of(row.tier)),
         ]
         rows = [
-            _Row(one.name, (step, tier))
+            _TierRow(one.name, step, tier)
             for one in self.grown
             for step in one.steps
             for tier in step.bill.fabric.tiers
         ]
         return Table("tiers", shown, rows, "Free ports by tier", part=lambda row: row.fabric)
 
-    def _ways(self) -> Table[_Row]:
+    def _ways(self) -> Table[_WayRow]:
         """Growing, all at once, and the smallest network of each phase."""
         scale = self.scale
         unbound = {one.name: open_above(one.final) for one in self.grown}
         span = partial(span_column, scale=scale, unbound=lambda row: unbound[row.fabric])
-        shown: list[Column[_Row]] = [
-            column("plan", "of.plan"),
+        shown: list[Column[_WayRow]] = [
+            column("plan", "way.plan"),
             column("fabric", shown="never"),
-            column(scale.of_money("orders_cost", "orders"), "of.capital.base"),
-            column(scale.of_money("present_value", "present value"), "of.present_value.base"),
-            span("of.present_value"),
-            column(scale.of_money("left_over_cost", "left over"), "of.left.base"),
-            column("cables_moved", "of.moved"),
+            column(scale.of_money("orders_cost", "orders"), "way.capital.base"),
+            column(scale.of_money("present_value", "present value"), "way.present_value.base"),
+            span("way.present_value"),
+            column(scale.of_money("left_over_cost", "left over"), "way.left.base"),
+            column("cables_moved", "way.moved"),
         ]
-        rows = [_Row(one.name, way) for one in self.grown for way in one.ways]
+        rows = [_WayRow(one.name, way) for one in self.grown for way in one.ways]
         years = sum(self.inputs["years_between"]) + self.inputs["years"]
         valued = f"Present value of orders, energy and upkeep over {years:g} years."
         unplanned = "what it has no use for is left over, the rest is kept and cabled anew"
@@ -364,8 +387,8 @@ class GrowthAnswer(Answer):
         return Table("ways", shown, rows, title, legend, part=lambda row: row.fabric)
 
 
-def _mark(row: _Row) -> tuple[str, str]:
-    return ("≥ " if row.of.order.bought.unpriced else ""), ""
+def _mark(row: _PhaseRow) -> tuple[str, str]:
+    return ("≥ " if row.step.order.bought.unpriced else ""), ""
 
 
 def _orders(one: Grown) -> Table[_Item]:
@@ -394,22 +417,17 @@ def _orders(one: Grown) -> Table[_Item]:
     )
 
 
-ORDER_DATA: Sequence[Column[Any]] = (
+ORDER_DATA: Sequence[Column[_OrderRow]] = (
     column("fabric"),
-    column("phase", "of.0.number"),
-    column("gpus", "of.0.gpus"),
-    *columns("category", "item", "specification", "part_number", of="of.1.line"),
-    *columns("quantity", "spares", "order", "unit", of="of.1.line"),
-    column("unit_price_base", lambda row: row.of[1].unit_price.base if row.of[1].price else None),
-    column("total_low", lambda row: _total(row).low if row.of[1].price else None),
-    column("total_base", lambda row: _total(row).base if row.of[1].price else None),
-    column("total_high", lambda row: _total(row).high if row.of[1].price else None),
+    column("phase", "step.number"),
+    column("gpus", "step.gpus"),
+    *columns("category", "item", "specification", "part_number", of="item.line"),
+    *columns("quantity", "spares", "order", "unit", of="item.line"),
+    column("unit_price_base", lambda row: row.item.unit_price.base if row.item.price else None),
+    column("total_low", lambda row: row.item.total.low if row.item.price else None),
+    column("total_base", lambda row: row.item.total.base if row.item.price else None),
+    column("total_high", lambda row: row.item.total.high if row.item.price else None),
 )
-
-
-def _total(row: _Row) -> Range:
-    item: PricedItem = row.of[1]
-    return item.total
 
 
 def _verdict(one: Grown, scale: Scale, currency: str) -> str:
