@@ -181,7 +181,7 @@ def _read(path: Path, found: Callable[[zipfile.ZipFile], T]) -> T:
         raise CatalogError(f"{path}: no spreadsheet, or damaged: save it as XLSX") from None
     except KeyError:
         raise CatalogError(f"{path}: damaged spreadsheet: a part of it is missing") from None
-    except (expat.ExpatError, ValueError) as error:
+    except (expat.ExpatError, ValueError, LookupError) as error:  # an encoding that nobody knows
         raise CatalogError(f"{path}: damaged spreadsheet: {error}") from None
 
 

@@ -175,6 +175,7 @@ SHEET = "xl/worksheets/sheet1.xml"
     [
         ("other.xml", b"<a/>", "damaged spreadsheet: a part of it is missing"),
         (SHEET, b"<worksheet><row>", "damaged spreadsheet"),
+        (SHEET, b'<?xml version="1.0" encoding="UTF78"?><a/>', "unknown encoding"),
         (SHEET, b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "it declares a document type"),
         (SHEET, b'<a><row r="1"><c r="1" t="s"><v>9</v></c></row></a>', "'1' is no cell"),
         (SHEET, b'<a><row r="1"><c r="A1" t="s"><v>9</v></c></row></a>', "damaged spreadsheet"),
