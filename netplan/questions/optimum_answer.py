@@ -160,6 +160,7 @@ class OptimumAnswer(Answer):
             "cut": self.cut,
             "representatives": worst.representatives,
             "asked": worst.asked,
+            "unproven": worst.left,
             "trees": self._named_trees(),
             "notes": self.notes,
         }

@@ -11,8 +11,9 @@ links are full duplex, it can. So the largest ratio |S| / out(S) is the optimum.
 a list of sets: if each GPU is fed at rate r, one GPU can take in N r if and only if no cut between
 is short of it. A short cut has a larger ratio, which gives the next, lower rate (Newton's method,
 which ends), and each of the GPUs has to be asked once. Those that an automorphism maps to each
-other are asked once together, each on the quotient of `netplan.traffic.symmetry`. All numbers are
-whole, all ratios fractions.
+other are asked once together, each on the quotient of `netplan.traffic.symmetry`; most others are
+proven from those that are (`netplan.traffic.proven_nodes`). All numbers are whole, all ratios
+fractions.
 
 A reduce_scatter is an all_gather with all arcs turned round. An all_reduce is timed as one after
 the other, the best that such a pair can do; `netplan.traffic.cuts` has what no all_reduce beats,
@@ -40,7 +41,11 @@ from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.traffic.max_flow import max_flow
+from netplan.traffic.proven_nodes import grown
 from netplan.traffic.symmetry import Network, Quotient, representatives
+
+FEW = 8
+"""GPUs that are rather asked than proven from each other [1]."""
 
 FLOW_WORK = 15_000_000
 """Arcs times GPUs that are asked one by one before the answer is a bracket."""
@@ -65,8 +70,9 @@ class Optimum(Struct, frozen=True, eq=False):
         Of capacities [B/s].
     outside
         GPUs that the cut leaves out: all others have to send to them, shape (outside,).
-    asked, representatives
-        GPUs whose flows were proven, of so many that stand for all [1].
+    asked, representatives, left
+        GPUs that were asked on the whole network, of so many that stand for all, and how many of
+        those nothing has been proven of [1].
     reached
         A ratio that some scheme reaches; the same as ``ratio`` where the optimum is proven, None
         where no scheme is known.
@@ -78,6 +84,7 @@ class Optimum(Struct, frozen=True, eq=False):
     outside: Ints
     asked: int
     representatives: int
+    left: int
     reached: Fraction | None
 
     @property
@@ -144,14 +151,23 @@ def all_gather_optimum(
         raise _apart(network)
     worst = _Cut(Fraction(gpus - 1, int(into[least])), np.array([least]))
     allowed = max(1, work // network.out.nnz)
-    for number, gpu in enumerate(found[:allowed].tolist()):
+    proven, asked = np.zeros(network.nodes, bool), 0
+    for number, gpu in enumerate(found.tolist()):
         if tell:
             tell(number, len(found))
+        if proven[gpu]:
+            continue
+        if asked == allowed:
+            break
         worst = _asked(network, network.quotient(gpu), gpu, worst)
+        proven[gpu], asked = True, asked + 1
+        if len(found) > FEW and not asked & (asked - 1):  # after 1, 2, 4, 8 ... of them
+            proven = grown(network, worst.ratio, proven, work // (2 * network.out.nnz))
     if tell:
         tell(len(found), len(found))
+    left = int(np.count_nonzero(~proven[found]))
     reached: Fraction | None = worst.ratio
-    if len(found) > allowed or not network.balanced:
+    if left or not network.balanced:
         scheme = _scheme(network)
         reached = None if scheme is None else max(worst.ratio, scheme)
     return Optimum(
@@ -159,8 +175,9 @@ def all_gather_optimum(
         ratio=worst.ratio,
         unit=network.unit,
         outside=worst.outside,
-        asked=min(allowed, len(found)),
+        asked=asked,
         representatives=len(found),
+        left=left,
         reached=reached,
     )
 
@@ -223,9 +240,9 @@ class CollectiveOptimum(Struct, frozen=True, eq=False):
     def notes(self) -> Iterator[str]:
         """What is proven, and what is not."""
         worst = self.worst
-        if worst.asked < worst.representatives:
+        if worst.left:
             yield (
-                f"{worst.asked:,} of {worst.representatives:,} GPUs that differ were asked: the"
+                f"{worst.left:,} of {worst.representatives:,} GPUs that differ are not proven: the"
                 " optimum lies between the worst cut found and what spanning trees take."
             )
         elif not worst.exact:

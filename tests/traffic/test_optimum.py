@@ -15,7 +15,8 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.max_flow import max_flow
-from netplan.traffic.optimum import _scheme, all_gather_optimum
+from netplan.traffic.optimum import _asked, _Cut, _scheme, all_gather_optimum
+from netplan.traffic.proven_nodes import grown
 from netplan.traffic.symmetry import Network, automorphism, representatives
 
 PUBLISHED = Path(__file__).parents[1] / "published" / "collectives_optimal.csv"
@@ -123,6 +124,7 @@ def test_optima_that_forestcoll_finds(row: dict[str, str]) -> None:
         ("torus-3d", 4096, 8, 1),
         ("dragonfly", 2048, 8, 64),
         ("rail-optimized", 1000, 8, 2),  # leaves that are not full
+        ("fat-tree", 10000, 8, 846),
     ],
 )
 def test_few_gpus_stand_for_all(fabric: str, gpus: int, hb_size: int, asked: int) -> None:
@@ -170,8 +172,10 @@ def test_without_symmetry_a_bracket_holds_the_optimum() -> None:
     assert exact.exact
     assert exact.representatives == 64
     assert told == [(n, 64) for n in range(65)]
+    assert exact.left == 0
+    assert exact.asked < 64  # most are proven from those that were asked
     part = all_gather_optimum(Network.of(graph), work=1)
-    assert (part.asked, part.exact) == (1, False)
+    assert (part.asked, part.left, part.exact) == (1, 63, False)
     assert part.least_s(1e9) <= exact.least_s(1e9) < part.most_s(1e9)
     # 64 GPUs get 63 shards each over five links: 12.6 shards a link. Trees use links both ways,
     # and some more than others, yet many of them come near.
@@ -227,3 +231,26 @@ def test_loads_show_the_optimum_beside_model_and_links(fabric: str) -> None:
     for one in (gather, reduce):
         assert one["optimum_s"] <= one["busiest_s"] <= one["analytic_s"]
     assert "the best of all ways" in answer.text()
+
+
+def test_proofs_that_grow_agree_with_asking_everybody() -> None:
+    """What is proven from others is never more than what its own flow says."""
+    rng = np.random.default_rng(8)
+    for _ in range(20):
+        network = Network.of(drawn(rng, directed=False))
+        best = all_gather_optimum(network)
+        for ratio in (best.ratio, best.ratio * Fraction(9, 10)):
+            worst = _Cut(ratio, best.outside)
+            # A GPU is fed enough at a ratio if asking it finds no worse cut.
+            enough = np.array(
+                [
+                    _asked(network, network.quotient(gpu), gpu, worst) is worst
+                    for gpu in range(network.gpus)
+                ]
+            )
+            start = np.zeros(network.nodes, bool)
+            start[: network.gpus][enough.nonzero()[0][:1]] = True
+            found = grown(network, ratio, start, 50)[: network.gpus]
+            assert not (found & ~enough).any()
+            if ratio == best.ratio:
+                assert enough.all()
