@@ -37,7 +37,7 @@ from msgspec import Struct
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from netplan.arrays import Ints
+from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.traffic.max_flow import max_flow
@@ -150,21 +150,7 @@ def all_gather_optimum(
     if into[least] == 0:
         raise _apart(network)
     worst = _Cut(Fraction(gpus - 1, int(into[least])), np.array([least]))
-    allowed = max(1, work // network.out.nnz)
-    proven, asked = np.zeros(network.nodes, bool), 0
-    for number, gpu in enumerate(found.tolist()):
-        if tell:
-            tell(number, len(found))
-        if proven[gpu]:
-            continue
-        if asked == allowed:
-            break
-        worst = _asked(network, network.quotient(gpu), gpu, worst)
-        proven[gpu], asked = True, asked + 1
-        if len(found) > FEW and not asked & (asked - 1):  # after 1, 2, 4, 8 ... of them
-            proven = grown(network, worst.ratio, proven, work // (2 * network.out.nnz))
-    if tell:
-        tell(len(found), len(found))
+    worst, proven, asked = _all_asked(network, found, worst, work, tell)
     left = int(np.count_nonzero(~proven[found]))
     reached: Fraction | None = worst.ratio
     if left or not network.balanced:
@@ -339,6 +325,32 @@ class _Cut(Struct, frozen=True, eq=False):
 
     ratio: Fraction
     outside: Ints
+
+
+def _all_asked(
+    network: Network,
+    found: Ints,
+    worst: _Cut,
+    work: int,
+    tell: Callable[[int, int], None] | None,
+) -> tuple[_Cut, Bools, int]:
+    """The worst cut of all GPUs that stand for others, which nodes are proven, how many asked."""
+    allowed = max(1, work // network.out.nnz)
+    proven, asked = np.zeros(network.nodes, bool), 0
+    for number, gpu in enumerate(found.tolist()):
+        if tell:
+            tell(number, len(found))
+        if proven[gpu]:
+            continue
+        if asked == allowed:
+            break
+        worst = _asked(network, network.quotient(gpu), gpu, worst)
+        proven[gpu], asked = True, asked + 1
+        if len(found) > FEW and not asked & (asked - 1):  # after 1, 2, 4, 8 ... of them
+            proven = grown(network, worst.ratio, proven, work // (2 * network.out.nnz))
+    if tell:
+        tell(len(found), len(found))
+    return worst, proven, asked
 
 
 def _asked(network: Network, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
