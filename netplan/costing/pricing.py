@@ -211,4 +211,5 @@ def power_of(
         elif line.part not in PASSIVE:
             unknown.append(line)
         known = known or whole is not None or draw is not None
-    return PowerDraw(total, tuple(unknown), known)
+    # A bill without a part that draws power draws none: that is known.
+    return PowerDraw(total, tuple(unknown), known or not unknown)
