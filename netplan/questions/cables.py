@@ -266,7 +266,8 @@ class Cables(FabricQuestion[Answer]):
             plan, as_built = map(Path, self.compare)
             for path in (plan, as_built):
                 if not path.is_file():
-                    raise InputError(f"--compare: file '{path}' does not exist")
+                    wrong = "is no regular file" if path.exists() else "does not exist"
+                    raise InputError(f"--compare: file '{path}' {wrong}")
             compared = partial(
                 compare_cables,
                 switch=self.switch,
