@@ -33,6 +33,9 @@ GAP = 3
 LEAST_PROSE = 4
 """Columns that a column of prose keeps when it wraps."""
 
+MOST_WORD = 12
+"""Columns of a word that a column of prose keeps whole rather than all columns in one part."""
+
 BAR_WIDTH = 40
 EIGHTHS = " ▏▎▍▌▋▊▉"
 SHADES = " ░▒▓█"
@@ -202,7 +205,7 @@ def _parts(columns: list[Filled], width: int) -> list[list[Filled]]:
     """Columns of each part: all of them if they fit or can wrap, else as many as fit."""
     prose = any(one.form == "prose" for one, _, _ in columns)
     widths = [
-        min(longest(texts), LEAST_PROSE if prose and wraps else width)
+        min(longest(texts), _least(texts) if prose and wraps else width)
         for _, texts, wraps in columns
     ]
     parts, used = [columns[:1]], widths[0]
@@ -213,6 +216,12 @@ def _parts(columns: list[Filled], width: int) -> list[list[Filled]]:
         parts[-1].append(column)
         used += GAP + needed
     return parts
+
+
+def _least(texts: Iterable[str]) -> int:
+    """Columns that prose cannot do without: whole words, if they are not too long."""
+    words = (word for text in texts for word in text.split())
+    return max(LEAST_PROSE, min(max(map(cell_len, words), default=0), MOST_WORD))
 
 
 def longest(texts: Iterable[str]) -> int:
