@@ -296,6 +296,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
         )
 
 
+SWITCH_PARTS: tuple[Part, ...] = ("switch", "switch_port")
 CABLE_PARTS: dict[str, Part] = {
     "dac": "copper_cable",
     "aec": "active_copper_cable",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
-from netplan.costing.materials import CABLE_PARTS
+from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.cost_answer import open_above
@@ -160,10 +160,9 @@ class Side(NamedTuple):
 
     @property
     def counts_text(self) -> str:
-        """What is bought of each."""
-        bill = self.bill
-        cables = bill.ordered(*CABLE_PARTS.values())
-        counts = bill.fabric.switches, bill.ordered("transceiver"), cables
+        """What is bought of each, spares and networks beside included."""
+        parts = SWITCH_PARTS, ("transceiver",), tuple(CABLE_PARTS.values())
+        counts = (self.bill.ordered(*some) for some in parts)
         return " / ".join(f"{count:,}" for count in counts)
 
 
@@ -231,7 +230,7 @@ def _lines(found: Findings, own: Side, other: Side | None) -> Iterator[Line]:
         ("One iteration", lambda one: one.time_text, lambda one: one.seconds),
         ("Tokens a second", lambda one: one.rate_text, lambda one: one.tokens_per_s),
         ("Days of a training run", lambda one: one.days_text, lambda _: None),
-        ("Switches / modules / cables", lambda one: one.counts_text, lambda _: None),
+        ("Switches / modules / cables, ordered", lambda one: one.counts_text, lambda _: None),
     )
     for what, text, amount in texts:
         value, beside = amount(own), amount(other) if other else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from netplan.costing.fabric_bill import FabricBill
-from netplan.costing.materials import CABLE_PARTS
+from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
 from netplan.performance.error_bars import bar_note
 from netplan.procurement.findings import Findings, range_column, told_column
 from netplan.procurement.report_charts import (
@@ -44,6 +44,7 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
     said = (
         "Price of the network, without servers and accelerators. ≥ marks a sum to which parts"
         " without a price are still to be added, + a range whose parts have no high in the book."
+        " Switches, modules and cables are those ordered, spares included."
     )
     yield Heading("Fabrics side by side", (said,), "comparison")
     side: list[Column[Priced]] = [
@@ -51,7 +52,8 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
         amount_column(scale.of_money("cost_base"), "capital.base"),
         range_column("bill.capital", scale),
         amount_column("cost_per_gpu", "per_gpu.base", title=each),
-        *columns("switches", "ports_per_gpu", "gpu_bytes_per_s", of="bill.fabric"),
+        told_column("switches", "switches_ordered", ordered(*SWITCH_PARTS), form="count"),
+        *columns("ports_per_gpu", "gpu_bytes_per_s", of="bill.fabric"),
         told_column("modules", get=ordered("transceiver"), form="count"),
         told_column("cables", get=ordered(*CABLE_PARTS.values()), form="count"),
         amount_column("power_w", "power_w", title="power, kW"),

@@ -117,6 +117,25 @@ def test_networks_beside_that_tie_cost_the_same_in_words() -> None:
     assert "cost the same at base prices" in found.cost.statements[0]
 
 
+def test_counts_side_by_side_are_all_those_of_the_order() -> None:
+    # 16 leaves and 2 % more, rounded up; 1,024 cables of 2 modules, 2 % of each being 20.48, 40.96.
+    found = procurement(
+        gpus=1024, radix=64, spares=("2%",), timing=False, fabrics=("rail-only", "fat-tree")
+    )
+    tables = {one.name: one for one in found.sections() if isinstance(one, Table)}
+    sides = next(
+        line
+        for table in tables.values()
+        for line in table.rows
+        if getattr(line, "what", "") == "Switches / modules / cables, ordered"
+    )
+    assert "17 / 2,089 / 1,045" in (sides.chosen, sides.second)
+    side = {column.quantity.name: column for column in tables["fabrics"].columns}
+    (row,) = (one for one in tables["fabrics"].rows if one.name == "rail-only")
+    counts = [side[name].get(row) for name in ("switches_ordered", "modules", "cables")]
+    assert counts == [17, 2089, 1045]
+
+
 def test_racks_and_lengths_are_those_of_the_cable_plan() -> None:
     hall: dict[str, Any] = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
     hall |= {"switch": "qm9700", "floor_plan": "example-hall"}

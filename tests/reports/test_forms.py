@@ -125,6 +125,27 @@ def test_a_table_wider_than_the_terminal_goes_on_below() -> None:
     assert text.count("first") > 1
 
 
+def test_prose_beside_wide_columns_keeps_its_words() -> None:
+    columns: list[Column[int]] = [
+        Column(Quantity("item", "item", form="prose"), lambda _: "Transceiver, multimode, 400G"),
+        *(
+            Column(Quantity(n, n, form="count"), lambda row: row)
+            for n in ("Acme Networks", "Bolt Networks", "Cabling and more", "Distribution")
+        ),
+    ]
+
+    class Wide(Sample):
+        def sections(self) -> Iterator[Section]:
+            yield Table("wide", columns, [1_000_000])
+
+    for width in (60, 80, 100):
+        text = Wide(()).text(width)
+        assert max(map(len, text.splitlines())) <= width
+        assert "Transceiver," in text
+        assert "multimode" in text
+        assert "Cabling and more" in text
+
+
 def test_pages_and_fragments_escape_every_text() -> None:
     for page in (SAMPLE.html(), SAMPLE._repr_html_()):
         assert "<script>x" not in page
