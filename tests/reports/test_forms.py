@@ -126,13 +126,10 @@ def test_a_table_wider_than_the_terminal_goes_on_below() -> None:
 
 
 def test_prose_beside_wide_columns_keeps_its_words() -> None:
-    columns: list[Column[int]] = [
-        Column(Quantity("item", "item", form="prose"), lambda _: "Transceiver, multimode, 400G"),
-        *(
-            Column(Quantity(n, n, form="count"), lambda row: row)
-            for n in ("Acme Networks", "Bolt Networks", "Cabling and more", "Distribution")
-        ),
-    ]
+    names = ("Acme Networks", "Bolt Networks", "Cabling and more", "Distribution")
+    prose = Quantity("item", "item", form="prose")
+    columns: list[Column[int]] = [Column(prose, lambda _: "Transceiver, multimode, 400G")]
+    columns += [Column(Quantity(n, n, form="count"), lambda row: row) for n in names]
 
     class Wide(Sample):
         def sections(self) -> Iterator[Section]:
