@@ -238,7 +238,7 @@ class CollectiveOptimum(Struct, frozen=True, eq=False):
             )
         if self.collective == "all_reduce" and worst.exact:
             pair = "An all_reduce is timed as the best reduce_scatter and all_gather"
-            proven = "and no other one is faster, as long as sums are formed in GPUs"
+            proven = "no other one is faster, as long as sums are formed in GPUs"
             short = "whether another one is faster is not known: none is below the bound"
             yield f"{pair}; {proven if self.exact else short}."
 

@@ -15,7 +15,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.max_flow import max_flow
-from netplan.traffic.optimum import _asked, _Cut, _scheme, all_gather_optimum
+from netplan.traffic.optimum import _asked, _Cut, _scheme, all_gather_optimum, collective_optimum
 from netplan.traffic.proven_nodes import grown
 from netplan.traffic.symmetry import Network, automorphism, representatives
 
@@ -254,3 +254,32 @@ def test_proofs_that_grow_agree_with_asking_everybody() -> None:
             assert not (found & ~enough).any()
             if ratio == best.ratio:
                 assert enough.all()
+
+
+def test_an_all_reduce_says_what_is_proven() -> None:
+    """GPUs of 50, 50 and 25 GB/s at a switch: the pair takes 2 x 2/3 over the slowest port."""
+    graph = graph_of(3, [(0, 3), (1, 3), (2, 3)], [50e9, 50e9, 25e9])
+    found = collective_optimum("all_reduce", Network.of(graph))
+    assert found.reached_s_per_byte == pytest.approx(4 / 3 / 25e9)
+    # One message through the slowest port; all three ports move 2 x 2 messages: 4 / 125e9 is less.
+    assert found.bound_s_per_byte == pytest.approx(1 / 25e9)
+    assert not found.exact
+    assert found.gap == pytest.approx(1 / 3)
+    assert any("not known" in note for note in found.notes())
+    # Four domains of two behind slow ports: 2 x 3 messages between them over 4 x 20 GB/s.
+    links = [(g, 8 + g // 2) for g in range(8)] + [(8 + d, 12) for d in range(4)]
+    domains = graph_of(8, links, [90e9] * 8 + [20e9] * 4)
+    tight = collective_optimum("all_reduce", Network.of(domains))
+    assert tight.exact
+    assert tight.bound_s_per_byte == pytest.approx(6 / 80e9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fabric", ["rail-optimized", "rail-only", "fat-tree", "torus-3d"])
+def test_a_hundred_thousand_gpus_are_exact(fabric: str) -> None:
+    graph = expand(FABRICS.load(fabric), Sizing(131_072, 64, 8, 450e9, 50e9))
+    found = all_gather_optimum(Network.of(graph))
+    assert (found.exact, found.representatives) == (True, 1)
+    joint, domain = 131_071 / (750e9 if fabric == "torus-3d" else 500e9), 16_383 / 50e9
+    expected = max(joint, 0 if fabric == "torus-3d" else domain)
+    assert found.least_s(131_072) == pytest.approx(expected)
