@@ -95,6 +95,7 @@ BOMB = (
         ("<html></html>", "1: not GraphML: the file begins with <html>"),
         ("<graphml>\n<graph>\n", "3: not GraphML: no element found"),
         (BOMB, "2: a document type (<!DOCTYPE) is not allowed"),
+        ('<?xml version="1.0" encoding="UTF78"?><graphml/>', "1: not GraphML: unknown encoding"),
         (BOMB.replace("lolz [", 'x SYSTEM "file:///etc/passwd" ['), "2: a document type"),
         (graphml('<node id="a"/>'), "4: node 'a' has no attribute kind"),
         (graphml(NODES + '<node id="a"><data key="kind">gpu</data></node>'), "6: node a stands on"),

@@ -95,6 +95,8 @@ class _Reader:
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise self.draft.error(error.lineno, f"not GraphML: {reason}") from None
+        except (LookupError, ValueError) as error:  # an encoding that nobody knows, or is no text's
+            raise self.draft.error(1, f"not GraphML: {error}: save it as UTF-8") from None
 
     @property
     def _line(self) -> int:
