@@ -175,8 +175,9 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
         elif kind in ("local", "global"):
             yield group, (tiers[0], tiers[0])
         else:
-            lower, _, upper = group.name.partition("-")
-            yield group, (lower, upper)
+            # Switches joined directly are those of the top tier: a HyperX, a dragonfly+.
+            lower, apart, upper = group.name.partition("-")
+            yield group, (lower, upper) if apart else (tiers[-1], tiers[-1])
 
 
 def _management_links(fabric: Fabric) -> int:

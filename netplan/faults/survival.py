@@ -23,7 +23,9 @@ from netplan.topologies.bcube import bcube_ports
 from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import connected_parts
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import JOINED, FabricSpec
+from netplan.topologies.switch_families import switch_graph
+from netplan.topologies.switch_graph import SwitchGraph, cut_switches
 from netplan.topologies.switched import clos_tree, endpoints
 
 TWO_TIERS = 2
@@ -116,6 +118,8 @@ def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
             return gpu // bcube_ports(spec, sizing)
         case "torus" | "product" | "tiles":
             return gpu  # no switches: never asked
+        case _:
+            return gpu // switch_graph(spec, sizing).hosts
 
 
 def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
@@ -143,9 +147,27 @@ def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
             return _dragonfly_joined(spec, fabric)
         case "clos" | "scalable-units":
             return _clos_joined(spec, fabric)
+        case _ if spec.family in JOINED:
+            return _others_joined(spec, fabric, switch_graph(spec, fabric.sizing))
         case _:
             # Of rails one stays whole, and every domain has ports on two switches of rails.
             return True
+
+
+def _others_joined(spec: FabricSpec, fabric: Fabric, graph: SwitchGraph) -> bool:
+    """Whether switches that are joined directly stay so, or by HB domains, if one fails."""
+    source, target = (
+        np.concatenate([getattr(one, end) for one in graph.links] or [np.empty(0, np.int64)])
+        for end in ("source", "target")
+    )
+    domain, switch = _ends(spec, fabric)
+    for lost in cut_switches(graph):
+        there = (source != lost) & (target != lost)
+        part = connected_parts(graph.switches, source[there], target[there])
+        kept = switch != lost
+        if not _joins(domain[kept], part[switch[kept]]):
+            return False
+    return True
 
 
 def _clos_joined(spec: FabricSpec, fabric: Fabric) -> bool:

@@ -8,6 +8,7 @@ from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.product import build_product, product_ports
 from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
+from netplan.topologies.switch_families import SWITCH_GRAPHS, build_joined_switches
 from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
 from netplan.topologies.tiles import build_tiles
 from netplan.topologies.torus import build_torus, torus_ports
@@ -22,6 +23,7 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "dragonfly": build_dragonfly,
     "bcube": build_bcube,
     "tiles": build_tiles,
+    **dict.fromkeys(SWITCH_GRAPHS, build_joined_switches),
 }
 
 

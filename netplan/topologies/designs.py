@@ -423,7 +423,7 @@ class DragonflyPlus(CountedDesign, frozen=True, kw_only=True):
     (15, 16)
     """
 
-    family: Literal["dragonfly-plus"]
+    family: Literal["counted-dragonfly-plus"]
     groups: PositiveInt
     group_gpus: PositiveInt
     node_gpus: PositiveInt
@@ -474,7 +474,7 @@ class SlimFly(CountedDesign, frozen=True, kw_only=True):
     (1568, 32928, 32928)
     """
 
-    family: Literal["slim-fly"]
+    family: Literal["counted-slim-fly"]
     order: PositiveInt
     hosts_per_switch: PositiveInt
 

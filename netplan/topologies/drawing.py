@@ -113,7 +113,7 @@ def _names(fabric: Fabric, network: FabricGraph) -> dict[str, tuple[str, ...]]:
 
 def _tier(fabric: Fabric, tier: SwitchTier, names: tuple[str, ...]) -> _Row:
     one = "rail" if fabric.network == "rail-only" and len(fabric.tiers) == 1 else tier.name
-    kind = f"{one} switch"
+    kind = one if one == "switch" else f"{one} switch"
     if one == "group":
         # A dragonfly has one tier, whose switches come in groups.
         one, kind = "switch", "switch in groups"

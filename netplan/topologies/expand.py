@@ -20,6 +20,8 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
 from netplan.topologies.product import direct_links, wire_product
 from netplan.topologies.specs import FabricSpec
+from netplan.topologies.switch_families import switch_graph
+from netplan.topologies.switch_graph import wire_switch_graph
 from netplan.topologies.switched import wire_any_to_any, wire_rail_only
 from netplan.topologies.tiles import wire_tiles
 from netplan.topologies.torus import wire_torus
@@ -139,6 +141,9 @@ def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:  # noq
             return wire_bcube(spec, fabric, first, port)
         case "tiles":
             return wire_tiles(spec, fabric, first)
+        case _:
+            graph = switch_graph(spec, fabric.sizing)
+            return wire_switch_graph(spec, fabric, graph, first, port)
 
 
 def switched_domain_size(graph: FabricGraph) -> int:

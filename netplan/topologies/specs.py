@@ -10,7 +10,18 @@ from netplan.levels import NetworkKind
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 
 Family = Literal[
-    "clos", "rail-only", "scalable-units", "torus", "product", "dragonfly", "bcube", "tiles"
+    "clos",
+    "rail-only",
+    "scalable-units",
+    "torus",
+    "product",
+    "dragonfly",
+    "bcube",
+    "tiles",
+    "hyperx",
+    "slim-fly",
+    "jellyfish",
+    "dragonfly-plus",
 ]
 Medium = Literal["optical", "copper", "on-chip"]
 """What links are made of; those of a chip come with it."""
@@ -21,6 +32,12 @@ OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
 SWITCHLESS = ("torus", "product", "tiles")
 """Families whose links lead from GPU to GPU."""
+JOINED = ("hyperx", "slim-fly", "jellyfish", "dragonfly-plus")
+"""Families whose switches, each with hosts or below others with hosts, are joined directly."""
+KEYS_OF = {"order": ("slim-fly",), "degree": ("jellyfish",), "seed": ("jellyfish",)} | {
+    "switches": ("jellyfish",)
+}
+"""Families that a key means something for."""
 
 
 class Axis(Entry, frozen=True, kw_only=True):
@@ -85,10 +102,12 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     rail_wiring: bool = True
     oversubscription: Annotated[float, Meta(ge=1)] = 1.0
     management_links: NonNegativeInt = 0
-    planes: PositiveInt = 1  # clos: each GPU's port split into as many, one to each plane
+    planes: PositiveInt = (
+        1  # clos and joined switches: each GPU's port split into as many, one to each plane
+    )
     even_pods: bool = True  # clos, rail-only: every pod alike, as fat-tree routing asks
 
-    # torus; bcube, whose levels are its dimensions
+    # torus; bcube, whose levels are its dimensions; hyperx, at most as many dimensions
     dimensions: Annotated[int, Meta(ge=1, le=6)] = 3
     sizes: tuple[PositiveInt, ...] | None = None
     copper_block: NonNegativeInt = 0
@@ -110,6 +129,13 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     host_medium: Medium = "optical"
     local_medium: Medium = "optical"
 
+    # slim-fly: q of the paper; jellyfish: links a switch to others, switches, draw of the graph;
+    # all of them, and hyperx: hosts_per_switch, or as many as keep the rate of a port
+    order: PositiveInt | None = None
+    degree: PositiveInt | None = None
+    switches: PositiveInt | None = None
+    seed: NonNegativeInt = 0
+
     @classmethod
     def check_first(cls, data: Mapping[str, object]) -> None:
         """Refuse another kind of design at once, and not key by key."""
@@ -126,8 +152,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("hb_scheme hybrid-cube-mesh needs hb_kind: mesh and hb_size: 8")
         if self.hb_planes > 1 and self.hb_kind != "switch":
             raise ValueError("hb_planes counts HB switches: it needs hb_kind: switch")
-        if self.planes > 1 and self.family != "clos":
-            raise ValueError("planes are whole Clos networks: they need family: clos")
+        if self.planes > 1 and self.family not in ("clos", *JOINED):
+            raise ValueError(
+                f"planes are whole networks: they need family: clos, {', '.join(JOINED)}"
+            )
         if (self.family == "product") != bool(self.axes):
             raise ValueError("family: product needs axes, and axes need family: product")
         if (self.family == "tiles") != (self.tile is not None):
@@ -136,8 +164,16 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("family: tiles needs hb_size: 1, and two sizes if any")
         if sum(axis.size is None for axis in self.axes) > 1:
             raise ValueError("axes: at most one takes the size that the others leave, got more")
+        self._refuse_keys_of_others()
+
+    def _refuse_keys_of_others(self) -> None:
+        """Refuse keys of other families, and shapes that are half given."""
+        for key, families in KEYS_OF.items():
+            if getattr(self, key) and self.family not in families:
+                raise ValueError(f"{key} needs family: {' or '.join(families)}")
         shape = (self.hosts_per_switch, self.switches_per_group, self.global_links_per_switch)
-        if (self.groups or self.links_per_pair) and None in shape:
+        fixed = self.groups or self.links_per_pair
+        if fixed and None in shape and self.family not in JOINED:
             raise ValueError(
                 "groups and links_per_pair need hosts_per_switch, switches_per_group and"
                 " global_links_per_switch"

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.specs import FABRICS
+from netplan.topologies.jellyfish import random_links
+from netplan.topologies.specs import FABRICS, JOINED
 from netplan.traffic.paths import path_statistics
 
 MILLION = 1 << 20
@@ -30,6 +32,10 @@ def graph_of(name: str, gpus: int, radix: int, hb_size: int) -> FabricGraph:
         ("rail-only", 64, 8),
         ("torus-3d", 64, 1),
         ("dragonfly", 128, 8),
+        ("hyperx", 256, 8),
+        ("slim-fly", 256, 8),
+        ("jellyfish", 256, 8),
+        ("dragonfly-plus", 256, 8),
     ],
 )
 def test_expand_a_million_gpus(
@@ -96,3 +102,19 @@ def test_write_a_hundred_thousand_links(
         return sum(len(line) for line in lines(graph))
 
     assert benchmark(write) > graph.link_count
+
+
+@pytest.mark.parametrize(
+    ("gpus", "radix"), [(100_000, 128), pytest.param(1_000_000, 256, id="a million")]
+)
+@pytest.mark.parametrize("name", JOINED)
+def test_design_and_levels_of_joined_switches(
+    benchmark: BenchmarkFixture, name: str, gpus: int, radix: int
+) -> None:
+    spec, sizing = FABRICS.load(name), Sizing(gpus, radix, 8, 450e9, 50e9)
+
+    def build() -> int:
+        random_links.cache_clear()  # Jellyfish draws its graph anew
+        return build_fabric(spec, sizing).switches
+
+    assert benchmark(build) > gpus / radix

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.specs import FABRICS
+from netplan.topologies.specs import FABRICS, JOINED
 from netplan.workloads.accelerators import ACCELERATORS
 
-FEW_SIZES = ("bcube", "product", "tiles")
+FEW_SIZES = ("bcube", "product", "tiles", *JOINED)
 NAMES = tuple(name for name in FABRICS.paths() if FABRICS.load(name).family not in FEW_SIZES)
 
 

@@ -1,0 +1,41 @@
+"""Families of networks whose switches are joined directly: which switches, by family."""
+
+from collections.abc import Callable, Mapping
+
+from netplan.topologies.dragonfly_plus import dragonfly_plus
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.hyperx import hyperx
+from netplan.topologies.jellyfish import jellyfish
+from netplan.topologies.slim_fly import slim_fly
+from netplan.topologies.specs import FabricSpec
+from netplan.topologies.switch_graph import SwitchGraph, build_switch_graph
+from netplan.topologies.switched import plane_sizing
+
+SWITCH_GRAPHS: Mapping[str, Callable[[FabricSpec, Sizing], SwitchGraph]] = {
+    "hyperx": hyperx,
+    "slim-fly": slim_fly,
+    "jellyfish": jellyfish,
+    "dragonfly-plus": dragonfly_plus,
+}
+
+
+def switch_graph(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
+    """Switches of one plane of a fabric, and which are joined.
+
+    Parameters
+    ----------
+    spec, sizing
+        The spec, and the sizing of one plane: that of a built fabric.
+
+    Raises
+    ------
+    InputError
+        If the fabric cannot be built in this size; the message says what can.
+    """
+    return SWITCH_GRAPHS[spec.family](spec, sizing)
+
+
+def build_joined_switches(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Counts, levels and notes of such a network."""
+    plane = plane_sizing(spec, sizing)
+    return build_switch_graph(spec, plane, switch_graph(spec, plane))
