@@ -194,6 +194,24 @@ class CircuitLayer(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+def check_circuit(model: SwitchModel) -> SwitchModel:
+    """Give a model of circuit switches back, and refuse one that switches packets.
+
+    Raises
+    ------
+    InputError
+        If it switches packets.
+
+    Examples
+    --------
+    >>> check_circuit(SWITCHES.load("r300")).cages
+    300
+    """
+    if model.kind != "circuit":
+        raise InputError(f"--ocs {model.name}: it switches packets: use --switch {model.name}")
+    return model
+
+
 def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> CircuitLayer:
     """Circuit switches for a torus of whole cubes.
 
@@ -221,8 +239,7 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
     (48, 6144)
     """
     block, chips = spec.copper_block, fabric.sizing.hb_size == 1
-    if model.kind != "circuit":
-        raise InputError(f"--ocs {model.name}: it switches packets: use --switch {model.name}")
+    check_circuit(model)
     if spec.family != "torus":
         raise InputError(
             f"--ocs {model.name}: {spec.name} is no torus; circuit switches join cubes"

@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.faults.downtime import Effect, PaceTable
+from netplan.faults.idle_gpus import IdleGpus
 from netplan.faults.impact import Impact, Single, Subject
 from netplan.faults.inventory import TIERS
 from netplan.faults.link_parts import place_of
@@ -52,6 +53,8 @@ class FailureEffects(Struct, frozen=True):
         Units that can fail, of :func:`netplan.faults.rates.unit_counts` [1].
     domains, hb_size
         HB domains of the job, and GPUs of each [1].
+    idle
+        Idle GPUs in its domains that take over within them; None if there are none.
     """
 
     of_units: Mapping[Unit, tuple[tuple[int, Effect], ...]]
@@ -59,6 +62,7 @@ class FailureEffects(Struct, frozen=True):
     units: Mapping[Unit, int]
     domains: int
     hb_size: int
+    idle: IdleGpus | None = None
 
     def of(self, row: FailureRate) -> tuple[tuple[int, Effect], ...]:
         """Kinds of parts that a row of a book is about, with their number and effect.

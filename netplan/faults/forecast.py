@@ -107,7 +107,9 @@ def causes_of(
             interrupts=(interrupts or {}).get(row.cause, row.interrupts),
             repair_h=book.repair_h(row.kind).at(end),
         )
-        parts = _with_effects(cause, effects.of(row)) if effects else (cause,)
+        parts = tuple(_with_effects(cause, effects.of(row))) if effects else (cause,)
+        if effects and effects.idle:
+            parts = effects.idle.split(row, parts)
         pool = (pools or {}).get(row.kind, "")
         lead_h = book.lead_h(row.kind).at(end)
         # What is only reset or cleaned takes no spare.

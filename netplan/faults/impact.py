@@ -177,12 +177,12 @@ class Subject(Struct, frozen=True, dict=True):
         ends = np.concatenate([self.graph.source[inside], self.graph.target[inside]])
         return np.bincount(ends[ends < self.graph.gpus], minlength=self.graph.gpus)
 
-    def on_fewer_gpus(self) -> SearchResult | None:
-        """Best plan with one GPU of every HB domain left idle."""
+    def on_fewer_gpus(self, idle: int = 1) -> SearchResult | None:
+        """Best plan with some GPUs of every HB domain left idle."""
         domain, *others = self.fabric.levels or (None,)
-        if domain is None or domain.size == 1:
+        if domain is None or domain.size <= idle:
             return None
-        return self.best((replace(domain, size=domain.size - 1), *others))
+        return self.best((replace(domain, size=domain.size - idle), *others))
 
     def at(self, option: Option) -> SearchResult | None:
         """Best plan at the paces of an option, without the domains or GPUs that it leaves out.

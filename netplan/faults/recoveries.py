@@ -176,21 +176,29 @@ def recoveries(
     return tuple(way for way in found if way is not None)
 
 
-def _idle_gpus(
-    subject: Subject, bill: Bill | None, prices: PriceBook, circuit: SwitchModel
+def reconfigured(
+    subject: Subject, books: BillBooks, circuit: SwitchModel, idle: int
 ) -> Recovery | None:
-    """An idle GPU in every domain; on separate rails behind circuit switches."""
+    """Some idle GPUs in every domain, which circuit switches bring onto a failed one's rail."""
+    return _idle_gpus(subject, _bill(subject, books), books.prices, circuit, idle)
+
+
+def _idle_gpus(
+    subject: Subject, bill: Bill | None, prices: PriceBook, circuit: SwitchModel, each: int = 1
+) -> Recovery | None:
+    """Some idle GPUs in every domain; on separate rails behind circuit switches."""
     sizing = subject.sizing
-    if sizing.hb_size == 1:
+    if sizing.hb_size <= each:
         return None
+    idle = each * sizing.domains
     share = Recovery(
         way="idle GPU",
-        hardware="an idle GPU"
+        hardware=("an idle GPU" if each == 1 else f"{each:,} idle GPUs")
         + (f" in each of {sizing.domains:,} domains" if sizing.domains > 1 else ""),
-        idle_gpus=sizing.domains,
-        price=_share(bill, sizing.domains),
+        idle_gpus=idle,
+        price=_share(bill, idle),
         price_complete=_complete(bill),
-        iteration_time_s=_time_s(subject.on_fewer_gpus()),
+        iteration_time_s=_time_s(subject.on_fewer_gpus(each)),
     )
     if subject.fabric.network != "rail-only" or sizing.domains == 1 or not subject.fabric.switches:
         return share

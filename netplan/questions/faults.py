@@ -12,7 +12,7 @@ from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError
 from netplan.faults.clusters import stops_by_record
 from netplan.faults.damage import Damage, find_effects
-from netplan.faults.effects import effect_of, effects_of, searched
+from netplan.faults.effects import FailureEffects, effect_of, effects_of, searched
 from netplan.faults.forecast import ReliabilityForecast, reliability_forecast
 from netplan.faults.group_failures import GroupFailures, group_failures
 from netplan.faults.impact import (
@@ -32,12 +32,14 @@ from netplan.faults.rates import (
     host_links_each,
     unit_counts,
 )
+from netplan.faults.reconfigure import Assumed, Policy, Standby, check_rails, circuits, policies
 from netplan.faults.recoveries import idle_price, recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.faults_inputs import (
     NAMED,
+    RECONFIGURE,
     RECORD,
     TRAINED,
     FaultsQuestion,
@@ -155,6 +157,9 @@ def fabric_faults(
     spec: FabricSpec, name: str, question: Faults, shared: Shared
 ) -> FabricFaults | tuple[str, str]:
     """One fabric, asked for by a name, under failures; or its name and why it cannot be built."""
+    refused = _unswitched(spec, question, shared)
+    if refused:
+        return spec.name, refused
     try:
         subject = subject_of(spec, question, shared)
         wiring = bill_wiring(subject.fabric, shared.books)
@@ -184,6 +189,7 @@ def fabric_faults(
         forecast=years.forecast,
         idle_price=idle_price(subject, shared.books, years.forecast.idle_domains_needed),
         record=years.record,
+        policies=_policies(subject, years, singles, question, shared),
         network_cost_complete=whole,
         notes=tuple(_notes(subject, years, shared.book)),
         error=subject.intact.best.error if subject.intact else None,
@@ -197,6 +203,8 @@ class Years(Struct, frozen=True):
     forecast: ReliabilityForecast
     failing: tuple[GroupFailures, ...]
     record: tuple[BesideRecord, ...]
+    book: FailureBook
+    effects: FailureEffects
 
 
 def _years(
@@ -226,17 +234,42 @@ def _years(
     )
     units = unit_counts(subject.fabric, wiring)
     book = shared.book.stopping(_survived(subject, singles, shared.book))
+    effects = effects_of(subject.fabric, units, singles=singles, slowness=slowness)
     forecast = reliability_forecast(
         subject.fabric,
         book,
         shared.options,
         cost_per_year=cost_per_year,
-        effects=effects_of(subject.fabric, units, singles=singles, slowness=slowness),
+        effects=effects,
         groups=failing,
     )
     cut_off = _cut_off_per_year((subject.fabric, wiring), singles, failing, shared)
     record = _beside_record(book, units, failing, shared) if book.name != RECORD else ()
-    return Years(cut_off, forecast, failing, record)
+    return Years(cut_off, forecast, failing, record, book, effects)
+
+
+def _policies(
+    subject: Subject, years: Years, singles: Sequence[Single], question: Faults, shared: Shared
+) -> tuple[Policy, ...]:
+    """The job without circuit switches and with them, where that was asked for."""
+    if question.policy != RECONFIGURE:
+        return ()
+    standby = Standby(question.spare_gpus or 1, shared.circuit)
+    assumed = Assumed(shared.options, years.book, years.effects, years.failing)
+    gpu = next(one.impact for one in singles if one.kind == "gpu")
+    return policies(subject, shared.books, standby, assumed, gpu=gpu, today=years.forecast)
+
+
+def _unswitched(spec: FabricSpec, question: Faults, shared: Shared) -> str | None:
+    """Why circuit switches that were asked for cannot be, in words; None where they can."""
+    if question.policy != RECONFIGURE:
+        return None
+    try:
+        check_rails(spec)
+        circuits(subject_of(spec, question, shared), shared.circuit, question.spare_gpus or 1)
+    except NetplanError as error:
+        return f"{error}."
+    return None
 
 
 def _beside_record(

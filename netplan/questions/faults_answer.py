@@ -10,11 +10,13 @@ from msgspec import Struct
 
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
 from netplan.faults.impact import Impact, Single
-from netplan.faults.rates import PLACES, Unit
+from netplan.faults.reconfigure import Policy
 from netplan.faults.recoveries import IdlePrice, Recovery
 from netplan.faults.rerouting import TrainingLoads
 from netplan.performance.error_bars import ErrorBar, bar_note
 from netplan.questions.barred import barred_column, end_columns, with_bars
+from netplan.questions.fault_policies import policies_tables
+from netplan.questions.fault_spares import counted, delivery
 from netplan.questions.faults_charts import slowdowns, survival
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
@@ -35,8 +37,6 @@ from netplan.reports.sections import (
 CAUSES_SHOWN = 8
 """Causes that people see, those that stop a job most often."""
 
-HOURS_PER_DAY = 24.0
-DAYS_PER_WEEK = 7.0
 WHOLE = 99.95
 """Number from which no tenths are shown [1]."""
 
@@ -92,6 +92,7 @@ class FabricFaults(Struct, frozen=True):
     forecast: ReliabilityForecast
     idle_price: IdlePrice
     record: tuple[BesideRecord, ...]
+    policies: tuple[Policy, ...]
     network_cost_complete: bool
     notes: tuple[str, ...]
     error: ErrorBar | None = None
@@ -177,6 +178,9 @@ class FaultsAnswer(Answer):
         ]
         title = "After a failed GPU or port"
         yield Table("recoveries", bought, ways, title, RECOVERY_LEGEND, part=itemgetter(0))
+        yield from policies_tables(
+            [(one.name, one.policies) for one in self.fabrics], self.currency
+        )
         yield from self._causes()
         yield from self._spares()
         yield from self._record()
@@ -293,11 +297,11 @@ class FaultsAnswer(Answer):
     def _spares(self) -> Iterator[Table[Any]]:
         """Spares by kind of part, one column a fabric."""
         rows = [(one.name, kind) for one in self.fabrics for kind in one.forecast.spares]
-        cells = {(name, _delivery(one)): f"{one.spares:,} for {one.units:,}" for name, one in rows}
+        cells = {(name, delivery(one)): f"{one.spares:,} for {one.units:,}" for name, one in rows}
         level = 100 * self.inputs["service_level"]
-        shown = list(dict.fromkeys(_delivery(one) for _, one in rows))
+        shown = list(dict.fromkeys(delivery(one) for _, one in rows))
         title = f"Spares for a service level of {level:g} %"
-        legend = tuple(dict.fromkeys(text for _, one in rows for text in _counted(one)))
+        legend = tuple(dict.fromkeys(text for _, one in rows for text in counted(one)))
         yield self._by_fabric("part, delivery", shown, cells, title, legend=legend)
         yield Table("spares", SPARES, rows, only="programs")
 
@@ -371,45 +375,6 @@ def _idle_part(key: str, fabric: FabricFaults) -> tuple[str, str]:
 def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cell:
     """Text of a row in the column of a fabric."""
     return cells.get((fabric, row))
-
-
-COUNTED: Mapping[Unit, str] = {
-    "host_link": "links between hosts and leaves, which are replaced with their modules",
-    "trunk_link": "links between switches",
-    "fibre": "fibres",
-    "copper_cable": "copper cables",
-    "host_transceiver": "modules of links between hosts and leaves",
-    "trunk_transceiver": "modules of links between switches",
-}
-"""What a row of spares counts, where the name of its kind does not say it."""
-
-
-def _counted(one: Spares) -> Iterator[str]:
-    """Which parts of a fabric a row of spares is about, if that is not clear from its name."""
-    counted = list(one.counted)
-    for whole, places in PLACES.items():
-        parts = [unit for _, unit in places]
-        if set(parts) <= set(counted):
-            counted[counted.index(parts[0])] = whole
-            counted.remove(parts[1])
-    said = [COUNTED[unit] for unit in counted if unit in COUNTED]
-    if said:
-        yield f"{one.kind}: {' and '.join(said)}."
-
-
-def _delivery(one: Spares) -> str:
-    """Part and time until a new one is there.
-
-    Examples
-    --------
-    >>> days, weeks = (Spares("gpu", ("gpu",), 8, 1.0, 1.0, hours, 1, 0.99) for hours in (120, 672))
-    >>> _delivery(days), _delivery(weeks)
-    ('gpu, 5 days', 'gpu, 4 weeks')
-    """
-    days = one.lead_h / HOURS_PER_DAY
-    if days < 2 * DAYS_PER_WEEK:
-        return f"{one.kind}, {days:.2g} days"
-    return f"{one.kind}, {days / DAYS_PER_WEEK:.2g} weeks"
 
 
 FABRIC: Column[Any] = column("fabric", "0")

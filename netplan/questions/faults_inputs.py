@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.switches import SWITCHES, SwitchModel, require_switch
+from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage import Damage
 from netplan.faults.forecast import (
@@ -62,11 +62,12 @@ NAMED = 100
 DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 MINUTES_PER_HOUR = 60.0
 CIRCUIT_SWITCH = "palomar"
+RECONFIGURE = "reconfigure"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
 TRAINED = frozenset(
     {"checkpoint_write_minutes", "checkpoint_interval_minutes", "while_down", "timing"}
-    | {"spares", "years"}
+    | {"spares", "years", "policy", "spare_gpus", "circuit_switch"}
 )
 """Inputs that mean nothing for serving, of those about failures."""
 RECORD = "llama-3-54-days"
@@ -147,6 +148,18 @@ class FaultsQuestion(
         choices=("go-on", "wait"),
         default="go-on",
     )
+    policy: Literal["go-on", "reconfigure"] = optional(
+        "After a failed GPU: go on without its domain, or reconfigure optical circuit switches.",
+        "choice",
+        choices=("go-on", "reconfigure"),
+        default="go-on",
+    )
+    spare_gpus: int | None = optional(
+        "Idle GPUs in each HB domain, with --policy reconfigure.", "whole", low=1, otherwise="1"
+    )
+    circuit_switch: str = optional(
+        "Model of the optical circuit switches.", flag="--ocs", default=CIRCUIT_SWITCH
+    )
     floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
     gpus_per_rack: int | None = optional("The same without a hall: racks and feeds.", "whole")
     switches_per_rack: int | None = optional(
@@ -172,6 +185,7 @@ class FaultsQuestion(
         books = self.counting_cards(read_books(reader, self.prices, power, cabling))
         books = replace(books, switch=reader.named(SWITCHES, self.switch))
         rack, sizing = books.cabling.racks, self.sized(on)
+        circuit = check_circuit(reader.load(SWITCHES, self.circuit_switch))
         specs = {name: reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS}
         require_switch(books.switch, [*specs.values()], sizing, reader.roots)
         return Shared(
@@ -184,7 +198,7 @@ class FaultsQuestion(
             record=FAILURE_BOOKS.load(RECORD),
             books=books,
             switches_per_rack=self.switches_per_rack or max(1, rack.units // rack.switch_units),
-            circuit=reader.load(SWITCHES, CIRCUIT_SWITCH),
+            circuit=circuit,
             replaced=reader.replaced(),
         )
 
@@ -237,6 +251,8 @@ class FaultsQuestion(
             )
         if self.switches_per_rack is not None and self.gpus_per_rack is None:
             raise InputError("--switches-per-rack without --gpus-per-rack: give both")
+        if self.spare_gpus is not None and self.policy != RECONFIGURE:
+            raise InputError("--spare-gpus without --policy reconfigure: give both")
 
     def _forecast(self) -> ForecastOptions:
         """What the years assume."""

@@ -1,0 +1,322 @@
+"""Idle GPUs behind optical circuit switches as a policy, beside that of going on without a domain.
+
+Wang et al. (arXiv:2307.12169), section 4.1, "Single GPU failures with idle GPU in the HB domain",
+adds "a small number of optical switches between the GPU and rail switches": a switch "reconfigures
+to bring a healthy, idle GPU to replace the failed one". It gives no count of them or of their
+ports. We read it so:
+
+where spares stand
+    Of the K GPUs of each of D present HB domains, s stand by idle from the start, whatever their
+    rank. The job has K - s of each, and as many rails: (K - s)/K of the bandwidth between domains,
+    before a failure and after it. Inside the domain an idle GPU reaches all others already.
+what is switched
+    The p links of every GPU to its rails, and nothing inside HB domains or among rail switches. An
+    idle GPU may have to take any rail, so that the K GPUs of a domain and its K rail ports meet on
+    one circuit switch of C ports, each of the p ports of a GPU on a switch of its own.
+how many
+    2 K ports of a switch a domain and port: D p / floor(C / 2K) switches, rounded up, 2 K D p of
+    their ports in use, all C bought. A link becomes two fibres, one to each side of the switch.
+what else fails
+    A circuit switch that fails takes all domains on it from the job, a failed fibre or module
+    either side the link. That a failed GPU stops the job to start it again from its checkpoint
+    stays; the circuits turn within that restart.
+
+The second case of the section, switches inside large HB domains whose GPUs are all in use, is not
+this one: a failure that finds no idle GPU takes its domain from the job, as without the policy. The
+lists of what is bought and the years are those of `netplan.faults.recoveries` and
+`netplan.faults.forecast`; the power is that of the switches alone.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.switches import SwitchModel
+from netplan.errors import InputError
+from netplan.faults.downtime import Effect
+from netplan.faults.effects import FailureEffects
+from netplan.faults.forecast import ForecastOptions, ReliabilityForecast, reliability_forecast
+from netplan.faults.group_failures import GroupFailures
+from netplan.faults.idle_gpus import idle_gpus
+from netplan.faults.impact import Impact, Subject
+from netplan.faults.rates import FailureBook, Unit
+from netplan.faults.recoveries import ENDS_OF_A_LINK, reconfigured
+from netplan.records import replace
+from netplan.topologies.clos import ceil_div
+from netplan.topologies.specs import FabricSpec
+
+
+class Circuits(Struct, frozen=True):
+    """Circuit switches between GPUs and rails.
+
+    Parameters
+    ----------
+    switches
+        Circuit switches [1].
+    ports, ports_used
+        Their ports, all of which are bought, and those in use [1].
+    domains_each
+        HB domains that meet on one [1].
+    power_w
+        Their power [W]; None where the model has none.
+    """
+
+    switches: int
+    ports: int
+    ports_used: int
+    domains_each: int
+    power_w: float | None
+
+
+class Standby(Struct, frozen=True):
+    """Idle GPUs in each HB domain [1], and the model of the circuit switches."""
+
+    each: int
+    circuit: SwitchModel
+
+
+class Assumed(Struct, frozen=True):
+    """What years of failures assume: options, failure rates, effects, groups that fail whole."""
+
+    options: ForecastOptions
+    book: FailureBook
+    effects: FailureEffects
+    groups: tuple[GroupFailures, ...]
+
+
+class Policy(Struct, frozen=True):
+    """What a job does after a failed GPU, and what it gets over the years.
+
+    Parameters
+    ----------
+    policy
+        ``go-on``, ``wait`` or ``reconfigure``.
+    idle_gpus, circuit_switches, single_mode_modules
+        GPUs of the present ones that stand by in their domains, circuit switches, and modules of
+        the links through them [1].
+    circuit_ports, circuit_ports_used
+        Ports of the circuit switches, and those in use [1].
+    circuit_power_w
+        Power of the circuit switches [W]; None where the model has none.
+    price, price_complete
+        Base price of it, the share of idle GPUs in the network included, and whether all has one.
+    bandwidth_share, iteration_time_s
+        Bandwidth of the worst pair of HB domains [1], and time of an iteration [s], after a failed
+        GPU; None where there is none.
+    replaced_share
+        Share of the failures of GPUs and their cards that find an idle GPU [1].
+    forecast
+        Years of failures of the job, as it is without any.
+    work_share
+        Useful work of the years over that of the job on all GPUs without failures [1]; None where
+        no plan fits. Without iteration times idle GPUs count by their share.
+    """
+
+    policy: str
+    forecast: ReliabilityForecast
+    idle_gpus: int = 0
+    circuit_switches: int = 0
+    single_mode_modules: int = 0
+    circuit_ports: int = 0
+    circuit_ports_used: int = 0
+    circuit_power_w: float | None = None
+    price: float | None = None
+    price_complete: bool = True
+    bandwidth_share: float | None = None
+    iteration_time_s: float | None = None
+    replaced_share: float = 0.0
+    work_share: float | None = None
+
+
+def check_rails(spec: FabricSpec) -> None:
+    """Refuse a fabric whose rails need no circuit switches, or that has none.
+
+    Raises
+    ------
+    InputError
+        If it is not of the family rail-only.
+    """
+    if spec.family != "rail-only":
+        raise InputError(
+            f"--policy reconfigure on {spec.name}: circuit switches bring an idle GPU onto a failed"
+            " one's rail, which takes fabrics whose rails are apart: give --fabric rail-only, or a"
+            " file with family: rail-only"
+        )
+
+
+def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
+    """Circuit switches that bring any idle GPU of a domain onto any of its rails.
+
+    Parameters
+    ----------
+    subject
+        A fabric of separate rails.
+    model
+        Model of the circuit switches.
+    idle
+        Idle GPUs in each HB domain [1].
+
+    Raises
+    ------
+    InputError
+        If a domain has no GPU left for the job or its fibres fit no switch, or there is no rail.
+
+    Examples
+    --------
+    Domains of 8 take 16 of 136 ports: 8 on each of 16 switches.
+
+    >>> from netplan.costing.switches import SWITCHES
+    >>> from netplan.topologies.build import build_fabric
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(1024, 128, 8, 450e9, 50e9)
+    >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
+    >>> circuits(subject, SWITCHES.load("palomar"), 1)
+    Circuits(switches=16, ports=2176, ports_used=2048, domains_each=8, power_w=1728.0)
+    """
+    check_rails(subject.spec)
+    sizing, fabric = subject.sizing, subject.fabric
+    if idle >= sizing.hb_size:
+        raise InputError(
+            f"--policy reconfigure with --spare-gpus {idle:,} in HB domains of {sizing.hb_size:,}"
+            f" leaves the job no GPU: give --hb-size {idle + 1:,} or more, or fewer --spare-gpus"
+        )
+    if not fabric.switches or sizing.domains == 1:
+        raise InputError(
+            f"--policy reconfigure on {subject.spec.name}: one HB domain has no rails to switch:"
+            " give more --gpus or a smaller --hb-size"
+        )
+    fibres = ENDS_OF_A_LINK * sizing.hb_size
+    if fibres > model.cages:
+        raise InputError(
+            f"--policy reconfigure: {fibres:,} fibres of a domain must meet on one switch,"
+            f" {model.name} has {model.cages:,} ports: give --hb-size up to"
+            f" {model.cages // ENDS_OF_A_LINK:,}, or another --ocs"
+        )
+    each = model.cages // fibres
+    pairs = sizing.domains * fabric.ports_per_gpu
+    switches = ceil_div(pairs, each)
+    return Circuits(
+        switches=switches,
+        ports=switches * model.cages,
+        ports_used=ENDS_OF_A_LINK * fabric.nic_ports,
+        domains_each=min(each, sizing.domains),
+        power_w=None if model.typical_w is None else switches * model.typical_w,
+    )
+
+
+def behind_circuits(
+    subject: Subject, found: Circuits, assumed: Assumed, *, modules: int, idle: int
+) -> FailureEffects:
+    """Effects of failures with idle GPUs in every domain and circuit switches on the host links.
+
+    Parameters
+    ----------
+    subject, found
+        The fabric and its circuit switches.
+    assumed
+        What the years assume without them.
+    modules
+        Single-mode modules in place of those of the host links [1].
+    idle
+        Idle GPUs in each HB domain [1].
+    """
+    effects, sizing = assumed.effects, subject.sizing
+    units = dict(effects.units)
+    links = subject.fabric.nic_ports
+    # A link becomes two fibres, whatever it was.
+    placed: tuple[tuple[Unit, Unit, int], ...] = (
+        ("fibre", "host_fibre", ENDS_OF_A_LINK * links),
+        ("transceiver", "host_transceiver", modules),
+        ("copper_cable", "host_copper_cable", 0),
+    )
+    for whole, host, count in placed:
+        units[whole] += count - units[host]
+        units[host] = count
+    units["circuit_switch"] = found.switches
+    lost = Effect(domains=found.domains_each, whole=True)
+    standing_by = idle_gpus(
+        assumed.book,
+        units,
+        each=idle,
+        domains=sizing.domains,
+        hb_size=sizing.hb_size,
+        end=assumed.options.end,
+    )
+    of_units = {**effects.of_units, "circuit_switch": ((found.switches, lost),)}
+    return replace(effects, of_units=of_units, units=units, idle=standing_by)
+
+
+def policies(
+    subject: Subject,
+    books: BillBooks,
+    standby: Standby,
+    assumed: Assumed,
+    *,
+    gpu: Impact,
+    today: ReliabilityForecast,
+) -> tuple[Policy, ...]:
+    """The job as it goes on without circuit switches, and with them.
+
+    Parameters
+    ----------
+    subject
+        A fabric of separate rails.
+    books
+        Prices and parts.
+    standby
+        Idle GPUs and the model of the circuit switches.
+    assumed
+        What the years assume without them.
+    gpu
+        What one failed GPU does without them.
+    today
+        The years without them.
+
+    Raises
+    ------
+    InputError
+        As :func:`circuits` says.
+    """
+    model, idle, options = standby.circuit, standby.each, assumed.options
+    layer, intact = circuits(subject, model, idle), subject.intact
+    bought = reconfigured(subject, books, model, idle)
+    if bought is None:
+        raise InputError(f"--policy reconfigure on {subject.spec.name}: no GPU stands by")
+    modules = bought.single_mode_modules or assumed.effects.units["host_transceiver"]
+    changed = behind_circuits(subject, layer, assumed, modules=modules, idle=idle)
+    years = reliability_forecast(
+        subject.fabric, assumed.book, options, effects=changed, groups=assumed.groups
+    )
+    hb_size = subject.sizing.hb_size
+    left = (hb_size - idle) / hb_size
+    pace: float | None = left
+    if subject.search:
+        fewer = subject.on_fewer_gpus(idle)
+        pace = intact.time_s / fewer.time_s if intact and fewer else None
+    return (
+        Policy(
+            policy="wait" if options.wait else "go-on",
+            forecast=today,
+            bandwidth_share=gpu.bandwidth_share,
+            iteration_time_s=gpu.iteration_time_s,
+            work_share=today.goodput,
+        ),
+        Policy(
+            policy="reconfigure",
+            forecast=years,
+            idle_gpus=bought.idle_gpus,
+            circuit_switches=layer.switches,
+            single_mode_modules=bought.single_mode_modules,
+            circuit_ports=layer.ports,
+            circuit_ports_used=layer.ports_used,
+            circuit_power_w=layer.power_w,
+            price=bought.price,
+            price_complete=bought.price_complete,
+            bandwidth_share=left,
+            iteration_time_s=bought.iteration_time_s,
+            replaced_share=1 - changed.idle.missed if changed.idle else 0.0,
+            work_share=None if pace is None else years.goodput * pace,
+        ),
+    )
