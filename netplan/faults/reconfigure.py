@@ -24,10 +24,9 @@ what else fails
 The second case of the section, switches inside large HB domains whose GPUs are all in use, is not
 this one: a failure that finds no idle GPU takes its domain from the job, as without the policy. The
 lists of what is bought and the years are those of `netplan.faults.recoveries` and
-`netplan.faults.forecast`; the power is that of the switches alone.
+`netplan.faults.forecast`; the power is that of the switches alone, and the second fibre of a link
+is on no bill.
 """
-
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -105,7 +104,8 @@ class Policy(Struct, frozen=True):
         Bandwidth of the worst pair of HB domains [1], and time of an iteration [s], after a failed
         GPU; None where there is none.
     replaced_share
-        Share of the failures of GPUs and their cards that find an idle GPU [1].
+        Share of the failures of GPUs and their cards that find an idle GPU [1]; None where
+        none is asked to.
     forecast
         Years of failures of the job, as it is without any.
     work_share
@@ -125,7 +125,7 @@ class Policy(Struct, frozen=True):
     price_complete: bool = True
     bandwidth_share: float | None = None
     iteration_time_s: float | None = None
-    replaced_share: float = 0.0
+    replaced_share: float | None = None
     work_share: float | None = None
 
 
@@ -279,44 +279,49 @@ def policies(
     InputError
         As :func:`circuits` says.
     """
-    model, idle, options = standby.circuit, standby.each, assumed.options
-    layer, intact = circuits(subject, model, idle), subject.intact
+    model, idle = standby.circuit, standby.each
+    layer = circuits(subject, model, idle)
     bought = reconfigured(subject, books, model, idle)
-    if bought is None:
-        raise InputError(f"--policy reconfigure on {subject.spec.name}: no GPU stands by")
     modules = bought.single_mode_modules or assumed.effects.units["host_transceiver"]
     changed = behind_circuits(subject, layer, assumed, modules=modules, idle=idle)
     years = reliability_forecast(
-        subject.fabric, assumed.book, options, effects=changed, groups=assumed.groups
+        subject.fabric, assumed.book, assumed.options, effects=changed, groups=assumed.groups
     )
-    hb_size = subject.sizing.hb_size
-    left = (hb_size - idle) / hb_size
-    pace: float | None = left
-    if subject.search:
-        fewer = subject.on_fewer_gpus(idle)
-        pace = intact.time_s / fewer.time_s if intact and fewer else None
-    return (
-        Policy(
-            policy="wait" if options.wait else "go-on",
-            forecast=today,
-            bandwidth_share=gpu.bandwidth_share,
-            iteration_time_s=gpu.iteration_time_s,
-            work_share=today.goodput,
-        ),
-        Policy(
-            policy="reconfigure",
-            forecast=years,
-            idle_gpus=bought.idle_gpus,
-            circuit_switches=layer.switches,
-            single_mode_modules=bought.single_mode_modules,
-            circuit_ports=layer.ports,
-            circuit_ports_used=layer.ports_used,
-            circuit_power_w=layer.power_w,
-            price=bought.price,
-            price_complete=bought.price_complete,
-            bandwidth_share=left,
-            iteration_time_s=bought.iteration_time_s,
-            replaced_share=1 - changed.idle.missed if changed.idle else 0.0,
-            work_share=None if pace is None else years.goodput * pace,
-        ),
+    pace, left = _pace(subject, idle), _left(subject, idle)
+    before = Policy(
+        policy="wait" if assumed.options.wait else "go-on",
+        forecast=today,
+        bandwidth_share=gpu.bandwidth_share,
+        iteration_time_s=gpu.iteration_time_s,
+        work_share=today.goodput,
     )
+    after = Policy(
+        policy="reconfigure",
+        forecast=years,
+        idle_gpus=bought.idle_gpus,
+        circuit_switches=layer.switches,
+        single_mode_modules=bought.single_mode_modules,
+        circuit_ports=layer.ports,
+        circuit_ports_used=layer.ports_used,
+        circuit_power_w=layer.power_w,
+        price=bought.price,
+        price_complete=bought.price_complete,
+        bandwidth_share=left,
+        iteration_time_s=bought.iteration_time_s,
+        replaced_share=1 - changed.idle.missed if changed.idle else None,
+        work_share=None if pace is None else years.goodput * pace,
+    )
+    return before, after
+
+
+def _left(subject: Subject, idle: int) -> float:
+    """Share of the GPUs of a domain, and so of its rails, that the job has [1]."""
+    return (subject.sizing.hb_size - idle) / subject.sizing.hb_size
+
+
+def _pace(subject: Subject, idle: int) -> float | None:
+    """Speed of the job without the idle GPUs over that on all of them [1]; None without a plan."""
+    if not subject.search:
+        return _left(subject, idle)
+    intact, fewer = subject.intact, subject.on_fewer_gpus(idle)
+    return intact.time_s / fewer.time_s if intact and fewer else None

@@ -176,11 +176,18 @@ def recoveries(
     return tuple(way for way in found if way is not None)
 
 
-def reconfigured(
-    subject: Subject, books: BillBooks, circuit: SwitchModel, idle: int
-) -> Recovery | None:
-    """Some idle GPUs in every domain, which circuit switches bring onto a failed one's rail."""
-    return _idle_gpus(subject, _bill(subject, books), books.prices, circuit, idle)
+def reconfigured(subject: Subject, books: BillBooks, circuit: SwitchModel, idle: int) -> Recovery:
+    """Some idle GPUs in every domain, which circuit switches bring onto a failed one's rail.
+
+    Raises
+    ------
+    InputError
+        If that leaves the job no GPU of a domain.
+    """
+    found = _idle_gpus(subject, _bill(subject, books), books.prices, circuit, idle)
+    if found is None:
+        raise InputError(f"{idle:,} idle GPUs leave a domain of {subject.sizing.hb_size:,} none")
+    return found
 
 
 def _idle_gpus(
