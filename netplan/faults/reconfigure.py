@@ -287,7 +287,6 @@ def policies(
     years = reliability_forecast(
         subject.fabric, assumed.book, assumed.options, effects=changed, groups=assumed.groups
     )
-    pace, left = _pace(subject, idle), _left(subject, idle)
     before = Policy(
         policy="wait" if assumed.options.wait else "go-on",
         forecast=today,
@@ -306,10 +305,10 @@ def policies(
         circuit_power_w=layer.power_w,
         price=bought.price,
         price_complete=bought.price_complete,
-        bandwidth_share=left,
+        bandwidth_share=_left(subject, idle),
         iteration_time_s=bought.iteration_time_s,
         replaced_share=1 - changed.idle.missed if changed.idle else None,
-        work_share=None if pace is None else years.goodput * pace,
+        work_share=_work(subject, idle, years.goodput),
     )
     return before, after
 
@@ -319,9 +318,9 @@ def _left(subject: Subject, idle: int) -> float:
     return (subject.sizing.hb_size - idle) / subject.sizing.hb_size
 
 
-def _pace(subject: Subject, idle: int) -> float | None:
-    """Speed of the job without the idle GPUs over that on all of them [1]; None without a plan."""
+def _work(subject: Subject, idle: int, goodput: float) -> float | None:
+    """Useful work without the idle GPUs over that of all GPUs [1]; None without a plan."""
     if not subject.search:
-        return _left(subject, idle)
+        return goodput * _left(subject, idle)
     intact, fewer = subject.intact, subject.on_fewer_gpus(idle)
-    return intact.time_s / fewer.time_s if intact and fewer else None
+    return goodput * intact.time_s / fewer.time_s if intact and fewer else None
