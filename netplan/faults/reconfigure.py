@@ -40,7 +40,7 @@ from netplan.faults.group_failures import GroupFailures
 from netplan.faults.idle_gpus import idle_gpus
 from netplan.faults.impact import Impact, Subject
 from netplan.faults.rates import FailureBook, Unit
-from netplan.faults.recoveries import ENDS_OF_A_LINK, reconfigured
+from netplan.faults.recoveries import ENDS_OF_A_LINK, Recovery, reconfigured
 from netplan.records import replace
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.specs import FabricSpec
@@ -207,7 +207,7 @@ def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
 
 
 def behind_circuits(
-    subject: Subject, found: Circuits, assumed: Assumed, *, modules: int, idle: int
+    subject: Subject, found: Circuits, assumed: Assumed, *, bought: Recovery, idle: int
 ) -> FailureEffects:
     """Effects of failures with idle GPUs in every domain and circuit switches on the host links.
 
@@ -217,13 +217,14 @@ def behind_circuits(
         The fabric and its circuit switches.
     assumed
         What the years assume without them.
-    modules
-        Single-mode modules in place of those of the host links [1].
+    bought
+        What is bought, whose single-mode modules stand in for those of the host links.
     idle
         Idle GPUs in each HB domain [1].
     """
     effects, sizing = assumed.effects, subject.sizing
     units = dict(effects.units)
+    modules = bought.single_mode_modules or units["host_transceiver"]
     links = subject.fabric.nic_ports
     # A link becomes two fibres, whatever it was.
     placed: tuple[tuple[Unit, Unit, int], ...] = (
@@ -282,8 +283,7 @@ def policies(
     model, idle = standby.circuit, standby.each
     layer = circuits(subject, model, idle)
     bought = reconfigured(subject, books, model, idle)
-    modules = bought.single_mode_modules or assumed.effects.units["host_transceiver"]
-    changed = behind_circuits(subject, layer, assumed, modules=modules, idle=idle)
+    changed = behind_circuits(subject, layer, assumed, bought=bought, idle=idle)
     years = reliability_forecast(
         subject.fabric, assumed.book, assumed.options, effects=changed, groups=assumed.groups
     )
