@@ -195,18 +195,7 @@ class CircuitLayer(Struct, frozen=True):
 
 
 def check_circuit(model: SwitchModel) -> SwitchModel:
-    """Give a model of circuit switches back, and refuse one that switches packets.
-
-    Raises
-    ------
-    InputError
-        If it switches packets.
-
-    Examples
-    --------
-    >>> check_circuit(SWITCHES.load("r300")).cages
-    300
-    """
+    """Give a model of circuit switches back, and refuse one that switches packets."""
     if model.kind != "circuit":
         raise InputError(f"--ocs {model.name}: it switches packets: use --switch {model.name}")
     return model

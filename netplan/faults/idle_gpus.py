@@ -23,18 +23,10 @@ REPLACED: frozenset[Unit] = frozenset({"gpu", "nic_port"})
 
 
 class IdleGpus(Struct, frozen=True):
-    """Idle GPUs in every HB domain of a job.
+    """Idle GPUs in every HB domain of a job, of ``hb_size`` GPUs [1].
 
-    Parameters
-    ----------
-    each, hb_size
-        Idle GPUs of a domain, and all of them [1].
-    missed
-        Share of the failures that find no idle GPU left in their domain [1].
-    short
-        Share of the time in which a domain is short of GPUs [1].
-    mean_down
-        GPUs of a domain that are under repair at a moment, on average [1].
+    ``missed`` is the share of the failures that find none left, ``short`` the share of the time in
+    which a domain is short of GPUs, ``mean_down`` the mean number of its GPUs under repair [1].
     """
 
     each: int
@@ -86,20 +78,7 @@ def idle_gpus(
     hb_size: int,
     end: End = "base",
 ) -> IdleGpus:
-    """Chances that idle GPUs are all in use.
-
-    Parameters
-    ----------
-    book
-        Failure rates and repair hours.
-    units
-        Units of the cluster that can fail [1].
-    each
-        Idle GPUs in every HB domain [1].
-    domains, hb_size
-        HB domains, and GPUs of each [1].
-    end
-        Which end of the ranges counts.
+    """Chances that the idle GPUs of a domain are all in use, by a book and the units there are [1].
 
     Examples
     --------

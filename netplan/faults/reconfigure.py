@@ -47,18 +47,9 @@ from netplan.topologies.specs import FabricSpec
 
 
 class Circuits(Struct, frozen=True):
-    """Circuit switches between GPUs and rails.
+    """Circuit switches between GPUs and rails [1], their ports, bought and in use.
 
-    Parameters
-    ----------
-    switches
-        Circuit switches [1].
-    ports, ports_used
-        Their ports, all of which are bought, and those in use [1].
-    domains_each
-        HB domains that meet on one [1].
-    power_w
-        Their power [W]; None where the model has none.
+    ``domains_each`` HB domains meet on one. Their power [W] is None where the model has none.
     """
 
     switches: int
@@ -91,11 +82,9 @@ class Policy(Struct, frozen=True):
     ----------
     policy
         ``go-on``, ``wait`` or ``reconfigure``.
-    idle_gpus, circuit_switches, single_mode_modules
-        GPUs of the present ones that stand by in their domains, circuit switches, and modules of
-        the links through them [1].
-    circuit_ports, circuit_ports_used
-        Ports of the circuit switches, and those in use [1].
+    idle_gpus, circuit_switches, single_mode_modules, circuit_ports, circuit_ports_used
+        GPUs of the present ones that stand by in their domains; circuit switches, modules of the
+        links through them, and their ports, bought and in use [1].
     circuit_power_w
         Power of the circuit switches [W]; None where the model has none.
     price, price_complete
@@ -104,8 +93,7 @@ class Policy(Struct, frozen=True):
         Bandwidth of the worst pair of HB domains [1], and time of an iteration [s], after a failed
         GPU; None where there is none.
     replaced_share
-        Share of the failures of GPUs and their cards that find an idle GPU [1]; None where
-        none is asked to.
+        Share of the failures of GPUs and cards that find an idle GPU [1]; None without any.
     forecast
         Years of failures of the job, as it is without any.
     work_share
@@ -130,13 +118,7 @@ class Policy(Struct, frozen=True):
 
 
 def check_rails(spec: FabricSpec) -> None:
-    """Refuse a fabric whose rails need no circuit switches, or that has none.
-
-    Raises
-    ------
-    InputError
-        If it is not of the family rail-only.
-    """
+    """Refuse a fabric whose rails need no circuit switches, or that has none."""
     if spec.family != "rail-only":
         raise InputError(
             f"--policy reconfigure on {spec.name}: circuit switches bring an idle GPU onto a failed"
@@ -146,21 +128,12 @@ def check_rails(spec: FabricSpec) -> None:
 
 
 def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
-    """Circuit switches that bring any idle GPU of a domain onto any of its rails.
-
-    Parameters
-    ----------
-    subject
-        A fabric of separate rails.
-    model
-        Model of the circuit switches.
-    idle
-        Idle GPUs in each HB domain [1].
+    """Circuit switches that bring any of some idle GPUs of a domain onto any of its rails.
 
     Raises
     ------
     InputError
-        If a domain has no GPU left for the job or its fibres fit no switch, or there is no rail.
+        If the job gets no GPU of a domain, fibres of one fit no switch, or there is no rail.
 
     Examples
     --------
@@ -206,22 +179,10 @@ def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
     )
 
 
-def behind_circuits(
+def _behind(
     subject: Subject, found: Circuits, assumed: Assumed, *, bought: Recovery, idle: int
 ) -> FailureEffects:
-    """Effects of failures with idle GPUs in every domain and circuit switches on the host links.
-
-    Parameters
-    ----------
-    subject, found
-        The fabric and its circuit switches.
-    assumed
-        What the years assume without them.
-    bought
-        What is bought, whose single-mode modules stand in for those of the host links.
-    idle
-        Idle GPUs in each HB domain [1].
-    """
+    """Effects of failures with idle GPUs in every domain and circuit switches on the host links."""
     effects, sizing = assumed.effects, subject.sizing
     units = dict(effects.units)
     modules = bought.single_mode_modules or units["host_transceiver"]
@@ -262,28 +223,17 @@ def policies(
 
     Parameters
     ----------
-    subject
-        A fabric of separate rails.
-    books
-        Prices and parts.
-    standby
-        Idle GPUs and the model of the circuit switches.
-    assumed
-        What the years assume without them.
-    gpu
-        What one failed GPU does without them.
-    today
-        The years without them.
-
-    Raises
-    ------
-    InputError
-        As :func:`circuits` says.
+    subject, books
+        A fabric of separate rails; prices and parts.
+    standby, assumed
+        What stands by, and what the years assume without it.
+    gpu, today
+        What one failed GPU does without it, and the years without it.
     """
     model, idle = standby.circuit, standby.each
     layer = circuits(subject, model, idle)
     bought = reconfigured(subject, books, model, idle)
-    changed = behind_circuits(subject, layer, assumed, bought=bought, idle=idle)
+    changed = _behind(subject, layer, assumed, bought=bought, idle=idle)
     years = reliability_forecast(
         subject.fabric, assumed.book, assumed.options, effects=changed, groups=assumed.groups
     )

@@ -177,13 +177,7 @@ def recoveries(
 
 
 def reconfigured(subject: Subject, books: BillBooks, circuit: SwitchModel, idle: int) -> Recovery:
-    """Some idle GPUs in every domain, which circuit switches bring onto a failed one's rail.
-
-    Raises
-    ------
-    InputError
-        If that leaves the job no GPU of a domain.
-    """
+    """Some idle GPUs in every domain, which circuit switches bring onto a failed one's rail."""
     found = _idle_gpus(subject, _bill(subject, books), books.prices, circuit, idle)
     if found is None:
         raise InputError(f"{idle:,} idle GPUs leave a domain of {subject.sizing.hb_size:,} none")
