@@ -11,6 +11,7 @@ one from each face to the switch.
 """
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Literal
 
@@ -234,7 +235,8 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
             f"--ocs {model.name}: {spec.name} is no torus; circuit switches join cubes"
         )
     sizes = torus_shape(spec, fabric.sizing)
-    if block < 2 or not chips or any(size % block for size in sizes):  # noqa: PLR2004
+    whole = prod(sizes) == fabric.sizing.gpus and not any(size % block for size in sizes)
+    if block < 2 or not chips or not whole:  # noqa: PLR2004
         shape = " x ".join(str(size) for size in sizes)
         raise InputError(
             f"--ocs {model.name}: {spec.name} is {shape} of domains of"

@@ -112,7 +112,8 @@ class FailureEffects(Struct, frozen=True):
             factor[whole, 1:] = [self.slowness(number, bool(whole)) for number in missing]
         # A job may leave out more than is missing, where plans of fewer domains divide better.
         factor = np.minimum.accumulate(factor[:, ::-1], axis=1)[:, ::-1]
-        factor = np.maximum.accumulate(factor, axis=0)
+        # So may the whole job, so that none is faster than with all domains.
+        factor = np.maximum(1.0, np.maximum.accumulate(factor, axis=0))
         return PaceTable(idle, wait=False, missing=np.array([0, *missing]), factor=factor)
 
 

@@ -346,6 +346,8 @@ def _own_graph(spec: FabricSpec, sizing: Sizing, final: Sizing) -> FabricGraph:
     domain, rank = np.divmod(np.arange(graph.gpus), graph.hb_size)
     places = np.unravel_index(domain, small, order="F")
     gpu = np.ravel_multi_index(places, large, order="F") * graph.hb_size + rank
+    if gpu.max() >= final.gpus:  # a place that stays idle in the end
+        return graph
     return replace(graph, names=tuple(f"gpu-{number}" for number in gpu.tolist()))
 
 

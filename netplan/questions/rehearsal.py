@@ -7,6 +7,7 @@ switch alone.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -193,9 +194,10 @@ def _routing(spec: FabricSpec, sizing: Sizing) -> Callable[[Part], Routing]:
     """Engines that fit the subnets of a fabric."""
     if spec.family in TREES:
         return _trees
-    if spec.family != "torus" or spec.dimensions > MAX_AXES:
+    rails, sizes = sizing.hb_size, torus_shape(spec, sizing) if spec.family == "torus" else ()
+    whole = prod(sizes) * rails == sizing.gpus
+    if not (sizes and whole) or len(sizes) > MAX_AXES:
         return lambda part: Routing(("minhop",) if part.switches == 1 else ("updn", "dfsssp"))
-    sizes, rails = torus_shape(spec, sizing), sizing.hb_size
 
     def torus(part: Part) -> Routing:
         # One torus a rail; its first switch is the member at the origin.

@@ -134,7 +134,7 @@ def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:  # noq
         case "torus":
             return wire_torus(spec, fabric, port)
         case "product":
-            return wire_product(fabric, port)
+            return wire_product(spec, fabric, port)
         case "dragonfly":
             return wire_dragonfly(spec, fabric, first, port)
         case "bcube":

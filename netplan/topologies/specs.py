@@ -43,7 +43,7 @@ KEYS_OF = {"order": ("slim-fly",), "degree": ("jellyfish",), "seed": ("jellyfish
 class Axis(Entry, frozen=True, kw_only=True):
     """One dimension of a product of HB domains: neighbours in a ring, or each with each.
 
-    One axis may have no size: it takes what the others leave.
+    An axis may have no size: it takes what the others leave; several of one kind share it.
     """
 
     kind: Literal["ring", "mesh"]
@@ -162,8 +162,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("family: tiles needs a tile, and a tile needs family: tiles")
         if self.family == "tiles" and (self.hb_size != 1 or len(self.sizes or (1, 1)) != MESH_AXES):
             raise ValueError("family: tiles needs hb_size: 1, and two sizes if any")
-        if sum(axis.size is None for axis in self.axes) > 1:
-            raise ValueError("axes: at most one takes the size that the others leave, got more")
+        if len({axis.kind for axis in self.axes if axis.size is None}) > 1:
+            raise ValueError(
+                "axes: at most one kind takes the size that the others leave, got rings and meshes"
+            )
         self._refuse_keys_of_others()
 
     def _refuse_keys_of_others(self) -> None:

@@ -6,8 +6,11 @@ GPU has two network ports a dimension. With domains of one GPU it is a torus of 
 Domain d stands at c0 + s0 (c1 + s1 (c2 + ...)): the first axis runs fastest. Along each axis the
 GPUs of equal rank are joined in rings, from every member to its next; a ring of two has one link.
 Rings are closed or open; optical switches may stand between cubes. On a GPU the ports of axis 0
-come first, plus direction before minus. A GPU that the last, partly filled domain lacks leaves its
-rings open.
+come first, plus direction before minus.
+
+A prime number of domains, which would be one long ring, takes a grid near a cube where nearly all
+stand in whole layers of it; its last places are idle. Rings through them, and through the GPUs that
+the last, partly filled domain lacks, are open lines.
 """
 
 from functools import cache
@@ -19,9 +22,9 @@ from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.topologies.assembly import Links, Wired
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
 from netplan.topologies.graph import HALL, RACK
+from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part
 from netplan.topologies.specs import FabricSpec, Medium
 
 MAX_ELONGATION = 4
@@ -34,15 +37,18 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
     block = spec.copper_block if sizing.hb_size == 1 else 0
     links = tuple(
         group
-        for axis in enumerate(sizes)
-        for group in _axis_links(axis, sizing, block, closed=spec.wraparound)
+        for axis in range(len(sizes))
+        for group in _axis_links(axis, sizes, sizing, block=block, closed=spec.wraparound)
     )
     rate = sizing.network_bytes_per_s
-    kind: LevelKind = "ring" if spec.wraparound else "line"
-    rings = [Level(kind, size, rate, step_latency_s=sizing.network_latency_s) for size in sizes]
-    # Where GPUs are missing some rings or lines are shorter, and there are no levels.
-    whole = sizing.full_domains == sizing.domains
     ports = _ports(sizes)
+
+    def level(size: int, whole: int) -> Level:
+        # A ring that is not whole is open.
+        kind: LevelKind = "ring" if spec.wraparound and whole == size else "line"
+        return Level(kind, whole, rate, step_latency_s=sizing.network_latency_s)
+
+    whole = whole_part(sizes, sizing.full_domains)
     return Fabric(
         name=spec.name,
         title=spec.title,
@@ -50,7 +56,7 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         tiers=(),
         links=links,
         nic_ports=ports * sizing.gpus,
-        levels=(hb_level(spec, sizing), *rings) if whole else (),
+        levels=(hb_level(spec, sizing), *map(level, sizes, whole)),
         network="direct",
         notes=(
             *spec.notes,
@@ -61,13 +67,16 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
 
 def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
-    """Sizes along each axis: the spec's own, if they hold the HB domains, or nearest to a cube."""
-    sizes = spec.sizes or near_cube(sizing.domains, spec.dimensions)
+    """Sizes along each axis: the spec's own, if they hold the HB domains, or near a cube."""
+    if spec.sizes is None:
+        return near_cube_holding(sizing.domains, spec.dimensions)
+    sizes = spec.sizes
     if prod(sizes) != sizing.domains:
         shape = " x ".join(str(size) for size in sizes)
         raise InputError(
             f"{spec.name}: {shape} positions hold {prod(sizes):,} HB domains, got"
-            f" {sizing.domains:,}: change sizes in the fabric file, or the number of GPUs"
+            f" {sizing.domains:,}: take {prod(sizes) * sizing.hb_size:,} GPUs, or change sizes in"
+            " the fabric file"
         )
     return sizes
 
@@ -101,34 +110,60 @@ def near_cube(positions: int, dimensions: int) -> tuple[int, ...]:
     return tuple(sorted(min(shapes, key=sum), reverse=True))
 
 
-def _axis_links(
-    axis: tuple[int, int], sizing: Sizing, block: int, *, closed: bool
-) -> list[LinkGroup]:
-    """Links along one axis (number, size): copper inside blocks of a rack, optical between them.
+@cache
+def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
+    """Sizes of a grid near a cube that holds so many positions, exactly where their factors allow.
 
-    The GPUs that a part-filled last HB domain lacks leave out their own links.
+    Where all would be one ring, longer than `MAX_ELONGATION` allows, as prime numbers are, the grid
+    with the most positions in whole layers is taken, if they are nearly all; of several the one
+    with the fewest places.
+
+    Examples
+    --------
+    13 are 2 x 2 x 4 with three idle places, 12 in whole layers; 7 remain a ring, 26 two.
+
+    >>> [near_cube_holding(positions, 3) for positions in (64, 13, 7, 26)]
+    [(4, 4, 4), (2, 2, 4), (7, 1, 1), (13, 2, 1)]
     """
-    number, size = axis
-    if size == 1:
-        return []
-    per_ring = size if closed and size > 2 else size - 1  # noqa: PLR2004 - two share one link
-    slots = sizing.domains * sizing.hb_size
-    rings = slots // size
-    absent = (slots - sizing.gpus) * (min(2, size - 1) if closed else 1)
-    copper = 0
-    if block > 1:
-        # Of a ring's links one leaves each block; the last one leads back to the first block, and
-        # only a closed ring has it.
-        between = ceil_div(size, block) - (not closed)
-        copper = per_ring - between if size > block else per_ring
-    counts: dict[Medium, int] = {
-        "copper": copper * rings,
-        "optical": (per_ring - copper) * rings - absent,
-    }
+    exact = near_cube(positions, dimensions)
+    if dimensions == 1 or max(exact) < positions or not _is_long(exact):
+        return exact
+
+    def worth(sizes: tuple[int, ...]) -> tuple[int, int, int]:
+        return -prod(whole_part(sizes, positions)), prod(sizes), sum(sizes)
+
+    near = [sizes for sizes in grids_holding(positions, dimensions) if not _is_long(sizes)]
+    return min(near, key=worth) if near else exact
+
+
+def _is_long(sizes: tuple[int, ...]) -> bool:
+    return max(sizes) > MAX_ELONGATION * max(1, min(sizes))
+
+
+def _axis_links(
+    axis: int, sizes: tuple[int, ...], sizing: Sizing, *, block: int, closed: bool
+) -> list[LinkGroup]:
+    """Links along one axis: copper inside blocks of a rack, optical between them.
+
+    GPUs that are missing leave out their own links, and open their rings.
+    """
+    size = sizes[axis]
+    lines = lines_along(sizing.gpus, sizing.hb_size * prod(sizes[:axis]), size)
+    links, copper = 0, 0
+    for count, members in lines:
+        if members < 2:  # noqa: PLR2004 - one member has no neighbour
+            continue
+        around = closed and members == size > 2  # noqa: PLR2004 - two share one link
+        each = members - 1 + around
+        links += count * each
+        if block > 1:
+            # One link leaves each block; the last one leads back to the first block.
+            copper += count * (each if size <= block else each - (members - 1) // block - around)
+    counts: dict[Medium, int] = {"copper": copper, "optical": links - copper}
     return [
-        LinkGroup(f"ring {number + 1} {medium}", links, links, medium)
-        for medium, links in counts.items()
-        if links
+        LinkGroup(f"ring {axis + 1} {medium}", number, number, medium)
+        for medium, number in counts.items()
+        if number
     ]
 
 
@@ -146,16 +181,18 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, *, closed: bool) 
     notes = [f"{shape} torus of {of}: {port_words(sizing, ports)}."]
     if not closed:
         notes.append("No links around: the rings are open lines.")
-    if max(sizes) > MAX_ELONGATION * max(1, min(sizes)):
+    if _is_long(sizes):
         notes.append(
             f"{sizing.domains:,} has no factors near a cube: this torus is long and slow; choose a"
             " number of domains such as a power of two."
         )
-    if sizing.full_domains < sizing.domains:
+    if sizing.gpus < prod(sizes) * sizing.hb_size:
+        whole = " x ".join(map(str, whole_part(sizes, sizing.full_domains)))
         notes.append(
-            f"The last HB domain has {sizing.gpus % sizing.hb_size} of {sizing.hb_size} GPUs, which"
-            " leaves rings open: no iteration time is given."
+            f"Rings through places without a GPU are open lines: {whole} of {of} are timed."
         )
+    if prod(sizes) > sizing.domains:
+        notes += idle_note(prod(sizes) * sizing.hb_size, sizing)
     return notes
 
 

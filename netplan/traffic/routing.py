@@ -4,7 +4,8 @@ Host links, HB domains and forwarding between rails are the same on all fabrics;
 routing between switches (or along the rings of a torus):
 
 ====================  ===========================================================================
-``auto``              the fabric's own: dimension order on tori, minimal on dragonflies, ECMP else
+``auto``              the fabric's own: dimension order on whole tori, minimal on dragonflies, ECMP
+                      else
 ``ecmp``              shortest paths, split evenly at every hop; on Clos networks in closed form
 ``hashed``            shortest paths, every flow over one link at every hop, by a seeded generator
 ``dimension-order``   tori: one axis after the other
@@ -30,7 +31,7 @@ from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing_clos import ClosTree, clos_loads, tree_of_graph
 from netplan.traffic.routing_dragonfly import GLOBAL, HOST, LOCAL, dragonfly_loads, dragonfly_map
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
-from netplan.traffic.routing_torus import RING, torus_loads
+from netplan.traffic.routing_torus import RING, is_whole_torus, torus_loads
 
 HB_GROUP = "hb"
 MESH = "mesh "
@@ -216,7 +217,7 @@ def _own_routing(graph: FabricGraph) -> Routing:
     if {LOCAL, GLOBAL} & set(graph.group_names):
         return "minimal"
     direct = [name for name in graph.group_names if name.startswith((RING, MESH))]
-    if direct and all(name.startswith(RING) for name in direct):
+    if direct and all(name.startswith(RING) for name in direct) and is_whole_torus(graph):
         return "dimension-order"
     return "ecmp"
 

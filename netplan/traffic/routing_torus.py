@@ -332,6 +332,25 @@ def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> _Laid | None:
     return _Laid(Torus(tuple(sizes), closed=False), axis_of_link, position)
 
 
+def is_whole_torus(graph: FabricGraph) -> bool:
+    """Whether the rings of a graph form a torus, or a mesh, over all GPUs.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> torus = FABRICS.load("torus-3d")
+    >>> [is_whole_torus(expand(torus, Sizing(gpus, 64, 1, 450e9, 50e9))) for gpus in (64, 61)]
+    [True, False]
+    """
+    try:
+        _torus_of_graph(graph)
+    except InputError:
+        return False
+    return True
+
+
 def torus_loads(graph: FabricGraph, leg: Leg, *, adaptive: bool = False) -> Floats:
     """Load of the ring links of a torus [B], shape (2, links); all others are 0.
 

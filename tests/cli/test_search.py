@@ -145,7 +145,6 @@ def test_ptd_p_on_the_same_engine() -> None:
         (("--iteration-model", "5d"), "unknown iteration-model '5d'"),
         (("--hb-size", "7", "--space", "model"), "give a multiple, another --hb-size, or --space"),
         (("--hb-size", "7", "--mode", "published-code"), "give a multiple, or another --hb-size"),
-        (("--hb-size", "7", "--fabric", "torus-3d"), "give a multiple, or another --hb-size"),
         (("--fix", "pipelines=4"), "did you mean pipeline?"),
         (("--fix", "pipeline"), "write NAME=N"),
         (("--fix", "pipeline=0"), "fixed pipeline is at least 1, got 0"),

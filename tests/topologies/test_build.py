@@ -14,6 +14,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 
 FEW_SIZES = ("bcube", "product", "tiles", *JOINED)
 NAMES = tuple(name for name in FABRICS.paths() if FABRICS.load(name).family not in FEW_SIZES)
+MAY_HAVE_IDLE_PLACES = ("torus-2d", "torus-3d")
 
 
 def build(name: str, gpus: int, radix: int, hb_size: int, ratio: float | None = None) -> Fabric:
@@ -55,7 +56,9 @@ def test_ports_close_in_every_size(name: str, gpus: int, radix: int, hb_size: in
     assert fabric.transceivers + 2 * fabric.copper_cables == 2 * fabric.link_count
     if fabric.levels:
         full = fabric.sizing.full_domains * fabric.sizing.hb_size
-        assert prod(level.size for level in fabric.levels) == full
+        timed = prod(level.size for level in fabric.levels)
+        # With idle places only the whole part of a grid is timed; half of it is full at the least.
+        assert timed == full or (full / 2 < timed < full and name in MAY_HAVE_IDLE_PLACES)
     assert fabric.exact or any("do not divide evenly" in note for note in fabric.notes)
 
 
