@@ -39,8 +39,7 @@ def bcube_ports(spec: FabricSpec, sizing: Sizing) -> int:
     if least > sizing.radix:
         raise InputError(
             f"{spec.name} of {sizing.gpus:,} GPUs needs switches of {least} ports, got radix"
-            f" {sizing.radix}, which holds {sizing.radix**spec.dimensions:,}: raise the radix, or"
-            " dimensions in the fabric file"
+            f" {sizing.radix}: raise the radix, or dimensions in the fabric file"
         )
     even = ceil_div(least, sizing.hb_size) * sizing.hb_size
     return even if even <= sizing.radix else least

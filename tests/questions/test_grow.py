@@ -105,7 +105,7 @@ def test_spares_and_switch_models_are_bought_as_they_are_needed() -> None:
         ({"early_oversubscription": 40.0}, "give 1:1 to 16:1"),
         ({"phases": (500, 2048), "fabrics": ("rail-only",)}, "ends within an HB domain"),
         ({"phases": (4, 2048)}, "out of range"),
-        ({"fabrics": ("bcube",)}, "Cannot grow"),
+        ({"fabrics": ("ring-8-mesh-16",)}, "Cannot grow"),
     ],
 )
 def test_wrong_questions(given: dict[str, Any], words: str) -> None:
