@@ -132,7 +132,7 @@ def trust_chapter(found: Findings) -> Iterator[Section]:
         return
     columns = [
         told_column("Part", get="part"),
-        told_column("units", get="units", form="count"),
+        told_column("priced units", "units", "units", form="count"),
         told_column(f"{found.cost.currency} each", "each", form="count"),
         told_column("of price", "share", form="percent"),
         told_column("Trust", get="trust"),

@@ -168,7 +168,7 @@ def _summary(sheets: _Sheets) -> None:
         for column, case in enumerate(CASES, start=1):
             sheet.write_number(row, column, inputs["running"][key][case], form)
     heads = ["Fabric", "Case", "Price", "Price/GPU", "Power W", "kWh/year"]
-    heads += ["Energy/year", "Annuity/year", "Cost/year", "Cost over life", "Not in it"]
+    heads += ["Energy/year", "Annuity/year", "Cost/year", "Cost/year x years", "Not in it"]
     start = FIRST_RUNNING + len(RUNNING) + 1
     _heads(sheets, sheet, start, heads)
     rows = len(sheets.bills) * len(CASES)

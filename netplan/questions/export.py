@@ -184,7 +184,7 @@ class Export(FabricQuestion[GraphFile]):
             raise InputError(f"--to {self.to} names GPUs: leave out --host-gpus, or use {named}")
         if self.switch is not None and (self.to not in PORT_WRITERS or self.graph is not None):
             named = " and ".join(PORT_WRITERS)
-            raise InputError(f"--switch names ports of a fabric, --to {named}: leave it out")
+            raise InputError(f"--switch names the ports of a fabric in --to {named}: leave it out")
         if self.graph is not None:
             return self._converted(Path(self.graph))
         if self.gpus is None:
