@@ -132,9 +132,7 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
         amount_column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
         amount_column(money("cost_per_year", "cost a year"), "life.per_year.base"),
         range_column("life.per_year", scale),
-        amount_column(
-            money("cost_over_life", f"both, {inputs['years']} times"), "life.total.base"
-        ),
+        amount_column(money("cost_over_life", f"both, {inputs['years']} times"), "life.total.base"),
     ]
     chosen = answer.chosen.name
     yield Table("yearly cost", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
