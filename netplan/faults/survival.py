@@ -21,6 +21,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.topologies.bcube import bcube_ports
 from netplan.topologies.dragonfly import dragonfly_shape
+from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import connected_parts
 from netplan.topologies.specs import JOINED, FabricSpec
@@ -89,13 +90,40 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
         The spec and its sized fabric.
     """
     sizing = fabric.sizing
-    if not fabric.tiers or sizing.domains == 1 or _ports(spec) > 1:
+    if not fabric.tiers or sizing.domains == 1:
+        return True
+    if spec.family == "bcube" and bcube_ports(spec, sizing) ** spec.dimensions > sizing.gpus:
+        return _survives_in_part(spec, fabric)
+    if _ports(spec) > 1:
         return True
     first = np.arange(sizing.domains) * sizing.hb_size
     last = np.minimum(first + sizing.hb_size, sizing.gpus) - 1
     # The leaves rise with the rank: a domain lies under one leaf if its ends do.
     cut = (_leaf_of(spec, fabric, first) == _leaf_of(spec, fabric, last)).any()
     return not cut and _joined_above(spec, fabric)
+
+
+def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
+    """Whether a BCube with idle places is whole without any one switch.
+
+    All switches between the first two and the last two of a level have neighbours like theirs.
+    """
+    graph = expand(spec, fabric.sizing)
+    first = graph.node_count - fabric.switches
+    gpu = np.arange(graph.gpus)
+    leader = gpu // graph.hb_size * graph.hb_size
+    network = np.concatenate([graph.links_of(tier.name) for tier in fabric.tiers])
+    source, target = graph.source[network], graph.target[network]
+    for tier in fabric.tiers:
+        last = first + tier.switches
+        for switch in {*range(first, last)[:2], *range(first, last)[-2:]}:
+            kept = target != switch
+            ends = np.concatenate([gpu, source[kept]]), np.concatenate([leader, target[kept]])
+            part = connected_parts(graph.node_count, *ends)[: graph.gpus]
+            if (part != part[0]).any():
+                return False
+        first = last
+    return True
 
 
 def _ports(spec: FabricSpec) -> int:
