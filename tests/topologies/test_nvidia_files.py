@@ -94,7 +94,7 @@ def test_ports_are_named_by_the_cages_of_a_switch_model() -> None:
     links = json.loads("".join(netplan.export(to="air", **asked).lines()))["content"]["links"]
     ports = {end["interface"] for pair in links for end in pair if end["node"][:4] != "host"}
     assert ports == {f"swp{cage}s{half}" for cage in range(1, 65) for half in (0, 1)}
-    with pytest.raises(InputError, match="--switch names ports of a fabric"):
+    with pytest.raises(InputError, match="--switch names the ports of a fabric"):
         netplan.export(to="slurm", **asked)
 
 

