@@ -30,7 +30,7 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.routing_clos import tree_of_graph
 
 HALL = "example-hall"
-QUESTIONS = 300
+QUESTIONS = 120
 
 
 def drawn(generator: random.Random) -> dict[str, Any]:

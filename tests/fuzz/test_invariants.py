@@ -164,6 +164,7 @@ def printed(path: Sequence[str], **more: str) -> bytes:
     ).stdout
 
 
+@pytest.mark.slow
 def test_the_same_bytes_whatever_surrounds() -> None:
     answers = {printed(sys.path, **more) for more in SURROUNDINGS}
     (answer,) = answers
