@@ -68,7 +68,7 @@ def recommend(
     aside = (f"{row.name}: {row.notes[-1]}" for row in rows if row.built_with)
     rule = (f"Rule: {verdict.rule}.", *(change.sentence for change in verdict.changes), *aside)
     if verdict.fabric is None:
-        return Recommendation(None, f"Order none yet: {verdict.sentence}", rule, verdict)
+        return Recommendation(None, _undecided(answer, verdict), rule, verdict)
     rule = (*verdict.caveats, *rule)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
     rivals = [bill for bill in answer.bills if bill.name in own and bill is not chosen]
@@ -101,12 +101,21 @@ def recommend_server(answer: CostAnswer) -> Recommendation:
         return _none(answer, {})
     rule = (f"Rule: {verdict.rule}.",)
     if verdict.fabric is None:
-        return Recommendation(None, f"Order none yet: {verdict.sentence}", rule, verdict)
+        return Recommendation(None, _undecided(answer, verdict), rule, verdict)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
     others = [bill for bill in answer.bills if bill is not chosen and bill.complete]
     sentence = f"{_sentence(answer.scale, chosen, others, {})} {verdict.sentence}"
     reasons = _reasons(answer, chosen, others, {})
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
+
+
+def _undecided(answer: CostAnswer, verdict: Verdict) -> str:
+    """A tie, and whether what ties lacks prices."""
+    tied = [bill for bill in answer.bills if bill.name in verdict.tied]
+    more = any(bill.quote.unpriced for bill in tied)
+    return f"Order none yet: {verdict.sentence}" + (
+        " Parts without a price come on top." if more else ""
+    )
 
 
 def _none(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendation:
