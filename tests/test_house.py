@@ -30,7 +30,7 @@ ROOMS = (
 )
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 600, 40
 # What was there when the house was built fits in 38,000 lines; more scope raises this knowingly.
-MAX_PACKAGE_LINES = 100_000
+MAX_PACKAGE_LINES = 120_000
 
 
 def name_of(path: Path) -> str:
