@@ -18,17 +18,14 @@ from math import exp
 import numpy as np
 
 from netplan.arrays import AnyInts, Ints
-from netplan.errors import InputError
 from netplan.topologies.assembly import NameBlock
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import connected_parts
+from netplan.topologies.regular import LEAST_DEGREE, RegularFamily, even_ends, regular_shape
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, require_ports
 from netplan.units import counted
 
-LEAST_DEGREE = 3
-"""Links a switch below which a random graph falls into parts, or is a ring [1]."""
 NEGLIGIBLE = 1e-9
 
 
@@ -42,7 +39,8 @@ def jellyfish(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
     (94, 11, {21})
     """
-    switches, degree, hosts = _shape(spec, sizing)
+    shape = regular_shape(spec, sizing, RANDOM)
+    switches, degree, hosts = shape.switches, shape.degree, shape.hosts
     ends = random_links(switches, degree, spec.seed)
     links = (SwitchLinks("between switches", *ends),) if degree else ()
     said = (
@@ -52,57 +50,6 @@ def jellyfish(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     names = NameBlock("switch-{}", (switches,))
     graph = SwitchGraph((("switch", names),), hosts, links, said)
     return require_ports(spec.name, graph, sizing.radix)
-
-
-def _shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, int, int]:
-    """Switches, links of each to others, and hosts of each."""
-    gpus, radix = sizing.gpus, sizing.radix
-    if gpus <= radix and not (spec.switches or spec.degree or spec.hosts_per_switch):
-        return 1, 0, gpus
-    tried = [spec.hosts_per_switch] if spec.hosts_per_switch else range(radix - LEAST_DEGREE, 0, -1)
-    for hosts in tried:
-        switches = spec.switches or ceil_div(gpus, hosts)
-        degree = spec.degree or min(radix - hosts, switches - 1)
-        if switches * degree % 2:
-            degree, switches = _even(spec, switches, degree)
-        fixed = bool(spec.hosts_per_switch) or bool(spec.degree and spec.degree + hosts <= radix)
-        if switches * hosts < gpus:
-            continue
-        if fixed or (degree >= 1 and hosts * mean_distance(switches, degree) <= degree):
-            return _possible(spec.name, switches, degree), degree, hosts
-    most = max((spec.switches or 0) * max(tried, default=0), 0)
-    held = f" holds at most {most:,} GPUs" if most and most < gpus else " has no whole rate"
-    raise InputError(
-        f"{spec.name} of radix {radix}{held} for {gpus:,} GPUs: raise --radix, or give"
-        " hosts_per_switch and switches in the fabric file"
-    )
-
-
-def _even(spec: FabricSpec, switches: int, degree: int) -> tuple[int, int]:
-    """Degree and switches whose product is even: a link has two ends."""
-    if spec.degree is None:
-        return degree - 1, switches
-    if spec.switches is None:
-        return degree, switches + 1
-    raise InputError(
-        f"{spec.name}: {switches} switches of {degree} links have {switches * degree:,} ends, which"
-        f" is odd: the nearest that work are {switches + 1} switches, or degree {degree - 1}"
-    )
-
-
-def _possible(name: str, switches: int, degree: int) -> int:
-    """The switches, if so many can have so many links to others."""
-    if degree >= switches:
-        raise InputError(
-            f"{name}: {switches} switches have at most {switches - 1} links each to others, got"
-            f" degree {degree}: lower degree, or raise switches in the fabric file"
-        )
-    if degree < min(LEAST_DEGREE, switches - 1):
-        raise InputError(
-            f"{name}: a random graph of degree {degree} does not hang together: give degree"
-            f" {LEAST_DEGREE} or more"
-        )
-    return switches
 
 
 def mean_distance(switches: int, degree: int) -> float:
@@ -126,6 +73,9 @@ def mean_distance(switches: int, degree: int) -> float:
         reached += layer
         share = exp(-reached / switches)
     return found
+
+
+RANDOM = RegularFamily(even_ends, mean_distance)
 
 
 @lru_cache(maxsize=4)

@@ -22,6 +22,8 @@ Family = Literal[
     "slim-fly",
     "jellyfish",
     "dragonfly-plus",
+    "circulant",
+    "xpander",
 ]
 Medium = Literal["optical", "copper", "on-chip"]
 """What links are made of; those of a chip come with it."""
@@ -32,10 +34,14 @@ OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
 SWITCHLESS = ("torus", "product", "tiles")
 """Families whose links lead from GPU to GPU."""
-JOINED = ("hyperx", "slim-fly", "jellyfish", "dragonfly-plus")
+JOINED = ("hyperx", "slim-fly", "jellyfish", "dragonfly-plus", "circulant", "xpander")
 """Families whose switches, each with hosts or below others with hosts, are joined directly."""
-KEYS_OF = {"order": ("slim-fly",), "degree": ("jellyfish",), "seed": ("jellyfish",)} | {
-    "switches": ("jellyfish",)
+REGULAR = ("jellyfish", "circulant", "xpander")
+"""Those of them whose switches have equally many links each, as many as a file says."""
+KEYS_OF: Mapping[str, tuple[str, ...]] = {
+    "order": ("slim-fly",),
+    "strides": ("circulant",),
+    **dict.fromkeys(("degree", "seed", "switches"), REGULAR),
 }
 """Families that a key means something for."""
 
@@ -129,12 +135,14 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     host_medium: Medium = "optical"
     local_medium: Medium = "optical"
 
-    # slim-fly: q of the paper; jellyfish: links a switch to others, switches, draw of the graph;
+    # slim-fly: q of the paper; jellyfish, circulant, xpander: links a switch to others, switches,
+    # draw of the graph; circulant: places between switches that are joined, instead of a draw;
     # all of them, and hyperx: hosts_per_switch, or as many as keep the rate of a port
     order: PositiveInt | None = None
     degree: PositiveInt | None = None
     switches: PositiveInt | None = None
     seed: NonNegativeInt = 0
+    strides: tuple[PositiveInt, ...] | None = None
 
     @classmethod
     def check_first(cls, data: Mapping[str, object]) -> None:

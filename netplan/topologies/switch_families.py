@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from netplan.topologies.circulant import circulant
 from netplan.topologies.dragonfly_plus import dragonfly_plus
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.hyperx import hyperx
@@ -10,12 +11,15 @@ from netplan.topologies.slim_fly import slim_fly
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switch_graph import SwitchGraph, build_switch_graph
 from netplan.topologies.switched import plane_sizing
+from netplan.topologies.xpander import xpander
 
 SWITCH_GRAPHS: Mapping[str, Callable[[FabricSpec, Sizing], SwitchGraph]] = {
     "hyperx": hyperx,
     "slim-fly": slim_fly,
     "jellyfish": jellyfish,
     "dragonfly-plus": dragonfly_plus,
+    "circulant": circulant,
+    "xpander": xpander,
 }
 
 
