@@ -1,8 +1,8 @@
 """A plan booted before it is bought: OpenSM routes it on a simulator, what is found is compared.
 
 Which engine fits is told by the fabric: ``ftree`` a Clos, then ``updn`` where it is no fat tree to
-OpenSM; ``torus-2QoS`` a torus of up to three axes; ``updn`` or ``dfsssp`` all else; ``minhop`` one
-switch alone.
+OpenSM; ``torus-2QoS`` a torus of up to three axes without a twist; ``updn`` or ``dfsssp`` all
+else; ``minhop`` one switch alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -196,7 +196,8 @@ def _routing(spec: FabricSpec, sizing: Sizing) -> Callable[[Part], Routing]:
         return _trees
     rails, sizes = sizing.hb_size, torus_shape(spec, sizing) if spec.family == "torus" else ()
     whole = prod(sizes) * rails == sizing.gpus
-    if not (sizes and whole) or len(sizes) > MAX_AXES:
+    # The engine of tori knows no twist: a ring around leads it to other rows than it expects.
+    if not (sizes and whole) or len(sizes) > MAX_AXES or spec.twist:
         return lambda part: Routing(("minhop",) if part.switches == 1 else ("updn", "dfsssp"))
 
     def torus(part: Part) -> Routing:

@@ -1,6 +1,7 @@
 """Fabric files: the shape of a network, from which its counts, levels and graph are made."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
@@ -29,7 +30,7 @@ Medium = Literal["optical", "copper", "on-chip"]
 """What links are made of; those of a chip come with it."""
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
-MESH_AXES = 2
+MESH_AXES, MAX_DIMENSIONS = 2, 6
 OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
 SWITCHLESS = ("torus", "product", "tiles")
@@ -42,6 +43,7 @@ KEYS_OF: Mapping[str, tuple[str, ...]] = {
     "order": ("slim-fly",),
     "strides": ("circulant",),
     **dict.fromkeys(("degree", "seed", "switches"), REGULAR),
+    "twist": ("torus",),
 }
 """Families that a key means something for."""
 
@@ -114,10 +116,11 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     even_pods: bool = True  # clos, rail-only: every pod alike, as fat-tree routing asks
 
     # torus; bcube, whose levels are its dimensions; hyperx, at most as many dimensions
-    dimensions: Annotated[int, Meta(ge=1, le=6)] = 3
+    dimensions: Annotated[int, Meta(ge=1, le=MAX_DIMENSIONS)] = 3
     sizes: tuple[PositiveInt, ...] | None = None
     copper_block: NonNegativeInt = 0
     wraparound: bool = True
+    twist: bool = False  # around a short dimension half of every long one is passed
 
     # product
     axes: tuple[Axis, ...] = ()
@@ -175,6 +178,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
                 "axes: at most one kind takes the size that the others leave, got rings and meshes"
             )
         self._refuse_keys_of_others()
+        if self.twist:
+            self._refuse_other_twists()
 
     def _refuse_keys_of_others(self) -> None:
         """Refuse keys of other families, and shapes that are half given."""
@@ -188,6 +193,24 @@ class FabricSpec(Record, frozen=True, kw_only=True):
                 "groups and links_per_pair need hosts_per_switch, switches_per_group and"
                 " global_links_per_switch"
             )
+
+    def _refuse_other_twists(self) -> None:
+        """Refuse a twist without rings, or of sizes that are not once and twice the same."""
+        axes = len(self.sizes or "1" * self.dimensions)
+        if not self.wraparound or not 1 < axes <= MAX_DIMENSIONS:
+            raise ValueError(
+                f"twist shifts links around: it needs wraparound, and 2 to {MAX_DIMENSIONS}"
+                " dimensions"
+            )
+        short = min(self.sizes or (1,))
+        if self.sizes is None or (short > 1 and {short, 2 * short} == set(self.sizes)):
+            return
+        sizes = self.sizes, _nearest_twist(self.sizes)
+        one, two = (" x ".join(map(str, shape)) for shape in sizes)
+        raise ValueError(
+            f"twist needs sizes of k and of 2 k, k at least 2: got {one}, the nearest that works is"
+            f" {two}"
+        )
 
     def hb_ports(self, hb_size: int) -> int:
         """Ports of a GPU that an HB domain of this size takes; those of the network follow [1]."""
@@ -207,6 +230,26 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""
         return () if accelerator in self.accelerators else self.accelerators
+
+
+def _nearest_twist(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Nearest sizes that take a twist: some k, some 2 k.
+
+    Examples
+    --------
+    >>> _nearest_twist((4, 4, 12)), _nearest_twist((6, 6, 6)), _nearest_twist((1, 9))
+    ((4, 4, 8), (3, 6, 6), (4, 8))
+    """
+
+    def away(found: tuple[int, ...]) -> int:
+        return sum(abs(one - other) for one, other in zip(sizes, found, strict=True))
+
+    # The best k of each pattern is a median of what the sizes ask.
+    shorts = {max(2, size // once + more) for size in sizes for once in (1, 2) for more in (0, 1)}
+    patterns = [one for one in product((1, 2), repeat=len(sizes)) if len(set(one)) > 1]
+    return min(
+        (tuple(k * one for one in way) for k in sorted(shorts) for way in patterns), key=away
+    )
 
 
 FABRICS = Shelf("fabric", "topologies", FabricSpec)

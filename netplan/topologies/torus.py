@@ -8,23 +8,35 @@ GPUs of equal rank are joined in rings, from every member to its next; a ring of
 Rings are closed or open; optical switches may stand between cubes. On a GPU the ports of axis 0
 come first, plus direction before minus.
 
+A torus with axes of k and of 2 k members may be twisted: the links around each short axis lead half
+way along every long one. So k x k x 2k and k x 2k x 2k become alike in all directions (Camarero,
+Martinez and Beivide, IEEE Transactions on Computers 64, 2015, on lattice graphs); TPU v4 has both.
+Time models see the short axes as open lines.
+
 A prime number of domains, which would be one long ring, takes a grid near a cube where nearly all
 stand in whole layers of it; its last places are idle. Rings through them, and through the GPUs that
 the last, partly filled domain lacks, are open lines.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 
 import numpy as np
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, Bools
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.topologies.assembly import Links, Wired
+from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
 from netplan.topologies.graph import HALL, RACK
-from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part
+from netplan.topologies.idle_places import (
+    ceil_root,
+    grids_holding,
+    idle_note,
+    lines_along,
+    whole_part,
+)
 from netplan.topologies.specs import FabricSpec, Medium
 
 MAX_ELONGATION = 4
@@ -38,14 +50,19 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
     links = tuple(
         group
         for axis in range(len(sizes))
-        for group in _axis_links(axis, sizes, sizing, block=block, closed=spec.wraparound)
+        for group in (
+            _twisted_links(axis, sizes, sizing, block=block)
+            if spec.twist
+            else _axis_links(axis, sizes, sizing, block=block, closed=spec.wraparound)
+        )
     )
     rate = sizing.network_bytes_per_s
-    ports = _ports(sizes)
+    ports = torus_ports(spec, sizing)
 
     def level(size: int, whole: int) -> Level:
         # A ring that is not whole is open.
-        kind: LevelKind = "ring" if spec.wraparound and whole == size else "line"
+        closed = spec.wraparound and whole == size and not (spec.twist and size == min(sizes))
+        kind: LevelKind = "ring" if closed else "line"
         return Level(kind, whole, rate, step_latency_s=sizing.network_latency_s)
 
     whole = whole_part(sizes, sizing.full_domains)
@@ -61,13 +78,15 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         notes=(
             *spec.notes,
             *_media(links, block),
-            *_notes(sizes, sizing, ports, closed=spec.wraparound),
+            *_notes(sizes, sizing, ports, spec),
         ),
     )
 
 
 def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
     """Sizes along each axis: the spec's own, if they hold the HB domains, or near a cube."""
+    if spec.sizes is None and spec.twist:
+        return _twisted_holding(sizing.domains, spec.dimensions)
     if spec.sizes is None:
         return near_cube_holding(sizing.domains, spec.dimensions)
     sizes = spec.sizes
@@ -82,12 +101,9 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
 
 
 def torus_ports(spec: FabricSpec, sizing: Sizing) -> int:
-    """Network ports of a GPU: two an axis, one along an axis of two [1]."""
-    return _ports(torus_shape(spec, sizing))
-
-
-def _ports(sizes: tuple[int, ...]) -> int:
-    return sum(min(2, size - 1) for size in sizes)
+    """Network ports of a GPU: two an axis, one along an axis of two that is not twisted [1]."""
+    sizes = torus_shape(spec, sizing)
+    return 2 * len(sizes) if spec.twist else sum(min(2, size - 1) for size in sizes)
 
 
 @cache
@@ -136,6 +152,22 @@ def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
     return min(near, key=worth) if near else exact
 
 
+@cache
+def _twisted_holding(positions: int, dimensions: int) -> tuple[int, ...]:
+    """Sizes of the smallest twisted torus that holds so many positions, short axes first.
+
+    Examples
+    --------
+    >>> [_twisted_holding(positions, 3) for positions in (128, 256, 100, 8)]
+    [(4, 4, 8), (4, 8, 8), (3, 6, 6), (2, 2, 4)]
+    """
+    found = []
+    for longs in range(1, dimensions):
+        short = max(2, ceil_root(ceil_div(positions, 2**longs), dimensions))
+        found.append((*[short] * (dimensions - longs), *[2 * short] * longs))
+    return min(found, key=prod)
+
+
 def _is_long(sizes: tuple[int, ...]) -> bool:
     return max(sizes) > MAX_ELONGATION * max(1, min(sizes))
 
@@ -167,6 +199,28 @@ def _axis_links(
     ]
 
 
+@lru_cache(maxsize=256)
+def _twisted_links(
+    axis: int, sizes: tuple[int, ...], sizing: Sizing, *, block: int
+) -> tuple[LinkGroup, ...]:
+    """Links along one axis of a twisted torus, as wired."""
+    domain, following = _next_along(sizes, axis, closed=True, twist=True)
+    rails = sizing.hb_size
+    # A link joins the later domain's GPUs, of which there are no more than of the earlier's.
+    later = np.maximum(domain, following).astype(np.int64)
+    members = np.clip(sizing.gpus - later * rails, 0, rails)
+    copper = _in_one_block(sizes, (domain, following), block)
+    counts: dict[Medium, int] = {
+        "copper": int(members[copper].sum()),
+        "optical": int(members[~copper].sum()),
+    }
+    return tuple(
+        LinkGroup(f"ring {axis + 1} {medium}", number, number, medium)
+        for medium, number in counts.items()
+        if number
+    )
+
+
 def _media(links: tuple[LinkGroup, ...], block: int) -> list[str]:
     """What the links are made of, as counted."""
     media = {group.medium for group in links}
@@ -175,11 +229,19 @@ def _media(links: tuple[LinkGroup, ...], block: int) -> list[str]:
     return [f"Links are copper inside blocks of side {block}, optical between them."][: len(media)]
 
 
-def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, *, closed: bool) -> list[str]:
+def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: FabricSpec) -> list[str]:
     shape = " x ".join(str(size) for size in sizes)
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
-    notes = [f"{shape} torus of {of}: {port_words(sizing, ports)}."]
-    if not closed:
+    kind = "twisted torus" if spec.twist else "torus"
+    notes = [f"{shape} {kind} of {of}: {port_words(sizing, ports)}."]
+    if spec.twist:
+        half = max(sizes) // 2
+        notes.append(
+            f"Links around an axis of {min(sizes)} lead {half} places along every axis of"
+            f" {max(sizes)}; such axes are timed as open lines, and traffic over all of the torus"
+            " can be faster (netplan loads)."
+        )
+    if not spec.wraparound:
         notes.append("No links around: the rings are open lines.")
     if _is_long(sizes):
         notes.append(
@@ -199,17 +261,13 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, *, closed: bool) 
 def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
     """Wire all rings, ordered by axis, then copper before optical, then the domain they leave."""
     sizes = torus_shape(spec, fabric.sizing)
-    block = spec.copper_block if fabric.sizing.hb_size == 1 else 0
     links = []
     for axis, size in enumerate(sizes):
         if size == 1:
             continue
-        source, target, place = _ring(sizes, axis, fabric, closed=spec.wraparound)
-        # A link is copper if it stays inside a block; without blocks none is.
-        copper = np.zeros(len(place), bool)
-        if block > 1:
-            copper = (place % block < block - 1) & (place < size - 1) | (size <= block)
-        arrival = port + (size > 2)  # noqa: PLR2004 - two members share one link
+        source, target, copper = _ring(sizes, axis, fabric, spec)
+        # Two members share one link, but for those that the twist leads past.
+        arrival = port + (size > 2 or spec.twist)  # noqa: PLR2004
         for medium, chosen, length in (("copper", copper, RACK), ("optical", ~copper, HALL)):
             ends = source[chosen], target[chosen]
             ports = np.full_like(ends[0], port), np.full_like(ends[0], arrival)
@@ -220,20 +278,51 @@ def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
 
 
 def _ring(
-    sizes: tuple[int, ...], axis: int, fabric: Fabric, *, closed: bool
-) -> tuple[AnyInts, AnyInts, AnyInts]:
-    """Links along one axis: GPU, next GPU, and the place along the axis where each link begins."""
-    rails = fabric.sizing.hb_size
+    sizes: tuple[int, ...], axis: int, fabric: Fabric, spec: FabricSpec
+) -> tuple[AnyInts, AnyInts, Bools]:
+    """Links along one axis: GPU, next GPU, and whether the link stays inside a block."""
+    rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
+    ends = _next_along(sizes, axis, closed=spec.wraparound, twist=spec.twist)
+    block = spec.copper_block if rails == 1 else 0
+    copper = np.repeat(_in_one_block(sizes, ends, block), rails)
+    rank = np.arange(rails, dtype=np.int32)
+    source, target = (np.add.outer(end * rails, rank).ravel() for end in ends)
+    there = (source < gpus) & (target < gpus)
+    return source[there], target[there], copper[there]
+
+
+def _next_along(
+    sizes: tuple[int, ...], axis: int, *, closed: bool, twist: bool
+) -> tuple[AnyInts, AnyInts]:
+    """Domains that a link leaves along one axis, and the next one of each.
+
+    Examples
+    --------
+    Around the axis of two the twist leads half way along that of four.
+
+    >>> [end.tolist() for end in _next_along((2, 4), 0, closed=True, twist=True)]
+    [[0, 1, 2, 3, 4, 5, 6, 7], [1, 4, 3, 6, 5, 0, 7, 2]]
+    """
     size, stride = sizes[axis], prod(sizes[:axis])
     domain = np.arange(prod(sizes), dtype=np.int32)
-    place = domain // stride % size
-    last = place == size - 1
+    last = domain // stride % size == size - 1
     # The last member's next is the first; with two members that link is already there.
-    leaves = ~last if size == 2 or not closed else np.ones_like(last)  # noqa: PLR2004
-    domain, last = domain[leaves], last[leaves]
+    if not closed or (size == 2 and not twist):  # noqa: PLR2004
+        domain, last = domain[~last], last[~last]
     following = domain + np.where(last, -(size - 1) * stride, stride).astype(np.int32)
-    rank = np.arange(rails, dtype=np.int32)
-    source = np.add.outer(domain * rails, rank).ravel()
-    target = np.add.outer(following * rails, rank).ravel()
-    there = (source < fabric.sizing.gpus) & (target < fabric.sizing.gpus)
-    return source[there], target[there], np.repeat(place[leaves], rails)[there]
+    if twist and size == min(sizes):
+        for number, long in enumerate(sizes):
+            if long > size:
+                step, half = prod(sizes[:number]), long // 2
+                shift = np.where(following // step % long < half, half, -half) * step
+                following = following + (last * shift).astype(np.int32)
+    return domain, following
+
+
+def _in_one_block(sizes: tuple[int, ...], ends: tuple[AnyInts, AnyInts], block: int) -> Bools:
+    """Whether links stay inside a block; without blocks none does."""
+    found = np.full(len(ends[0]), block > 1)
+    for axis, size in enumerate(sizes if block > 1 else ()):
+        one, other = (end // prod(sizes[:axis]) % size // block for end in ends)
+        found &= one == other
+    return found

@@ -296,7 +296,10 @@ def _torus_of_graph(graph: FabricGraph) -> _Laid:
         if not np.all((steps == stride) | ((steps == -back) & (back > 0))):
             laid = _lines_of_graph(graph, axis_of_link) if graph.hb_size == 1 else None
             if laid is None:
-                raise InputError(f"{graph.name}: axis {axis} has rings of unequal members")
+                raise InputError(
+                    f"{graph.name}: axis {axis} has rings of unequal members, or twisted ones: take"
+                    " routing 'ecmp' or 'auto'"
+                )
             return laid
     if prod(sizes) != graph.gpus:
         shape = " x ".join(map(str, sizes[1:]))

@@ -31,6 +31,7 @@ def graph_of(name: str, gpus: int, radix: int, hb_size: int) -> FabricGraph:
         ("fat-tree", 256, 8),
         ("rail-only", 64, 8),
         ("torus-3d", 64, 1),
+        ("twisted-torus", 64, 1),
         ("dragonfly", 128, 8),
         ("hyperx", 256, 8),
         ("slim-fly", 256, 8),
