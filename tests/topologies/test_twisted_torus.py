@@ -160,7 +160,7 @@ def test_rules_of_plain_tori_are_refused() -> None:
     graph = graph_of(twisted((4, 4, 8)))
     for rule in ("dimension-order", "minimal-adaptive"):
         with pytest.raises(InputError, match="twisted ones: take routing 'ecmp'"):
-            link_loads(graph, everyone(128), routing=rule)  # type: ignore[arg-type]
+            link_loads(graph, everyone(128), routing=rule)
     spec = twisted((4, 4, 8))
     part = Part("Switch-100", "gpu-0", 128, 128, 384)
     assert "torus-2QoS" not in _routing(spec, sizing(128))(part).engines
