@@ -17,6 +17,7 @@ _HOMES = {
     "collective": "netplan.questions.collective",
     "compare": "netplan.questions.compare",
     "cost": "netplan.questions.cost",
+    "doctor": "netplan.cli.doctor",
     "export": "netplan.questions.export",
     "faults": "netplan.questions.faults",
     "grow": "netplan.questions.grow",
@@ -42,6 +43,7 @@ __all__ = [
     "collective",
     "compare",
     "cost",
+    "doctor",
     "export",
     "faults",
     "grow",
@@ -60,6 +62,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from netplan.cli.doctor import doctor
     from netplan.procurement.offers import offers
     from netplan.procurement.report import procurement
     from netplan.published.verify import verify

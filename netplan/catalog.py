@@ -8,6 +8,7 @@ path to a file.
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -26,6 +27,8 @@ ENDS = ("low", "high")
 
 CATALOG_VARIABLE = "NETPLAN_CATALOG"
 SUFFIX = ".yaml"
+DATE, HEAD_BYTES = re.compile(rb'^date: "?([0-9]{4}(?:-[0-9]{2}){0,2})', re.MULTILINE), 4096
+"""The date of a catalog file, which stands near its beginning."""
 MAX_NAME = 40
 """Texts of a row up to this length are names; longer ones are prose [characters]."""
 
@@ -191,6 +194,20 @@ def shipped_root() -> Path:
     package = Path(__file__).parent
     inside = package / "_catalog"
     return inside if inside.is_dir() else package.parent
+
+
+def shipped_date() -> str:
+    """Newest date of the shipped catalog files: what netplan knows of the world is of then.
+
+    Examples
+    --------
+    >>> shipped_date() >= "2026-11"
+    True
+    """
+    folders = ("traffic", "topologies", "costing", "reports")
+    files = (path for one in folders for path in (shipped_root() / one).rglob(f"*{SUFFIX}"))
+    dates = (DATE.search(path.read_bytes()[:HEAD_BYTES]) for path in files)
+    return max((found[1].decode() for found in dates if found), default="")
 
 
 def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from netplan.cli.completion import completer_of
 from netplan.cli.output import emit_answer, form_of, require_places, say_form
 from netplan.errors import InputError
 from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
@@ -173,9 +174,16 @@ def help_of(question: type[Question[Any]]) -> str:
 def option_of(question: type[Question[Any]], one: Field[Any], option: Option) -> click.Parameter:
     """The option of one input, or its argument."""
     needed = one.default is MISSING and one.default_factory is MISSING
+    completer = completer_of(one.name)
     if option.argument:
         count = -1 if option.many else 1
-        return click.Argument([one.name], type=TYPES[option.kind], nargs=count, required=needed)
+        return click.Argument(
+            [one.name],
+            type=TYPES[option.kind],
+            nargs=count,
+            required=needed,
+            shell_complete=completer,
+        )
     flag = option.flag or "--" + one.name.replace("_", "-")
     default = shown_default(question, one, option)
     said = f"{option.help}  [default: {default}]" if default else option.help
@@ -195,6 +203,7 @@ def option_of(question: type[Question[Any]], one: Field[Any], option: Option) ->
         required=needed,
         metavar=option.metavar or None,
         help=said,
+        shell_complete=completer,
     )
 
 

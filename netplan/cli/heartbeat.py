@@ -25,6 +25,7 @@ class Heartbeat:
     """
 
     describe: ClassVar[Callable[[], str] | None] = None
+    quiet: ClassVar[bool] = False  # of what waits for others, and says when it works
 
     def __init__(self, stream: TextIO | None = None, first_s: float = FIRST_S) -> None:
         self.stream = sys.stderr if stream is None else stream
@@ -54,6 +55,8 @@ class Heartbeat:
         waited, pause, told_s, told = 0.0, self.first_s, -EVERY_IN_A_FILE_S, ""
         while not self._done.wait(pause):
             waited += pause
+            if Heartbeat.quiet:
+                continue
             live = self.stream.isatty()
             say = Heartbeat.describe
             busy = f": {UnderWay.text}" if UnderWay.text else ""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from netplan.cli.heartbeat import FIRST_S, Heartbeat
 from netplan.errors import NetplanError, one_line
@@ -36,6 +37,9 @@ COMMANDS = {
     "report": "Documents to send: the procurement report as one HTML file, with a spreadsheet.",
     "catalog": "List, show and check catalog files.",
     "verify": "Published tables and designs against netplan.",
+    "mcp": "The questions as tools for an agent, over stdin and stdout.",
+    "completion": "The Tab key for this shell: commands, options, catalog names, studies.",
+    "doctor": "Versions, optional parts that are there, a check of the catalogs.",
 }
 QUESTIONS = {
     "compare": "questions.compare:Compare",
@@ -48,6 +52,7 @@ QUESTIONS = {
     "audit": "questions.audit:AuditFile",
     "faults": "questions.faults:Faults",
     "verify": "published.verify:Verify",
+    "doctor": "cli.doctor:Doctor",
 }
 """Classes of the commands that are questions and nothing more."""
 
@@ -74,6 +79,14 @@ class LazyCommands(click.Group):
         command = import_module(f"netplan.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Names of commands without importing them."""
+        return [
+            CompletionItem(name, help=said)
+            for name, said in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands for ``--help`` without importing them."""
         with formatter.section("Commands"):
@@ -98,8 +111,23 @@ class LazyCommands(click.Group):
             return None
 
 
+def _say_version(ctx: click.Context) -> None:
+    """Print version and date of the catalogs, and end."""
+    from netplan.catalog import shipped_date
+
+    click.echo(f"netplan, version {__version__}, catalogs of {shipped_date()}")
+    ctx.exit()
+
+
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="netplan")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda ctx, _, asked: _say_version(ctx) if asked else None,
+    help="Show the version, and the date of the catalogs.",
+)
 def netplan() -> None:
     """Plan the network of an AI training cluster: fabrics, counts, cost, iteration time."""
 

@@ -1,0 +1,213 @@
+"""``netplan completion``: the Tab key knows commands, options, catalog names and studies."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from netplan.cli.output import emit, say
+from netplan.errors import InputError, NetplanError
+from netplan.files import write_atomically
+
+if TYPE_CHECKING:
+    from netplan.catalog import Shelf
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_NETPLAN_COMPLETE"
+SHELF_OF_INPUT = {
+    "accelerator": "accelerator",
+    "cabling": "cabling",
+    "circuit_switch": "switch",
+    "draft": "model",
+    "economics": "economics",
+    "expanded_memories": "memory",
+    "expanded_memory": "memory",
+    "fabric": "fabric",
+    "fabrics": "fabric",
+    "failures": "failures",
+    "floor_plan": "floor-plan",
+    "iteration_model": "iteration-model",
+    "link": "link",
+    "memory": "memory",
+    "model": "model",
+    "networks": "network",
+    "power": "power",
+    "prices": "prices",
+    "report": "report",
+    "stack": "stack",
+    "study": "study",
+    "switch": "switch",
+    "switches": "switch",
+}
+"""Shelves on which names of an input stand."""
+BOTH_STACKS = ("stack", "serving-stack")
+RECORDS, ROLES, SETTINGS = "name", "role", "overrides"
+"""Inputs that name any record, a role, or one value of a record."""
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def completer_of(name: str) -> Completer | None:
+    """What completes the values of an input, if it names what stands in the catalogs.
+
+    Examples
+    --------
+    >>> completer_of("gpus") is None
+    True
+    >>> context, option = click.Context(click.Command("compare")), click.Option(["--fabric"])
+    >>> [one.value for one in completer_of("fabric")(context, option, "rail")]
+    ['rail-only', 'rail-optimized']
+    """
+    known = name in SHELF_OF_INPUT or name in (RECORDS, ROLES, SETTINGS)
+    if not known:
+        return None
+
+    def complete(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+        if os.sep in typed or typed.startswith((".", "~")):
+            return [CompletionItem(typed, type="file")]
+        try:
+            return [*_items(name, typed, _roots(ctx))]
+        except (NetplanError, OSError):  # a word on the terminal would be in the way
+            return []
+
+    return complete
+
+
+def _roots(ctx: click.Context) -> tuple[Path, ...]:
+    """Catalog folders of the line as far as it is typed."""
+    from netplan.catalog import user_roots
+
+    return user_roots(ctx.params.get("catalog"))
+
+
+def _shelves() -> "dict[str, Shelf[Any]]":
+    """Every shelf by its role; that of the studies is made in their room."""
+    from netplan.questions.shelves import all_shelves
+    from netplan.studies import definition as _definition  # noqa: F401
+
+    return all_shelves()
+
+
+def _items(name: str, typed: str, roots: tuple[Path, ...]) -> Iterator[CompletionItem]:
+    """Names that begin as typed; of several in one word, the last one."""
+    shelves = _shelves()
+    if name == SETTINGS:
+        yield from _settings(typed)
+        return
+    if name == ROLES:
+        yield from (CompletionItem(role) for role in shelves if role.startswith(typed))
+        return
+    if name == RECORDS:
+        wanted: Iterable[str] = shelves
+    else:
+        role = SHELF_OF_INPUT[name]
+        wanted = BOTH_STACKS if role == "stack" else (role,)
+    before, comma, last = typed.rpartition(",")
+    found = {one for role in wanted for one in shelves[role].paths(roots)}
+    yield from (
+        CompletionItem(f"{before}{comma}{one}") for one in sorted(found) if one.startswith(last)
+    )
+
+
+def _settings(typed: str) -> Iterator[CompletionItem]:
+    """Roles, then the keys of their records: ``accelerator.memory_bytes=``."""
+    role, dot, begun = typed.partition(".")
+    shelves = _shelves()
+    if not dot:
+        yield from (CompletionItem(f"{one}.") for one in shelves if one.startswith(role))
+    elif role in shelves and "=" not in begun:
+        keys = shelves[role].schema.__struct_fields__
+        yield from (CompletionItem(f"{role}.{key}=") for key in keys if key.startswith(begun))
+
+
+def script_of(shell: str) -> str:
+    """The script that a shell reads, by click.
+
+    Raises
+    ------
+    InputError
+        If the shell is too old for it.
+
+    Examples
+    --------
+    >>> VARIABLE in script_of("fish")
+    True
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise InputError(f"no completion for {shell!r:.40}: give {', '.join(SHELLS)}")
+    try:
+        return kind(click.Group("netplan"), {}, "netplan", VARIABLE).source() + "\n"
+    except RuntimeError as error:
+        raise InputError(str(error)) from None
+
+
+def install(shell: str, home: Path) -> list[Path]:
+    """Write the script of a shell to where it looks, once; files that were changed.
+
+    Fish reads a folder. Bash and zsh read the script from a line in their start-up file: with
+    completions loaded by name, those of Ubuntu's tool of the same name could come instead.
+    """
+    if shell == "fish":
+        path = home / ".config" / "fish" / "completions" / "netplan.fish"
+        return _written(path, script_of(shell))
+    path = home / ".local" / "share" / "netplan" / f"complete.{shell}"
+    changed = _written(path, script_of(shell))
+    start = home / f".{shell}rc"
+    try:
+        text = start.read_text(encoding="utf-8") if start.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{start}: cannot be read: {error}") from None
+    line = f"[ -r {shlex.quote(str(path))} ] && . {shlex.quote(str(path))}  # netplan's completion"
+    if line in text:
+        return changed
+    gap = "" if text.endswith("\n") or not text else "\n"
+    # A start-up file is often a link into a folder of such files, which stays one.
+    return [*changed, *_written(start.resolve(), f"{text}{gap}{line}\n")]
+
+
+def _written(path: Path, text: str) -> list[Path]:
+    """The file, if it had to be written."""
+    if path.is_file() and path.read_bytes() == text.encode():
+        return []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+    return [path]
+
+
+def _shell_in_use() -> str:
+    """The user's shell, as the environment says.
+
+    Raises
+    ------
+    InputError
+        If it is none that has completions.
+    """
+    shell = Path(os.environ.get("SHELL", "")).name
+    if shell not in SHELLS:
+        said = f"SHELL is {shell!r:.40}" if shell else "SHELL is not set"
+        raise InputError(f"{said}: say which one: netplan completion {'|'.join(SHELLS)} --install")
+    return shell
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS), required=False)
+@click.option("--install", "into", is_flag=True, help="Set it up for this user, once for all.")
+def command(shell: str | None, *, into: bool) -> None:
+    """Complete commands, options, catalog names and studies with the Tab key.
+
+    Prints the script of SHELL (that of $SHELL by default), or sets it up with --install; a new
+    terminal then has it. `eval "$(netplan completion bash)"` is for this terminal alone.
+    """
+    shell = shell or _shell_in_use()
+    if not into:
+        emit(script_of(shell), None)
+        return
+    changed = install(shell, Path.home())
+    for path in changed:
+        say(f"written: {path}")
+    say("Open a new terminal." if changed else "Nothing to do: it is set up.")

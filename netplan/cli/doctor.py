@@ -1,0 +1,150 @@
+"""``netplan doctor``: what is installed, which optional parts are there, are catalogs sound."""
+
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from netplan.catalog import shipped_date, shipped_root
+from netplan.questions.question import Question, absent, asks
+from netplan.questions.shelves import CatalogCheck, CheckRecords
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
+from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
+from netplan.version import __version__
+
+DISTRIBUTION = "netplan-toolkit"
+State = Literal["found", "missing", "not there"]
+EXIT_UNSOUND = 2
+CORE = {
+    "click": "command line",
+    "jinja2": "pages",
+    "msgspec": "records and files",
+    "networkx": "graphs for other tools",
+    "numpy": "every count and time",
+    "pandas": "tables in Python",
+    "plotly": "charts",
+    "pyyaml": "catalog files",
+    "rich": "tables on terminals",
+    "scipy": "cuts, flows and programs",
+    "xlsxwriter": "spreadsheets",
+}
+"""Distributions without which netplan is not whole, and what they are for."""
+EXTRAS = {
+    "distributed": "studies on a Dask cluster: pip install 'netplan-toolkit[cluster]'",
+    "mcp": "tools for agents: pip install 'netplan-toolkit[mcp]'",
+}
+"""Distributions of the extras, and how to get them."""
+TOOLS = {
+    "opensm": "routes a planned fabric: cables --rehearse (Debian: opensm)",
+    "ibsim": "simulates one for it (Debian: ibsim-utils)",
+    "ibnetdiscover": "finds what is cabled: cables --compare (Debian: infiniband-diags)",
+    "dot": "draws DOT files of export (Debian: graphviz)",
+    "chromium": "prints pages (Debian: chromium)",
+}
+"""Programs that netplan works with, and what for."""
+
+
+class PartFound(Struct, frozen=True):
+    """One thing that netplan needs or can use: which, how new, whether it is there, what for."""
+
+    kind: str
+    name: str
+    version: str
+    state: State
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis(Answer):
+    """The answer of ``netplan doctor``."""
+
+    inputs: dict[str, object]
+    parts: tuple[PartFound, ...]
+    catalogs: CatalogCheck
+    catalog_date: str
+    catalog_folder: str
+
+    @property
+    def exit_code(self) -> int:
+        """2 if something is missing that netplan needs, or a catalog file is not sound."""
+        missing = any(one.state == "missing" for one in self.parts)
+        return EXIT_UNSOUND if missing or self.catalogs.faults else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan doctor --format json``."""
+        return answer_dict(
+            self.inputs,
+            sound=not self.exit_code,
+            catalog_date=self.catalog_date,
+            catalog_folder=self.catalog_folder,
+            parts=[asdict(one) for one in self.parts],
+            catalogs=self.catalogs.to_dict(),
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """What is there, and what is said of the catalogs."""
+        python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+        yield Heading(f"netplan {__version__}, catalogs of {self.catalog_date}; {python}")
+        yield Paragraph(f"In {Path(__file__).parent.parent}, catalogs in {self.catalog_folder}.")
+        shown = [
+            column("part_kind", "kind"),
+            *columns("name", "version", "state", "purpose"),
+        ]
+        yield Table("parts", shown, self.parts)
+        yield from self.catalogs.sections()
+        for fault in self.catalogs.faults:
+            yield Paragraph(str(fault.error))
+        missing = [one.name for one in self.parts if one.state == "missing"]
+        if missing:
+            yield Paragraph(f"Missing: {', '.join(missing)}. Install netplan again.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Question[Diagnosis]):
+    """Whether netplan is whole here: versions, optional parts that are there, the catalogs.
+
+    What is missing of the optional parts is said with what it is for; only a part that netplan
+    needs, or a faulty catalog file, makes the exit code 2.
+    """
+
+    command: ClassVar[str] = "doctor"
+    examples: ClassVar[tuple[str, ...]] = ("netplan doctor", "netplan doctor --format json")
+
+    overrides: None = absent()
+
+    def ask(self) -> Diagnosis:
+        """Look for every part, and check every catalog file."""
+        parts = (
+            *(_distribution("needed", name, why) for name, why in CORE.items()),
+            *(_distribution("extra", name, why) for name, why in EXTRAS.items()),
+            *(_tool(name, why) for name, why in TOOLS.items()),
+        )
+        checks = CheckRecords(catalog=self.catalog).ask()
+        return Diagnosis(self.inputs(), parts, checks, shipped_date(), str(shipped_root()))
+
+
+doctor = asks(Doctor)
+
+
+def _distribution(kind: Literal["needed", "extra"], name: str, purpose: str) -> PartFound:
+    """A distribution as it is installed here."""
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return PartFound(kind, name, "", "missing" if kind == "needed" else "not there", purpose)
+    return PartFound(kind, name, version, "found", purpose)
+
+
+def _tool(name: str, purpose: str) -> PartFound:
+    """A program on the path, or where systems keep those of administrators."""
+    beside = "" if sys.platform == "win32" else ":/usr/sbin:/sbin"
+    path = shutil.which(name) or (shutil.which(name, path=beside.strip(":")) if beside else None)
+    return PartFound("program", name, path or "", "found" if path else "not there", purpose)

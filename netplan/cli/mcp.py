@@ -1,0 +1,252 @@
+"""``netplan mcp``: the questions as tools of the Model Context Protocol, over stdin and stdout.
+
+Tools, their inputs and what these mean are made from the question classes, as the options of the
+command line are. An answer comes as the text that a terminal shows, and as the JSON of the command.
+"""
+
+import json
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from netplan.cli.heartbeat import Heartbeat
+from netplan.errors import InputError, NetplanError, one_line
+from netplan.questions.question import Option, Question, facts_of, options_of, summary_of
+from netplan.reports.answer import Answer, to_json
+from netplan.version import __version__
+
+if TYPE_CHECKING:
+    import mcp_types as protocol
+    from mcp.server import Server
+
+TOOLS = {
+    "compare": "questions.compare:Compare",
+    "cost": "questions.cost:Cost",
+    "search": "questions.search:Search",
+    "serving": "questions.serving:Serving",
+    "optimize": "questions.optimize:Optimize",
+    "map": "questions.map:Map",
+    "traffic": "questions.traffic:Traffic",
+    "collective": "questions.collective:Collective",
+    "loads": "questions.loads:Loads",
+    "simulate": "questions.simulate:Simulate",
+    "faults": "questions.faults:Faults",
+    "grow": "questions.grow:Grow",
+    "audit": "questions.audit:AuditFile",
+    "verify": "published.verify:Verify",
+    "catalog_list": "questions.shelves:ListRecords",
+    "doctor": "cli.doctor:Doctor",
+}
+"""Tools and the classes of their questions: those that answer and write no file."""
+WIDTH = 100
+"""Columns of an answer's text."""
+MAX_JSON_BYTES = 1 << 19
+"""Longest JSON of an answer that is sent; a longer one fills the memory of whoever asked."""
+NUMBER_KINDS = ("real", "ratio", "percent", "size")
+INSTRUCTIONS = (
+    "netplan plans networks of AI training clusters: fabrics, counts, prices, parallel plans,"
+    " traffic, failures. Start with compare (gpus). Names of models, accelerators, fabrics"
+    " and price books come from catalog_list. Amounts of answers carry units in their names. A"
+    " refused input says what is allowed."
+)
+
+
+def schema_of(question: type[Question[Any]]) -> dict[str, Any]:
+    """JSON schema of a question's inputs.
+
+    Examples
+    --------
+    >>> from netplan.questions.compare import Compare
+    >>> made = schema_of(Compare)
+    >>> made["required"], made["properties"]["gpus"]["minimum"]
+    (['gpus'], 8)
+    """
+    found = options_of(question)
+    needed = [
+        one.name for one, _ in found if one.default is MISSING and one.default_factory is MISSING
+    ]
+    return {
+        "type": "object",
+        "properties": {one.name: _property(question, one, option) for one, option in found},
+        "required": needed,
+        "additionalProperties": False,
+    }
+
+
+def _property(question: type[Question[Any]], one: Field[Any], option: Option) -> dict[str, Any]:
+    """Schema of one input: its type, range, and what it means."""
+    made = _type_of(option)
+    if option.many or option.values > 1:
+        made = {"type": "array", "items": made}
+    return made | {"description": f"{option.help}{facts_of(question, one, option)}"}
+
+
+def _type_of(option: Option) -> dict[str, Any]:
+    """Schema of one value of an input."""
+    ends = {"minimum": option.low, "maximum": option.high}
+    if option.kind == "whole":
+        return {"type": "integer", **{key: end for key, end in ends.items() if end is not None}}
+    if option.kind in NUMBER_KINDS:
+        return {"type": ["number", "string"]}  # 3:1, 7% and 512MiB are texts
+    if option.kind == "flag":
+        return {"type": "boolean"}
+    if option.kind == "choice":
+        return {"type": "string", "enum": [*option.choices]}
+    if option.kind in ("settings", "numbers"):
+        return {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
+    return {"type": "string"}
+
+
+def question_of(tool: str) -> type[Question[Any]]:
+    """The class of a tool's question.
+
+    Raises
+    ------
+    InputError
+        If there is no such tool.
+    """
+    if tool not in TOOLS:
+        raise InputError(f"no tool {tool!r:.40}: known: {', '.join(TOOLS)}")
+    home, _, name = TOOLS[tool].partition(":")
+    found: type[Question[Any]] = getattr(import_module(f"netplan.{home}"), name)
+    return found
+
+
+def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """Ask the question of a tool; its answer as text, and as JSON where that is not too long.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not known or not allowed.
+
+    Examples
+    --------
+    >>> text, data = answered("collective", {"kind": "all_gather", "gpus": 64,
+    ...                                      "message_bytes": "1MiB"})
+    >>> data["inputs"]["gpus"]
+    64
+    """
+    question = question_of(tool)
+    known = [one.name for one, _ in options_of(question)]
+    strange = [name for name in given if name not in known]
+    if strange:
+        raise InputError(f"no input {strange[0]!r:.40} of {tool}: known: {', '.join(known)}")
+    missing = [name for name in schema_of(question)["required"] if name not in given]
+    if missing:
+        raise InputError(f"{tool} needs {' and '.join(missing)}")
+    asked: dict[str, Any] = {
+        name: _as_texts(name, value) for name, value in given.items() if value is not None
+    }
+    make: Callable[..., Question[Answer]] = question
+    answer = make(**asked).ask()
+    text, data = answer.text(WIDTH), answer.to_dict()
+    if len(to_json(data)) <= MAX_JSON_BYTES:
+        return text, data
+    return f"{text}\nThe JSON is too long to be sent: ask for less, or run the command.\n", None
+
+
+def _as_texts(name: str, value: object) -> object:
+    """Values of settings as texts, which is how a command line has them."""
+    if name == "overrides" and isinstance(value, dict):
+        return {key: one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}
+    return value
+
+
+def make_server() -> "Server[Any]":
+    """The server with its tools, for whichever transport.
+
+    Raises
+    ------
+    InputError
+        If the protocol's package is not installed.
+    """
+    _library()
+    import anyio
+    import mcp_types as protocol
+    from mcp.server import Server
+
+    async def list_tools(*_: object) -> protocol.ListToolsResult:
+        return protocol.ListToolsResult(tools=[_tool(name) for name in TOOLS])
+
+    async def call(_: object, asked: protocol.CallToolRequestParams) -> protocol.CallToolResult:
+        # In a thread, so that the server answers its client while it works.
+        return await anyio.to_thread.run_sync(_result, asked.name, asked.arguments or {})
+
+    return Server(
+        "netplan",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call,
+    )
+
+
+def _library() -> ModuleType:
+    """The protocol's package."""
+    try:
+        return import_module("mcp.server.stdio")
+    except ImportError:
+        raise InputError(
+            "netplan mcp needs the protocol's package: pip install 'netplan-toolkit[mcp]'"
+        ) from None
+
+
+def _tool(name: str) -> "protocol.Tool":
+    """A tool as the client is told of it."""
+    import mcp_types as protocol
+
+    question = question_of(name)
+    return protocol.Tool(
+        name=name,
+        description=summary_of(question),
+        input_schema=schema_of(question),
+        annotations=protocol.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    )
+
+
+def _result(tool: str, given: Mapping[str, Any]) -> "protocol.CallToolResult":
+    """The answer to a call; what is wrong with it in one line, as on the command line."""
+    try:
+        text, data = answered(tool, given)
+    except (NetplanError, OSError) as error:
+        return _told(str(error), None, wrong=True)
+    except MemoryError:
+        return _told("the memory is full: ask for less at once", None, wrong=True)
+    except Exception as error:  # noqa: BLE001 - a defect ends one call, not the server
+        traceback.print_exc(file=sys.stderr)
+        said = f"a defect of netplan: {one_line(f'{type(error).__name__}: {error}')}"
+        return _told(said, None, wrong=True)
+    return _told(text, data, wrong=False)
+
+
+def _told(text: str, data: dict[str, Any] | None, *, wrong: bool) -> "protocol.CallToolResult":
+    import mcp_types as protocol
+
+    content: list[Any] = [protocol.TextContent(type="text", text=text)]
+    return protocol.CallToolResult(content=content, structured_content=data, is_error=wrong)
+
+
+@click.command("mcp")
+def command() -> None:
+    """Serve the questions as tools of the Model Context Protocol, over stdin and stdout.
+
+    A client starts this command itself: give it `netplan` and the argument `mcp`. Tools read
+    catalog files and those they are given, and write none.
+    """
+    stdio = _library()
+    import anyio
+
+    async def serve() -> None:
+        server = make_server()
+        async with stdio.stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    Heartbeat.quiet = True
+    anyio.run(serve)

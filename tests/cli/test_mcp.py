@@ -1,0 +1,110 @@
+"""The questions as tools of an agent, asked through the protocol's own client."""
+
+import json
+import os
+import sys
+from typing import Any
+
+import anyio
+import pytest
+
+import netplan
+from netplan.cli.mcp import MAX_JSON_BYTES, TOOLS, make_server, question_of, schema_of
+from netplan.questions.question import options_of
+
+mcp = pytest.importorskip("mcp")
+
+SMALL = {"gpus": 512, "radix": 32}
+RUN = {"gpus": 512, "hb_size": 8, "radix": 32, "model": "gpt-22b", "batch": 512}
+ASKED: dict[str, dict[str, Any]] = {
+    "compare": {**SMALL, "fabrics": ["rail-only", "rail-optimized"], "model": "gpt-22b"},
+    "cost": {**SMALL, "fabrics": ["rail-only"], "prices": "2026"},
+    "search": {"gpus": 512, "accelerator": "b200", "model": "gpt-22b", "batch": 512},
+    "serving": {"gpus": 8, "model": "llama-3-70b", "prompt": 2048, "output": 256},
+    "optimize": {"gpus": 512, "fabrics": ["rail-only"], "model": "gpt-22b"},
+    "map": {"model": "gpt-175b", "accelerator": "sn10", "tensor": 8},
+    "traffic": RUN,
+    "collective": {"kind": "all_reduce", "gpus": 64, "message_bytes": "512MiB"},
+    "loads": RUN,
+    "grow": {"phases": [128, 512], "radix": 32},
+    "verify": {"only": "Table 2"},
+    "catalog_list": {"role": "prices"},
+}
+
+
+def in_the_client(asked: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Results of calls over the protocol, server and client in this process."""
+
+    async def go() -> dict[str, Any]:
+        async with mcp.Client(make_server()) as client:
+            tools = {one.name: one for one in (await client.list_tools()).tools}
+            assert list(tools) == list(TOOLS)
+            return {
+                name: await client.call_tool(name.partition(" ")[0], given)
+                for name, given in asked.items()
+            }
+
+    return anyio.run(go)
+
+
+def test_a_dozen_questions_have_the_answers_of_python() -> None:
+    found = in_the_client(ASKED)
+    for name, result in found.items():
+        assert not result.is_error, (name, result.content[0].text)
+        assert len(result.content[0].text) > 100, name
+    for name in ("compare", "cost", "loads"):
+        ours = getattr(netplan, name)(**ASKED[name])
+        assert found[name].structured_content == json.loads(ours.json())
+        assert found[name].content[0].text == ours.text(100)
+    assert "30 pass, 0 fail" in found["verify"].content[0].text
+
+
+def test_bad_calls_are_told_in_one_line() -> None:
+    bad: dict[str, dict[str, Any]] = {
+        "compare": {"gpus": 512, "radix": 32, "fabrics": ["rial-only"]},
+        "audit": {},
+        "compare 3": {"gpus": 512, "radix": 32, "fabric": "rail-only"},
+        "compare 4": {"gpus": "many", "radix": 32},
+        "frobnicate": {},
+    }
+    said = {name: one.content[0].text for name, one in in_the_client(bad).items() if one.is_error}
+    assert list(said) == list(bad)
+    assert all("\n" not in text for text in said.values())
+    assert "did you mean rail-only" in said["compare"]
+    assert said["audit"] == "audit needs file"
+    assert "no input 'fabric'" in said["compare 3"]
+    assert "no tool 'frobnicate'" in said["frobnicate"]
+
+
+@pytest.mark.parametrize("tool", list(TOOLS))
+def test_schemas_say_every_input_once(tool: str) -> None:
+    question = question_of(tool)
+    made = schema_of(question)
+    assert list(made["properties"]) == [one.name for one, _ in options_of(question)]
+    assert set(made["required"]) <= set(made["properties"])
+    assert all(one["description"] for one in made["properties"].values())
+    assert json.loads(json.dumps(made)) == made
+
+
+def test_answers_that_are_too_long_come_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_JSON_BYTES > 24_021  # of a comparison of nine fabrics
+    monkeypatch.setattr("netplan.cli.mcp.MAX_JSON_BYTES", 1000)
+    result = in_the_client({"compare": ASKED["compare"]})["compare"]
+    assert result.structured_content is None
+    assert "too long" in result.content[0].text
+
+
+@pytest.mark.slow
+def test_the_command_is_a_server() -> None:
+    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415
+
+    params = StdioServerParameters(
+        command=sys.executable, args=["-m", "netplan", "mcp"], env=dict(os.environ)
+    )
+
+    async def go() -> Any:  # noqa: ANN401 - a result of the protocol
+        async with mcp.Client(stdio_client(params)) as client:
+            return await client.call_tool("compare", ASKED["compare"])
+
+    result = anyio.run(go)
+    assert result.structured_content["verdict"]["fabric"] == "rail-only"
