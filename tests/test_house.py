@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -40,7 +41,18 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-LINES = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
+
+
+@cache
+def syntax_of(name: str) -> ast.Module:
+    """Syntax tree of a module, made once a process."""
+    return ast.parse(MODULES[name].read_text("utf-8"))
+
+
+@cache
+def lines() -> dict[str, int]:
+    """Lines of every module."""
+    return {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
 
 
 def room_of(module: str) -> str:
@@ -51,7 +63,7 @@ def room_of(module: str) -> str:
 def imports_of(name: str) -> set[str]:
     """Modules of the package that a module imports anywhere, in functions too."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(MODULES[name].read_text("utf-8"))):
+    for node in ast.walk(syntax_of(name)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}, line {node.lineno}: imports are absolute"
             source = node.module or ""
@@ -61,8 +73,13 @@ def imports_of(name: str) -> set[str]:
     return {one for one in found if one in MODULES and one != "netplan"} - {name}
 
 
-# The package itself offers the public names of all rooms, loaded on first use.
-IMPORTS = {name: imports_of(name) for name in MODULES if name != "netplan"}
+@cache
+def imports() -> dict[str, set[str]]:
+    """Modules that every module imports.
+
+    The package itself offers the public names of all rooms, loaded on first use.
+    """
+    return {name: imports_of(name) for name in MODULES if name != "netplan"}
 
 
 @pytest.mark.parametrize("command", ["ruff format --check .", "ruff check .", "mypy"])
@@ -80,7 +97,7 @@ def test_tool_finds_nothing(command: str) -> None:
 def test_imports_run_one_way() -> None:
     upward = [
         f"{name} imports {other}"
-        for name, others in IMPORTS.items()
+        for name, others in imports().items()
         for other in sorted(others)
         if ROOMS.index(room_of(other)) > ROOMS.index(room_of(name))
     ]
@@ -88,35 +105,35 @@ def test_imports_run_one_way() -> None:
 
 
 def test_no_imports_run_in_a_circle() -> None:
-    graph = nx.DiGraph((name, other) for name, others in IMPORTS.items() for other in others)
+    graph = nx.DiGraph((name, other) for name, others in imports().items() for other in others)
     circles = [sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1]
     assert not circles
 
 
 def test_no_module_room_or_package_is_a_giant() -> None:
     rooms: Counter[str] = Counter()
-    for name in IMPORTS:
-        rooms[room_of(name)] += LINES[name]
-    table = "\n".join(f"{lines:6,} {room}" for room, lines in rooms.most_common())
-    print(f"{sum(LINES.values()):6,} lines in all\n{table}")  # noqa: T201 - see pytest -rP
-    assert not {name: lines for name, lines in LINES.items() if lines > MAX_MODULE_LINES}
-    a_fifth = sum(LINES.values()) // 5
-    large = {room for room, lines in rooms.items() if lines > a_fifth}
-    large |= {"netplan"} if sum(LINES.values()) > MAX_PACKAGE_LINES else set()
+    for name in imports():
+        rooms[room_of(name)] += lines()[name]
+    total = sum(lines().values())
+    table = "\n".join(f"{size:6,} {room}" for room, size in rooms.most_common())
+    print(f"{total:6,} lines in all\n{table}")  # noqa: T201 - see pytest -rP
+    assert not {name: size for name, size in lines().items() if size > MAX_MODULE_LINES}
+    large = {room for room, size in rooms.items() if size > total // 5}
+    large |= {"netplan"} if total > MAX_PACKAGE_LINES else set()
     assert not large, table
 
 
 def test_no_function_is_a_giant() -> None:
     """Lines of code from ``def`` on; documentation may be as long as it needs to be."""
     giants = {}
-    for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for name in MODULES:
+        for node in ast.walk(syntax_of(name)):
             if isinstance(node, ast.FunctionDef):
                 first = node.body[0] if ast.get_docstring(node) else None
                 said = (first.end_lineno or 0) - first.lineno + 1 if first else 0
-                lines = (node.end_lineno or 0) - node.lineno + 1 - said
-                if lines > MAX_FUNCTION_LINES:
-                    giants[f"{name}.{node.name}"] = lines
+                size = (node.end_lineno or 0) - node.lineno + 1 - said
+                if size > MAX_FUNCTION_LINES:
+                    giants[f"{name}.{node.name}"] = size
     assert not giants
 
 

@@ -95,28 +95,37 @@ def every_flow(name: str, damage: Damage) -> Floats:
     ]
     ends, gbps = np.array([row[:2] for row in live]).T, np.array([row[2] for row in live])
     domain = np.where(ends < graph.gpus, ends // graph.hb_size, -1)
-    return np.array(
-        [
-            flow_of(ends, gbps, domain, pair, passing=name in PASSING)
-            for pair in combinations(range(graph.domains), 2)
-        ],
-        float,
-    )
+    pairs = np.array(list(combinations(range(graph.domains), 2)))
+    several = np.array_split(pairs, len(pairs) // 60 + 1)
+    passing = name in PASSING
+    return np.concatenate([flows_of(ends, gbps, domain, some, passing=passing) for some in several])
 
 
-def flow_of(
-    ends: np.ndarray, gbps: np.ndarray, domain: np.ndarray, pair: tuple[int, int], *, passing: bool
-) -> int:
-    """Join the GPUs of each of two domains; those of others are not there, or pass on."""
+def flows_of(
+    ends: np.ndarray, gbps: np.ndarray, domain: np.ndarray, pairs: np.ndarray, *, passing: bool
+) -> Floats:
+    """Join the GPUs of each of two domains; those of others are not there, or pass on.
+
+    Every pair has a copy of the graph to itself. One source feeds all copies, one sink drains them,
+    so that one run of the solver finds all flows: what goes from the source into each copy.
+    """
     nodes = int(ends.max()) + 3
-    ends = np.where(domain == pair[0], nodes - 2, np.where(domain == pair[1], nodes - 1, ends))
-    used = ends[0] != ends[1]
+    one, two = pairs[:, 0, None, None], pairs[:, 1, None, None]
+    at = np.where(domain == one, nodes - 2, np.where(domain == two, nodes - 1, ends))
+    used = at[:, 0] != at[:, 1]
     if not passing:
-        used &= ((domain < 0) | (domain == pair[0]) | (domain == pair[1])).all(axis=0)
-    (a, b), rate = ends[:, used], np.tile(gbps[used], 2)
-    both = (rate, (np.append(a, b), np.append(b, a)))
-    limits = coo_array(both, shape=(nodes, nodes)).tocsr().astype(np.int32)
-    return int(maximum_flow(limits, nodes - 2, nodes - 1).flow_value)
+        used &= ((domain < 0) | (domain == one) | (domain == two)).all(axis=1)
+    copy = np.arange(len(pairs)) * nodes
+    a, b = (at + copy[:, None, None]).swapaxes(0, 1)[:, used]
+    rate = np.broadcast_to(gbps, used.shape)[used]
+    source, sink = nodes * len(pairs), nodes * len(pairs) + 1
+    everything = np.full(len(pairs), gbps.sum())
+    tail = np.concatenate((a, b, np.full(len(pairs), source), copy + nodes - 1))
+    head = np.concatenate((b, a, copy + nodes - 2, np.full(len(pairs), sink)))
+    limit = np.concatenate((rate, rate, everything, everything))
+    limits = coo_array((limit, (tail, head)), shape=(sink + 1, sink + 1)).tocsr().astype(np.int32)
+    sent = maximum_flow(limits, source, sink).flow[[source], copy + nodes - 2]
+    return np.asarray(sent, float).ravel()
 
 
 @cache

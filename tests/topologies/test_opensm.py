@@ -24,7 +24,8 @@ LIBRARY = next(
     (
         path
         for folder in ("/usr/lib", "/usr/lib64", "/usr/local/lib")
-        for path in sorted(Path(folder).glob("**/umad2sim/libumad2sim.so"))
+        for below in ("", "*/")
+        for path in sorted(Path(folder).glob(f"{below}umad2sim/libumad2sim.so"))
     ),
     None,
 )
