@@ -13,6 +13,7 @@ from netplan.published.collectives import collective_checks
 from netplan.published.dataflow import dataflow_checks
 from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
+from netplan.published.families import family_checks
 from netplan.published.foundation import foundation_checks
 from netplan.published.kernels import kernel_checks
 from netplan.published.left_out import left_out_checks
@@ -62,6 +63,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "paths": path_checks,
     "bandwidth": bandwidth_checks,
     "designs": design_checks,
+    "families": family_checks,
     "collectives": collective_checks,
     "kernels": kernel_checks,
     "model parameters": parameter_checks,

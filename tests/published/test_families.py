@@ -1,0 +1,71 @@
+"""Checks of families of fabrics: they can fail, and what they compute by hand is right."""
+
+import json
+from collections.abc import Callable
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from netplan.published.checks import Check, published
+from netplan.published.families import QUANTITIES, family_checks, hops, torus_links
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FABRICS
+from netplan.topologies.switch_families import switch_graph
+
+ROWS = {row["name"]: row for row in published("families")}
+
+
+def test_every_family_is_checked_and_nothing_fails() -> None:
+    checks = [*family_checks()]
+    assert {check.verdict for check in checks} == {"pass", "known"}
+    said = " ".join(row["inputs"] for row in ROWS.values())
+    for fabric in ("slim-fly", "jellyfish", "hyperx", "dragonfly-plus", "full-mesh", "torus-3d"):
+        assert f'"fabric": "{fabric}"' in said
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "became"),
+    [
+        ("SlimNoC, q = 8: links to other switches", {"keys": {"order": 9}, "radix": 64}, 13),
+        ("8-ary 4-flat: diameter, its n - 1 dimensions", {"keys": {"sizes": [64, 8]}}, 2),
+        ("UB-Mesh pod, 8 x 8 x 4 x 4: links of an NPU", {"gpus": 512}, 16),  # 8 x 4 x 4 x 4
+    ],
+)
+def test_another_design_gives_another_number(
+    name: str, changes: dict[str, object], became: int
+) -> None:
+    row = ROWS[name]
+    found = QUANTITIES[row["quantity"]]
+    assert found(row["inputs"]) == float(row["expected"])
+    assert found(json.dumps(json.loads(row["inputs"]) | {"radix": 128} | changes)) == became
+
+
+def test_jellyfish_needs_more_switches_for_one_host_more() -> None:
+    row = ROWS["Jellyfish, switches of a fat tree of 24 ports (3,456 hosts): more hosts, %"]
+    assert QUANTITIES["more-hosts"](row["inputs"].replace("4320", "4321")) == 0
+
+
+def test_hops_are_those_of_networkx() -> None:
+    spec, sizing = FABRICS.load("dragonfly-plus"), Sizing(96, 8, 1, 450e9, 50e9)
+    graph = switch_graph(spec, sizing)
+    plain = nx.Graph()
+    for one in graph.links:
+        plain.add_edges_from(zip(one.source.tolist(), one.target.tolist(), strict=True))
+    far = nx.single_source_shortest_path_length(plain, 0)
+    assert hops(graph, np.array([0]))[0].tolist() == [far[at] for at in range(graph.host_switches)]
+
+
+def test_a_straight_torus_is_that_of_networkx_and_a_twist_keeps_its_links() -> None:
+    straight = nx.Graph(zip(*(end.tolist() for end in torus_links((4, 4, 8), (0, 0))), strict=True))
+    assert nx.is_isomorphic(straight, nx.grid_graph((8, 4, 4), periodic=True))
+    twisted = nx.Graph(zip(*(end.tolist() for end in torus_links((4, 4, 8), (4, 4))), strict=True))
+    assert set(dict(twisted.degree()).values()) == {6}
+    # All axes are alike: 6 of 8 hops at most.
+    assert (nx.diameter(straight), nx.diameter(twisted)) == (8, 6)
+
+
+def test_what_is_not_readable_says_so(suites: dict[str, Callable[[], tuple[Check, ...]]]) -> None:
+    unread = [check for check in suites["families"]() if check.got == "-"]
+    assert unread
+    assert all("not readable" in check.reason for check in unread)
