@@ -48,8 +48,16 @@ def sold_at(lengths: Sequence[Sold], length_m: float) -> Sold | None:
     return min(long_enough, key=lambda one: one.length_m, default=None)
 
 
+class PortSplit(Entry, frozen=True, kw_only=True):
+    """How a card's port can be split: so many links of a rate, on lanes of a rate [Gb/s]."""
+
+    links: PositiveInt
+    speed_gbps: PositiveFloat
+    lane_gbps: PositiveFloat | None = None
+
+
 class Card(Entry, frozen=True, kw_only=True):
-    """Network card with one port of a rate, and what its cage takes.
+    """Network card with one port of a rate, what its cage takes, and how the port can be split.
 
     ``part_number`` is the maker's order number; ``accepted`` are numbers of equals.
     """
@@ -58,6 +66,7 @@ class Card(Entry, frozen=True, kw_only=True):
     speed_gbps: PositiveFloat
     form: str
     lane_gbps: PositiveFloat | None = None
+    splits: tuple[PortSplit, ...] = ()
     part_number: str = ""
     accepted: tuple[str, ...] = ()
     date: str

@@ -128,7 +128,7 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
         If the cabling book lacks a card.
     """
     banks = {bank.name: bank for bank in port_banks(fabric, hardware)}
-    cages = _Cages.of(site.network, hardware, fabric.sizing.speed_gbps)
+    cages = _Cages.of(site.network, hardware, fabric.sizing)
     of_link = np.full(site.network.link_count, -1, np.int64)
     runs: list[Run] = []
     notes: list[str] = []
@@ -205,16 +205,20 @@ class _Cages(Struct, frozen=True, eq=False):
     size: Ints  # links that it can hold [1]
 
     @classmethod
-    def of(cls, network: FabricGraph, hardware: Hardware, speed_gbps: float) -> "_Cages":
+    def of(cls, network: FabricGraph, hardware: Hardware, sizing: Sizing) -> "_Cages":
         """Read the cages off the ports, as the cable plan numbers them."""
         model = hardware.switch
-        each = model.links_per_cage(speed_gbps) if model is not None else 1
+        each = model.links_per_cage(sizing.speed_gbps) if model is not None else 1
+        split = sizing.port_split
         switch = network.node_kind == SWITCH
         # A run begins at the switch of a host link; between equals, where the graph's link does.
         turned = switch[network.target] & ~switch[network.source]
         node = np.stack((network.source, network.target)).astype(np.int64)
         port = np.stack((network.source_port, network.target_port))
         size = np.where(switch[node], each, 1).astype(np.int64)
+        if hardware.switch is not None and split > 1:
+            size[node < network.gpus] = split  # a card splits its one cage over the planes
+            port = np.where(node < network.gpus, 0, port)
         cage = node * (1 + int(port.max(initial=0))) + port // size
         _, which, held = np.unique(cage, return_inverse=True, return_counts=True)
         facts = (cage, held[which].reshape(cage.shape), size)

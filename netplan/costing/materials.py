@@ -387,18 +387,19 @@ def _run_words(run: Run) -> str:
 
 
 def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
-    """Network cards by the port, one for each link: no card of the cabling book splits its port."""
+    """Network cards by the whole port, which a card may split over planes."""
     sizing = fabric.sizing
-    speed = sizing.speed_gbps
+    speed, split = sizing.card_gbps, sizing.port_split
     real = hardware.switch is not None and bool(fabric.tiers)
     card = hardware.cabling.card(speed) if real else None
     item = card.item if card else f"Network card port, {speed:.4g}G"
-    each = fabric.card_ports // sizing.gpus
+    each = fabric.cards // sizing.gpus
+    parts = f", split into {split} x {sizing.speed_gbps:.4g}" if split > 1 else ""
     yield BillItem(
         category="cards",
         item=item,
-        specification=f"1 port of {speed:.4g} Gb/s",
-        quantity=fabric.card_ports,
+        specification=f"1 port of {speed:.4g} Gb/s{parts}",
+        quantity=fabric.cards,
         unit="port",
         part="nic_port",
         speed_gbps=speed,

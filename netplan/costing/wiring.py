@@ -18,9 +18,9 @@ from msgspec import Struct
 from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind
 from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure, run_violations
 from netplan.costing.switches import CircuitLayer, SwitchModel
-from netplan.errors import InfeasibleError, NetplanError
+from netplan.errors import CatalogError, InfeasibleError, NetplanError
 from netplan.records import replace
-from netplan.topologies.fabric import Fabric, LinkGroup
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
 
 CARD = "network card"
 SERVER = "management server"
@@ -140,10 +140,9 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
         yield PortBank(tier.name, tier.switches, cages, cage)
     card_cage = Cage(ANY, speed)
     if model is not None and fabric.tiers:
-        card = hardware.cabling.card(speed)
-        card_cage = Cage(card.form, speed, 1, card.lane_gbps)
+        card_cage = _card_cage(fabric.sizing, hardware.cabling)
     # Cards are one pool: copper may end on some and optics on others.
-    yield PortBank(CARD, 1, fabric.nic_ports, card_cage)
+    yield PortBank(CARD, 1, fabric.nic_ports // card_cage.links, card_cage)
     servers = _management_links(fabric)
     if servers:
         yield PortBank(SERVER, 1, servers, card_cage)
@@ -151,6 +150,28 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
         circuits = hardware.circuits
         fibre = Cage(circuits.model.form, speed)
         yield PortBank(CIRCUITS, circuits.switches, circuits.model.cages, fibre)
+
+
+def _card_cage(sizing: Sizing, cabling: CablingBook) -> Cage:
+    """What the cage of a network card takes, its port whole or split over planes.
+
+    Raises
+    ------
+    CatalogError
+        If the cabling book has no card that does so.
+    """
+    card = cabling.card(sizing.card_gbps)
+    if sizing.port_split == 1:
+        return Cage(card.form, sizing.speed_gbps, 1, card.lane_gbps)
+    for split in card.splits:
+        if split.links == sizing.port_split:
+            return Cage(card.form, split.speed_gbps, split.links, split.lane_gbps)
+    known = " or ".join(f"{split.links} x {split.speed_gbps:g}G" for split in card.splits)
+    raise CatalogError(
+        f"cabling {cabling.name}: {card.item} is not split into {sizing.port_split} x"
+        f" {sizing.speed_gbps:g}G (known: {known or 'no split'}): add a split or a card, take so"
+        " many planes, or leave --switch out"
+    )
 
 
 def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, Ends]]:
@@ -249,7 +270,9 @@ def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[
         parallel=link.parallel,
     )
     for kind, cable in product(link.cables, link.cabling.cables):
-        fits = cable.forms == (near.form, far.form) and cable.links == near.links
+        # No port of a cage may stay dark: a splitter has as many links in each plug as its cage.
+        carried = cable.links, cable.links // cable.split
+        fits = cable.forms == (near.form, far.form) and carried == (near.links, far.links)
         if cable.kind == kind and fits and cable.speed_gbps in (None, near.speed_gbps):
             yield _cable_run(base, cable, near, link.cabling)
     for fibre in ("multimode", "singlemode") if optics else ():

@@ -279,7 +279,7 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
     tiers = [name for name in there if name in TIERS or name.startswith("tier-")]
     return {
         "gpu": [name for name in there if name == "gpu"],
-        "nic_port": [name for name in there if name == "nic"],
+        "nic_port": ["card"] if "card" in there else [name for name in there if name == "nic"],
         "hb_domain": [name for name in there if name == "domain"],
         **dict.fromkeys(
             ("host_link", "host_transceiver", "host_fibre", "host_copper_cable"), hosts

@@ -6,6 +6,7 @@ links, since damage takes them with it.
 
 ==========  ====================================================================================
 domain      GPUs and HB switches of an HB domain
+card        network ports of a GPU whose card splits its port over planes
 rail        network ports of all GPUs of one rank, and the switches that serve no other rank
 plane, ...  switches whose names share a prefix: ``plane-1``, ``unit-4``, ``group-2``,
             ``level-0``; the kind is the prefix without its number
@@ -184,6 +185,24 @@ def domain_groups(graph: FabricGraph) -> RiskGroups:
     """
     names = StructuralNames([NameBlock("domain-{}", (graph.domains,))])
     return groups_of_nodes("domain", names, domain_of_node(graph))
+
+
+def card_groups(graph: FabricGraph) -> RiskGroups:
+    """Cards ``card-0``, ``card-1`` and so on of the GPUs, each with all its network links.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("two-planes"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> int(card_groups(graph).damage(graph, np.array([3])).link_down.sum())
+    2
+    """
+    ends = np.minimum(graph.source, graph.target)
+    link = np.flatnonzero((ends < graph.gpus) & network_links(graph))
+    names = StructuralNames([NameBlock("card-{}", (graph.gpus,))])
+    return RiskGroups("card", names, NOTHING, NOTHING, ends[link].astype(np.int64), link)
 
 
 def rail_groups(graph: FabricGraph) -> RiskGroups:

@@ -399,7 +399,7 @@ def unit_counts(
     host, trunk = parts["host"], parts["trunk"]
     return {
         "gpu": fabric.sizing.gpus,
-        "nic_port": fabric.card_ports,
+        "nic_port": fabric.cards,
         "host_link": sum(group.links for group in hosts),
         "trunk_link": fabric.link_count - sum(group.links for group in hosts),
         "transceiver": host.modules + trunk.modules,

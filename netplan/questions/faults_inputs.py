@@ -22,6 +22,7 @@ from netplan.faults.group_failures import GroupFailures
 from netplan.faults.group_files import read_risk_groups
 from netplan.faults.groups import (
     RiskGroups,
+    card_groups,
     hall_risk_groups,
     racks_by_count,
     racks_of_layout,
@@ -284,7 +285,9 @@ def subject_of(spec: FabricSpec, question: FaultsQuestion[Any], shared: Shared) 
 def inventory_of(subject: Subject, question: FaultsQuestion[Any], shared: Shared) -> Inventory:
     """Parts of a fabric that fail, with the groups that it does not show."""
     switch, groups = shared.books.switch, question.risk_groups(subject.graph, shared)
-    cage = switch.links_per_cage(subject.sizing.speed_gbps) if switch else 2
+    if subject.fabric.sizing.port_split > 1:
+        groups = (card_groups(subject.graph), *groups)
+    cage = switch.links_per_cage(subject.fabric.sizing.speed_gbps) if switch else 2
     return Inventory(subject.graph, groups, cage)
 
 

@@ -106,7 +106,7 @@ def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:
         ports = max(1, spec.hb_ports(sizing.hb_size))
         sizing = replace(sizing, hb_bytes_per_s=ports * spec.hb_link_bytes_per_s)
     if spec.link_bytes_per_s is not None:
-        rate = spec.planes * spec.link_bytes_per_s
+        rate = spec.planes // sizing.port_split * spec.link_bytes_per_s
         sizing = replace(sizing, network_bytes_per_s=rate, shared_port=False)
     return sizing
 

@@ -42,6 +42,9 @@ class Sizing(Struct, frozen=True):
         Ports of this rate that the accelerator itself has, for links to its neighbours [1].
     shared_port
         Whether links of a direct fabric share the rate of one port, or each has all of it.
+    port_split
+        Parts that every port is split into, one for each plane; ``radix`` and the rate of a port
+        are those of a part [1].
     """
 
     gpus: int
@@ -54,6 +57,7 @@ class Sizing(Struct, frozen=True):
     oversubscription: float | None = None
     chip_ports: int = 0
     shared_port: bool = False
+    port_split: int = 1
 
     def __post_init__(self) -> None:
         """Refuse sizes outside what netplan plans."""
@@ -82,6 +86,11 @@ class Sizing(Struct, frozen=True):
     def speed_gbps(self) -> float:
         """Rate of one network link, one direction [Gb/s]."""
         return gbps(self.network_bytes_per_s)
+
+    @property
+    def card_gbps(self) -> float:
+        """Rate of a card's whole port, all planes together, one direction [Gb/s]."""
+        return self.port_split * self.speed_gbps
 
 
 class SwitchTier(Struct, frozen=True):
@@ -145,6 +154,11 @@ class Fabric(Struct, frozen=True):
         if self.network != "direct":
             return self.nic_ports
         return max(0, self.nic_ports - self.sizing.gpus * self.sizing.chip_ports)
+
+    @property
+    def cards(self) -> int:
+        """Network cards by the whole port [1]: one for all planes that its port is split over."""
+        return self.card_ports // self.sizing.port_split
 
     @property
     def ports_per_gpu(self) -> int:

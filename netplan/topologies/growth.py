@@ -143,7 +143,7 @@ def plan_growth(
     if spec.family == "dragonfly":
         return _dragonfly(spec, fabric, phases)
     ordered = spec if spec.family != "clos" else spec.changed(rail_wiring=False)
-    graph = network_only(expand(ordered, _unsplit(spec, sizing)))
+    graph = network_only(expand(ordered, sizing))
     if spec.family == "rail-only":
         whole = [gpus for gpus in phases if gpus % sizing.hb_size]
         if whole:
@@ -164,14 +164,6 @@ def plan_growth(
         managers = last or spec.family != "scalable-units"
         found.append(_phase(fabric, graph, gpus, switches, managers=managers))
     return Growth(fabric, graph, tuple(found))
-
-
-def _unsplit(spec: FabricSpec, sizing: Sizing) -> Sizing:
-    """The sizing before its ports were split over planes, which :func:`expand` does anew."""
-    if spec.planes == 1:
-        return sizing
-    rate = sizing.network_bytes_per_s * spec.planes
-    return replace(sizing, radix=sizing.radix // spec.planes, network_bytes_per_s=rate)
 
 
 class _Network(Struct, frozen=True, eq=False):

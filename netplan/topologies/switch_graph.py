@@ -34,6 +34,7 @@ from netplan.topologies.fabric import (
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.switched import planes_note
 from netplan.units import counted
 
 MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
@@ -183,10 +184,7 @@ def _counted_notes(spec: FabricSpec, graph: SwitchGraph, sizing: Sizing) -> Iter
         places = f"{counted(idle, 'place')} {'stays' if idle == 1 else 'stay'} idle"
         yield f"It holds {graph.capacity:,} GPUs: {places}."
     if spec.planes > 1:
-        yield (
-            f"{spec.planes} planes: every GPU has one port of {sizing.speed_gbps:g} Gb/s in each,"
-            f" switches have {sizing.radix:,} ports of that rate."
-        )
+        yield planes_note(spec, sizing)
 
 
 def _hosts_at(graph: SwitchGraph, gpus: int) -> AnyInts:

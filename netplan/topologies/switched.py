@@ -28,10 +28,12 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Ints
+from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import (
+    MAX_RADIX,
     ClosCounts,
     FatTree,
     LeafPorts,
@@ -74,13 +76,58 @@ def build_clos(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
 
 def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
-    """Sizing of one plane: ports split, so that there are more of them, each slower."""
-    if spec.planes == 1:
+    """Sizing of one plane: ports split, so that there are more of them, each slower.
+
+    A sizing whose ports are split already is left as it is.
+
+    Raises
+    ------
+    InputError
+        If a switch would have more ports than netplan plans.
+
+    Examples
+    --------
+    51.2 Tb/s as 64 ports of 800 Gb/s, or 512 of 100 Gb/s in each of eight planes.
+
+    >>> whole = Sizing(4096, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> from netplan.topologies.specs import FABRICS
+    >>> plane = plane_sizing(FABRICS.load("eight-planes"), whole)
+    >>> plane.radix, plane.speed_gbps
+    (512, 100.0)
+    """
+    parts = spec.planes // sizing.port_split
+    if parts == 1:
         return sizing
+    if sizing.radix * parts > MAX_RADIX:
+        raise InputError(
+            f"{spec.name}: {spec.planes} planes split {sizing.radix} ports a switch into"
+            f" {sizing.radix * parts:,}, more than {MAX_RADIX:,}: --radix counts whole ports, of"
+            f" {sizing.speed_gbps:g} Gb/s; give at most {MAX_RADIX // parts}, or take fewer planes"
+        )
     return replace(
         sizing,
-        radix=sizing.radix * spec.planes,
-        network_bytes_per_s=sizing.network_bytes_per_s / spec.planes,
+        radix=sizing.radix * parts,
+        network_bytes_per_s=sizing.network_bytes_per_s / parts,
+        port_split=spec.planes,
+    )
+
+
+def planes_note(spec: FabricSpec, sizing: Sizing) -> str:
+    """What the planes of a fabric are, and which ports the radix counts.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> whole = Sizing(4096, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> spec = FABRICS.load("two-planes")
+    >>> planes_note(spec, plane_sizing(spec, whole))[:56]
+    '2 planes: the 64 ports of 800 Gb/s of a switch are split'
+    """
+    split = sizing.port_split
+    return (
+        f"{spec.planes} planes: the {sizing.radix // split} ports of {split * sizing.speed_gbps:g}"
+        f" Gb/s of a switch are split into {sizing.radix} of {sizing.speed_gbps:g} Gb/s, and the"
+        " port of a GPU into one for every plane."
     )
 
 
@@ -192,10 +239,7 @@ def _fabric(
     rate = sizing.network_bytes_per_s * spec.planes
     notes = list(spec.notes)
     if spec.planes > 1:
-        notes.append(
-            f"{spec.planes} planes: every GPU has one port of {sizing.speed_gbps:g} Gb/s in each,"
-            f" and a switch {sizing.radix} such ports."
-        )
+        notes.append(planes_note(spec, sizing))
     if ratio > 1:
         ports = leaf_ports(sizing.radix, ratio)
         notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))

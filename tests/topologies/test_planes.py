@@ -1,0 +1,104 @@
+"""Clos networks in planes: ports of cards and switches split, in every face of the answer."""
+
+import numpy as np
+import pytest
+
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.materials import bill_items
+from netplan.costing.switches import SWITCHES
+from netplan.costing.wiring import Hardware, wire
+from netplan.errors import CatalogError, InputError
+from netplan.faults.effects import kinds_of_units
+from netplan.faults.groups import card_groups
+from netplan.faults.rates import unit_counts
+from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FABRICS
+
+PLANES = {"two-planes": 2, "four-planes": 4, "eight-planes": 8}
+
+
+def sizing(gpus: int, radix: int = 64, hb_size: int = 8) -> Sizing:
+    """Cards and switches of 800 Gb/s a whole port."""
+    return Sizing(gpus, radix, hb_size, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+
+
+@pytest.mark.parametrize(("name", "planes"), PLANES.items())
+@pytest.mark.parametrize("gpus", [37, 512, 1000])
+def test_ports_are_split_once(name: str, planes: int, gpus: int) -> None:
+    """Whoever expands a sized fabric, again, gets the same network."""
+    spec = FABRICS.load(name)
+    fabric = build_fabric(spec, sizing(gpus))
+    again = build_fabric(spec, fabric.sizing)
+    assert (again.tiers, again.links, again.levels) == (fabric.tiers, fabric.links, fabric.levels)
+    graph = expand(spec, fabric.sizing)
+    host = graph.links_of("host")
+    assert len(host) == planes * gpus
+    assert np.allclose(graph.bytes_per_s[host], 100e9 / planes)
+    ports = np.bincount(np.concatenate((graph.source, graph.target)), minlength=graph.node_count)
+    assert ports[graph.node_tier > 0].max() <= 64 * planes
+    assert fabric.gpu_bytes_per_s == 100e9
+    assert fabric.levels[-1].link_bytes_per_s == 100e9
+
+
+def test_eight_planes_hold_131_072_gpus_in_two_tiers() -> None:
+    """Two tiers of 512 ports: 512 / 2 x 512 = 131,072 (arXiv:2605.04333)."""
+    whole = build_fabric(FABRICS.load("eight-planes"), sizing(131_072))
+    # A plane: 131,072 / 256 = 512 leaves, and 512 x 256 / 512 = 256 spines.
+    assert [tier.switches for tier in whole.tiers] == [8 * 512, 8 * 256]
+    assert len(build_fabric(FABRICS.load("rail-optimized"), sizing(131_072)).tiers) == 4
+    assert len(build_fabric(FABRICS.load("eight-planes"), sizing(131_080)).tiers) == 3
+
+
+def test_a_radix_too_large_to_split_is_refused() -> None:
+    with pytest.raises(InputError, match="whole ports, of 800 Gb/s; give at most 128"):
+        build_fabric(FABRICS.load("eight-planes"), sizing(1024, radix=256))
+
+
+def test_a_split_card_is_one_card_in_one_cage() -> None:
+    """1,000 GPUs in two planes of SN5600.
+
+    A plane has 128 ports of 400 Gb/s a switch: ceil(1000 / 64) = 16 leaves, whose 64 uplinks lead
+    to 16 x 64 / 128 = 8 spines. Both planes: 48 switches, 2,000 host links, 2 x 1,024 above.
+    """
+    fabric = build_fabric(FABRICS.load("two-planes"), sizing(1000))
+    hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load("sn5600"))
+    wiring = wire(fabric, hardware)
+    ordered = {line.item: line.quantity for line in bill_items(fabric, wiring, hardware)}
+    assert ordered["Switch sn5600"] == 48
+    assert ordered["ConnectX-8, 1 x 800G"] == 1000
+    assert ordered["Twin-port OSFP 2 x 400G SR4, flat top"] == 1000
+    # Leaves have 8 x 63 + 8 x 62 = 1,000 hosts a plane; modules share cages across link groups,
+    # so 63 + 64 ports take 64 cages, 62 + 64 take 63, and the eight spines 128 / 2 = 64 each.
+    finned = ordered["MMA4Z00-NS, twin-port OSFP 2 x 400G SR4, finned top"]
+    assert finned == 2 * (8 * (32 + 32) + 8 * (31 + 32) + 8 * 64)
+    assert sum(run.links for run in wiring.runs) == 2000 + 2048
+
+
+def test_a_split_that_no_card_has_is_named() -> None:
+    fabric = build_fabric(FABRICS.load("four-planes"), sizing(1000))
+    hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load("sn5600"))
+    with pytest.raises(CatalogError, match="not split into 4 x 200G"):
+        wire(fabric, hardware)
+
+
+def test_a_failed_card_takes_all_planes() -> None:
+    spec, asked = FABRICS.load("eight-planes"), sizing(64)
+    fabric = build_fabric(spec, asked)
+    assert unit_counts(fabric)["nic_port"] == 64
+    assert kinds_of_units(fabric, ["nic", "card"])["nic_port"] == ["card"]
+    graph = expand(spec, asked)
+    lost = card_groups(graph).damage(graph, np.array([5])).link_down
+    assert np.flatnonzero(lost).tolist() == [
+        link for link in graph.links_of("host").tolist() if graph.source[link] == 5
+    ]
+
+
+def test_joined_switches_in_planes_are_split_once_too() -> None:
+    spec = FABRICS.load("hyperx").changed(planes=2)
+    fabric = build_fabric(spec, sizing(500))
+    assert build_fabric(spec, fabric.sizing).links == fabric.links
+    assert replace(fabric.sizing, port_split=1) != fabric.sizing
+    assert expand(spec, fabric.sizing).links_per_group()["host"] == 1000
