@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
+from netplan.topologies.clos import MAX_RADIX
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS, JOINED
 from netplan.workloads.accelerators import ACCELERATORS
@@ -45,11 +46,15 @@ def test_ports_close_in_every_size(name: str, gpus: int, radix: int, hb_size: in
         with pytest.raises(InputError, match=r"GPUs|ports"):
             build(name, gpus, radix, min(hb_size, gpus))
         return
+    if radix * FABRICS.load(name).planes > MAX_RADIX:
+        with pytest.raises(InputError, match="whole ports"):
+            build(name, gpus, radix, min(hb_size, gpus))
+        return
     fabric = build(name, gpus, radix, min(hb_size, gpus))
     assert fabric.switches >= fabric.switches_lower_bound
     assert fabric.spare_ports >= 0
     for tier in fabric.tiers:
-        assert tier.ports_used <= tier.switches * radix
+        assert tier.ports_used <= tier.switches * fabric.sizing.radix
     # Cable ends: those on switches and those on network cards are all of them.
     ends_on_switches = sum(tier.ports_used for tier in fabric.tiers)
     assert 2 * fabric.link_count <= ends_on_switches + fabric.nic_ports
