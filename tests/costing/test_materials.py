@@ -115,7 +115,7 @@ def test_the_bill_holds_what_the_fabric_counts(fabric: Fabric) -> None:
         "switch_port": fabric.switches * fabric.sizing.radix,
         "transceiver": fabric.transceivers,
         "copper_cable": fabric.copper_cables,
-        "nic_port": fabric.nic_ports,
+        "nic_port": fabric.nic_ports // fabric.sizing.port_split,
     }
     assert {part: units.get(part, 0) for part in counted} == counted
 
