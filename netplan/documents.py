@@ -82,6 +82,19 @@ class Document(Struct, frozen=True):
         return line
 
 
+class Lineless(Document, frozen=True):
+    """A document whose values have no lines of their own."""
+
+    def line(self, location: Location) -> int:  # noqa: ARG002 - all are on one
+        """The first line, of every value."""
+        return 1
+
+
+def lineless(path: Path, data: dict[str, Any]) -> Document:
+    """What stands for a file in another format, with the keys of a record."""
+    return Lineless(path, data, MappingNode(f"{TAG}map", []))
+
+
 def read_yaml(path: Path) -> Document:
     """Read a YAML file whose top is a mapping.
 

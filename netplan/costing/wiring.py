@@ -32,6 +32,9 @@ RJ45 = "rj45"
 MANAGEMENT = "management "
 """Before the name of a link group: the links of it that end on management servers."""
 
+COPPER_TOO = " copper"
+"""After the name of a group of links in copper, beside one in optics."""
+
 Ends = tuple[str, str]
 """Names of the two banks that a link group joins."""
 
@@ -108,7 +111,7 @@ def copper_note(group: LinkGroup, runs: Sequence[Run]) -> Iterator[str]:
     optics = [run for run in runs if run.medium in ("fibre", "aoc")]
     if group.medium == "copper" and optics:
         yield (
-            f"{group.name.removesuffix(' copper')}: planned in copper by the fabric, but no copper"
+            f"{group.name.removesuffix(COPPER_TOO)}: planned in copper by the fabric, but no copper"
             f" cable of {optics[0].length_m:g} m fits these cages link by link: optics instead."
         )
 
@@ -121,7 +124,8 @@ def _link_kind(group: str) -> LinkKind:
     >>> [_link_kind(name) for name in ("host", "leaf-spine", "spine-core", "mesh 2")]
     ['host', 'leaf-spine', 'upper', 'ring']
     """
-    if group.startswith(("ring", "mesh")):
+    group = group.removesuffix(COPPER_TOO)
+    if group.startswith(("ring", "mesh", "direct")):
         return "ring"
     if group.startswith("level"):
         return "host"  # in a BCube every level of switches takes ports of the GPUs
@@ -186,8 +190,8 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
             yield replace(group, links=2 * group.links), (CARD, CIRCUITS)
         elif kind == "ring":
             yield group, (CARD, CARD)
-        elif group.name in tiers:
-            yield group, (group.name, CARD)
+        elif (switches := group.name.removesuffix(COPPER_TOO)) in tiers:
+            yield group, (switches, CARD)
         elif kind == "host":
             servers = _management_links(fabric)
             yield replace(group, links=group.links - servers), (tiers[0], CARD)
@@ -197,7 +201,7 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
             yield group, (tiers[0], tiers[0])
         else:
             # Switches joined directly are those of the top tier: a HyperX, a dragonfly+.
-            lower, apart, upper = group.name.partition("-")
+            lower, apart, upper = switches.partition("-")
             yield group, (lower, upper) if apart else (tiers[-1], tiers[-1])
 
 

@@ -19,14 +19,15 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
+from netplan.topologies.assembly import NameBlock
 from netplan.topologies.bcube import bcube_ports
 from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.graph import connected_parts
+from netplan.topologies.graph import connected_parts, network_only
 from netplan.topologies.specs import JOINED, FabricSpec
 from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import SwitchGraph, cut_switches
+from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, cut_switches
 from netplan.topologies.switched import clos_tree, endpoints
 
 TWO_TIERS = 2
@@ -70,6 +71,9 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
     if not fabric.tiers:
         return SwitchLoss(survives=True, share=0.0)
     sizing = fabric.sizing
+    if spec.family == "graph":
+        ends = _graph_ends(spec, fabric)
+        return SwitchLoss(_graph_survives(*ends), _graph_share(*ends))
     gpu = np.arange(sizing.gpus)
     domain = gpu // sizing.hb_size
     leaf = _leaf_of(spec, fabric, gpu)
@@ -92,6 +96,8 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
     sizing = fabric.sizing
     if not fabric.tiers or sizing.domains == 1:
         return True
+    if spec.family == "graph":
+        return _graph_survives(*_graph_ends(spec, fabric))
     if spec.family == "bcube" and bcube_ports(spec, sizing) ** spec.dimensions > sizing.gpus:
         return _survives_in_part(spec, fabric)
     if _ports(spec) > 1:
@@ -101,6 +107,38 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
     # The leaves rise with the rank: a domain lies under one leaf if its ends do.
     cut = (_leaf_of(spec, fabric, first) == _leaf_of(spec, fabric, last)).any()
     return not cut and _joined_above(spec, fabric)
+
+
+def _graph_ends(spec: FabricSpec, fabric: Fabric) -> tuple[int, Ints, Ints]:
+    """HB domains of a graph [1], and both ends of its network links: domains, then other nodes."""
+    graph = network_only(expand(spec, fabric.sizing))
+    gpus, domains = graph.gpus, graph.domains
+    number = np.concatenate(
+        [np.arange(gpus) // graph.hb_size, domains + np.arange(graph.node_count - gpus)]
+    )
+    return domains, number[graph.source], number[graph.target]
+
+
+def _graph_share(domains: int, source: Ints, target: Ints) -> float:
+    """Largest share of an HB domain's links that lead to one switch [1]."""
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    up = (low < domains) & (high >= domains)
+    ports = np.bincount(np.concatenate((source, target)))
+    pairs, links = np.unique(np.stack((low[up], high[up])), axis=1, return_counts=True)
+    return float((links / ports[pairs[0]]).max(initial=0.0))
+
+
+def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
+    """Whether all HB domains stay joined, whichever switch of a graph fails."""
+    nodes = int(max(source.max(), target.max())) + 1
+    names = NameBlock("node-{}", (nodes,))
+    links = SwitchLinks("network", source, target)
+    for lost in cut_switches(SwitchGraph((("node", names),), 1, (links,), "")):
+        kept = (source != lost) & (target != lost)
+        part = connected_parts(nodes, source[kept], target[kept])[:domains]
+        if lost >= domains and (part != part[0]).any():
+            return False
+    return True
 
 
 def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:

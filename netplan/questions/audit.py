@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.questions.cable_comparison import FOUND_BY, read_cables, read_hall
-from netplan.questions.export import READERS
 from netplan.questions.question import Question, absent, asks, optional, required
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -22,6 +21,7 @@ from netplan.topologies.audit_cables import (
     is_simulator_topology,
 )
 from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
+from netplan.topologies.formats.graph_files import READERS
 from netplan.topologies.formats.kinds import CSV, XLSX, kind_of
 from netplan.topologies.formats.tables import is_cable_table, read_table
 

@@ -12,7 +12,6 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.switches import SWITCHES, cage_links
-from netplan.questions.export import read_graph
 from netplan.questions.inputs import CatalogReader
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -27,6 +26,7 @@ from netplan.topologies.as_built import (
     require_free_ports,
 )
 from netplan.topologies.formats.edge_list import NEEDED
+from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.infiniband import (
     Subnet,
     found_by_ibdiagnet,

@@ -22,15 +22,9 @@ from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand, lacks_domains, with_domains
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.formats.edge_list import (
-    COLUMNS,
-    edge_list_lines,
-    edge_rows,
-    read_edge_list,
-)
-from netplan.topologies.formats.graphml import graphml_lines, read_graphml
-from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo
-from netplan.topologies.formats.kinds import kind_of
+from netplan.topologies.formats.edge_list import COLUMNS, edge_list_lines, edge_rows
+from netplan.topologies.formats.graph_files import read_graph
+from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.formats.nvidia import air_lines, operator_lines
 from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_lines
@@ -67,13 +61,6 @@ NAMES_HOSTS = (*HOST_WRITERS, *PORT_WRITERS)
 
 ASTRA_SIM = "astra-sim"
 FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM)
-
-READERS: Mapping[str, Callable[..., FabricGraph]] = {
-    ".graphml": read_graphml,
-    ".csv": read_edge_list,
-    ".topo": read_topo,
-    ".ibnetdiscover": read_ibnetdiscover,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,30 +229,6 @@ def links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[P
     others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(roots).values()]
     check_switch(model, sizing.radix, sizing.speed_gbps, others)
     return model.links_per_cage(sizing.speed_gbps)
-
-
-def read_graph(path: Path, *, hb_size: int | None = None) -> FabricGraph:
-    """Read somebody's graph; its format is told by what the file holds.
-
-    Parameters
-    ----------
-    path
-        ``.graphml``, ``.csv`` (edge list), ``.topo`` (ibdiagnet) or ``.ibnetdiscover``.
-    hb_size
-        GPUs per HB domain; what the file says, or 1, if absent [1].
-
-    Raises
-    ------
-    InputError
-        If neither content nor ending tells the format.
-    CatalogError
-        If the file is malformed: file and line.
-    """
-    reader = READERS.get(kind_of(path))
-    if reader is None:
-        endings = ", ".join(READERS)
-        raise InputError(f"{path}: unknown kind of graph: name it with one of {endings}")
-    return reader(path) if hb_size is None else reader(path, hb_size=hb_size)
 
 
 def with_own_domains(

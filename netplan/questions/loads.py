@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.questions.export import read_graph, with_own_domains
+from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.placed_run import PlacedRun
 from netplan.questions.question import asks, optional, shared
@@ -34,6 +34,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.topologies.expand import expand
+from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective

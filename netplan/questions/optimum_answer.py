@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.questions.export import read_graph, with_own_domains
+from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.progress import share_done
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
+from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import read_directed_graphml
 from netplan.topologies.formats.kinds import GRAPHML, kind_of
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph

@@ -23,6 +23,7 @@ from netplan.questions.readers import read_pairs, read_settings, read_value, spl
 from netplan.records import LARGEST as LARGEST_REAL
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import register_fabric
 from netplan.workloads.accelerators import Accelerator
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
@@ -44,6 +45,8 @@ Kind = Literal[
 ]
 DEFAULTS = "reports/defaults.yaml"
 COMMON = "common"
+TAKES_FUNCTIONS = ("fabric", "fabrics")
+"""Inputs that take a function of Python: a fabric whose graph it makes."""
 OPTION = "option"
 LARGEST = 10**12
 """Largest whole number of an input that allows no larger one: 64 bits hold its products."""
@@ -222,6 +225,8 @@ def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of
     several = option.many or option.values > 1
     alone = not several or isinstance(value, (str, Path)) or not isinstance(value, Iterable)
     values = (value,) if alone else value
+    if name in TAKES_FUNCTIONS:
+        values = tuple(register_fabric(one) if callable(one) else one for one in values)
     try:
         found = tuple(read_value(option.kind, one) for one in values)
     except InputError as error:

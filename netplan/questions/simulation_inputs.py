@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.questions.degraded_links import shares_left, ways_round
-from netplan.questions.export import read_graph, with_own_domains
+from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import optional, several, shared
 from netplan.questions.run_question import RunQuestion
@@ -17,6 +17,7 @@ from netplan.simulation.training import Conditions
 from netplan.simulation.work import SimulatedSchedule
 from netplan.topologies.expand import expand, switched_domain_size
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.routing import Routing

@@ -14,6 +14,14 @@ from netplan.topologies.tiles import build_tiles
 from netplan.topologies.torus import build_torus, torus_ports
 from netplan.units import gbps
 
+
+def _build_graph(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    # Only this needs SciPy, and most questions ask other fabrics.
+    from netplan.topologies.graph_fabric import build_graph_fabric  # noqa: PLC0415
+
+    return build_graph_fabric(spec, sizing)
+
+
 BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "clos": build_clos,
     "rail-only": build_rail_only,
@@ -24,6 +32,7 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "bcube": build_bcube,
     "tiles": build_tiles,
     **dict.fromkeys(SWITCH_GRAPHS, build_joined_switches),
+    "graph": _build_graph,
 }
 
 

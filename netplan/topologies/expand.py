@@ -109,6 +109,12 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     """
     fabric = build_fabric(spec, sizing)
     sizing = fabric.sizing
+    if spec.family == "graph":
+        from netplan.topologies.graph_fabric import graph_of  # noqa: PLC0415 - as in building
+
+        graph = graph_of(spec, sizing)
+        bare = sizing.hb_size > 1 and "hb" not in graph.group_names
+        return with_domains(graph, sizing.hb_bytes_per_s) if bare else graph
     expected = fabric.link_count + domain_link_count(spec, sizing)
     if expected > MAX_LINKS:
         raise InputError(

@@ -111,6 +111,10 @@ class LinkGroup(Struct, frozen=True):
     medium: Medium
 
 
+Reach = Literal["any-to-any", "rail-only", "direct"]
+"""How far a network reaches; direct is from GPU to GPU."""
+
+
 class Fabric(Struct, frozen=True):
     """A sized fabric.
 
@@ -142,7 +146,7 @@ class Fabric(Struct, frozen=True):
     links: tuple[LinkGroup, ...]
     nic_ports: int
     levels: tuple[Level, ...]
-    network: Literal["any-to-any", "rail-only", "direct"]
+    network: Reach
     notes: tuple[str, ...]
 
     @property

@@ -281,6 +281,29 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         return view
 
 
+def switches_suffice(graph: "FabricGraph", links: Ints) -> bool:
+    """Whether switches alone join all GPUs that the network joins at all.
+
+    If not, GPUs pass on traffic of others: in tori, which have no switches, and in BCube, whose
+    switches meet in GPUs only. Several planes of switches suffice if one of them does.
+    """
+    ends = graph.node_kind[graph.source[links]], graph.node_kind[graph.target[links]]
+    between = links[(ends[0] != GPU) & (ends[1] != GPU)]
+    to_gpu = links[(ends[0] == GPU) ^ (ends[1] == GPU)]
+    first, second = graph.source[to_gpu], graph.target[to_gpu]
+    is_first = graph.node_kind[first] == GPU
+    gpu, switch = np.where(is_first, first, second), np.where(is_first, second, first)
+    count = graph.node_count
+    plane = connected_parts(count, graph.source[between], graph.target[between])[switch]
+    reach = np.unique(gpu * np.int64(count) + plane)
+    touched = np.bincount(reach % count, minlength=count)
+    whole = connected_parts(count, graph.source[links], graph.target[links])[: graph.gpus]
+    size = np.bincount(whole)[whole]
+    best = np.zeros(graph.gpus, np.int64)
+    np.maximum.at(best, gpu, touched[plane])
+    return bool(np.all(best[size > 1] == size[size > 1]))
+
+
 def network_only(graph: FabricGraph) -> FabricGraph:
     """Leave out HB switches and the links inside HB domains; GPU ports are numbered from 0 again.
 

@@ -1,14 +1,20 @@
 """Fabric files: the shape of a network, from which its counts, levels and graph are made."""
 
-from collections.abc import Mapping
-from itertools import product
-from typing import Annotated, Literal, get_args
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count, product
+from pathlib import Path
+from stat import S_ISREG
+from typing import Annotated, ClassVar, Literal, get_args
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf
+from netplan.documents import Document, lineless
+from netplan.errors import CatalogError
 from netplan.levels import NetworkKind
-from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
+from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt, replace
 
 Family = Literal[
     "clos",
@@ -25,6 +31,7 @@ Family = Literal[
     "dragonfly-plus",
     "circulant",
     "xpander",
+    "graph",
 ]
 Medium = Literal["optical", "copper", "on-chip"]
 """What links are made of; those of a chip come with it."""
@@ -44,6 +51,7 @@ KEYS_OF: Mapping[str, tuple[str, ...]] = {
     "strides": ("circulant",),
     **dict.fromkeys(("degree", "seed", "switches"), REGULAR),
     "twist": ("torus",),
+    "file": ("graph",),
 }
 """Families that a key means something for."""
 
@@ -115,6 +123,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     )
     even_pods: bool = True  # clos, rail-only: every pod alike, as fat-tree routing asks
 
+    # graph: GraphML, edge list, .topo or ibnetdiscover output, beside the fabric file or below
+    file: str = ""
+    stamp: tuple[int, ...] = ()  # of the file or function as it was read; no key of a file
+
     # torus; bcube, whose levels are its dimensions; hyperx, at most as many dimensions
     dimensions: Annotated[int, Meta(ge=1, le=MAX_DIMENSIONS)] = 3
     sizes: tuple[PositiveInt, ...] | None = None
@@ -150,6 +162,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     @classmethod
     def check_first(cls, data: Mapping[str, object]) -> None:
         """Refuse another kind of design at once, and not key by key."""
+        if data.get("stamp"):
+            raise ValueError("unknown key stamp")
         family = data.get("family", "clos")
         if family not in get_args(Family):
             raise ValueError(
@@ -180,6 +194,11 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         self._refuse_keys_of_others()
         if self.twist:
             self._refuse_other_twists()
+        if self.family == "graph" and (self.hb_kind, self.hb_planes) != ("switch", 1):
+            raise ValueError(
+                "family: graph takes HB domains from its file, or puts one switch into each:"
+                " hb_kind and hb_planes mean nothing there"
+            )
 
     def _refuse_keys_of_others(self) -> None:
         """Refuse keys of other families, and shapes that are half given."""
@@ -252,4 +271,103 @@ def _nearest_twist(sizes: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-FABRICS = Shelf("fabric", "topologies", FabricSpec)
+class FabricShelf(Shelf[FabricSpec], frozen=True):
+    """Fabric files; a graph of somebody's network stands for a fabric, too."""
+
+    other_suffixes: ClassVar[tuple[str, ...]] = (".graphml", ".csv", ".topo", ".ibnetdiscover")
+
+    def load(
+        self,
+        name: str,
+        roots: Sequence[Path] = (),
+        overrides: Mapping[str, str] | None = None,
+    ) -> FabricSpec:
+        """Load a fabric by name or by path, or one that a function makes."""
+        made = FUNCTIONS.get(name)
+        if made is not None:
+            return made.spec(name)
+        spec = super().load(name, roots, overrides)
+        return spec.changed(stamp=_stamp(Path(spec.file))) if spec.file else spec
+
+    def read(self, path: Path) -> Document:
+        """A file as parsed, the file of a graph with its whole path."""
+        if path.suffix.lower() in self.other_suffixes:
+            day = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
+            told = {"title": f"The network of {path.name}", "source": path.name, "date": f"{day}"}
+            whole = {"file": str(path), "family": "graph", "in_sets": False}
+            return lineless(path, {"name": path.stem, **told, **whole})
+        document = super().read(path)
+        named = document.data.get("file")
+        if not isinstance(named, str) or not named:
+            return document
+        folder = path.resolve().parent
+        found = (folder / named).resolve()
+        if Path(named).is_absolute() or not found.is_relative_to(folder):
+            raise CatalogError(
+                f"{path}:{document.line(['file'])}: file {named!r:.80}: name a file beside this"
+                " one, or in a folder below it"
+            )
+        return replace(document, data=document.data | {"file": str(path.parent / named)})
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Time of the last change of a file [ns], and its size [bytes]."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no name of a file"
+        raise CatalogError(f"{path}: cannot be read: {reason}") from None
+    if not S_ISREG(found.st_mode):
+        raise CatalogError(f"{path}: no regular file: name the file of a graph")
+    return found.st_mtime_ns, found.st_size
+
+
+class FabricFunction(Struct, frozen=True, eq=False):
+    """A function of Python that makes a graph for every size, and its number among all."""
+
+    make: Callable[..., object]
+    number: int
+
+    def spec(self, name: str) -> FabricSpec:
+        """The fabric that it makes."""
+        said = (self.make.__doc__ or "").strip().partition("\n")[0].strip(" .")
+        return FabricSpec(
+            name=name,
+            title=said or f"What the function {name} makes",
+            source=f"function {name}",
+            date="",
+            family="graph",
+            in_sets=False,
+            stamp=(self.number,),
+        )
+
+
+FUNCTIONS: dict[str, FabricFunction] = {}
+"""Functions that were named as fabrics in this process, by their names."""
+
+
+def register_fabric(make: Callable[..., object]) -> str:
+    """Name a function as a fabric; where the name is given, every question takes its graph.
+
+    Parameters
+    ----------
+    make
+        Takes a :class:`~netplan.topologies.fabric.Sizing`, gives a graph of networkx (nodes with
+        ``kind``, edges with ``gbps`` or ``bytes_per_s``) or a
+        :class:`~netplan.topologies.graph.FabricGraph`.
+
+    Examples
+    --------
+    >>> def two_towers(sizing): "Two switches."
+    >>> register_fabric(two_towers), FABRICS.load("two_towers").title
+    ('two_towers', 'Two switches')
+    """
+    name = re.sub(r"\W+", "", getattr(make, "__name__", "")) or "function"
+    known = FUNCTIONS.get(name)
+    if known is None or known.make is not make:
+        FUNCTIONS[name] = FabricFunction(make, next(_NUMBERS))
+    return name
+
+
+_NUMBERS = count(1)
+FABRICS = FabricShelf("fabric", "topologies", FabricSpec)

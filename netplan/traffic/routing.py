@@ -23,7 +23,13 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    FabricGraph,
+    connected_parts,
+    switches_suffice,
+)
 from netplan.traffic.algorithms import check_choice
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
@@ -236,26 +242,4 @@ def joins_all(graph: FabricGraph, links: Ints) -> bool:
 def forwarding_nodes(graph: FabricGraph, links: Ints) -> Bools:
     """Whether each node of an intact fabric passes on traffic of others: GPUs where they must."""
     forwards: Bools = graph.node_kind != GPU
-    return forwards | (not _switches_suffice(graph, links))
-
-
-def _switches_suffice(graph: FabricGraph, links: Ints) -> bool:
-    """Whether switches alone join all GPUs that the network joins at all.
-
-    If not, GPUs pass on traffic of others: in tori, which have no switches, and in BCube, whose
-    switches meet in GPUs only. Several planes of switches suffice if one of them does.
-    """
-    ends = graph.node_kind[graph.source[links]], graph.node_kind[graph.target[links]]
-    between = links[(ends[0] != GPU) & (ends[1] != GPU)]
-    to_gpu = links[(ends[0] == GPU) ^ (ends[1] == GPU)]
-    first, second = graph.source[to_gpu], graph.target[to_gpu]
-    is_first = graph.node_kind[first] == GPU
-    gpu, switch = np.where(is_first, first, second), np.where(is_first, second, first)
-    plane = _parts(graph, between)[switch]
-    reach = np.unique(gpu * np.int64(graph.node_count) + plane)
-    touched = np.bincount(reach % graph.node_count, minlength=graph.node_count)
-    whole = _parts(graph, links)[: graph.gpus]
-    size = np.bincount(whole)[whole]
-    best = np.zeros(graph.gpus, np.int64)
-    np.maximum.at(best, gpu, touched[plane])
-    return bool(np.all(best[size > 1] == size[size > 1]))
+    return forwards | (not switches_suffice(graph, links))

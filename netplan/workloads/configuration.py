@@ -13,9 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from yaml.nodes import MappingNode
-
-from netplan.documents import TAG, Document, Location
+from netplan.documents import Document, lineless
 from netplan.errors import CatalogError
 from netplan.files import read_bounded, text_of
 from netplan.records import MAX_COUNT
@@ -116,15 +114,7 @@ def as_model_file(path: Path, data: Data) -> Document:
     )
     without = [f"Left out of {found['name']}: {'; '.join(left_out)}."] if left_out else []
     found["left_out"] = [assumed, *without]
-    return Configuration(path, found, MappingNode(f"{TAG}map", []))
-
-
-class Configuration(Document, frozen=True):
-    """A document whose values have no lines of their own."""
-
-    def line(self, location: Location) -> int:  # noqa: ARG002 - all are on one
-        """The first line, of every value."""
-        return 1
+    return lineless(path, found)
 
 
 def _parsed(path: Path) -> Data:

@@ -60,6 +60,10 @@ FILES = {
         path.name: path.read_text(encoding="utf-8")
         for path in (PATH.parent / "examples/own-cluster").iterdir()
     },
+    **{
+        name: (PATH.parent / "examples" / name).read_text(encoding="utf-8")
+        for name in ("four-leaves.yaml", "four-leaves.csv")
+    },
     "gpt-layer.yaml": (PATH.parent / "examples/gpt-layer.yaml").read_text(encoding="utf-8"),
     "jobs.yaml": (PATH.parent / "examples/jobs.yaml").read_text(encoding="utf-8"),
     "ring.graphml": (PATH.parent / "examples/ring.graphml").read_text(encoding="utf-8"),

@@ -7,7 +7,7 @@ import pytest
 
 from netplan.questions.audit import audit
 from netplan.questions.cable_comparison import compare_cables, read_cables, read_hall
-from netplan.questions.export import read_graph
+from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.node_names import read_node_names
 from netplan.topologies.graph import GPU, SWITCH
 

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
+from netplan.records import replace
 from netplan.topologies.descriptions import natural
 from netplan.topologies.graph import (
     GPU,
@@ -115,21 +116,65 @@ UNKNOWN_TIER = 127
 GROUP_LENGTHS = {"hb": "inside", "host": "row"}  # where the file does not say; else hall
 
 
-def number_draft(draft: Draft, name: str, hb_size: int = 1) -> FabricGraph:
+def pair_links(draft: Draft) -> None:
+    """Make one link of two that lead back and forth at one rate; refuse those that lead one way.
+
+    A cable carries both ways.
+    """
+    waiting: dict[tuple[str, str, float], list[int]] = {}
+    links: list[DraftLink | None] = []
+    for link in draft.links:
+        back = waiting.get((link.target, link.source, link.bytes_per_s))
+        if back:
+            place = back.pop()
+            first = links[place]
+            if first is not None:
+                links[place] = replace(
+                    first,
+                    source_port=_either(first.source_port, link.target_port),
+                    target_port=_either(first.target_port, link.source_port),
+                )
+            continue
+        waiting.setdefault((link.source, link.target, link.bytes_per_s), []).append(len(links))
+        links.append(link)
+    for places in waiting.values():
+        for place in places:
+            one = links[place]
+            if one is not None:
+                raise draft.error(
+                    one.line,
+                    f"a link leads from {one.source} to {one.target} and none back at"
+                    f" {gbps(one.bytes_per_s):g} Gb/s: a cable carries both ways, so give both, or"
+                    ' edgedefault="undirected"',
+                )
+    draft.links = [link for link in links if link is not None]
+
+
+def _either(first: int | None, second: int | None) -> int | None:
+    return second if first is None else first
+
+
+def number_draft(
+    draft: Draft, name: str, hb_size: int | None = None, *, otherwise: int | None = None
+) -> FabricGraph:
     """Check a draft as a whole and turn it into a graph.
 
-    HB domains hold so many GPUs in the order of their names. That there are no GPUs or links, a
-    link ends on an unknown node, a port is used twice, or the graph is not connected, is a
-    ``CatalogError``.
+    HB domains hold ``hb_size`` GPUs in the order of their names; where nobody says how many, one
+    each in a graph of GPUs alone, else as many as ``otherwise`` and the GPUs allow. That there are
+    no GPUs or links, a link ends on an unknown node, a port is used twice, or the graph is not
+    connected, is a ``CatalogError``.
     """
     names = sorted(draft.nodes, key=natural)
     kind = np.array([draft.nodes[node].kind for node in names], np.int8)
     gpus = int(np.count_nonzero(kind == GPU))
     if not gpus or not draft.links:
         raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
+    ends = _ends(draft, names)
+    if hb_size is None:
+        alone = gpus == len(names) and not connected_parts(gpus, *ends).any()
+        hb_size = 1 if alone else min(otherwise or 1, gpus)
     if not 1 <= hb_size <= gpus:
         raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
-    ends = _ends(draft, names)
     tier = _tiers(draft, names, kind, ends)
     order = np.lexsort((tier, kind))  # stable: names stay in order within a tier
     number = np.empty(len(order), np.int32)
@@ -253,7 +298,5 @@ def _group(kinds: set[int], low: int, high: int) -> str:
         return MEMORY_GROUP
     if GPU in kinds or MANAGER in kinds:
         return "host"
-    if low == high:
-        return "local"
     labels = {1: "leaf", 2: "spine", 3: "core"}
     return f"{labels.get(low, f'tier {low}')}-{labels.get(high, f'tier {high}')}"

@@ -51,8 +51,10 @@ def edge_list_lines(graph: FabricGraph) -> Iterator[str]:
         yield f"{ends},{at_gbps!r},{length},{_quoted(group)}\n"
 
 
-def read_edge_list(path: Path, *, hb_size: int = 1) -> FabricGraph:
-    """Read an edge list."""
+def read_edge_list(
+    path: Path, *, hb_size: int | None = None, otherwise: int | None = None
+) -> FabricGraph:
+    """Read an edge list, in HB domains of ``hb_size`` GPUs, or of ``otherwise`` as far as fits."""
     draft = Draft(path)
     reader = csv.DictReader(read_lines(path), strict=True)
     try:
@@ -64,7 +66,7 @@ def read_edge_list(path: Path, *, hb_size: int = 1) -> FabricGraph:
             _add(draft, row, line)
     except csv.Error as error:
         raise draft.error(reader.reader.line_num, f"not CSV: {error}") from None
-    return number_draft(draft, path.stem, hb_size)
+    return number_draft(draft, path.stem, hb_size, otherwise=otherwise)
 
 
 def _quoted(text: str) -> str:

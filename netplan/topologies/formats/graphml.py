@@ -14,7 +14,13 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from netplan.files import read_bounded
-from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
+from netplan.topologies.formats.draft import (
+    Draft,
+    DraftLink,
+    node_kind,
+    number_draft,
+    pair_links,
+)
 from netplan.topologies.graph import NODE_KINDS, FabricGraph
 from netplan.units import bytes_per_s
 
@@ -57,17 +63,36 @@ def _data(key: str, value: object) -> str:
     return f'<data key="{key}">{escape(str(value))}</data>'
 
 
-def read_graphml(path: Path, *, hb_size: int | None = None) -> FabricGraph:
-    """Read a graph from GraphML; without ``hb_size`` the file's own stands, else 1."""
-    return read_directed_graphml(path, hb_size=hb_size)[0]
+def read_graphml(
+    path: Path, *, hb_size: int | None = None, otherwise: int | None = None
+) -> FabricGraph:
+    """Read a graph from GraphML, every link of which carries both ways.
+
+    Two edges of a directed file that lead back and forth at one rate are a link.
+
+    Parameters
+    ----------
+    path
+        The file.
+    hb_size, otherwise
+        GPUs per HB domain, whatever the file says, or where it says nothing; else 1.
+    """
+    reader = _parsed(path)
+    if reader.directed:
+        pair_links(reader.draft)
+    return reader.graph(hb_size, otherwise)
 
 
 def read_directed_graphml(path: Path, *, hb_size: int | None = None) -> tuple[FabricGraph, bool]:
     """Read a graph from GraphML, and whether its edges lead from source to target only."""
+    reader = _parsed(path)
+    return reader.graph(hb_size), reader.directed
+
+
+def _parsed(path: Path) -> "_Reader":
     reader = _Reader(path)
     reader.parse(read_bounded(path))
-    size = hb_size or _whole(reader.draft, 1, "hb_size", reader.graph_data.get("hb_size", "1"))
-    return number_draft(reader.draft, reader.name or path.stem, size), reader.directed
+    return reader
 
 
 class _Reader:
@@ -97,6 +122,14 @@ class _Reader:
             raise self.draft.error(error.lineno, f"not GraphML: {reason}") from None
         except (LookupError, ValueError) as error:  # an encoding that nobody knows, or is no text's
             raise self.draft.error(1, f"not GraphML: {error}: save it as UTF-8") from None
+
+    def graph(self, hb_size: int | None, otherwise: int | None = None) -> FabricGraph:
+        """The graph of what was read, in HB domains of a size, or of the file's own, or 1."""
+        own = self.graph_data.get("hb_size")
+        if hb_size is None and own is not None:
+            hb_size = _whole(self.draft, 1, "hb_size", own)
+        name = self.name or self.draft.path.stem
+        return number_draft(self.draft, name, hb_size, otherwise=otherwise)
 
     @property
     def _line(self) -> int:

@@ -338,21 +338,25 @@ def _panel(system: str, port: str, *, is_switch: bool) -> tuple[str, str]:
     return (system, f"{board}/P{number}") if is_switch else (f"{system} {board}", number)
 
 
-def read_ibnetdiscover(path: Path, *, hb_size: int = 1) -> FabricGraph:
+def read_ibnetdiscover(
+    path: Path, *, hb_size: int | None = None, otherwise: int | None = None
+) -> FabricGraph:
     """Read the output of ``ibnetdiscover``; a node without a block is an error too."""
     subnet = found_by_ibnetdiscover(path)
     for node in subnet.nodes.values():
         if not node.listed:
             raise _error(path, node.line, f"unknown node {node.id}: it has no block of its own")
-    return _graph(subnet, hb_size)
+    return _graph(subnet, hb_size, otherwise)
 
 
-def read_topo(path: Path, *, hb_size: int = 1) -> FabricGraph:
+def read_topo(
+    path: Path, *, hb_size: int | None = None, otherwise: int | None = None
+) -> FabricGraph:
     """Read an ibdiagnet topology file."""
-    return _graph(found_by_ibdiagnet(path), hb_size)
+    return _graph(found_by_ibdiagnet(path), hb_size, otherwise)
 
 
-def _graph(subnet: Subnet, hb_size: int) -> FabricGraph:
+def _graph(subnet: Subnet, hb_size: int | None, otherwise: int | None) -> FabricGraph:
     """Graph of a subnet; links that join a switch to itself are left out."""
     draft = Draft(subnet.path)
     names = _names(subnet.nodes.values())
@@ -367,7 +371,7 @@ def _graph(subnet: Subnet, hb_size: int) -> FabricGraph:
         (source, port), (target, peer_port) = ((names[end.node], _number(end)) for end in ends)
         rate = bytes_per_s(0.0 if isnan(link.gbps) else link.gbps)
         draft.add_link(DraftLink(source, target, rate, link.line, port, peer_port))
-    return number_draft(draft, subnet.path.stem, hb_size)
+    return number_draft(draft, subnet.path.stem, hb_size, otherwise=otherwise)
 
 
 def _number(end: FoundEnd) -> int | None:

@@ -1,0 +1,229 @@
+"""What traffic gets on the links of any network: rates between parts of it, as measured there.
+
+Every GPU sends at once: evenly to all GPUs of other parts, or to the one so many parts on, as the
+rings of a collective do. Traffic takes shortest paths and splits evenly over the links of each hop
+that lead nearer; GPUs forward where switches alone do not join all. The link with the most to do
+for its rate says what every GPU gets.
+
+GPUs with the same switches above them are one *group*: the work grows with groups times links.
+Where that is too much, traffic to some groups alone is sent, spread evenly over all, and links of
+one kind (tiers at both ends, rate) count by their mean: an uneven spread over alike links is not
+seen then.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec import Struct
+from scipy.sparse import coo_array, csr_array, diags_array
+
+from netplan.arrays import Bools, Floats, Ints
+from netplan.topologies.graph import FabricGraph, connected_parts, switches_suffice
+
+MOST_WORK = 200_000_000
+"""Links times groups times patterns that are measured one by one [1]."""
+
+CELLS, LEAST_TARGETS, MOST_STEPS = 4_000_000, 8, 4
+ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class HostGroups(Struct, frozen=True, eq=False):
+    """A network with its GPUs in groups: nodes are the groups, then all else.
+
+    Parameters
+    ----------
+    of_gpu
+        Group of every GPU, shape (gpus,).
+    groups, nodes
+        Groups, and nodes with them [1].
+    tail, head, links, bytes_per_s, kind
+        Arcs: ends, parallel links, rate of the slowest of them [B/s], and which arcs are alike,
+        shape (arcs,).
+    forwards
+        Whether a node passes on traffic of others, shape (nodes,).
+    part
+        Which GPUs the network joins, shape (gpus,).
+    """
+
+    of_gpu: Ints
+    groups: int
+    nodes: int
+    tail: Ints
+    head: Ints
+    links: Floats
+    bytes_per_s: Floats
+    kind: Ints
+    forwards: Bools
+    part: Ints
+
+
+def host_groups(network: FabricGraph) -> HostGroups:
+    """Group the GPUs of a network, which is without links inside HB domains."""
+    gpus, relays = network.gpus, not switches_suffice(network, np.arange(network.link_count))
+    of_gpu = np.arange(gpus) if relays else _alike(network)
+    groups = int(of_gpu.max()) + 1
+    number = np.concatenate([of_gpu, groups + np.arange(network.node_count - gpus)])
+    nodes = groups + network.node_count - gpus
+    ends = number[network.source], number[network.target]
+    tail, head = np.concatenate(ends), np.concatenate(ends[::-1])
+    rate = np.tile(network.bytes_per_s, 2)
+    code, which = np.unique(tail * np.int64(nodes) + head, return_inverse=True)
+    slowest = np.full(len(code), np.inf)
+    np.minimum.at(slowest, which, rate)
+    tail, head = np.divmod(code, np.int64(nodes))
+    tier = np.zeros(nodes, np.int64)
+    tier[groups:] = network.node_tier[gpus:]
+    _, rates = np.unique(slowest, return_inverse=True)
+    _, kind = np.unique((tier[tail] * 256 + tier[head]) * len(code) + rates, return_inverse=True)
+    forwards = np.ones(nodes, bool)
+    forwards[:groups] = relays
+    part = connected_parts(network.node_count, network.source, network.target)[:gpus]
+    links = np.bincount(which).astype(float)
+    return HostGroups(
+        of_gpu, groups, nodes, tail, head, links, slowest, kind.reshape(-1), forwards, part
+    )
+
+
+def _alike(network: FabricGraph) -> Ints:
+    """Group of every GPU by the switches that it is joined to, and at which rates."""
+    signature = np.zeros(network.node_count, np.uint64)
+    for end, other in ((network.source, network.target), (network.target, network.source)):
+        word = (other.astype(np.uint64) + np.uint64(1)) * ODD ^ network.bytes_per_s.view(np.uint64)
+        word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        np.add.at(signature, end, word ^ (word >> np.uint64(31)))
+    return np.unique(signature[: network.gpus], return_inverse=True)[1].reshape(-1)
+
+
+class Pattern(Struct, frozen=True, eq=False):
+    """Bytes from group to group, as products of sparse matrices, one column a target."""
+
+    terms: tuple[tuple[csr_array, csr_array], ...]
+
+    def to(self, targets: Ints) -> Floats:
+        """Bytes from every group to some, shape (groups, targets) [B]."""
+        found = sum((left @ right[:, targets]).toarray() for left, right in self.terms)
+        return np.asarray(found, float)
+
+
+def level_patterns(
+    hosts: HostGroups, outer: Ints, inner: Ints, steps: Sequence[Ints]
+) -> Iterator[Pattern]:
+    """Traffic between inner parts of each outer part, every GPU sending one byte.
+
+    Parameters
+    ----------
+    hosts
+        The network.
+    outer, inner
+        Parts of every GPU that takes part, -1 for others, shape (gpus,).
+    steps
+        GPU that each GPU sends to along rings, shape (gpus,) each.
+    """
+    there = np.flatnonzero(outer >= 0)
+    group = hosts.of_gpu[there]
+    wide, narrow = (_numbered(part[there], hosts.part[there]) for part in (outer, inner))
+    size, own = np.bincount(wide)[wide], np.bincount(narrow)[narrow]
+    peers = np.maximum(1, size - own)
+    ones = np.ones(len(there))
+    terms = []
+    for part, sign in ((wide, 1.0), (narrow, -1.0)):
+        shape = (hosts.groups, int(part.max()) + 1)
+        counts = coo_array((ones, (group, part)), shape=shape).tocsr()
+        each = np.zeros(shape[1])
+        each[part] = sign / peers
+        terms.append(((counts @ diags_array(each)).tocsr(), counts.T.tocsr()))
+    yield Pattern(tuple(terms))
+    eye = diags_array(np.ones(hosts.groups)).tocsr()
+    for step in steps:
+        moved = group, hosts.of_gpu[step[there]]
+        sent = coo_array((ones, moved), shape=(hosts.groups, hosts.groups)).tocsr()
+        yield Pattern(((eye, sent),))
+
+
+def _numbered(part: Ints, network_part: Ints) -> Ints:
+    """Parts, told apart by what the network joins, too."""
+    code = part * (int(network_part.max()) + 1) + network_part
+    found: Ints = np.unique(code, return_inverse=True)[1].reshape(-1)
+    return found
+
+
+def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[float, bool]:
+    """Longest time of a link when every GPU sends a byte [s], and whether all links were asked.
+
+    Examples
+    --------
+    Eight GPUs under two switches with two links between them: half of each GPU's traffic to the
+    other part goes over either, four bytes over two links.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.graph import network_only
+    >>> from netplan.topologies.specs import FABRICS
+    >>> spec = FABRICS.load("hyperx").changed(sizes=(2,), hosts_per_switch=4, links_per_pair=2)
+    >>> hosts = host_groups(network_only(expand(spec, Sizing(8, 8, 4, 450e9, 1.0))))
+    >>> patterns = [*level_patterns(hosts, np.zeros(8, int), np.arange(8) // 4, ())]
+    >>> seconds_per_byte(hosts, patterns)
+    (2.0, True)
+    """
+    targets, whole = _targets(hosts, len(patterns))
+    count = coo_array((hosts.links, (hosts.tail, hosts.head)), shape=(hosts.nodes, hosts.nodes))
+    joined = count.tocsr()
+    loads = np.zeros((len(patterns), len(hosts.tail)))
+    step = max(1, CELLS // max(len(hosts.tail), hosts.nodes))
+    for begin in range(0, len(targets), step):
+        batch = targets[begin : begin + step]
+        near = _distances(hosts, joined, batch)
+        for place, pattern in enumerate(patterns):
+            loads[place] += _poured(hosts, joined, near, pattern.to(batch), batch)
+    if not whole:
+        alike = np.bincount(hosts.kind, weights=hosts.links)
+        means = [np.bincount(hosts.kind, weights=hosts.links * one) / alike for one in loads]
+        loads = np.stack(means)[:, hosts.kind] * (hosts.groups / len(targets))
+    return float((loads / hosts.bytes_per_s).max()), whole
+
+
+def _targets(hosts: HostGroups, patterns: int) -> tuple[Ints, bool]:
+    """Groups that traffic is sent to, and whether these are all."""
+    most = max(LEAST_TARGETS, MOST_WORK // (len(hosts.tail) * patterns))
+    if most >= hosts.groups:
+        return np.arange(hosts.groups), True
+    return np.unique(np.linspace(0, hosts.groups - 1, most).astype(np.int64)), False
+
+
+def _distances(hosts: HostGroups, joined: csr_array, targets: Ints) -> list[Bools]:
+    """Who is 0, 1, 2 ... hops from each target, shape (nodes, targets) each."""
+    here = np.zeros((hosts.nodes, len(targets)), bool)
+    here[targets, np.arange(len(targets))] = True
+    found, seen = [here], here.copy()
+    passing = here
+    while passing.any():
+        fresh = ((joined @ passing.astype(float)) > 0) & ~seen
+        seen |= fresh
+        found.append(fresh)
+        passing = fresh & hosts.forwards[:, None]
+    return found
+
+
+def _poured(
+    hosts: HostGroups, joined: csr_array, near: Sequence[Bools], sent: Floats, targets: Ints
+) -> Floats:
+    """Bytes over one link of each arc, as traffic splits evenly at every hop, shape (arcs,) [B]."""
+    loads = np.zeros(len(hosts.tail))
+    amount = np.zeros((hosts.nodes, len(targets)))
+    amount[: hosts.groups] = sent
+    # Between GPUs of one group: up to its switches, and down again.
+    own = np.zeros(hosts.nodes)
+    own[targets] = sent[targets, np.arange(len(targets))]
+    ports = np.bincount(hosts.tail, weights=hosts.links, minlength=hosts.nodes)
+    each = own / np.maximum(ports, 1)
+    loads += each[hosts.tail] + each[hosts.head]
+    for hops in range(len(near) - 1, 0, -1):
+        nearer = near[hops - 1]
+        passing = (nearer & hosts.forwards[:, None] if hops > 1 else nearer).astype(float)
+        ways = joined @ passing
+        unit = np.divide(amount * near[hops], ways, out=np.zeros_like(amount), where=ways > 0)
+        if unit.any():
+            loads += np.einsum("ab,ab->a", unit[hosts.tail], passing[hosts.head])
+            amount += passing * (joined @ unit)
+    return loads
