@@ -169,12 +169,12 @@ def number_draft(
     gpus = int(np.count_nonzero(kind == GPU))
     if not gpus or not draft.links:
         raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
+    if hb_size is not None and not 1 <= hb_size <= gpus:
+        raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
     ends = _ends(draft, names)
     if hb_size is None:
         alone = gpus == len(names) and not connected_parts(gpus, *ends).any()
         hb_size = 1 if alone else min(otherwise or 1, gpus)
-    if not 1 <= hb_size <= gpus:
-        raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
     tier = _tiers(draft, names, kind, ends)
     order = np.lexsort((tier, kind))  # stable: names stay in order within a tier
     number = np.empty(len(order), np.int32)
@@ -184,10 +184,6 @@ def number_draft(
     _check_connected(draft, names, (source, target), (gpus, hb_size))
     groups = _groups(draft, kind, tier, (source, target))
     group_names = tuple(dict.fromkeys(groups))
-    lengths = [
-        LENGTH_CLASSES.index(link.length or GROUP_LENGTHS.get(group, "hall"))
-        for link, group in zip(draft.links, groups, strict=True)
-    ]
     source_port, target_port = _ports(draft)
     return FabricGraph(
         name=name,
@@ -201,10 +197,19 @@ def number_draft(
         source_port=source_port,
         target_port=target_port,
         bytes_per_s=np.array([link.bytes_per_s for link in draft.links]),
-        length_class=np.array(lengths, np.int8),
+        length_class=_lengths(draft, groups),
         group=np.array([group_names.index(group) for group in groups], np.int8),
         group_names=group_names,
     )
+
+
+def _lengths(draft: Draft, groups: list[str]) -> Codes:
+    """Length class of every link: as given, else by its group."""
+    lengths = [
+        LENGTH_CLASSES.index(link.length or GROUP_LENGTHS.get(group, "hall"))
+        for link, group in zip(draft.links, groups, strict=True)
+    ]
+    return np.array(lengths, np.int8)
 
 
 def _ends(draft: Draft, names: list[str]) -> tuple[Indices, Indices]:
