@@ -62,7 +62,7 @@ class PartFound(Struct, frozen=True):
     purpose: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diagnosis(Answer):
     """The answer of ``netplan doctor``."""
 

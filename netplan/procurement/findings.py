@@ -35,7 +35,7 @@ MOST_DRAWN_LINKS = 400_000
 """Links up to which racks name their devices [1]."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Findings:
     """Answers of the questions that a report asks.
 

@@ -29,7 +29,7 @@ SHOWN_LINES = 4
 """Lines that a sentence names before it counts the rest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Requested(Answer):
     """A request for quotation; as a spreadsheet it is what suppliers fill in."""
 
@@ -146,7 +146,7 @@ class LineOffer(NamedTuple):
     estimate: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OffersAnswer(Answer):
     """The answer of :func:`netplan.offers` on filled-in requests."""
 

@@ -34,7 +34,7 @@ from netplan.reports.sections import Heading, Paragraph, Section, data_tables
 from netplan.version import __version__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Procurement(Findings, Answer):
     """The answer of :func:`netplan.procurement`."""
 

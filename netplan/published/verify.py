@@ -73,7 +73,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
 """What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verification(Answer):
     """The answer of :func:`verify`."""
 

@@ -29,7 +29,7 @@ HB_SWITCH_NAME = "nvswitch"
 EDGE_ENDS = ("source", "source_port", "target", "target_port")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Audit(Answer):
     """The answer of :func:`audit`: the file, what kind it is, and the findings."""
 

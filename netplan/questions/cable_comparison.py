@@ -83,7 +83,7 @@ def _is_edge_list(path: Path) -> bool:
     return set(NEEDED) <= set(header) and not is_cable_table(header)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CableComparison(Answer):
     """The answer of :func:`compare_cables`: cables in both files, and what to put right."""
 

@@ -160,7 +160,7 @@ MEDIA = {"dac": "copper", "aec": "copper"} | dict.fromkeys(
 """Medium in a cable plan, by kind of cable."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CableSheet(Answer):
     """The answer of :func:`cables`: one table, whose rows are made when they are read."""
 

@@ -74,7 +74,7 @@ class Group(NamedTuple):
     largest_error: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Calibrated(Answer):
     """The answer of :func:`calibrate`."""
 

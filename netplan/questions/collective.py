@@ -53,7 +53,7 @@ class SizeRow(Struct, frozen=True):
     regime: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CollectiveAnswer(Answer):
     """The answer of :func:`netplan.collective`: one size, or a sweep of them."""
 

@@ -224,7 +224,7 @@ class FabricRow(Struct, frozen=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Answer):
     """The answer of :func:`netplan.compare`."""
 

@@ -108,7 +108,7 @@ class Comparison(Struct, frozen=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CostAnswer(Answer):
     """The answer of :func:`netplan.cost`."""
 

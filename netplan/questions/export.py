@@ -79,7 +79,7 @@ class FabricQuestion(ClusterQuestion[AnswerT_co]):
         return spec, self.sized(on)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GraphFile(Answer):
     """The answer of :func:`export`: a file of another tool, made line by line when it is read."""
 

@@ -117,7 +117,7 @@ class Failure(Struct, frozen=True):
     impact: Impact
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FaultsAnswer(Answer):
     """The answer of :func:`netplan.faults`."""
 

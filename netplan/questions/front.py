@@ -24,13 +24,15 @@ from netplan.questions.designs import (
     ports,
     ratio,
 )
+from netplan.questions.front_chart import FrontPoint, front_chart
 from netplan.questions.hb_gear import Sizes, gear_known, without_price
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.memory_or_gpus import Trade
 from netplan.questions.training import training_words
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Scale, money
+from netplan.reports.charts import Chart
+from netplan.reports.quantities import Scale, money, quantity
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -123,7 +125,7 @@ class Tally(Struct, frozen=True):
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Optimization(Answer):
     """The answer of :func:`netplan.optimize`: the front, cheapest first, and how it was proven."""
 
@@ -186,6 +188,7 @@ class Optimization(Answer):
             training.append(column("worst_switch_share", "loss.share"))
         yield Table("front", training, self.rows, legend=tuple(self._training_legend()))
         yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
+        yield self._chart()
         yield Paragraph(self._verdict(), "strong")
         yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield from self.sizes.sections()
@@ -206,6 +209,21 @@ class Optimization(Answer):
             f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",
             (books, training_words(inputs), *replaced_lines(inputs, self.currency)),
         )
+
+    def _chart(self) -> Chart:
+        """The front as it is on a page."""
+        cost = self.objective == "cost"
+        million = Scale(1e6, f"M {self.currency}", 2)
+        unit = million.of_money("cost_base") if cost else quantity("power_w")
+        drawn = []
+        for row, (price, time_s) in zip(self.rows, self.points, strict=True):
+            span = row.row.cost if cost and not no_high(row.row) else None
+            ends = (span.low / unit.scale, span.high / unit.scale) if span else None
+            said = f"{unit.shown(price)} {unit.title}", si(time_s, "s")
+            drawn.append(
+                FrontPoint(row.number, row.row.name, price / unit.scale, time_s, *said, ends)
+            )
+        return front_chart(drawn, self.knee, f"{'price' if cost else 'power'}, {unit.title}")
 
     def _network(self) -> Iterator[Column[FrontRow]]:
         """Columns of the networks, with cost or power as the objective asks."""

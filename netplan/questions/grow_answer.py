@@ -237,7 +237,7 @@ class _WayRow(NamedTuple):
     way: Way
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class GrowthAnswer(Answer):
     """The answer of :func:`netplan.grow`."""
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
+from netplan.questions.loads_chart import loads_chart
 from netplan.questions.placed_run import PlacedRun
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.run_question import RunQuestion
@@ -82,7 +83,7 @@ class CollectiveLoad(Struct, frozen=True):
         return self.analytic_s / self.bound_s if self.bound_s else 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LoadsAnswer(Answer):
     """The answer of :func:`loads`: what carries what, by group of links, and the hottest ones.
 
@@ -132,6 +133,7 @@ class LoadsAnswer(Answer):
             f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
             " nothing."
         )
+        yield loads_chart(self.link_loads)
         yield Table("hottest", HOTTEST, self.hottest)
         if self.run is None:
             yield Table("bounds", BOUNDS, list(self.bounds_s.items()))

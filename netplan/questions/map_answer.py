@@ -132,7 +132,7 @@ class MapResult(Struct, frozen=True, eq=False):
         return cls(run.totals, parts, kernels, notes, fusion, graph)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MapAnswer(Answer):
     """The answer of :func:`netplan.map`."""
 

@@ -60,7 +60,7 @@ def shown_size(size: float) -> str:
     return si(size, "B", 4)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OptimumAnswer(Answer):
     """The answer of :func:`netplan.collective` on a graph: one size, or a sweep of them."""
 

@@ -47,7 +47,7 @@ Comparing = Callable[[Path, Path], CableComparison]
 """How a plan is compared with cables as built."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rehearsal(Answer):
     """The answer of ``netplan cables --rehearse``: subnets with their routing, and what differs."""
 

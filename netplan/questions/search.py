@@ -79,7 +79,7 @@ RUN: dict[Execution, str] = {"fused": "kept together", "kernel-by-kernel": "one 
 Ranked = tuple[int, PlanTime]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SearchAnswer(Answer):
     """The answer of :func:`search`: the best plans and the size of the space.
 

@@ -55,7 +55,7 @@ class ServedFabric(Struct, frozen=True):
         return {called.get(key, key): value for key, value in plain.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ServedFaultsAnswer(FaultsAnswer):
     """The answer of :func:`netplan.faults` about clusters that serve."""
 

@@ -205,7 +205,7 @@ def _pool(plans: ServingPlans, at: int) -> ServedPool:
     return ServedPool(**_degrees(plans, at), gpus=int(plans.gpus_used[at]))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ServingAnswer(Answer):
     """The answer of :func:`netplan.serving`: the best plans, and the front."""
 

@@ -64,7 +64,7 @@ class CatalogRecord(Struct, frozen=True):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CatalogRecords(Answer):
     """The answer of ``netplan catalog list``."""
 
@@ -110,7 +110,7 @@ class FileCheck(Struct, frozen=True):
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CatalogCheck(Answer):
     """The answer of ``netplan catalog check``."""
 

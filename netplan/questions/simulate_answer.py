@@ -72,7 +72,7 @@ class JobRow(Struct, frozen=True):
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SimulateAnswer(Answer):
     """The answer of :func:`netplan.simulate`: of one plan, or of several jobs on one fabric.
 

@@ -30,7 +30,7 @@ from netplan.units import si
 HEAT_BLOCKS = 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TrafficAnswer(Answer):
     """The answer of :func:`netplan.training_traffic`."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from netplan.errors import InputError
 from netplan.reports.charts import Chart
 from netplan.reports.markdown import markdown_text
-from netplan.reports.sections import Section
+from netplan.reports.sections import Heading, Section
 from netplan.reports.tables import csv_text, frame
 from netplan.version import __version__
 
@@ -100,6 +100,8 @@ class Answer(ABC):
     def plot(self, key: str = "") -> "go.Figure":
         """A chart of the answer as a figure of plotly: the first one, or that of a key.
 
+        Bars and heat maps of the answer are charts, too, behind those of its page.
+
         Raises
         ------
         InputError
@@ -107,13 +109,30 @@ class Answer(ABC):
         """
         import plotly.graph_objects as go
 
-        charts = {one.key: one for one in self.sections() if isinstance(one, Chart)}
+        from netplan.reports.section_charts import chart_of
+
+        sections = sorted(self.sections(), key=lambda one: not isinstance(one, Chart))
+        found = (chart for one in sections if (chart := chart_of(one)))
+        charts: dict[str, Chart] = {}
+        for chart in found:
+            charts.setdefault(chart.key, chart)
         if not charts or (key and key not in charts):
             if not charts:
                 raise InputError("this answer has no charts")
             raise InputError(f"no chart {key!r}: known: {', '.join(charts)}")
         chosen = charts[key] if key else next(iter(charts.values()))
-        return go.Figure(data=list(chosen.data), layout=dict(chosen.layout))
+        layout = {"title": {"text": chosen.label}, "height": chosen.height_px, **chosen.layout}
+        return go.Figure(data=list(chosen.data), layout=layout)
+
+    def __repr__(self) -> str:
+        """One line: what was asked. The whole answer is ``text()``, or ``print`` of it."""
+        heads = (one.title for one in self.sections() if isinstance(one, Heading))
+        said = f": {head}" if (head := next(heads, "")) else ""
+        return f"<{type(self).__name__}{said}>"
+
+    def __str__(self) -> str:
+        """What a terminal shows."""
+        return self.text()
 
     def _repr_html_(self) -> str:
         """For notebooks; text from files is escaped."""

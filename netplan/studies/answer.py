@@ -81,7 +81,7 @@ PUBLISHED: tuple[Column[Published], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StudyAnswer(Answer):
     """The answer of :func:`netplan.study`.
 

@@ -179,7 +179,7 @@ def facts_table(name: str, facts: Mapping[str, Cell]) -> Table[Mapping[str, Cell
     return Table(name, columns, [facts], only="programs")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StudyEstimate(Answer):
     """How large a study is, and about how long it takes: the answer of ``--dry-run``."""
 
@@ -215,7 +215,7 @@ class StudyEstimate(Answer):
         yield facts_table("estimate", self.to_dict())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StudyStatus(Answer):
     """How far the study in a store is."""
 
