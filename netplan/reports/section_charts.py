@@ -37,7 +37,7 @@ def _of_bars(bars: Bars) -> Chart:
         "showlegend": False,
     }
     height = FRAME_PX + BAR_PX * len(shares)
-    return Chart(bars.name, bars.title, height, (drawn | look,), layout)
+    return Chart(bars.name, bars.title, height, ({**drawn, **look},), layout)
 
 
 def _of_heat(heat: Heat) -> Chart:
