@@ -39,11 +39,12 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "report": ("procurement", *SMALL, "--fabric", "rail-only", "--fabric", "fat-tree",
                "--no-timing"),
     "catalog": ("list", "iteration-model"),
+    "doctor": (),
     "verify": ("--only", "table 2"),
 }  # fmt: skip
 ROOT = Path(__file__).parents[2]
-OWN_FORMS = {"cables", "export"}
-"""Commands that write files for other tools: .csv or .xlsx, or as --to says."""
+OWN_FORMS = {"cables", "completion", "export", "mcp"}
+"""Commands that write what other tools read: .csv or .xlsx, as --to says, a script, a protocol."""
 CLOCKED = {"search", "serving", "simulate"}
 """Commands whose answers say how long they took."""
 IS: dict[str, Callable[[Path], bool]] = {
