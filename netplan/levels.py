@@ -49,13 +49,21 @@ class Tier(Struct, frozen=True):
         Endpoints of the network, its leaves, its pods, and so on up to this tier: each spread
         evenly over the next, in order [1].
     links
-        Links that lead up out of one group, each at the rate of a port [1].
+        Links that lead out of one group, each at the rate of a port; where switches are joined
+        directly, as many as detours over all of them leave of those [1].
     ranks, domains
         GPUs of one HB domain, and domains that are full [1].
     extra
         GPUs of a partly filled domain beyond them [1].
     by_rank
         Whether endpoints come rank by rank (rails lie side by side), or domain by domain.
+    held
+        Endpoints that fill each group in order, where they are not spread evenly [1].
+    pair_links
+        Links for what one group sends to one other, where all send to all [1]; 0 where such traffic
+        has those that lead out.
+    within
+        Larger groups: what stays inside one of them is not slowed here.
 
     Examples
     --------
@@ -72,16 +80,21 @@ class Tier(Struct, frozen=True):
     """
 
     spread: tuple[int, ...]
-    links: int
+    links: float
     ranks: int
     domains: int
     extra: int = 0
     by_rank: bool = False
+    held: int = 0
+    pair_links: float = 0.0
+    within: "Tier | None" = None
 
     @property
     def starts(self) -> Ints:
         """First endpoint of each group, and the end of the last, shape (groups + 1,) [1]."""
         starts = np.arange(self.groups + 1)
+        if self.held:
+            return np.minimum(starts * self.held, self.spread[0])
         for lower, upper in zip(self.spread[-2::-1], self.spread[:0:-1], strict=True):
             starts = starts * lower // upper
         return starts

@@ -18,7 +18,7 @@ from netplan.topologies.assembly import NameBlock
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.switch_graph import Groups, SwitchGraph, SwitchLinks, require_ports
 from netplan.units import counted
 
 
@@ -62,7 +62,8 @@ def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
         ("leaf", NameBlock("group-{}/leaf-{}", (groups, leaves))),
         ("spine", NameBlock("group-{}/spine-{}", (groups, spines))),
     )
-    graph = SwitchGraph(tiers, shape.hosts, tuple(links), said)
+    # Inside a group all spines share what leaves a leaf.
+    graph = SwitchGraph(tiers, shape.hosts, tuple(links), said, Groups(leaves, spines))
     return require_ports(spec.name, graph, sizing.radix)
 
 

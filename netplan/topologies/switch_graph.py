@@ -7,21 +7,32 @@ GPUs fill the switches that take hosts in order, so many to a switch; what a des
 GPUs that are asked for are idle places at its end. On a switch the ports of hosts come first, then
 those of the link groups in their order, each in the order of its links.
 
-Levels: HB domain, hosts at one switch, and all such switches as one level, at the rate that uniform
-traffic gets over the links of the worst group: with pairs of switches at distance d on average, a
-group that carries a share c of all hops, over L links, gives a GPU 2 L B / (c d n (1 - 1/s)) of its
-port's rate B, n GPUs on s switches. Where HB domains do not fill the switches, one level stands for
-both.
+Levels: HB domain, and the network of all domains, whose tiers are the switches. Symbols: s
+switches of T hosts, w what the busiest link carries when each switch sends 1 to each other one.
+
+* Detours. Whatever the traffic, each message may go to a switch drawn from all of them, and from
+  there where it is bound. Then links carry what they would if all switches sent to all, as much as
+  leaves them, twice: X leaving each busies no link longer than 2 X w / s. So traffic finds as many
+  links out of a switch as in a tree whose leaves have s / (2 w) uplinks, whoever talks to whom.
+* All to all takes no detours: T T / N to each other switch, w times that on the busiest link.
+
+Messages inside a group of switches (a dragonfly's) take detours there, or its spines. What adaptive
+routing reaches (`netplan.traffic.routing_joined`) is never less than detours alone.
+
+Sources: Valiant and Brebner, Universal Schemes for Parallel Communication (STOC 1981); Singh,
+Load-Balanced Routing in Interconnection Networks (thesis, Stanford 2005) for UGAL, which chooses
+between the two for each packet.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats
 from netplan.errors import InputError
-from netplan.levels import Level
+from netplan.levels import Level, Tier
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import (
@@ -34,6 +45,7 @@ from netplan.topologies.fabric import (
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.spreading import Spread, spread_loads
 from netplan.topologies.switched import planes_note
 from netplan.units import counted
 
@@ -41,7 +53,24 @@ MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
 """Switches from which hops are counted: all of smaller networks, spread evenly over larger ones, as
 many as keep the work over all arcs within a limit."""
 
-ROUNDING = 1e-9
+MEASURED_LOADS = 20_000_000
+"""Switches times links of networks whose every link is loaded; those of larger ones are taken to
+carry what the links of a group do on average [1]."""
+
+
+class Groups(Struct, frozen=True):
+    """Groups of switches, whose traffic stays inside where it can.
+
+    Parameters
+    ----------
+    switches
+        Switches with hosts of a group [1].
+    links
+        Links out of one of them that traffic inside the group has, whoever talks to whom [1].
+    """
+
+    switches: int
+    links: float
 
 
 class SwitchLinks(Struct, frozen=True, eq=False):
@@ -53,7 +82,7 @@ class SwitchLinks(Struct, frozen=True, eq=False):
     medium: Medium = "optical"
 
 
-class SwitchGraph(Struct, frozen=True, eq=False):
+class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
     """Switches joined directly.
 
     Parameters
@@ -66,12 +95,15 @@ class SwitchGraph(Struct, frozen=True, eq=False):
         Links between switches, group by group.
     said
         What the design is, in a sentence.
+    groups
+        Groups of switches, where it has any.
     """
 
     tiers: tuple[tuple[str, NameBlock], ...]
     hosts: int
     links: tuple[SwitchLinks, ...]
     said: str
+    groups: Groups | None = None
 
     @property
     def host_switches(self) -> int:
@@ -94,13 +126,37 @@ class SwitchGraph(Struct, frozen=True, eq=False):
         joined = np.concatenate(ends) if ends else np.empty(0, np.int64)
         return np.bincount(joined, minlength=self.switches)
 
-    def hops(self, filled: int | None = None) -> Floats:
+    @cached_property
+    def pair_load(self) -> float:
+        """What the busiest link carries if each switch with hosts sends 1 to each other one [1].
+
+        Examples
+        --------
+        Three switches in a line: the first link carries what goes to two of them.
+
+        >>> names, ends = NameBlock("switch-{}", (3,)), (np.array([0, 1]), np.array([1, 2]))
+        >>> SwitchGraph((("switch", names),), 8, (SwitchLinks("line", *ends),), "").pair_load
+        2.0
+        """
+        hosts, links = self.host_switches, sum(len(one.source) for one in self.links)
+        if hosts == 1 or not links:
+            return 0.0
+        if hosts * links > MEASURED_LOADS:
+            each = [2 * len(one.source) for one in self.links]
+            return float((self.hops() * hosts * (hosts - 1) / each).max())
+        source, target = (
+            np.concatenate(ends)
+            for ends in zip(*((one.source, one.target) for one in self.links), strict=True)
+        )
+        every = Spread(np.zeros(hosts, np.int64), np.ones(hosts), np.zeros(hosts))
+        return float(spread_loads(self.switches, source, target, (every,)).max())
+
+    def hops(self) -> Floats:
         """Hops over each group of links on shortest paths, a pair of switches with hosts [1].
 
-        Of all shortest paths between two switches each counts the same. Shape (groups,). Only the
-        first ``filled`` switches count, if given.
+        Of all shortest paths between two switches each counts the same. Shape (groups,).
         """
-        hosts = self.host_switches if filled is None else filled
+        hosts = self.host_switches
         if not self.links or hosts == 1:
             return np.zeros(len(self.links))
         arcs = 2 * sum(len(one.source) for one in self.links)
@@ -194,59 +250,97 @@ def _hosts_at(graph: SwitchGraph, gpus: int) -> AnyInts:
 
 
 def uniform_share(graph: SwitchGraph, gpus: int) -> float:
-    """Share of a port's rate that uniform traffic gets between switches [1].
+    """Share of a port's rate that uniform traffic gets at least between switches [1].
 
     Examples
     --------
-    Four switches, all joined, of eight hosts: three quarters of a GPU's traffic go to other
-    switches, over one hop; 12 directions of links carry that of 32 GPUs: 12 / (32 x 3/4).
+    Four switches, all joined, of eight hosts: a link carries 8 x 8 / 32 of a port's rate.
 
     >>> low, high = np.triu_indices(4, 1)
     >>> names = NameBlock("switch-{}", (4,))
     >>> graph = SwitchGraph((("switch", names),), 8, (SwitchLinks("mesh", low, high),), "")
-    >>> round(uniform_share(graph, 32), 6)
+    >>> uniform_share(graph, 32)
     0.5
     """
-    hosts = _hosts_at(graph, gpus)
-    apart = gpus * gpus - float((hosts.astype(float) ** 2).sum())
-    if not apart:
+    if gpus <= graph.hosts or not graph.pair_load:
         return 1.0
-    each = apart / gpus / gpus  # share of a GPU's traffic that leaves its switch
-    shares = [
-        2 * len(one.source) / (gpus * each * hops)
-        for one, hops in zip(
-            graph.links, graph.hops(ceil_div(gpus, graph.hosts)).tolist(), strict=True
+    return min(1.0, gpus / (graph.hosts**2 * graph.pair_load))
+
+
+def joined_network(
+    sizing: Sizing,
+    shape: tuple[int, int],
+    pair_load: float,
+    groups: Groups | None = None,
+    *,
+    planes: int = 1,
+) -> tuple[Level, float]:
+    """Level of switches that are joined directly, and the share of a port that any traffic gets.
+
+    Parameters
+    ----------
+    sizing
+        GPUs, and the rate of a port of one of so many ``planes``.
+    shape
+        Switches with hosts, and hosts of each [1].
+    pair_load
+        What the busiest link carries if each switch sends 1 to each other one [1].
+    groups
+        Groups of switches, if there are any.
+
+    Examples
+    --------
+    12 switches of 11 hosts, all joined: a link carries 1, so that detours have 12 / 2 links.
+
+    >>> level, share = joined_network(Sizing(132, 32, 1, 450e9, 50e9), (12, 11), 1.0)
+    >>> level.tiers[0].links, round(share, 4)
+    (6.0, 0.5455)
+    """
+    switches, hosts = shape
+    domains, extra = max(1, sizing.full_domains), sizing.gpus % sizing.hb_size
+    rate = sizing.network_bytes_per_s * planes
+    if sizing.gpus <= hosts or not pair_load:
+        return network_level(sizing, domains, rate), 1.0
+
+    def tier(links: float, held: int, within: Tier | None = None, pair: float = 0.0) -> Tier:
+        spread = (sizing.gpus, ceil_div(sizing.gpus, held))
+        return Tier(
+            spread,
+            links,
+            sizing.hb_size,
+            domains,
+            extra,
+            held=held,
+            pair_links=pair,
+            within=within,
         )
-        if hops
-    ]
-    least = min([1.0, *shares])
-    return 1.0 if least > 1 - ROUNDING else least
+
+    links, found = switches / (2 * pair_load), []
+    if groups is None:
+        found.append(tier(links, hosts, pair=1 / pair_load))
+    else:
+        whole = tier(links * groups.switches, hosts * groups.switches)
+        found.append(tier(groups.links, hosts))
+        found.append(tier(links, hosts, whole, 1 / pair_load))
+    binding = tuple(one for one in found if one.links < hosts)
+    return network_level(sizing, domains, rate, binding), min(1.0, links / hosts)
 
 
 def _network_levels(
     graph: SwitchGraph, sizing: Sizing, planes: int
 ) -> tuple[list[Level], list[str]]:
-    """Levels over the HB domains, and a note where they do not fill the switches."""
-    rate = sizing.network_bytes_per_s * planes
+    """Level over the HB domains, and what it is worth."""
+    shape = graph.host_switches, graph.hosts
+    level, any_share = joined_network(sizing, shape, graph.pair_load, graph.groups, planes=planes)
     share = uniform_share(graph, sizing.gpus)
-    size, hosts = sizing.hb_size, graph.hosts
     if share < 1:
         told = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
     else:
         told = "the links between switches carry uniform traffic at the rate of the ports"
-    notes = [f"Over shortest paths {told}."]
-    if hosts % size == 0 and sizing.gpus % hosts == 0:
-        levels = [
-            network_level(sizing, hosts // size, rate),
-            network_level(sizing, sizing.gpus // hosts, rate * share),
-        ]
-        return [level for level in levels if level.size > 1], notes
-    if size % hosts and share < 1:
-        notes.append(
-            "HB domains do not fill the switches: timed as one level at the rate between switches."
-        )
-    domains = max(1, sizing.full_domains)
-    return [network_level(sizing, domains, rate * share)], notes
+    note = f"Over shortest paths {told}"
+    if any_share < 1:
+        note += f", over detours any traffic {100 * any_share:.3g} %"
+    return [level], [f"{note}."]
 
 
 def wire_switch_graph(

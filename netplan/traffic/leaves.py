@@ -168,6 +168,25 @@ class _Line(NamedTuple):
             sending = pairs / np.maximum(m - 1, 1)
         return sending
 
+    def direct(self, what: _Traffic, tier: Tier) -> Floats:
+        """How much longer an all_to_all takes without detours, infinite where it needs them [1].
+
+        Traffic of all GPUs with all others takes none where switches are joined directly. Of its p
+        places a switch has up to p/s of one group, rounded up, each of which sends 1/(m-1) to each
+        of as many on another switch.
+        """
+        if what != "all_to_all" or not tier.pair_links:
+            return np.full(self.members.shape, np.inf)
+        pairs = tier.held * -(-tier.held // self.stride) / np.maximum(self.members - 1, 1)
+        whole = self.block == self.ranks * self.domains
+        return np.where(whole, pairs / tier.pair_links, np.inf)
+
+    def cut_by(self, tier: Tier, lines: Ints) -> Ints:
+        """Which of some lines have groups that lie in several groups of a tier."""
+        columns = _Line(*(one[lines, None] for one in self))
+        borders = tier.at_work(columns.domains, columns.ranks)
+        return np.flatnonzero((borders % columns.block).any(axis=1))
+
     def most(self, what: _Traffic, tier: Tier) -> Floats:
         """The most that can leave a group of a tier, the widest one, cut in its middle [1]."""
         width = int(np.diff(tier.starts).max())
@@ -187,7 +206,7 @@ class _Line(NamedTuple):
         are equal those that are multiples of a divisor of what a group holds, a block, and a rank.
         """
         m, s, ranks, _ = self
-        held, more = divmod(tier.spread[0], tier.groups)
+        held, more = (tier.held, 0) if tier.held else divmod(tier.spread[0], tier.groups)
         density: Amount = tier.groups / tier.spread[0]
         each: Counts = math.gcd(held, tier.domains)
         if not tier.by_rank:
@@ -206,9 +225,13 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
 
     Few groups of a tier are looked at where one of them has as many crossing members as any can.
     """
-    most, period = line.most(what, tier) / tier.links, tier.groups // tier.turns
+    direct = line.direct(what, tier)
+    most = np.minimum(line.most(what, tier) / tier.links, direct)
+    period = tier.groups // tier.turns
     slower = slowest.copy()
     to_do = np.flatnonzero((line.members > 1) & (most > slower))
+    if tier.within is not None:
+        to_do = to_do[line.cut_by(tier.within, to_do)]
     first, last = 0, LOOK_AT
     while first < period and len(to_do):
         groups = slice(first, min(last, period) + 1)
@@ -216,6 +239,7 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
         for some in np.array_split(to_do, pieces):
             columns = _Line(*(one[some, None] for one in line))
             found = _crossing(tier, what, columns, groups) / tier.links
+            found = np.minimum(found, direct[some])
             slower[some] = np.maximum(slower[some], found)
         to_do = to_do[slower[to_do] < most[to_do]]
         first, last = last, last * LOOK_AT

@@ -4,14 +4,17 @@ Host links, HB domains and forwarding between rails are the same on all fabrics;
 routing between switches (or along the rings of a torus):
 
 ====================  ===========================================================================
-``auto``              the fabric's own: dimension order on whole tori (not on twisted ones), minimal
-                      on dragonflies, ECMP else
+``auto``              the fabric's own: dimension order on whole tori (not on twisted ones), adaptive
+                      where switches are joined directly (HyperX, Slim Fly, Jellyfish, dragonflies),
+                      ECMP else
 ``ecmp``              shortest paths, split evenly at every hop; on Clos networks in closed form
 ``hashed``            shortest paths, every flow over one link at every hop, by a seeded generator
 ``dimension-order``   tori: one axis after the other
 ``minimal-adaptive``  tori: evenly over all links that lead nearer
 ``minimal``           dragonflies: over a link that joins the two groups
-``valiant``           dragonflies: over a third group
+``valiant``           dragonflies: over a third group; other joined switches: over any of them
+``adaptive``          joined switches: shortest paths and detours, mixed so that the busiest link is
+                      least busy (`netplan.traffic.routing_joined`)
 ====================  ===========================================================================
 """
 
@@ -35,8 +38,23 @@ from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing_clos import ClosTree, clos_loads, tree_of_graph
-from netplan.traffic.routing_dragonfly import GLOBAL, HOST, LOCAL, dragonfly_loads, dragonfly_map
+from netplan.traffic.routing_dragonfly import (
+    GLOBAL,
+    HOST,
+    LOCAL,
+    DragonflyRouting,
+    dragonfly_loads,
+    dragonfly_map,
+)
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
+from netplan.traffic.routing_joined import (
+    JoinedMap,
+    best_mix,
+    detour_loads,
+    has_joined_switches,
+    host_loads,
+    joined_map,
+)
 from netplan.traffic.routing_torus import RING, is_whole_torus, torus_loads
 
 HB_GROUP = "hb"
@@ -60,7 +78,14 @@ def _is_star(graph: FabricGraph, links: np.ndarray) -> bool:
 
 
 Routing = Literal[
-    "auto", "ecmp", "hashed", "dimension-order", "minimal-adaptive", "minimal", "valiant"
+    "auto",
+    "ecmp",
+    "hashed",
+    "dimension-order",
+    "minimal-adaptive",
+    "minimal",
+    "valiant",
+    "adaptive",
 ]
 
 
@@ -165,18 +190,51 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         routing = _own_routing(graph) if self.routing == "auto" else self.routing
         if routing in ("dimension-order", "minimal-adaptive"):
             return torus_loads(graph, leg, adaptive=routing == "minimal-adaptive")
+        is_dragonfly = bool({LOCAL, GLOBAL} & set(graph.group_names))
+        if routing == "adaptive" or (routing == "valiant" and not is_dragonfly):
+            return self._joined_loads(leg, mixed=routing == "adaptive", minimal=is_dragonfly)
         if routing in ("minimal", "valiant"):
-            if not {LOCAL, GLOBAL} & set(graph.group_names):
+            if not is_dragonfly:
                 raise InputError(f"{graph.name} is no dragonfly: take routing 'ecmp' or 'auto'")
-            dragonfly = dragonfly_map(graph)
-            loads = dragonfly_loads(dragonfly, leg, graph.link_count, routing)
-            hosts = graph.links_of(HOST)
-            for row, amount in enumerate(leg.ends(graph.gpus)):
-                loads[row, hosts] = amount[graph.source[hosts]]
-            return loads
+            return self._dragonfly_loads(leg, routing)
         if rng is None and self._tree is not None:
             return clos_loads(self._tree, leg, graph.link_count)
         return _along(self._network_arcs, leg, rng)
+
+    def _dragonfly_loads(self, leg: Leg, routing: DragonflyRouting) -> Floats:
+        """Load of the network links of a dragonfly [B]."""
+        graph = self.graph
+        loads = dragonfly_loads(dragonfly_map(graph), leg, graph.link_count, routing)
+        hosts = graph.links_of(HOST)
+        for row, amount in enumerate(leg.ends(graph.gpus)):
+            loads[row, hosts] = amount[graph.source[hosts]]
+        return loads
+
+    def _joined_loads(self, leg: Leg, *, mixed: bool, minimal: bool) -> Floats:
+        """Load of the network links where switches are joined directly [B]."""
+        graph = self.graph
+        if not has_joined_switches(graph):
+            raise InputError(
+                f"{graph.name} is no dragonfly, nor are its switches joined directly: take routing"
+                " 'ecmp' or 'auto'"
+            )
+        hosts = host_loads(graph, self._joined, leg)
+        detours = detour_loads(graph, self._joined, leg)
+        if not mixed:
+            return hosts + detours
+        direct = self._dragonfly_loads(leg, "minimal") if minimal else self._shortest(leg)
+        direct[:, self._joined.hosts] = 0.0
+        rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
+        least_s = float(np.divide(hosts, rate, out=np.zeros_like(hosts), where=rate > 0).max())
+        return hosts + best_mix(direct, detours, rate, least_s)
+
+    def _shortest(self, leg: Leg) -> Floats:
+        """Load of the network links over shortest paths [B]."""
+        return _along(self._network_arcs, leg, None)
+
+    @cached_property
+    def _joined(self) -> JoinedMap:
+        return joined_map(self.graph, self._network)
 
     @cached_property
     def _network(self) -> Ints:
@@ -220,7 +278,9 @@ def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
 
 def _own_routing(graph: FabricGraph) -> Routing:
     """Routing that a fabric is built for, by the names of its link groups."""
-    if {LOCAL, GLOBAL} & set(graph.group_names):
+    if has_joined_switches(graph):
+        return "adaptive"
+    if LOCAL in graph.group_names:
         return "minimal"
     direct = [name for name in graph.group_names if name.startswith((RING, MESH))]
     if direct and all(name.startswith(RING) for name in direct) and is_whole_torus(graph):
