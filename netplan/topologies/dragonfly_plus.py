@@ -63,7 +63,8 @@ def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
         ("spine", NameBlock("group-{}/spine-{}", (groups, spines))),
     )
     # Inside a group all spines share what leaves a leaf.
-    graph = SwitchGraph(tiers, shape.hosts, tuple(links), said, Groups(leaves, spines))
+    inside = Groups(leaves, spines)
+    graph = SwitchGraph(tiers, shape.hosts, tuple(links), said, inside, even=True)
     return require_ports(spec.name, graph, sizing.radix)
 
 

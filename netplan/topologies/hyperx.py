@@ -52,7 +52,9 @@ def hyperx(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
         f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
         f" {counted(copies, 'link')} to each along a dimension."
     )
-    graph = SwitchGraph((("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), said)
+    graph = SwitchGraph(
+        (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), said, even=True
+    )
     return require_ports(spec.name, graph, sizing.radix)
 
 

@@ -54,7 +54,7 @@ def slim_fly(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     )
     names = NameBlock("subgraph-{}/group-{}/switch-{}", (2, order, order))
     links = SwitchLinks("inside groups", *inside), SwitchLinks("between subgraphs", *across)
-    graph = SwitchGraph((("switch", names),), hosts, links, said)
+    graph = SwitchGraph((("switch", names),), hosts, links, said, even=True)
     return require_ports(spec.name, graph, sizing.radix)
 
 

@@ -2,23 +2,35 @@
 
 So traffic flows that is spread over all switches: an all_to_all, and either half of detours, on
 which a message goes to a switch drawn from all of them, and from there where it is bound (Valiant
-and Brebner, STOC 1981).
-Messages take shortest paths, and split evenly at every hop over the links that lead nearer.
+and Brebner, STOC 1981). Messages take shortest paths; at every hop they split over the links that
+lead nearer, evenly or by weights of these.
+
+Where paths split evenly some links of a random graph carry half as much again as others do. Weights
+that fall with the load of a link even that out, as those of weighted multipath do (Zhou et al.,
+WCMP, EuroSys 2014), or more of the shortest paths in Jellyfish.
 
 The work goes from many destinations outwards at once: a hop a round, until all switches are found;
 then the traffic comes back in, from the farthest ones, meeting and splitting on its way.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from scipy.sparse import coo_array
 
 from netplan.arrays import AnyInts, Floats
 
+Matrix = Any
+"""A sparse matrix of scipy, which has no types."""
+
 CELLS = 1 << 22
 """Links times destinations that are worked on at once [1]."""
+DENSE = 1024
+"""Switches up to which all pairs of them are multiplied, and links are looked up [1]."""
+ROUNDS, SHARPNESS, WEIGHED_LOADS = 4, 4, 1_500_000
+"""How often weights follow loads, with which power, and up to how many switches times links."""
+EVEN_ENOUGH = 1.02
 
 
 class Spread(Struct, frozen=True, eq=False):
@@ -42,49 +54,115 @@ class Spread(Struct, frozen=True, eq=False):
         return np.where(same, self.sent[:, None] + self.received[None, targets], 0.0)
 
 
-def spread_loads(
-    switches: int, source: AnyInts, target: AnyInts, spreads: tuple[Spread, ...]
-) -> Floats:
-    """Load of every link [B], from source to target and back, shape (2, links).
+class SwitchMesh(Struct, frozen=True, eq=False):
+    """Switches, those with hosts numbered first, and the links that join them.
 
     Parameters
     ----------
-    switches
-        Switches [1]; those with hosts are numbered first.
+    switches, hosts
+        Switches, and those of them with hosts [1].
     source, target
         Ends of the links, shape (links,).
-    spreads
-        Traffic, which adds up.
-
-    Examples
-    --------
-    A square: each switch sends 1 to both neighbours, and half of 1 to the one beyond each way.
-
-    >>> ends = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0])
-    >>> every = Spread(np.zeros(4, int), np.ones(4), np.zeros(4))
-    >>> spread_loads(4, *ends, (every,))[0].tolist()
-    [2.0, 2.0, 2.0, 2.0]
+    weight
+        How much of what meets a link on a shortest path it takes, over what the others there take,
+        shape (links,) [1]; None takes all alike.
     """
-    joined = coo_array((np.ones(len(source)), (source, target)), shape=(switches, switches))
-    arcs = (joined + joined.T).tocsr()
-    hosts, loads = len(spreads[0].part), np.zeros((2, len(source)))
-    step = max(8, CELLS // max(1, len(source)))
-    for first in range(0, hosts, step):
-        targets = np.arange(first, min(first + step, hosts))
-        coming = np.zeros((switches, len(targets)))
-        for one in spreads:
-            coming[:hosts] += one.to(targets)
-        rounds = [*_rounds(arcs, targets)]
-        for near, here in zip(rounds[-2::-1], rounds[:0:-1], strict=True):
-            leading = arcs @ near
-            each = np.divide(coming * here, leading, out=np.zeros_like(coming), where=leading > 0)
-            for row, (tail, head) in enumerate(((source, target), (target, source))):
-                loads[row] += np.einsum("ij,ij->i", each[tail], near[head])
-            coming += near * (arcs @ each)
-    return loads
+
+    switches: int
+    hosts: int
+    source: AnyInts
+    target: AnyInts
+    weight: Floats | None = None
+
+    @property
+    def weights(self) -> Floats:
+        """Weight of every link, shape (links,) [1]."""
+        return np.ones(len(self.source)) if self.weight is None else self.weight
+
+    @property
+    def work(self) -> int:
+        """Switches with hosts times links, which the time to load them all grows with [1]."""
+        return self.hosts * len(self.source)
+
+    def arcs(self) -> Matrix:
+        """Weights between switches, shape (switches, switches)."""
+        # Only these fabrics need SciPy here, and most questions ask others.
+        from scipy.sparse import coo_array  # noqa: PLC0415
+
+        shape = (self.switches, self.switches)
+        joined = coo_array((self.weights, (self.source, self.target)), shape=shape)
+        return (joined + joined.T).tocsr()
+
+    def loads(self, spreads: tuple[Spread, ...]) -> Floats:
+        """Load of every link under some traffic [B], there and back, shape (2, links).
+
+        Examples
+        --------
+        A square: each switch sends 1 to both neighbours, and half of 1 to the one beyond each way.
+
+        >>> ends = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0])
+        >>> every = Spread(np.zeros(4, int), np.ones(4), np.zeros(4))
+        >>> SwitchMesh(4, 4, *ends).loads((every,))[0].tolist()
+        [2.0, 2.0, 2.0, 2.0]
+        """
+        arcs, ways = self.arcs(), ((self.source, self.target), (self.target, self.source))
+        loads = np.zeros((2, len(self.source)))
+        pairs = np.zeros((self.switches,) * 2) if self.switches <= DENSE else None
+        step = max(8, CELLS // max(1, len(self.source)))
+        for first in range(0, self.hosts, step):
+            targets = np.arange(first, min(first + step, self.hosts))
+            coming = np.zeros((self.switches, len(targets)))
+            for one in spreads:
+                coming[: self.hosts] += one.to(targets)
+            rounds = [*_rounds(arcs, targets)]
+            for near, here in zip(rounds[-2::-1], rounds[:0:-1], strict=True):
+                leading = arcs @ near
+                each = np.divide(coming * here, leading, out=np.zeros_like(near), where=leading > 0)
+                if pairs is not None:
+                    pairs += each @ near.T
+                else:
+                    for row, (tail, head) in enumerate(ways):
+                        loads[row] += np.einsum("ij,ij->i", each[tail], near[head])
+                coming += near * (arcs @ each)
+        if pairs is not None:
+            loads = np.stack([pairs[ends] for ends in ways])
+        return loads * self.weights
+
+    def all_to_all(self) -> Floats:
+        """Load of every link where each switch with hosts sends 1 to each other one [1]."""
+        nothing = np.zeros(self.hosts)
+        return self.loads((Spread(nothing.astype(np.int64), nothing + 1.0, nothing),))
+
+    def balanced(self) -> "SwitchMesh":
+        """The same with weights that keep the busiest link less busy; large ones as they are.
+
+        Examples
+        --------
+        Of three ways from 0 to 4 and back one, over 3, is that of 3 to 5 as well.
+
+        >>> source, target = np.array([0, 0, 0, 1, 2, 3, 3]), np.array([1, 2, 3, 4, 4, 4, 5])
+        >>> mesh = SwitchMesh(6, 6, source, target)
+        >>> more, less = mesh.all_to_all().max(), mesh.balanced().all_to_all().max()
+        >>> bool(less < more)
+        True
+        """
+        if self.work > WEIGHED_LOADS or self.hosts == 1:
+            return self
+        best, least, weight = self.weight, np.inf, self.weights
+        for _ in range(ROUNDS):
+            loads = SwitchMesh(self.switches, self.hosts, self.source, self.target, weight)
+            found = loads.all_to_all().max(axis=0)
+            most, mean = float(found.max()), float(found[found > 0].mean())
+            if most < least / EVEN_ENOUGH:
+                best, least = weight, most
+            if most < mean * EVEN_ENOUGH:
+                break
+            pull = np.clip(mean / np.maximum(found, 1e-9 * mean), 0.5, 2.0)
+            weight = np.clip(weight * pull**SHARPNESS, 1e-3, 1e3)
+        return SwitchMesh(self.switches, self.hosts, self.source, self.target, best)
 
 
-def _rounds(arcs: coo_array, targets: AnyInts) -> Iterator[Floats]:
+def _rounds(arcs: Matrix, targets: AnyInts) -> Iterator[Floats]:
     """Switches that are 0, 1, 2 ... hops from each target: 1 there, shape (switches, targets)."""
     here = np.zeros((arcs.shape[0], len(targets)))
     here[targets, np.arange(len(targets))] = 1.0

@@ -1,6 +1,7 @@
 """Families of networks whose switches are joined directly: which switches, by family."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from netplan.topologies.circulant import circulant
 from netplan.topologies.dragonfly_plus import dragonfly_plus
@@ -36,6 +37,12 @@ def switch_graph(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     InputError
         If the fabric cannot be built in this size; the message says what can.
     """
+    return _switch_graph(spec, sizing)
+
+
+@lru_cache(maxsize=8)
+def _switch_graph(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
+    """The same, which counts, links and levels share."""
     return SWITCH_GRAPHS[spec.family](spec, sizing)
 
 

@@ -4,9 +4,8 @@ Host links, HB domains and forwarding between rails are the same on all fabrics;
 routing between switches (or along the rings of a torus):
 
 ====================  ===========================================================================
-``auto``              the fabric's own: dimension order on whole tori (not on twisted ones), adaptive
-                      where switches are joined directly (HyperX, Slim Fly, Jellyfish, dragonflies),
-                      ECMP else
+``auto``              the fabric's own: dimension order on whole tori (not on twisted ones), minimal
+                      on dragonflies, adaptive on other switches joined directly, ECMP else
 ``ecmp``              shortest paths, split evenly at every hop; on Clos networks in closed form
 ``hashed``            shortest paths, every flow over one link at every hop, by a seeded generator
 ``dimension-order``   tori: one axis after the other
@@ -18,7 +17,7 @@ routing between switches (or along the rings of a torus):
 ====================  ===========================================================================
 """
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -229,12 +228,15 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         return hosts + best_mix(direct, detours, rate, least_s)
 
     def _shortest(self, leg: Leg) -> Floats:
-        """Load of the network links over shortest paths [B]."""
-        return _along(self._network_arcs, leg, None)
+        """Load of the network links over shortest paths, split by weights [B]."""
+        graph, weight = self.graph, self._joined.weight
+        forwards = graph.node_kind != GPU
+        arcs = make_arcs(graph.source, graph.target, forwards, self._network, weight=weight)
+        return _along(arcs, leg, None)
 
     @cached_property
     def _joined(self) -> JoinedMap:
-        return joined_map(self.graph, self._network)
+        return _joined_map(self.graph)
 
     @cached_property
     def _network(self) -> Ints:
@@ -269,6 +271,12 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         return make_arcs(self.graph.source, self.graph.target, forwards, self._network)
 
 
+@lru_cache(maxsize=1)
+def _joined_map(graph: FabricGraph) -> JoinedMap:
+    """The map of a graph, which many demands share."""
+    return joined_map(graph, Router(graph)._network)  # noqa: SLF001 - of this module
+
+
 def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
     """Load of some links under ECMP [B], shape (2, links); all others are 0."""
     flows = leg.listed()
@@ -278,10 +286,10 @@ def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
 
 def _own_routing(graph: FabricGraph) -> Routing:
     """Routing that a fabric is built for, by the names of its link groups."""
+    if {LOCAL, GLOBAL} & set(graph.group_names):
+        return "minimal"
     if has_joined_switches(graph):
         return "adaptive"
-    if LOCAL in graph.group_names:
-        return "minimal"
     direct = [name for name in graph.group_names if name.startswith((RING, MESH))]
     if direct and all(name.startswith(RING) for name in direct) and is_whole_torus(graph):
         return "dimension-order"

@@ -51,6 +51,9 @@ class Arcs(Struct, frozen=True, eq=False):
         Whether a node passes on traffic of others, shape (nodes,).
     part
         Connected part that each node is in, shape (nodes,).
+    weight
+        What each arc takes of traffic that splits, over what others there take, shape (arcs,) [1];
+        None splits evenly.
     """
 
     indptr: Ints
@@ -59,13 +62,21 @@ class Arcs(Struct, frozen=True, eq=False):
     size: int
     forwards: Bools
     part: Ints
+    weight: Floats | None = None
 
 
-def make_arcs(source: AnyInts, target: AnyInts, forwards: Bools, links: Ints | None = None) -> Arcs:
+def make_arcs(
+    source: AnyInts,
+    target: AnyInts,
+    forwards: Bools,
+    links: Ints | None = None,
+    *,
+    weight: Floats | None = None,
+) -> Arcs:
     """Arcs of a graph, or of some of its links.
 
-    ``source`` and ``target`` are the ends of all links; ``forwards`` says whether a node passes on
-    traffic of others, shape (nodes,).
+    ``source`` and ``target`` are the ends of all links, and ``weight`` what they take of traffic
+    that splits; ``forwards`` says whether a node passes on traffic of others, shape (nodes,).
     """
     nodes = len(forwards)
     chosen = np.arange(len(source)) if links is None else links
@@ -76,7 +87,8 @@ def make_arcs(source: AnyInts, target: AnyInts, forwards: Bools, links: Ints | N
     head = head[order]
     code = np.concatenate([chosen, chosen + len(source)])[order]
     part = connected_parts(nodes, source[chosen], target[chosen])
-    return Arcs(indptr, head, code, 2 * len(source), forwards, part)
+    share = None if weight is None else weight[code % len(source)]
+    return Arcs(indptr, head, code, 2 * len(source), forwards, part, share)
 
 
 def ecmp_loads(
@@ -274,9 +286,16 @@ class _Batch(Struct, frozen=True, eq=False):
             amount = sum_by(which, amount, len(first))
             slot, node = slot[first], node[first]
             origin, arc = self.downhill(passing[level - 1], slot, node)
-            amount = (amount / np.bincount(origin, minlength=len(node)))[origin]
+            amount = self.split(amount, origin, arc)
             yield self.arcs.code[arc], amount
             slot, node = slot[origin], self.arcs.head[arc]
+
+    def split(self, amount: Floats, origin: Ints, arc: Ints) -> Floats:
+        """What each arc takes of the amounts of the nodes that they leave."""
+        if self.arcs.weight is None:
+            return (amount / np.bincount(origin, minlength=len(amount)))[origin]
+        share = self.arcs.weight[arc]
+        return (amount / sum_by(origin, share, len(amount)))[origin] * share
 
     def walk(self) -> Iterator[tuple[Ints, Floats]]:
         """Send each flow over one arc at every hop, by what is hashed of it."""

@@ -14,6 +14,9 @@ are long, Jellyfish over its k shortest paths.
     shortest paths as leaves the busiest link least busy. It is a limit of UGAL, which decides
     packet by packet and needs to know queues far away.
 
+Shortest paths split by weights of links, by which what is spread over all switches busies them
+alike (`netplan.topologies.spreading`).
+
 Sources: Kim, Dally, Scott and Abts (ISCA 2008) and Singh (thesis, Stanford 2005) for UGAL; Besta
 and Hoefler (SC 2014) for Slim Fly; Ahn et al. (SC 2009) for HyperX; Shpiner et al. (HiPINEB 2017)
 for dragonfly+. Left out: virtual channels, and shortcuts of packets that turn back on a detour.
@@ -26,7 +29,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.topologies.graph import GPU, FabricGraph, connected_parts
-from netplan.topologies.spreading import Spread, spread_loads
+from netplan.topologies.spreading import Spread, SwitchMesh
 from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_dragonfly import GLOBAL, LOCAL
@@ -60,6 +63,8 @@ class Plane(Struct, frozen=True, eq=False):
         Node of each switch, shape (switches,).
     links
         Links between them.
+    mesh
+        The same for what is spread over all switches, with weights that keep it even.
     number
         Number of each node; -1 of those that are elsewhere, shape (nodes,).
     group
@@ -70,19 +75,24 @@ class Plane(Struct, frozen=True, eq=False):
 
     node: Ints
     links: Ints
+    mesh: SwitchMesh
     number: Ints
     group: Ints
     hubs: bool
 
 
 class JoinedMap(Struct, frozen=True, eq=False):
-    """Planes of joined switches, and where the GPUs are: host links, their GPUs and switches."""
+    """Planes of joined switches, and where the GPUs are: host links, their GPUs and switches.
+
+    ``weight`` is that of each link of the graph among those that lead nearer, shape (links,).
+    """
 
     planes: tuple[Plane, ...]
     hosts: Ints
     gpu: Ints
     switch: Ints
     ports: Ints
+    weight: Floats
 
 
 def joined_map(graph: FabricGraph, network: Ints) -> JoinedMap:
@@ -108,11 +118,15 @@ def joined_map(graph: FabricGraph, network: Ints) -> JoinedMap:
         with_hosts = node[: int(takes_hosts.sum())]
         labels = group[with_hosts] if codes else np.arange(len(with_hosts))
         hubs = len(with_hosts) < len(node)
-        planes.append(
-            Plane(node, between[part[graph.source[between]] == one], number, labels, hubs)
-        )
+        links = between[part[graph.source[between]] == one]
+        ends = number[graph.source[links]], number[graph.target[links]]
+        mesh = SwitchMesh(len(node), len(with_hosts), *ends).balanced()
+        planes.append(Plane(node, links, mesh, number, labels, hubs))
+    weight = np.ones(graph.link_count)
+    for plane in planes:
+        weight[plane.links] = plane.mesh.weights
     ports = np.bincount(gpu, minlength=graph.gpus)
-    return JoinedMap(tuple(planes), hosts, gpu, switch, ports)
+    return JoinedMap(tuple(planes), hosts, gpu, switch, ports, weight)
 
 
 def host_loads(graph: FabricGraph, joined: JoinedMap, leg: Leg) -> Floats:
@@ -135,9 +149,8 @@ def detour_loads(graph: FabricGraph, joined: JoinedMap, leg: Leg) -> Floats:
         switch = np.full(graph.gpus, -1, np.int64)
         switch[joined.gpu[here]] = plane.number[joined.switch[here]]
         share = 1.0 / np.maximum(joined.ports, 1)
-        source, target = (plane.number[end[plane.links]] for end in (graph.source, graph.target))
         spreads = tuple(_spreads(plane, leg, switch, share))
-        loads[:, plane.links] += spread_loads(len(plane.node), source, target, spreads)
+        loads[:, plane.links] += plane.mesh.loads(spreads)
         if plane.hubs:
             loads += _in_groups(graph, plane, leg, switch, share)
     return loads
