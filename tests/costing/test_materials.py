@@ -106,7 +106,7 @@ def test_splitter_cables_carry_two_links() -> None:
 
 
 @given(fabrics())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_bill_holds_what_the_fabric_counts(fabric: Fabric) -> None:
     units: dict[str, int] = {}
     for line in lines(fabric).values():
@@ -121,7 +121,7 @@ def test_the_bill_holds_what_the_fabric_counts(fabric: Fabric) -> None:
 
 
 @given(fabrics(radix=64))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_twin_modules_carry_all_link_ends(fabric: Fabric) -> None:
     bill = lines(fabric, "qm9700").values()
     modules = [line for line in bill if line.category == "transceivers"]

@@ -29,7 +29,7 @@ HOST = Run("host", 256, ("leaf", "network card"), (FINNED, FLAT), "fibre", 15, 5
 
 
 @given(fabrics())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_fabric_closes_with_any_switch(fabric: Fabric) -> None:
     wiring = wire(fabric, Hardware(BOOK))
     assert wiring.violations == ()
@@ -45,7 +45,7 @@ def test_every_fabric_closes_with_any_switch(fabric: Fabric) -> None:
 
 
 @given(fabrics(radix=64))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_fabric_closes_with_twin_port_cages(fabric: Fabric) -> None:
     switch = SWITCHES.load("qm9700")
     assert wire(fabric, Hardware(BOOK, switch)).violations == ()

@@ -80,7 +80,7 @@ def test_capacity_after_single_and_double_failures(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10_000), failures=st.integers(0, 8))
 def test_capacity_and_bounds_after_any_failures(name: str, seed: int, failures: int) -> None:
     case, rng = CASES[name], np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_capacity_and_bounds_after_any_failures(name: str, seed: int, failures: 
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_one_more_failure_never_raises_capacity(name: str, seed: int) -> None:
     graph, rng = CASES[name].graph, np.random.default_rng(seed)

@@ -183,7 +183,7 @@ def test_switches_of_all_tiers_may_be_joined(name: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["rail-optimized", "rail-only", "twin-plane", "dgx-superpod"])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 12))
 def test_every_pair_has_the_flow_of_its_class(name: str, seed: int, count: int) -> None:
     """Pairs of one class, all of them by the class's own rule, not by a sum alone."""
@@ -196,7 +196,7 @@ def test_every_pair_has_the_flow_of_its_class(name: str, seed: int, count: int) 
 
 
 @pytest.mark.parametrize("name", SIZES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_one_more_failure_never_raises_the_worst_or_the_mean(name: str, seed: int) -> None:
     graph, rng = intact(name).reduced.graph, np.random.default_rng(seed)

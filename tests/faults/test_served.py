@@ -181,7 +181,7 @@ def test_a_server_for_prompts_is_one_less_for_prompts() -> None:
     assert found.tokens_per_s == pytest.approx(float(left.tokens_per_s[0]))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     gpus=st.lists(st.integers(0, 31), min_size=1, max_size=6, unique=True),
     ports=st.lists(st.integers(0, 31), max_size=6, unique=True),

@@ -36,7 +36,7 @@ def bounds(
     return least.tolist(), [flow(graph, *pair) for pair in pairs], most.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 100_000),
     switches=st.integers(1, 9),

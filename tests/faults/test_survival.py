@@ -89,7 +89,7 @@ def test_rule_agrees_with_the_graph(name: str, gpus: int, hb_size: int) -> None:
     assert found.share == pytest.approx(worst_share(graph))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(
     st.sampled_from(list(SPECS)),
     st.integers(8, 160),
@@ -110,7 +110,7 @@ def test_rule_agrees_with_any_graph(
     assert found.share == pytest.approx(worst_share(graph))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(
     st.sampled_from(("rail-optimized", "fat-tree")),
     st.integers(64, 900),

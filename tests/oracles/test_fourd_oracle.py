@@ -15,6 +15,8 @@ from typing import cast
 
 import pytest
 
+from tests.turns import one_in
+
 from .fourd import (
     OperationRow,
     candidates,
@@ -119,7 +121,7 @@ def test_the_published_plan_takes_the_published_times_and_memory(row: Row) -> No
     assert times.iteration_s == pytest.approx(parts, rel=1e-12)
 
 
-@pytest.mark.parametrize("row", BEST, ids=name_of)
+@pytest.mark.parametrize("row", one_in(3, BEST), ids=name_of)
 def test_the_search_finds_the_published_plan_time_and_counts(row: Row) -> None:
     # Plans may tie on time, and which comes first is then an accident: a new row with a tie must
     # compare times only. In these rows exactly one plan has the best time (to 1e-12).

@@ -64,7 +64,7 @@ def fabrics(draw: st.DrawFn, domain: int) -> tuple[Level, ...]:
     )
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=50)
 @given(st.data(), iteration_models(), st.sampled_from((1, 2, 4)), st.sampled_from((1e12, 1e15)))
 def test_no_fabric_beats_the_best_case(
     data: st.DataObject, assumptions: IterationModel, domain: int, flops_per_s: float
@@ -87,7 +87,7 @@ def test_no_fabric_beats_the_best_case(
         assert lower <= found.plans[0].iteration_time_s * (1 + ROUNDING)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.data(), st.sampled_from((1, 2, 4, 8)), st.sampled_from((1e12, 1e15)))
 def test_no_switched_fabric_beats_the_best_case_on_measured_links(
     data: st.DataObject, domain: int, flops_per_s: float

@@ -22,7 +22,7 @@ from tests.performance.cases import FOURD, small_model
 from tests.performance.test_free_space import free, random_case
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=24)
 @given(seed=st.integers(0, 10**6), batch=st.integers(1, 128))
 def test_an_odd_batch_is_never_slower_than_the_next_power_of_two(seed: int, batch: int) -> None:
     """Of dense models: of 16 sequences four GPUs that share experts may take four, of 13 not."""
@@ -59,7 +59,7 @@ def network(domains: int, leaf: int, slow: float, *, rails: bool) -> tuple[Level
     )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=32)
 @given(
     seed=st.integers(0, 10**6),
     leaf=st.integers(0, 3),
@@ -96,7 +96,7 @@ def can_be_placed(plan: Placement, inner: int, outer: int) -> bool:
     )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     fabric=st.sampled_from(["rail-optimized", "fat-tree", "rail-only"]),

@@ -98,7 +98,7 @@ def test_a_layer_of_gpt_is_shared_as_published() -> None:
     assert 1e9 * found.totals.interval_s == pytest.approx(interval, rel=1e-6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_shares_send_the_least_volume_and_do_all_the_work(data: st.DataObject) -> None:
     count, chips = data.draw(st.integers(1, 7)), data.draw(st.sampled_from([2, 4]))

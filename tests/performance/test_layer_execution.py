@@ -68,7 +68,7 @@ def test_a_layer_takes_what_its_partitions_take(recompute: Recompute) -> None:
     assert len(again) == (3 if recompute == "selective" else 0)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=4)
 @given(
     shares=st.tuples(*[st.floats(-1.5, 1.5)] * len(CHIP)),
     key=st.sampled_from(sorted(CHIP)),

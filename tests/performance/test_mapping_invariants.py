@@ -46,7 +46,7 @@ def wide_graph(draw: random.Random) -> KernelGraph:
     return KernelGraph.of(kernels, edges)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(
     seed=st.integers(0, 10**9),
     factor=st.sampled_from([1.0001, 1.3, 10.0]),

@@ -89,7 +89,7 @@ def test_chunks_hold_every_plan_once(
     assert (pieces.enumerated, pieces.feasible) == (whole.enumerated, whole.feasible)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     strategy=st.sampled_from(STRATEGIES),
     faster=st.tuples(*(st.floats(1.0, 4.0) for _ in range(4))),

@@ -263,7 +263,7 @@ def test_experts_are_shared_by_fewer_gpus(zero_stage: int) -> None:
 # ------------------------------------------------------------------------- properties
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     local=st.sampled_from([2e5, 1e6, 3e6]),
@@ -282,7 +282,7 @@ def test_equally_fast_memories_are_one(
     assert best_s(roomy, setting, levels) == best_s(replace(roomy, expanded=None), setting, levels)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     local=st.sampled_from([2e5, 1e6, 3e6]),

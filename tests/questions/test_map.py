@@ -212,7 +212,7 @@ def test_cuts_of_free_dimensions_are_no_optimum_and_the_answer_says_so() -> None
     assert "orders" not in told(*layer)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     key=st.sampled_from(sorted(CHIP)),
     factor=st.floats(1.0, 20.0),

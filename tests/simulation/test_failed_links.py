@@ -77,7 +77,7 @@ def test_links_are_as_busy_as_netplan_faults_reroutes_them() -> None:
         assert network[0] / network[1] == pytest.approx(ratio, rel=1e-9)
 
 
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     fabric=st.sampled_from(["fat-tree", "rail-only", "rail-optimized", "torus-2d", "dragonfly"]),
     links=st.integers(1, 12),

@@ -220,7 +220,7 @@ def test_only_the_simulator_takes_the_model() -> None:
         simulated(palm_run("t-18b", "palm-wafer", (8, 2, 20), spec=bare))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.data())
 def test_small_runs_are_those_of_the_rules_written_again(data: st.DataObject) -> None:
     tensor, replicas, pipeline = data.draw(

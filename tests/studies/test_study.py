@@ -57,6 +57,10 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "placement": {"model": "t-18b", "batch": 64},
     "contention": {"fabric": "fat-tree", "seed": [0, 1, 2]},
+    "topology-design-space": {
+        "accelerator": ["a100-80gb", "b200"],
+        "accelerator.network_bytes_per_s": 50e9,
+    },
 }
 """Less of studies that take long."""
 

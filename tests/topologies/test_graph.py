@@ -55,7 +55,7 @@ def check_ports(graph: FabricGraph, radix: int) -> None:
     assert graph.ports_used[graph.node_kind == SWITCH].max(initial=0) <= radix
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(
     # Tiles have links of their own between cores, no ports of cards (test_tiles.py).
     st.sampled_from([n for n in NAMES if SPECS[n].family not in ("torus", "bcube", "tiles")]),
@@ -73,7 +73,7 @@ def test_graph_agrees_with_the_counts(
         assume(condition=False)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
     st.integers(1, 8),
@@ -131,7 +131,7 @@ def test_managers_and_planes_are_counted(
     assert graph.bytes_per_s[host].sum() == pytest.approx((gpus + managers) * 50e9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.integers(0, 20_000),
     st.sampled_from([4, 6, 8, 16, 64]),

@@ -83,7 +83,7 @@ def test_bisections_by_hand() -> None:
     assert between(graph, gpu % 8 < 4) == pytest.approx(16 * 2 * 600e9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["ring", "mesh"]), st.integers(1, 6)), min_size=2, max_size=4

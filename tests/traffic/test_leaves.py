@@ -176,7 +176,7 @@ def model_s(
     return float(Network(network_alone(fabric), how).collective(kind, group).sending_s(GB)[0])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(placed(CLOS, data_crosses))
 def test_rings_take_as_long_as_their_busiest_link(
     case: tuple[Fabric, FabricGraph, Placement],
@@ -189,7 +189,7 @@ def test_rings_take_as_long_as_their_busiest_link(
         assert ring_s == pytest.approx(found, rel=1e-6)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(placed(CLOS, experts_cross), st.sampled_from((PHASED, RING)))
 def test_all_to_alls_take_as_long_as_their_busiest_link(
     case: tuple[Fabric, FabricGraph, Placement], how: Communication
@@ -206,7 +206,7 @@ def test_all_to_alls_take_as_long_as_their_busiest_link(
         assert 0.99 * expected_s <= found <= expected_s * (1 + 1e-6)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(placed(CLOS, stages_cross))
 def test_the_slowest_hop_is_that_of_the_busiest_link(
     case: tuple[Fabric, FabricGraph, Placement],
@@ -293,7 +293,7 @@ def tiers(draw: st.DrawFn) -> tuple[Tier, int]:
     return Tier(spread, draw(st.integers(1, 6)), ranks, domains, extra, by_rank), used
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(tiers(), st.data())
 def test_crossings_one_by_one(case: tuple[Tier, int], data: st.DataObject) -> None:
     tier, size = case
@@ -359,7 +359,7 @@ def test_equal_leaves_by_hand() -> None:
 ANY = (*CLOS, "dgx-superpod", "nvl72", "torus-2d", "torus-3d", "dragonfly", "bcube")
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 @given(
     placed(ANY),
     st.sampled_from(get_args(Collective)),

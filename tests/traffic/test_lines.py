@@ -209,7 +209,7 @@ def placed(draw: st.DrawFn) -> tuple[Fabric, FabricGraph, Placement]:
     return fabric, graph, Placement(found.levels, None if used == sizes else sizes)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(
     placed(),
     st.sampled_from(get_args(Collective)),
@@ -240,7 +240,7 @@ def test_no_link_works_for_longer_than_the_levels_say(
         assert bound.bound_s <= busiest_s * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(placed())
 def test_no_transfer_between_stages_takes_longer_than_a_hop(
     case: tuple[Fabric, FabricGraph, Placement],

@@ -40,7 +40,7 @@ def every_plan(served: ServingCase, requests: float, gpus: int = 16) -> Outcome:
     return aggregated(served, plans, requests)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(MODEL, KERNELS, st.integers(1, 40_000), st.integers(1, 5000), st.integers(1, 2000))
 def test_longer_prompts_and_more_requests_never_help(
     name: str, kernels: KernelSource, prompt: int, more: int, requests: int
