@@ -18,11 +18,14 @@ from msgspec import Struct
 from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind
 from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure, run_violations
 from netplan.costing.switches import CircuitLayer, SwitchModel
-from netplan.errors import CatalogError, InfeasibleError, NetplanError
+from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.records import replace
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
+from netplan.topologies.clos import ceil_div
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 
 CARD = "network card"
+TRUNKS = " trunks"
+"""After the name of a tier: its cages for links faster than a network port."""
 SERVER = "management server"
 CIRCUITS = "optical circuit switch"
 BARE_FIBRE = "bare fibre"
@@ -136,12 +139,23 @@ def _link_kind(group: str) -> LinkKind:
 def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
     """Switches tier by tier, network cards, management servers, circuit switches."""
     speed, model = fabric.sizing.speed_gbps, hardware.switch
-    cage, cages = Cage(ANY, speed), fabric.sizing.radix
-    if model is not None:
-        cage = Cage(model.form, speed, model.links_per_cage(speed), model.lane_gbps)
-        cages = model.cages
+    trunks = {group.name: group for group in fabric.links if group.width > 1}
     for tier in fabric.tiers:
-        yield PortBank(tier.name, tier.switches, cages, cage)
+        whole = _switch_bank(tier, fabric.sizing.radix, 1, speed, model)
+        up = next((one for name, one in trunks.items() if name.startswith(f"{tier.name}-")), None)
+        wide = up or next((one for name, one in trunks.items() if name.endswith(tier.name)), None)
+        if wide is None:
+            yield whole
+            continue
+        bank = _switch_bank(tier, fabric.sizing.radix, wide.width, speed, model)
+        if tier is not fabric.tiers[0]:
+            yield bank
+            continue
+        each = ceil_div(wide.links, tier.switches)
+        cages = ceil_div(each, bank.cage.links)
+        ports = cages * bank.cage.links * wide.width // whole.cage.links
+        yield replace(whole, cages=whole.cages - ports)
+        yield replace(bank, name=tier.name + TRUNKS, cages=cages)
     card_cage = Cage(ANY, speed)
     if model is not None and fabric.tiers:
         card_cage = _card_cage(fabric.sizing, hardware.cabling)
@@ -154,6 +168,31 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
         circuits = hardware.circuits
         fibre = Cage(circuits.model.form, speed)
         yield PortBank(CIRCUITS, circuits.switches, circuits.model.cages, fibre)
+
+
+def _switch_bank(
+    tier: SwitchTier, radix: int, width: int, speed_gbps: float, model: SwitchModel | None
+) -> PortBank:
+    """Cages of a tier's switches for links of ``width`` times the rate of a network port.
+
+    Raises
+    ------
+    InputError
+        If the switch model does not run at that rate, or has another number of ports there.
+    """
+    rate_gbps = width * speed_gbps
+    if model is None:
+        return PortBank(tier.name, tier.switches, radix // width, Cage(ANY, rate_gbps))
+    links = model.links_per_cage(rate_gbps)
+    if width > 1 and model.radix(rate_gbps) * width != radix:
+        raise InputError(
+            f"--switch {model.name} has {model.radix(rate_gbps)} ports of {rate_gbps:g} Gb/s for"
+            f" trunks, got {radix // width} in place of {radix} of {speed_gbps:g} Gb/s: take"
+            " another switch, or another trunk_width"
+        )
+    return PortBank(
+        tier.name, tier.switches, model.cages, Cage(model.form, rate_gbps, links, model.lane_gbps)
+    )
 
 
 def _card_cage(sizing: Sizing, cabling: CablingBook) -> Cage:
@@ -202,6 +241,8 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
         else:
             # Switches joined directly are those of the top tier: a HyperX, a dragonfly+.
             lower, apart, upper = switches.partition("-")
+            if group.width > 1 and lower == tiers[0]:
+                lower += TRUNKS
             yield group, (lower, upper) if apart else (tiers[-1], tiers[-1])
 
 
@@ -330,8 +371,13 @@ def checked(fabric: Fabric, wiring: Wiring) -> Wiring:
     faults = wiring.violations
     if faults:
         raise InfeasibleError(str(faults[0]))
+    widths = {group.name: group.width for group in fabric.links}
     for tier in fabric.tiers:
-        ends = sum(run.links * run.ends.count(tier.name) for run in wiring.runs)
+        names = (tier.name, tier.name + TRUNKS)
+        ends = sum(
+            run.links * widths.get(run.name, 1) * sum(end in names for end in run.ends)
+            for run in wiring.runs
+        )
         if ends != tier.ports_used:
             raise InfeasibleError(
                 f"{fabric.name}: {ends:,} cable ends land on {tier.name} switches, whose ports in"

@@ -40,13 +40,15 @@ def ceil_div(numerator: int, denominator: int) -> int:
 class ClosCounts(Struct, frozen=True):
     """Switches and links of a folded Clos network, from the leaves up.
 
-    The radix are the ports of a switch; the first tier counts leaves, the first links those of the
-    endpoints [1].
+    The radix are the ports of a switch at the rate of an endpoint; the first tier counts leaves,
+    the first links those of the endpoints [1]. Links above the leaves have ``trunk_width`` times
+    that rate, and take as many ports at either end.
     """
 
     radix: int
     switches_per_tier: tuple[int, ...] = ()
     links_per_tier: tuple[int, ...] = ()
+    trunk_width: int = 1
 
     @property
     def tiers(self) -> int:
@@ -70,9 +72,20 @@ class ClosCounts(Struct, frozen=True):
 
     @property
     def ports_used_per_tier(self) -> tuple[int, ...]:
-        """Switch ports in use in each tier: its links below plus its links above [1]."""
-        above = (*self.links_per_tier[1:], 0)
-        return tuple(down + up for down, up in zip(self.links_per_tier, above, strict=False))
+        """Switch ports in use in each tier: its links below plus its links above [1].
+
+        Examples
+        --------
+        Sixteen trunks, each of two ports.
+
+        >>> ClosCounts(64, (1, 1), (32, 16), trunk_width=2).ports_used_per_tier
+        (64, 32)
+        """
+        widths = (1, *[self.trunk_width] * (self.tiers - 1))
+        ports = tuple(
+            links * width for links, width in zip(self.links_per_tier, widths, strict=False)
+        )
+        return tuple(down + up for down, up in zip(ports, (*ports[1:], 0), strict=False))
 
     def __add__(self, other: "ClosCounts") -> "ClosCounts":
         """Two networks side by side, tier by tier."""
@@ -84,6 +97,7 @@ class ClosCounts(Struct, frozen=True):
             self.radix,
             total(self.switches_per_tier, other.switches_per_tier),
             total(self.links_per_tier, other.links_per_tier),
+            self.trunk_width,
         )
 
     def times(self, copies: int) -> "ClosCounts":
@@ -94,6 +108,7 @@ class ClosCounts(Struct, frozen=True):
             self.radix,
             tuple(copies * count for count in self.switches_per_tier),
             tuple(copies * count for count in self.links_per_tier),
+            self.trunk_width,
         )
 
 
@@ -113,21 +128,25 @@ class LeafPorts(Struct, frozen=True):
         return ceil_div(hosts * self.up, self.down)
 
 
-def leaf_ports(radix: int, oversubscription: float = 1.0) -> LeafPorts:
+def leaf_ports(radix: int, oversubscription: float = 1.0, trunk_width: int = 1) -> LeafPorts:
     """Split a leaf's ports for an oversubscription of at most ``oversubscription`` to 1.
+
+    Trunks take so many ports each, so that those up are a multiple of it.
 
     Examples
     --------
-    >>> leaf_ports(64), leaf_ports(64, 3.0)
-    (LeafPorts(down=32, up=32), LeafPorts(down=48, up=16))
+    >>> leaf_ports(64), leaf_ports(64, 3.0), leaf_ports(64, 2.0, 4)
+    (LeafPorts(down=32, up=32), LeafPorts(down=48, up=16), LeafPorts(down=40, up=24))
     """
     check_radix(radix)
+    check_trunks(radix, trunk_width)
     if not 1.0 <= oversubscription <= radix - 1:
         raise InputError(
             f"oversubscription {oversubscription:g}:1 cannot be built with radix {radix}:"
             f" use 1 to {radix - 1}"
         )
     down = floor(radix * oversubscription / (1 + oversubscription) + 1e-9)
+    down = down // trunk_width * trunk_width
     return LeafPorts(down, radix - down)
 
 
@@ -140,23 +159,41 @@ def check_radix(radix: int, *, least: int = MIN_RADIX) -> None:
         )
 
 
-def tiers_needed(endpoints: int, radix: int, ports: LeafPorts) -> int:
+def check_trunks(radix: int, trunk_width: int) -> None:
+    """Refuse trunks that do not divide the ports of a switch into an even number."""
+    if trunk_width > 1 and (radix % (2 * trunk_width) or radix < MIN_RADIX * trunk_width):
+        fitting = [width for width in range(2, radix // MIN_RADIX + 1) if radix % (2 * width) == 0]
+        hint = f"use {' or '.join(map(str, fitting))}" if fitting else "use trunks as wide as ports"
+        raise InputError(
+            f"trunk_width {trunk_width}: {radix} ports a switch do not make an even number of"
+            f" trunks, at least {MIN_RADIX}: {hint}, or another radix"
+        )
+
+
+def tiers_needed(endpoints: int, radix: int, ports: LeafPorts, trunk_width: int = 1) -> int:
     """Fewest tiers that hold the endpoints: n <= 2 d (r/2)^(L-1) beyond one switch [1].
+
+    Trunks of w times the rate leave r / w ports on the switches above the leaves.
 
     Examples
     --------
     >>> [tiers_needed(n, 64, leaf_ports(64)) for n in (64, 65, 2048, 2049, 65_537)]
     [1, 2, 2, 3, 4]
+    >>> [tiers_needed(n, 64, leaf_ports(64), 2) for n in (64, 65, 1024, 1025)]
+    [1, 2, 2, 3]
     """
     if endpoints <= radix:
         return int(endpoints > 1)
-    tiers, capacity = 2, ports.down * radix
+    trunks = radix // trunk_width
+    tiers, capacity = 2, ports.down * trunks
     while endpoints > capacity:
-        tiers, capacity = tiers + 1, capacity * radix // 2
+        tiers, capacity = tiers + 1, capacity * trunks // 2
     return tiers
 
 
-def clos_counts(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosCounts:
+def clos_counts(
+    endpoints: int, radix: int, *, oversubscription: float = 1.0, trunk_width: int = 1
+) -> ClosCounts:
     """Port lower bound of a folded Clos network (exact where every division is).
 
     Without oversubscription: ceil(2n/r) switches in every tier but the last, ceil(n/r) in the
@@ -170,6 +207,8 @@ def clos_counts(endpoints: int, radix: int, *, oversubscription: float = 1.0) ->
         Ports per switch, r, even [1].
     oversubscription
         Bandwidth down over bandwidth up at the leaves, at least 1 [1].
+    trunk_width
+        Rate of a link above the leaves over that of an endpoint [1].
 
     Raises
     ------
@@ -186,14 +225,18 @@ def clos_counts(endpoints: int, radix: int, *, oversubscription: float = 1.0) ->
     >>> counts.tiers, counts.switches, counts.transceivers
     (3, 1280, 196608)
     """
-    ports = leaf_ports(radix, oversubscription)
-    tiers = tiers_needed(endpoints, radix, ports)
+    ports = leaf_ports(radix, oversubscription, trunk_width)
+    tiers = tiers_needed(endpoints, radix, ports, trunk_width)
     if tiers <= 1:
         return ClosCounts(radix, (1,) * tiers, (endpoints,) * tiers)
-    above = ceil_div(endpoints * ports.up, ports.down)
-    middle = [ceil_div(2 * above, radix)] * (tiers - 2)
-    switches = (ceil_div(endpoints, ports.down), *middle, ceil_div(above, radix))
-    return ClosCounts(radix, switches, (endpoints, *[above] * (tiers - 1)))
+    above = ceil_div(endpoints * ports.up, ports.down * trunk_width)
+    middle = [ceil_div(2 * above * trunk_width, radix)] * (tiers - 2)
+    switches = (
+        ceil_div(endpoints, ports.down),
+        *middle,
+        ceil_div(above * trunk_width, radix),
+    )
+    return ClosCounts(radix, switches, (endpoints, *[above] * (tiers - 1)), trunk_width)
 
 
 class TreeTier(Struct, frozen=True):
@@ -212,12 +255,14 @@ class FatTree(Struct, frozen=True):
     """A Clos network as it is wired: endpoints, ports of a switch, and tiers from the leaves up.
 
     The ends of a plane are spread over its switches in order, evenly. The top tier has one switch
-    in each plane, so that every pair of switches below is joined alike.
+    in each plane, so that every pair of switches below is joined alike. Links above the leaves are
+    trunks of ``trunk_width`` ports.
     """
 
     endpoints: int
     radix: int
     tiers: tuple[TreeTier, ...] = ()
+    trunk_width: int = 1
 
     @property
     def leaves(self) -> int:
@@ -236,7 +281,7 @@ class FatTree(Struct, frozen=True):
 
     @property
     def groups(self) -> Iterator[tuple[int, int]]:
-        """Leaves, pods and so on below the top tier: how many, and the links out of each [1].
+        """Leaves, pods and so on below the top tier: how many, and the ports out of each [1].
 
         A pod are the switches of all planes that join the same leaves.
 
@@ -246,7 +291,7 @@ class FatTree(Struct, frozen=True):
         copies = 1
         for tier, above in pairwise(self.tiers):
             copies *= above.planes
-            yield tier.switches, copies * above.links_each
+            yield tier.switches, copies * above.links_each * self.trunk_width
 
     @property
     def counts(self) -> ClosCounts:
@@ -258,12 +303,17 @@ class FatTree(Struct, frozen=True):
             switches.append(copies * tier.switches)
             links.append(copies * ends * tier.links_each)
             ends = tier.switches
-        return ClosCounts(self.radix, tuple(switches), tuple(links))
+        return ClosCounts(self.radix, tuple(switches), tuple(links), self.trunk_width)
 
 
 @lru_cache(maxsize=4096)
 def fat_tree(
-    endpoints: int, radix: int, *, oversubscription: float = 1.0, even: bool = True
+    endpoints: int,
+    radix: int,
+    *,
+    oversubscription: float = 1.0,
+    even: bool = True,
+    trunk_width: int = 1,
 ) -> FatTree:
     """Fat tree that can be wired with the fewest switches, in as few tiers as hold the endpoints.
 
@@ -288,6 +338,8 @@ def fat_tree(
     even
         Whether every pod has as many leaves, as OpenSM's fat-tree routing asks; a tree without that
         may need fewer switches.
+    trunk_width
+        Rate of a link above the leaves over that of an endpoint, whose ports the radix counts [1].
 
     Raises
     ------
@@ -309,19 +361,22 @@ def fat_tree(
     >>> fat_tree(2560, 64, even=False).counts.switches
     218
     """
-    ports = leaf_ports(radix, oversubscription)
-    tiers = tiers_needed(endpoints, radix, ports)
+    ports = leaf_ports(radix, oversubscription, trunk_width)
+    tiers = tiers_needed(endpoints, radix, ports, trunk_width)
     if tiers <= 1:
-        return FatTree(endpoints, radix, (TreeTier(1, 1, 1),) * tiers)
+        return FatTree(endpoints, radix, (TreeTier(1, 1, 1),) * tiers, trunk_width)
     if tiers == TWO_TIERS:
-        return _fewest_over_leaves(endpoints, radix, ports, over=_two_tiers, tiers=tiers)
+        over = partial(_two_tiers, width=trunk_width)
+        return _fewest_over_leaves(endpoints, radix, ports, over=over, tiers=tiers)
     if tiers == THREE_TIERS:
-        over = partial(_three_tiers, even=even)
+        over = partial(_three_tiers, even=even, width=trunk_width)
         tree = _fewest_over_leaves(endpoints, radix, ports, over=over, tiers=tiers)
     else:
-        tree = _more_tiers(endpoints, radix, ports, even=even)
+        tree = _more_tiers(endpoints, radix, ports, even=even, width=trunk_width)
     if not even:
-        alike = fat_tree(endpoints, radix, oversubscription=oversubscription)
+        alike = fat_tree(
+            endpoints, radix, oversubscription=oversubscription, trunk_width=trunk_width
+        )
         return alike if alike.counts.switches <= tree.counts.switches else tree
     return tree
 
@@ -329,15 +384,18 @@ def fat_tree(
 TWO_TIERS, THREE_TIERS = 2, 3
 
 
-def _more_tiers(endpoints: int, radix: int, ports: LeafPorts, *, even: bool) -> FatTree:
+def _more_tiers(
+    endpoints: int, radix: int, ports: LeafPorts, *, even: bool, width: int = 1
+) -> FatTree:
     """One plane an uplink, a tree of one tier less; as many leaves as fill it, if even."""
     leaves = ceil_div(endpoints, ports.down)
-    plane = fat_tree(leaves, radix, even=even)
+    plane = fat_tree(leaves, radix // width, even=even)
     if even:
         leaves = plane.leaves * plane.hosts_per_leaf
     first, *above = plane.tiers
-    planes = TreeTier(ports.uplinks(ceil_div(endpoints, leaves)), first.switches, 1)
-    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), planes, *above))
+    uplinks = ceil_div(ports.uplinks(ceil_div(endpoints, leaves)), width)
+    planes = TreeTier(uplinks, first.switches, 1)
+    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), planes, *above), width)
 
 
 def _fewest_over_leaves(
@@ -362,30 +420,33 @@ def _fewest_over_leaves(
     return best
 
 
-def _two_tiers(endpoints: int, radix: int, ports: LeafPorts, leaves: int) -> FatTree | None:
+def _two_tiers(
+    endpoints: int, radix: int, ports: LeafPorts, leaves: int, *, width: int = 1
+) -> FatTree | None:
     """Two tiers over so many leaves, if a spine has a port for each."""
-    if leaves > radix:
+    if leaves > radix // width:
         return None
     hosts = ceil_div(endpoints, leaves)
-    spines, each = equal_uplinks(leaves, ports.uplinks(hosts), radix, radix - hosts)
-    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, each)))
+    uplinks, free = ceil_div(ports.uplinks(hosts), width), (radix - hosts) // width
+    spines, each = equal_uplinks(leaves, uplinks, radix // width, free)
+    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, each)), width)
 
 
 def _three_tiers(
-    endpoints: int, radix: int, ports: LeafPorts, leaves: int, *, even: bool
+    endpoints: int, radix: int, ports: LeafPorts, leaves: int, *, even: bool, width: int = 1
 ) -> FatTree | None:
     """Three tiers over so many leaves: the best way to bundle their uplinks into planes."""
     hosts = ceil_div(endpoints, leaves)
-    uplinks = ports.uplinks(hosts)
+    uplinks, free = ceil_div(ports.uplinks(hosts), width), (radix - hosts) // width
     found = []
     for planes in range(min(2, uplinks), uplinks + 1):
         each = ceil_div(uplinks, planes)
-        if planes > ceil_div(uplinks, each) or planes * each > radix - hosts:
+        if planes > ceil_div(uplinks, each) or planes * each > free:
             continue
-        pods = _pods(leaves, each, radix, even=even)
+        pods = _pods(leaves, each, radix // width, even=even)
         if pods is not None:
             tiers = (TreeTier(1, leaves, 1), replace(pods[0], planes=planes), pods[1])
-            found.append(FatTree(endpoints, radix, tiers))
+            found.append(FatTree(endpoints, radix, tiers, width))
     return min(found, key=_preference, default=None)
 
 

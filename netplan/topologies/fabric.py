@@ -103,12 +103,16 @@ class SwitchTier(Struct, frozen=True):
 
 
 class LinkGroup(Struct, frozen=True):
-    """Links of one kind: as built, at least, and what they are made of."""
+    """Links of one kind: as built, at least, what they are made of, and how wide they are.
+
+    A link of ``width`` has so many times the rate of a network port, and takes as many at a switch.
+    """
 
     name: str
     links: int
     links_lower_bound: int
     medium: Medium
+    width: int = 1
 
 
 Reach = Literal["any-to-any", "rail-only", "direct"]
@@ -264,6 +268,9 @@ def clos_parts(
     return (
         tuple(SwitchTier(*tier) for tier in tiers),
         tuple(
-            LinkGroup(*group, host_medium if group[0] == "host" else "optical") for group in links
+            LinkGroup(*group, host_medium)
+            if group[0] == "host"
+            else LinkGroup(*group, "optical", built.trunk_width)
+            for group in links
         ),
     )

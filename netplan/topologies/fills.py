@@ -160,7 +160,7 @@ def _price(
     """Price of the switches and links that endpoints on so many leaves need, tier by tier."""
     ends, count, fill = filled
     hosts = -(-ends // count)
-    need = np.ceil(-(-hosts * ports.up // ports.down) / early).astype(np.int64)
+    need = np.ceil(-(-hosts * ports.up // ports.down) / early / tree.trunk_width).astype(np.int64)
     switches, links = count.copy(), 0 * count + ends
     width = 0 * count + 1
     for number, (lower, tier) in enumerate(zip(tree.tiers, tree.tiers[1:], strict=False)):

@@ -319,7 +319,8 @@ class _Network(Struct, frozen=True, eq=False):
         found = [np.tile(here, self.copies)]
         planes: list[slice | Bools] = []
         most = self.ports.uplinks(int(hosts.max(initial=0)))
-        need = ceil_div(most, 1) if early == 1 else int(np.ceil(most / early))
+        need = most if early == 1 else int(np.ceil(most / early))
+        need = ceil_div(need, tree.trunk_width)
         for shape, tier in zip(wire_tree(tree).shapes[1:], tree.tiers[1:], strict=True):
             used = min(tier.planes, ceil_div(need, tier.links_each))
             used = tier.planes if last else used * int(here.sum() > 1)
@@ -349,7 +350,8 @@ def _phase(
     nodes[graph.node_kind == SWITCH] = switches
     links = nodes[graph.source] & nodes[graph.target]
     ends = np.concatenate((graph.source[links], graph.target[links]))
-    degree = np.bincount(ends, minlength=graph.node_count)
+    ports = np.tile(port_widths(graph)[links], 2)
+    degree = np.bincount(ends, ports, minlength=graph.node_count)
     tiers = []
     for number, tier in enumerate(fabric.tiers, start=1):
         mine = nodes & (graph.node_kind == SWITCH) & (graph.node_tier == number)
@@ -358,7 +360,7 @@ def _phase(
             tiers.append(SwitchTier(tier.name, count, count, int(degree[mine].sum())))
     found = dict(zip(graph.group_names, _counts(graph, links), strict=True))
     groups = [
-        LinkGroup(one.name, found[one.name], found[one.name], one.medium)
+        LinkGroup(one.name, found[one.name], found[one.name], one.medium, one.width)
         for one in fabric.links
         if found.get(one.name)
     ]
@@ -398,15 +400,32 @@ def blocking(graph: FabricGraph, links: Bools) -> float:
     return float((below[both] / above[both]).max(initial=1.0))
 
 
+def port_widths(graph: FabricGraph) -> Ints:
+    """Rate of every link over that of the slowest, shape (links,) [1].
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> spec = FABRICS.load("wide-trunks")
+    >>> graph = network_only(expand(spec, Sizing(64, 16, 8, 450e9, 50e9)))
+    >>> np.unique(port_widths(graph), return_counts=True)[1].tolist()  # hosts, trunks
+    [64, 32]
+    """
+    rate = graph.bytes_per_s
+    found: Ints = np.rint(rate / rate.min(initial=np.inf)).astype(np.int64)
+    return found
+
+
 def _down_and_up(graph: FabricGraph, links: Bools) -> tuple[Ints, Ints]:
-    """Links of every node to lower and to higher tiers, those that are there, shape (nodes,)."""
+    """Ports of every node to lower and to higher tiers, those in use, shape (nodes,)."""
     tier, count = graph.node_tier, graph.node_count
     source, target = graph.source[links], graph.target[links]
     up = tier[target] > tier[source]
     lower, upper = np.where(up, source, target), np.where(up, target, source)
     across = tier[source] != tier[target]
+    ports = port_widths(graph)[links][across]
     ends = (upper[across], lower[across])
-    below, above = (np.bincount(end, minlength=count) for end in ends)
+    below, above = (np.bincount(end, ports, minlength=count).astype(np.int64) for end in ends)
     return below, above
 
 

@@ -121,6 +121,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     planes: PositiveInt = (
         1  # clos and joined switches: each GPU's port split into as many, one to each plane
     )
+    trunk_width: PositiveInt = 1  # clos: rate of a link above the leaves over that of a port
     even_pods: bool = True  # clos, rail-only: every pod alike, as fat-tree routing asks
 
     # graph: GraphML, edge list, .topo or ibnetdiscover output, beside the fabric file or below
@@ -181,6 +182,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError(
                 f"planes are whole networks: they need family: clos, {', '.join(JOINED)}"
             )
+        if self.trunk_width > 1 and self.family != "clos":
+            raise ValueError("trunk_width is of links above leaves: it needs family: clos")
         if (self.family == "product") != bool(self.axes):
             raise ValueError("family: product needs axes, and axes need family: product")
         if (self.family == "tiles") != (self.tile is not None):

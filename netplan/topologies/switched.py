@@ -69,8 +69,11 @@ def build_clos(spec: FabricSpec, sizing: Sizing) -> Fabric:
     tree = clos_tree(spec, plane)
     tiers = () if ratio == 1 else _tiers(tree, plane, plane.hb_size, by_rank=spec.rail_wiring)
     built = tree.counts.times(spec.planes)
-    bound = clos_counts(ends, plane.radix, oversubscription=ratio).times(spec.planes)
-    other = fat_tree(ends, plane.radix, oversubscription=ratio, even=not spec.even_pods).counts
+    tree_of = partial(fat_tree, ends, plane.radix, oversubscription=ratio)
+    bound = clos_counts(
+        ends, plane.radix, oversubscription=ratio, trunk_width=spec.trunk_width
+    ).times(spec.planes)
+    other = tree_of(even=not spec.even_pods, trunk_width=spec.trunk_width).counts
     fabric = _fabric(spec, plane, (built, bound), tiers, ratio)
     return _with_pods_told(spec, fabric, other.switches * spec.planes)
 
@@ -189,7 +192,13 @@ def clos_tree(spec: FabricSpec, sizing: Sizing) -> FatTree:
         units = ceil_div(ceil_div(hosts, sizing.hb_size), sizing.radix // 2)
         return unit_tree(units, sizing.hb_size, sizing.radix)
     ratio = _ratio(spec, sizing)
-    return fat_tree(hosts, sizing.radix, oversubscription=ratio, even=spec.even_pods)
+    return fat_tree(
+        hosts,
+        sizing.radix,
+        oversubscription=ratio,
+        even=spec.even_pods,
+        trunk_width=spec.trunk_width,
+    )
 
 
 def _with_pods_told(spec: FabricSpec, fabric: Fabric, other: int) -> Fabric:
@@ -240,8 +249,14 @@ def _fabric(
     notes = list(spec.notes)
     if spec.planes > 1:
         notes.append(planes_note(spec, sizing))
+    if spec.trunk_width > 1 and len(tiers) > 1:
+        rate_gbps = spec.trunk_width * sizing.speed_gbps
+        notes.append(
+            f"Links above the leaves are trunks of {rate_gbps:g} Gb/s, each in place of"
+            f" {spec.trunk_width} ports of {sizing.speed_gbps:g} Gb/s, which the radix counts."
+        )
     if ratio > 1:
-        ports = leaf_ports(sizing.radix, ratio)
+        ports = leaf_ports(sizing.radix, ratio, spec.trunk_width)
         notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))
     levels: tuple[Level, ...] = (
         hb_level(spec, sizing),
@@ -308,9 +323,11 @@ def wire_tree(tree: FatTree) -> ClosWiring:
     leaves = tree.tiers[0].switches
     stages = [_spread(np.arange(tree.endpoints, dtype=np.int32), leaves)]
     shapes: list[tuple[int, ...]] = [(leaves,)]
-    planes, first_port = 1, ceil_div(tree.endpoints, leaves)
+    width = tree.trunk_width
+    # A trunk of w ports has the number of the first of them, the next multiple of w.
+    planes, first_port = 1, ceil_div(ceil_div(tree.endpoints, leaves), width)
     for lower, upper in pairwise(tree.tiers):
-        stages.append(_planes(lower.switches, upper, planes, first_port))
+        stages.append(_trunks(_planes(lower.switches, upper, planes, first_port), width))
         shape = (*shapes[-1][:-1], upper.planes)
         shapes.append(shape if upper.switches == 1 else (*shape, upper.switches))
         planes *= upper.planes
@@ -325,6 +342,14 @@ def _spread(ends: AnyInts, leaves: int) -> Stage:
     leaf = np.repeat(np.arange(leaves, dtype=np.int32), sizes)
     port = ends - np.repeat(starts[:-1], sizes).astype(np.int32)
     return Stage(ends, leaf, np.zeros_like(ends), port)
+
+
+def _trunks(stage: Stage, width: int) -> Stage:
+    """A stage whose links take so many ports each."""
+    if width == 1:
+        return stage
+    ports = width * stage.lower_port, width * stage.upper_port
+    return Stage(stage.lower, stage.upper, *ports)
 
 
 def _planes(ends: int, tier: TreeTier, outer: int, first_port: int) -> Stage:
@@ -517,7 +542,8 @@ def _wire(
         for number, network in enumerate(networks):
             if network.switches(tier):
                 base = (bases[tier - 1][number], bases[tier][number])
-                links.append(_stage(network, tier, base, name, rate))
+                width = fabric.links[tier].width
+                links.append(_stage(network, tier, base, name, width * rate))
     return Wired(tuple(nodes), tuple(links))
 
 

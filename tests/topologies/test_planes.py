@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from netplan import compare, loads
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.materials import bill_items
 from netplan.costing.switches import SWITCHES
@@ -102,3 +103,16 @@ def test_joined_switches_in_planes_are_split_once_too() -> None:
     assert build_fabric(spec, fabric.sizing).links == fabric.links
     assert replace(fabric.sizing, port_split=1) != fabric.sizing
     assert expand(spec, fabric.sizing).links_per_group()["host"] == 1000
+
+
+@pytest.mark.parametrize("name", ["two-planes", "eight-planes", "wide-trunks"])
+@pytest.mark.parametrize("gpus", [100, 256])
+def test_bound_links_and_model_are_in_order(name: str, gpus: int) -> None:
+    asked = {"radix": 16, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
+    answer = loads(gpus=gpus, fabric=name, hb_size=8, **asked)  # type: ignore[arg-type]
+    assert answer.collectives
+    for row in answer.collectives:
+        assert row.bound_s <= row.busiest_s * (1 + 1e-9)
+        assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
+    rows = compare(gpus=gpus, fabrics=(name,), hb_size=8, **asked).rows  # type: ignore[arg-type]
+    assert rows[0].best is not None
