@@ -10,7 +10,7 @@ import netplan
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.ports import Cage, Plug, PortBank, Run, closure, plugs_needed
 from netplan.costing.switches import SWITCHES, check_switch, circuit_layer
-from netplan.costing.wiring import CARD, CIRCUITS, Hardware, wire
+from netplan.costing.wiring import CARD, CIRCUITS, TRUNKS, Hardware, wire
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
@@ -33,14 +33,16 @@ HOST = Run("host", 256, ("leaf", "network card"), (FINNED, FLAT), "fibre", 15, 5
 def test_every_fabric_closes_with_any_switch(fabric: Fabric) -> None:
     wiring = wire(fabric, Hardware(BOOK))
     assert wiring.violations == ()
-    ends = {bank.name: 0 for bank in wiring.banks}
+    ends, ports = ({bank.name.removesuffix(TRUNKS): 0 for bank in wiring.banks} for _ in "ep")
+    widths = {group.name: group.width for group in fabric.links}
     for run in wiring.runs:
         for end in run.ends:
-            ends[end] += run.links
+            ends[end.removesuffix(TRUNKS)] += run.links
+            ports[end.removesuffix(TRUNKS)] += run.links * widths.get(run.name, 1)
     # Nothing is lost: both ends of every link, tier by tier the ports in use.
     bought = sum(group.links for group in fabric.links if group.medium != "on-chip")
     assert sum(ends.values()) == 2 * bought
-    assert [ends[tier.name] for tier in fabric.tiers] == [t.ports_used for t in fabric.tiers]
+    assert [ports[tier.name] for tier in fabric.tiers] == [t.ports_used for t in fabric.tiers]
     assert ends[CARD] <= fabric.nic_ports
 
 
