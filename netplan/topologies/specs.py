@@ -182,8 +182,6 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError(
                 f"planes are whole networks: they need family: clos, {', '.join(JOINED)}"
             )
-        if self.trunk_width > 1 and self.family != "clos":
-            raise ValueError("trunk_width is of links above leaves: it needs family: clos")
         if (self.family == "product") != bool(self.axes):
             raise ValueError("family: product needs axes, and axes need family: product")
         if (self.family == "tiles") != (self.tile is not None):
@@ -208,6 +206,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         for key, families in KEYS_OF.items():
             if getattr(self, key) and self.family not in families:
                 raise ValueError(f"{key} needs family: {' or '.join(families)}")
+        if self.trunk_width > 1 and self.family != "clos":
+            raise ValueError("trunk_width is of links above leaves: it needs family: clos")
         shape = (self.hosts_per_switch, self.switches_per_group, self.global_links_per_switch)
         fixed = self.groups or self.links_per_pair
         if fixed and None in shape and self.family not in JOINED:
