@@ -3,13 +3,13 @@
 N GPUs gather D bytes, D/N from each. For every set S of nodes that leaves a GPU out, what its GPUs
 hold has to leave it:
 
-    time >= D/N * |S| / out(S),   |S| GPUs in S, out(S) the capacity of all arcs that leave it
+    time >= D/N * n(S) / out(S),   n(S) GPUs in S, out(S) the capacity of all arcs that leave it
 
 The largest of these bounds is reached, by packing a spanning tree for each GPU (the theorem of
 ForestColl, `netplan.traffic.trees`), if every switch can send as much as it takes in; where all
-links are full duplex, it can. So the largest ratio |S| / out(S) is the optimum. It is found without
-a list of sets: if each GPU is fed at rate r, one GPU can take in N r if and only if no cut between
-is short of it. A short cut has a larger ratio, which gives the next, lower rate (Newton's method,
+links are full duplex, it can. So the largest n(S) / out(S) is the optimum. It is found without a
+list of sets: if each GPU is fed at rate r, one GPU can take in N r if and only if no cut between is
+short of it. A short cut has a larger ratio, which gives the next, lower rate (Newton's method,
 which ends), and each of the GPUs has to be asked once. Those that an automorphism maps to each
 other are asked once together, each on the quotient of `netplan.traffic.symmetry`; most others are
 proven from those that are (`netplan.traffic.proven_nodes`). All numbers are whole, all ratios
@@ -65,7 +65,7 @@ class Optimum(Struct, frozen=True, eq=False):
     gpus
         All of them, N [1].
     ratio
-        |S| / out(S) of the worst cut that was found, out(S) in units.
+        n(S) / out(S) of the worst cut that was found, out(S) in units.
     unit
         Of capacities [B/s].
     outside

@@ -1,4 +1,4 @@
-"""Every command: help, README, catalog and verify."""
+"""Every command: help, guide, catalog and verify."""
 
 import json
 import re
@@ -13,15 +13,15 @@ from netplan.questions.shelves import all_shelves
 from tests.cli.command import netplan
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs/guide/questions.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_has_help_and_stands_in_the_readme(name: str) -> None:
+def test_every_command_has_help_and_stands_in_the_guide(name: str) -> None:
     done = netplan(name, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith("Usage: netplan")
-    assert f"netplan {name}" in README
+    assert f"netplan {name}" in GUIDE
     # Examples stand on lines of their own, as they can be copied.
     assert "\\b" not in done.stdout
 

@@ -44,8 +44,8 @@ def test_expanded_memory_or_more_gpus() -> None:
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     golden("compare-memory.txt", done.stdout)
     weighed = done.stdout[done.stdout.index("Expanded memory or more GPUs?") :].partition("\n\n")[0]
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"> {' '.join(weighed.split())}\n" in readme
+    page = (Path(__file__).parents[2] / "docs/guide/memory.md").read_text(encoding="utf-8")
+    assert f"> {' '.join(weighed.split())}\n" in page
 
 
 def test_markdown() -> None:

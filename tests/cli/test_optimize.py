@@ -25,11 +25,11 @@ def test_table(columns: int) -> None:
     golden(f"optimize-{columns}.txt", done.stdout)
 
 
-def test_readme_shows_the_real_output() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_page_shows_the_real_output() -> None:
+    page = (Path(__file__).parents[2] / "docs/guide/optimize.md").read_text(encoding="utf-8")
     shown = netplan(*MAIN_JOB).stdout.partition("\nLeft out")[0]
-    assert f"```text\n{shown}```" in readme
-    assert f"`netplan {' '.join(MAIN_JOB)}`" in readme
+    assert f"```text\n{shown}```" in page
+    assert f"`netplan {' '.join(MAIN_JOB)}`" in page
 
 
 def test_table_of_power_over_all_sizes() -> None:

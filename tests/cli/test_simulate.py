@@ -11,7 +11,7 @@ import netplan as package
 from netplan.questions.progress import UnderWay
 from tests.cli.command import netplan, refused, replaced
 from tests.cli.test_compare import golden
-from tests.cli.test_readme import TIMING
+from tests.cli.test_pages import TIMING
 
 SMALL = ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--model", "gpt-22b", "--batch", "64",
          "--fix", "pipeline=4", "--fix", "tensor=4", "--fix", "microbatch=1")  # fmt: skip

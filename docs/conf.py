@@ -1,0 +1,82 @@
+"""How Sphinx builds the documentation: offline, from this repository alone."""
+
+import sys
+import warnings
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from docs.generators import write_pages  # noqa: E402 - found by the path above
+from docs.generators.outputs import shown_commands  # noqa: E402
+from netplan.version import __version__  # noqa: E402
+
+project = "netplan"
+author = "The netplan authors"
+project_copyright = "The netplan authors"
+version = release = __version__
+
+# numpydoc reads the docstring of msgspec's own class too, which has a section that it lacks.
+warnings.filterwarnings("ignore", "Unknown section Configuration")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["README.md", "build", "_build"]
+master_doc = "index"
+language = "en"
+
+myst_enable_extensions = ["deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+add_module_names = False
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = f"netplan {__version__}"
+html_static_path = ["_static"]
+html_css_files = ["netplan.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+html_math_renderer = "mathml"
+copybutton_prompt_text = r"\$ |>>> "
+copybutton_prompt_is_regexp = True
+pygments_style = "tango"
+pygments_dark_style = "github-dark"
+
+
+def show_commands(_: Sphinx, __: str, source: list[str]) -> None:
+    """Put the command above every output that a test keeps true."""
+    source[0] = shown_commands(source[0])
+
+
+def math_inline(self: nodes.NodeVisitor, node: nodes.Element) -> None:
+    """Write a formula in a line as MathML, which browsers draw without any script."""
+    self.body.append(tex2mathml(node.astext(), as_block=False))
+    raise nodes.SkipNode
+
+
+def math_block(self: nodes.NodeVisitor, node: nodes.Element) -> None:
+    """Write a formula on lines of its own as MathML."""
+    formula = tex2mathml(node.astext(), as_block=True)
+    self.body.append(f'<div class="formula">{formula}</div>\n')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Write the pages that are made from the code, before Sphinx looks which there are."""
+    app.add_html_math_renderer("mathml", (math_inline, None), (math_block, None))
+    app.connect("source-read", show_commands)
+    write_pages(HERE / "reference" / "made")

@@ -1,0 +1,32 @@
+"""Pages of the documentation that are made from the code: nobody writes them by hand."""
+
+from pathlib import Path
+
+from docs.generators.catalog_files import catalog_pages
+from docs.generators.commands import command_pages
+from docs.generators.functions import function_pages
+from docs.generators.nomenclature import nomenclature_page
+from docs.generators.tables import Pages
+
+
+def made_pages() -> Pages:
+    """All pages by their path below `reference/made`."""
+    return {
+        **command_pages(),
+        **catalog_pages(),
+        **function_pages(),
+        "nomenclature.md": nomenclature_page(),
+    }
+
+
+def write_pages(folder: Path) -> None:
+    """Write all pages; those that have not changed are left alone, so that builds stay short."""
+    pages = made_pages()
+    for old in folder.rglob("*.md"):
+        if old.relative_to(folder).as_posix() not in pages:
+            old.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")

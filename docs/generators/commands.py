@@ -1,0 +1,166 @@
+"""A page for every command, made from its question class: options, Python keywords, JSON inputs."""
+
+from collections.abc import Iterator
+from dataclasses import MISSING, Field
+from typing import Any
+
+import click
+
+import netplan
+from docs.generators.tables import Pages, code, markdown, table
+from netplan.cli.main import COMMANDS
+from netplan.cli.main import netplan as command_line
+from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
+
+KINDS = {
+    "text": "text",
+    "whole": "whole number",
+    "real": "number",
+    "ratio": "ratio, such as 3:1",
+    "percent": "percentage, such as 7%",
+    "choice": "choice",
+    "flag": "on or off",
+    "path": "path",
+    "settings": "ROLE.KEY=VALUE",
+    "numbers": "NAME=N",
+    "size": "bytes, such as 512MiB",
+}
+SUBJECTS = {"procurement": "report procurement", "calibrate": "calibrate"}
+"""Commands of questions whose functions have a shorter name."""
+
+HEADS = ("option", "in Python and JSON", "takes", "default", "meaning")
+INDEX = """# Commands
+
+One page a command, made from the classes that the command line, the Python functions, the tools of
+`netplan mcp` and the `inputs` of every answer are made from. Options that several commands share
+mean the same in all of them. Every command takes `-h`.
+
+"""
+SHARED = """
+Sources (`--catalog`, `--set`) say where inputs are read from, and are no inputs themselves: an
+answer shows what they changed. Names are those of the catalogs (`netplan catalog list`) or paths
+to files of your own.
+"""
+
+
+def command_pages() -> Pages:
+    """A page a command, and the list of all."""
+    names = list(COMMANDS)
+    rows = [(f"[`netplan {name}`]({name}.md)", markdown(COMMANDS[name])) for name in names]
+    toc = "\n".join(["", "```{toctree}", ":hidden:", "", *names, "```", ""])
+    made = {f"commands/{name}.md": _page(name) for name in names}
+    return {"commands/index.md": INDEX + table(["command", "answers"], rows) + toc, **made}
+
+
+def _page(name: str) -> str:
+    context = click.Context(command_line, info_name="netplan")
+    command = command_line.get_command(context, name)
+    return "\n".join(_command(command, f"netplan {name}", level=1)) + "\n" if command else ""
+
+
+def _command(command: click.Command, title: str, level: int) -> Iterator[str]:
+    """A command with its inputs, or a group with its commands."""
+    yield f"{'#' * level} {title}\n"
+    if isinstance(command, click.Group):
+        yield _prose(command.help or "") + "\n"
+        for name, one in sorted(command.commands.items()):
+            yield from _command(one, f"{title} {name}", level + 1)
+        return
+    question = questions().get(title.removeprefix("netplan "))
+    yield _prose(summary_of(question) if question else command.help or "") + "\n"
+    if question and question.examples:
+        yield "\n".join(["```console", *(f"$ {one}" for one in question.examples), "```", ""])
+    yield from _in_python(title.removeprefix("netplan "), question)
+    yield f"{'#' * (level + 1)} Inputs\n"
+    yield table(HEADS, _rows(command, question))
+    if question:
+        yield SHARED
+
+
+def questions() -> dict[str, type[Question[Any]]]:
+    """Classes of all questions by their command; all commands are loaded for it."""
+    context = click.Context(command_line)
+    for name in COMMANDS:
+        command_line.get_command(context, name)
+    for name in netplan.__all__:
+        getattr(netplan, name)
+    found: dict[str, type[Question[Any]]] = {}
+    for one in _below(Question):
+        if "command" in vars(one):
+            found.setdefault(SUBJECTS.get(one.command, one.command), one)
+    return found
+
+
+def _below(kind: type[Question[Any]]) -> Iterator[type[Question[Any]]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def _in_python(name: str, question: type[Question[Any]] | None) -> Iterator[str]:
+    """How the question is put from Python, where it has a function."""
+    function = name.rpartition(" ")[2]
+    if question is None or function not in netplan.__all__:
+        return
+    needed = [one.name for one, _ in options_of(question) if _is_needed(one)]
+    keywords = ", ".join(f"{one}=..." for one in needed) or "..."
+    yield f"In Python: `netplan.{function}({keywords})`, with the inputs below as keywords.\n"
+
+
+def _is_needed(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def _rows(command: click.Command, question: type[Question[Any]] | None) -> Iterator[list[str]]:
+    """Needed inputs first, sources and the form of the answer last."""
+    known = {one.name: (one, option) for one, option in options_of(question)} if question else {}
+    given = [one for one in command.params if one.name in known]
+    given.sort(key=lambda one: not _is_needed(known[one.name or ""][0]))
+    if question:
+        yield from (_input(one, question, *known[one.name or ""]) for one in given)
+    yield from (_option(one) for one in command.params if one not in given)
+
+
+def _input(
+    parameter: click.Parameter, question: type[Question[Any]], one: Field[Any], option: Option
+) -> list[str]:
+    """Row of an input of the question."""
+    default = "required" if _is_needed(one) else markdown(shown_default(question, one, option))
+    keyword = code(one.name) + ("" if option.role == "input" else " (a source)")
+    return [_flags(parameter), keyword, _takes(option), default, markdown(option.help)]
+
+
+def _takes(option: Option) -> str:
+    """Kind, unit, range and choices of an input."""
+    facts = [", ".join(map(code, option.choices)) if option.choices else KINDS[option.kind]]
+    facts += [markdown(option.unit)] if option.unit and option.unit not in facts[0] else []
+    if option.low is not None or option.high is not None:
+        low = "" if option.low is None else f"from {option.low:,g}"
+        high = "" if option.high is None else f"to {option.high:,.0f}"
+        facts.append(f"{low} {high}".strip())
+    facts += ["repeatable"] if option.many else []
+    facts += [f"{option.values} values"] if option.values > 1 else []
+    return "; ".join(facts)
+
+
+def _option(parameter: click.Parameter) -> list[str]:
+    """Row of an option that the command line alone has."""
+    kind = parameter.type
+    takes = ", ".join(map(code, kind.choices)) if isinstance(kind, click.Choice) else kind.name
+    flag = isinstance(parameter, click.Option) and parameter.is_flag
+    help_ = (parameter.help or "") if isinstance(parameter, click.Option) else ""
+    said, _, default = help_.partition("  [default: ")
+    default = "required" if parameter.required else markdown(default.removesuffix("]"))
+    return [_flags(parameter), "", "" if flag else takes, default, markdown(said)]
+
+
+def _flags(parameter: click.Parameter) -> str:
+    """How a parameter is written."""
+    if isinstance(parameter, click.Argument):
+        return code((parameter.name or "").upper())
+    return " ".join(map(code, [*parameter.opts, *parameter.secondary_opts]))
+
+
+def _prose(text: str) -> str:
+    """A docstring as Markdown, without the examples of a help."""
+    return markdown(text.partition("\n\b\n")[0].partition("\b")[0].strip())

@@ -1,0 +1,87 @@
+"""Functions that a researcher may want alone: modules of the rooms, documented from docstrings."""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+
+from docs.generators.tables import Pages, code, markdown, table
+
+MODULES = {
+    "Counts": (
+        "netplan.topologies.clos",
+        "netplan.topologies.torus",
+        "netplan.topologies.dragonfly",
+    ),
+    "Collectives": (
+        "netplan.traffic.collectives",
+        "netplan.traffic.bounds",
+        "netplan.traffic.measured",
+        "netplan.traffic.optimum",
+    ),
+    "Plans and times": (
+        "netplan.performance.search",
+        "netplan.performance.iteration",
+        "netplan.performance.memory",
+        "netplan.performance.error_bars",
+        "netplan.workloads.kernels",
+    ),
+    "Loads": ("netplan.traffic.matrix", "netplan.traffic.loads", "netplan.traffic.routing"),
+    "Money": ("netplan.costing.lifetime", "netplan.costing.ranges", "netplan.costing.power"),
+    "Failures": ("netplan.faults.checkpoints", "netplan.faults.availability"),
+    "Words of the ground": ("netplan.units", "netplan.errors"),
+}
+INTRODUCTION = """# Functions
+
+The questions of the command line are functions of the package ({doc}`python`). Below them lie small
+functions that take arrays or plain numbers and stand alone, each with its formula, its source and
+its units in brackets; a unit of 1 is a count, a share or a ratio. Import them from their module.
+
+"""
+PACKAGE = Path(__file__).parents[2] / "netplan"
+
+
+def function_pages() -> Pages:
+    """A page a module, the list of them, and the list of all modules."""
+    made = {}
+    index = INTRODUCTION.replace("{doc}`python`", "[From Python](../../../guide/python.md)")
+    names = []
+    for title, modules in MODULES.items():
+        index += f"## {title}\n\n"
+        rows = []
+        for module in modules:
+            short = module.removeprefix("netplan.")
+            names.append(short)
+            made[f"functions/{short}.md"] = _module(module)
+            rows.append((f"[`{module}`]({short}.md)", markdown(_summary(module))))
+        index += table(["module", "holds"], rows) + "\n"
+    toc = "\n".join(["```{toctree}", ":hidden:", "", *names, "../modules", "```", ""])
+    return {"functions/index.md": index + toc, "modules.md": _all_modules(), **made}
+
+
+def _summary(module: str) -> str:
+    return (import_module(module).__doc__ or "").strip().partition("\n")[0]
+
+
+def _module(module: str) -> str:
+    """One module: what is public in it and its own."""
+    return (
+        f"# {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n   :members:\n"
+        "   :show-inheritance:\n```\n"
+    )
+
+
+def _all_modules() -> str:
+    """Every module of the package in one line, room by room, without importing them."""
+    text = "# All modules\n\nEvery module of the package, and what it is for.\n\n"
+    rooms: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name in ("__init__.py", "__main__.py"):
+            continue
+        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        inside = path.relative_to(PACKAGE).with_suffix("").parts
+        room = inside[0] if len(inside) > 1 else "ground"
+        name = ".".join(("netplan", *inside))
+        rooms.setdefault(room, []).append((code(name), markdown(said.partition("\n")[0])))
+    for room, rows in rooms.items():
+        text += f"## {room}\n\n" + table(["module", "holds"], rows) + "\n"
+    return text

@@ -1,0 +1,209 @@
+"""README and documentation, done as they say: every command and the Python runs, outputs are real.
+
+What takes long is asked at another size, and what a reader would bring is laid ready: files that a
+page shows under a comment that names them, and some for all. With NETPLAN_UPDATE_GOLDEN=1 the pages
+get the outputs of today; read the difference.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from netplan.cli.main import COMMANDS
+from netplan.cli.main import netplan as command_line
+from netplan.costing.requests import Request
+from netplan.topologies.rehearsal import find_tools
+from tests.cli.command import netplan
+from tests.questions.offer_cases import Filled
+from tests.questions.offer_cases import line as asked_line
+
+ROOT = Path(__file__).parents[2]
+MADE = ROOT / "docs/reference/made"
+PATHS = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if MADE not in path.parents),
+]
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PATHS}
+README = TEXTS["README.md"]
+# An output stands under a comment that names its command, a file under one that names it.
+BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"^<!-- (netplan [^\n]*) -->\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TIMING = re.compile(r"\d[\d.]* (s|ms|µs)\)")
+MANY = 9
+"""Commands of a block from which on they are single examples, not steps [1]."""
+
+SMALLER = {
+    "faults": {"32768": "1024", "4096": "512"},
+    "loads": {"32768": "4096"},
+    "traffic": {"32768": "4096"},
+    "cables": {"32768": "1024"},
+    "report": {"32768": "4096", "4096": "512"},
+}
+OURS = "--gpus 64 --model llama-3-8b --catalog own --accelerator ours --stack ours"
+BEFORE = {
+    f"netplan search {OURS} --iteration-model calibrated": (
+        "netplan calibrate --accelerator h100-80gb --steps steps.csv --name ours --into own",
+    ),
+    "netplan cables --compare plan.xlsx hall.ibnetdiscover --names names.txt": (
+        "netplan cables --gpus 8 --radix 8 --hb-size 4 -o plan.xlsx",
+    ),
+}
+OFFERS = "netplan offers a.xlsx b.xlsx c.xlsx"
+FOUND_SOMETHING = ("netplan audit", "netplan cables --compare")  # exit code 1
+NEEDS_A_CLUSTER = "tcp://head:8786"
+FILES = {
+    "designs.csv": "design,gpus,nodes\nbig pod,1000,128\n",
+    "hall.ibnetdiscover": (
+        'Switch 8 "S-1" # "rail-0/leaf-0" enhanced port 0 lid 1 lmc 0\n'
+        '[1] "H-1"[1](a1) # "gpu-0" lid 2 4xNDR\n\n'
+        'Ca 1 "H-1" # "gpu-0"\n[1](a1) "S-1"[1] # lid 2 lmc 0 "rail-0/leaf-0" lid 1 4xNDR\n'
+    ),
+    "names.txt": 'node001 "gpu-0"  # and so on\n',
+    "config.json": (ROOT / "examples/config.json").read_text(encoding="utf-8"),
+    **{
+        path.name: path.read_text(encoding="utf-8")
+        for path in (ROOT / "examples/own-cluster").iterdir()
+    },
+    **{
+        name: (ROOT / "examples" / name).read_text(encoding="utf-8")
+        for name in ("four-leaves.yaml", "four-leaves.csv")
+    },
+    "gpt-layer.yaml": (ROOT / "examples/gpt-layer.yaml").read_text(encoding="utf-8"),
+    "jobs.yaml": (ROOT / "examples/jobs.yaml").read_text(encoding="utf-8"),
+    "ring.graphml": (ROOT / "examples/ring.graphml").read_text(encoding="utf-8"),
+    "mixer.yaml": (ROOT / "examples/mixer.yaml").read_text(encoding="utf-8"),
+    "mine.yaml": (ROOT / "topologies/rail-only.yaml").read_text(encoding="utf-8"),
+}
+
+
+def commands(block: str) -> list[str]:
+    """The netplan commands of a block, without their remarks."""
+    lines = (shlex.join(shlex.split(line, comments=True)) for line in block.splitlines())
+    return [line for line in lines if line.startswith("netplan ")]
+
+
+def single_commands() -> Iterator[tuple[str, str]]:
+    """Commands that can be run in any order, each with the page whose files it needs, if any."""
+    for page, text in TEXTS.items():
+        needs = page if FILE.search(text) else ""
+        for line, _ in OUTPUT.findall(text):
+            yield needs, line
+        for block in BLOCK.findall(text):
+            found = commands(block)
+            if len(found) >= MANY:
+                yield from ((needs, line) for line in found)
+        for line in re.findall(r"`(netplan [a-z]+ --?[^`]*)`", text):
+            yield needs, line
+
+
+SINGLE = [*dict.fromkeys(single_commands())]
+STEPS = {
+    block: page
+    for page, text in TEXTS.items()
+    for block in BLOCK.findall(text)
+    if 0 < len(commands(block)) < MANY
+}
+SHOWN = [(page, *found) for page, text in TEXTS.items() for found in OUTPUT.findall(text)]
+
+
+def lay_files(page: str, folder: Path) -> None:
+    """Put what a reader would have into a folder."""
+    for name, text in {**FILES, **dict(FILE.findall(TEXTS.get(page, "")))}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def run_line(line: str, folder: Path, *, as_it_is: bool = False) -> str:
+    """Run one command in a folder; its output."""
+    words = shlex.split(line)[1:]
+    smaller = {} if as_it_is else SMALLER.get(words[0], {})
+    done = netplan(*(smaller.get(word, word) for word in words), cwd=folder)
+    assert done.returncode == line.startswith(FOUND_SOMETHING), done.stderr
+    if "-o" in words:
+        assert (folder / words[words.index("-o") + 1]).stat().st_size > 500
+    else:
+        assert done.stdout
+    return done.stdout
+
+
+@pytest.mark.usefixtures("suites")
+@pytest.mark.parametrize(("page", "line"), SINGLE, ids=[line[:60] for _, line in SINGLE])
+def test_examples_run_and_outputs_are_the_real_ones(
+    page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines may be left out, but those that stand there are printed, in their order."""
+    monkeypatch.setenv("HOME", str(tmp_path))  # where some commands write
+    if "--rehearse" in line and find_tools() is None:
+        pytest.skip("needs opensm, ibsim and ibnetdiscover")
+    lay_files(page, tmp_path)
+    for name in ("a", "b", "c") if line == OFFERS else ():
+        asked = Request("A pod", (cables := asked_line("L1-01", "Cables", 100),))
+        Filled({cables.id: 50}).into(tmp_path / f"{name}.xlsx", asked)
+    for first in BEFORE.get(line, ()):
+        run_line(first, tmp_path)
+    shown = [(at, text) for at, other, text in SHOWN if other == line and (at == page or not page)]
+    printed = run_line(line, tmp_path, as_it_is=bool(shown))
+    for at, text in shown:
+        if os.environ.get("NETPLAN_UPDATE_GOLDEN") and missing(text, printed):
+            now = (ROOT / at).read_text(encoding="utf-8")
+            (ROOT / at).write_text(now.replace(text, printed), encoding="utf-8")
+            continue
+        assert missing(text, printed) == [], at
+
+
+def missing(shown: str, printed: str) -> list[str]:
+    """Lines that are shown and not printed after those before them; timings do not count."""
+    left = iter(TIMING.sub("...)", printed).splitlines())
+    return [line for line in TIMING.sub("...)", shown).splitlines() if line not in left]
+
+
+@pytest.mark.parametrize(
+    ("block", "page"), STEPS.items(), ids=[f"{page}:{block[:20]}" for block, page in STEPS.items()]
+)
+def test_steps_run_one_after_the_other(
+    block: str, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lay_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for line in commands(block):
+        if NEEDS_A_CLUSTER not in line:
+            run_line(line, tmp_path)
+            continue
+        name, *words = shlex.split(line)[1:]
+        command = command_line.get_command(click.Context(command_line), name)
+        assert command is not None
+        command.make_context(name, words)  # all its options exist
+
+
+def test_every_command_has_an_example() -> None:
+    inside = [line for block in STEPS for line in commands(block)]
+    known = {line.split()[1] for line in (*inside, *(one for _, one in SINGLE))}
+    assert known | {"mcp"} == set(COMMANDS)  # which waits for a client
+
+
+def test_the_first_command_is_that_of_the_first_output() -> None:
+    line, _ = OUTPUT.findall(README)[0]
+    assert BLOCK.findall(README)[0].rstrip().endswith(f"&& .venv/bin/{line}")
+
+
+def test_refusals_are_the_real_ones() -> None:
+    for text in TEXTS.values():
+        for line, shown in re.findall(r"^\$ (netplan .*)\n(.*)\n```", text, re.MULTILINE):
+            assert netplan(*shlex.split(line)[1:]).stderr == shown + "\n"
+
+
+@pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```python\n" in text])
+def test_the_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_files(page, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL):
+        exec(block, names)  # noqa: S102 - the page's own
+    assert "answer" in names
