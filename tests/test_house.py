@@ -16,7 +16,7 @@ PACKAGE = ROOT / "netplan"
 # A room imports only from rooms before it, and from itself.
 ROOMS = (
     *("version", "errors", "units", "arrays", "records", "files", "spreadsheets", "levels"),
-    *("documents", "catalog"),
+    *("documents", "catalog", "progress"),
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
     *(
         "simulation",

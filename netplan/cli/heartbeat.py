@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import ClassVar, Self, TextIO
 
 from netplan.errors import one_line
-from netplan.questions.progress import UnderWay
+from netplan.progress import UnderWay
 
 FIRST_S = 2.0
 EVERY_S = 2.0
@@ -20,7 +20,7 @@ class Heartbeat:
 
     A terminal sees one line that is rewritten and wiped at the end; a log gets a line now and then,
     and one for whatever else is under way by then.
-    What works may say more than that: what is under way (`netplan.questions.progress`), or the
+    What works may say more than that: what is under way (`netplan.progress`), or the
     whole line by ``describe``, such as a bar.
     """
 
@@ -59,14 +59,15 @@ class Heartbeat:
                 continue
             live = self.stream.isatty()
             say = Heartbeat.describe
-            busy = f": {UnderWay.text}" if UnderWay.text else ""
+            busy = f": {told_of}" if (told_of := UnderWay.text()) else ""
             often = EVERY_S if say is None else BAR_EVERY_S
             pause = often if live else EVERY_S
-            known = say is not None or busy == told
+            known = say is not None or UnderWay.outermost() == told
             if not live and known and waited - told_s < EVERY_IN_A_FILE_S:
                 continue
-            told_s, told = waited, busy
-            text = one_line(f"working, {waited:.0f} s{busy}" if say is None else say())
+            told_s, told = waited, UnderWay.outermost()
+            left = f" ({UnderWay.left()})" if UnderWay.left() else ""
+            text = one_line(f"working, {waited:.0f} s{busy}{left}" if say is None else say())
             # Such a line may become shorter: what it leaves is wiped.
             wipe = "\x1b[K" if say or busy else ""
             self._write(f"\r{text}{wipe}" if live else f"{text}\n")

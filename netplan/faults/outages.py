@@ -35,6 +35,7 @@ from netplan.faults.checkpoints import Checkpoints
 from netplan.faults.downtime import Effect, EffectArrays, PaceTable
 from netplan.faults.reliability import check_probability
 from netplan.faults.timeline import REASONS, Chunk, ChunkOutages, Sources, simulate_chunk
+from netplan.progress import each
 from netplan.traffic.matrix import sum_by
 from netplan.units import HOURS_PER_YEAR
 
@@ -428,7 +429,8 @@ def simulate_outages(
     np.empty(RESERVE_BYTES, np.uint8)
     lengths = (min(step, years - first) for first in range(0, years, step))
     chunks = [Chunk(length, hours, warm_up_h, exponential) for length in lengths]
-    found = [simulate_chunk(sources, checkpoints, chunk, rng) for chunk in chunks]
+    told = each(chunks, lambda _: "runs of years")
+    found = [simulate_chunk(sources, checkpoints, chunk, rng) for chunk in told]
     return Outages.of(sources, ChunkOutages.joined(found), hours)
 
 

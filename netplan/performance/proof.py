@@ -44,6 +44,7 @@ from netplan.levels import Level, gpu_count
 from netplan.performance.pareto import comparable
 from netplan.performance.plan import SearchResult
 from netplan.performance.search import PlanSearch
+from netplan.progress import each
 
 Levels = tuple[Level, ...]
 DOMAIN_AND_NETWORK = 2
@@ -155,7 +156,7 @@ def time_designs(
     spared: set[Levels] = set()
     # The best times of designs that cost less than the present one, and of those up to its cost.
     below_s, upto_s, value = inf, inf, -inf
-    for cost, levels in ordered:
+    for cost, levels in each(ordered, lambda _: "designs"):
         if cost > value:
             below_s, value = upto_s, cost
         if levels in spared:

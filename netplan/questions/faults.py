@@ -35,6 +35,7 @@ from netplan.faults.rates import (
 from netplan.faults.reconfigure import Assumed, Policy, Standby, check_rails, circuits, policies
 from netplan.faults.recoveries import idle_price, recoveries
 from netplan.faults.rerouting import training_loads
+from netplan.progress import each
 from netplan.questions.cost import Cost
 from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.faults_inputs import (
@@ -51,7 +52,6 @@ from netplan.questions.faults_inputs import (
     subject_of,
 )
 from netplan.questions.plan_notes import rates_note
-from netplan.questions.progress import each
 from netplan.questions.question import asks
 from netplan.questions.served_faults import served_faults
 from netplan.records import replace
@@ -312,7 +312,8 @@ def _failures(
     parts = single_parts(inventory)
     damages = [inventory.damage([one]) for one in parts]
     asked, why = drawn_or_why(inventory, question)
-    impacts = [impact_of(subject, damage) for damage in (*damages, *asked)]
+    told = each((*damages, *asked), lambda _: "failures")
+    impacts = [impact_of(subject, damage) for damage in told]
     found = _scenario(subject, asked, impacts[len(parts) :], question) if asked else why
     return tuple(single_failures(inventory, zip(parts, impacts, strict=False))), found
 

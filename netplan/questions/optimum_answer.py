@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.progress import share_done
 from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import replaced_lines
-from netplan.questions.progress import share_done
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns

@@ -8,8 +8,8 @@ from pathlib import Path
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.performance.plan import Plan
+from netplan.progress import share_done
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.progress import share_done
 from netplan.questions.simulate_answer import SimulateAnswer
 from netplan.questions.simulation_inputs import SimulationQuestion
 from netplan.reports.sections import Heading

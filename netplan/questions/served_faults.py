@@ -14,6 +14,7 @@ from netplan.faults.link_parts import bill_wiring
 from netplan.faults.rates import FailureBook, unit_counts
 from netplan.faults.served import ServedCluster, ServedImpact, served_impact, served_singles
 from netplan.faults.served_years import served_forecast
+from netplan.progress import each
 from netplan.questions.faults_inputs import (
     NAMED,
     TRAINED,
@@ -25,7 +26,6 @@ from netplan.questions.faults_inputs import (
     sorted_out,
 )
 from netplan.questions.inputs import CatalogReader
-from netplan.questions.progress import each
 from netplan.questions.served_faults_answer import (
     ServedFabric,
     ServedFaultsAnswer,

@@ -11,11 +11,11 @@ import numpy as np
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
+from netplan.progress import share_done
 from netplan.questions.degraded_links import check_degraded, round_note
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.placed_run import PlacedRun
 from netplan.questions.plan_notes import bubble_note, model_notes, rates_note
-from netplan.questions.progress import share_done
 from netplan.questions.published_mode import published_answer
 from netplan.questions.question import asks
 from netplan.questions.simulate_answer import SimulateAnswer

@@ -6,11 +6,11 @@ import numpy as np
 
 from netplan.errors import InfeasibleError, InputError, UnknownNameError
 from netplan.performance.error_bars import bar_note
+from netplan.progress import each, share_done
 from netplan.questions.degraded_links import round_note
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.jobs_file import PlacedJob, read_jobs
 from netplan.questions.placed_run import PlacedRun
-from netplan.questions.progress import each, share_done
 from netplan.questions.simulate_answer import JobRow, SimulateAnswer
 from netplan.questions.simulation_inputs import SimulationQuestion
 from netplan.records import replace

@@ -9,7 +9,7 @@ import pytest
 
 from netplan.cli import heartbeat, main
 from netplan.cli.heartbeat import Heartbeat
-from netplan.questions.progress import UnderWay, each
+from netplan.progress import UnderWay, each
 
 
 class Log(io.StringIO):
@@ -51,7 +51,7 @@ def test_what_is_under_way_is_told() -> None:
     assert stream.getvalue() == (
         "working, 0 s: rail-only, 1 of 2\nworking, 0 s: torus-3d, 2 of 2\n"
     )
-    assert UnderWay.text == ""
+    assert UnderWay.text() == ""
 
 
 def test_a_log_tells_once_what_is_under_way_and_at_once_what_comes_next(
@@ -66,6 +66,23 @@ def test_a_log_tells_once_what_is_under_way_and_at_once_what_comes_next(
             Event().wait(0.1)  # more of the same is not told
     said = [line.partition(": ")[2] for line in stream.getvalue().splitlines()]
     assert list(filter(None, said)) == ["rail-only, 1 of 2", "torus-3d, 2 of 2"]
+
+
+def test_loops_in_loops_add_up_and_tell_the_time_left() -> None:
+    said, shares = [], []
+    for number, _ in enumerate(each(["rail-only", "torus-3d"], str)):
+        UnderWay.steps[0].began_s = 100.0
+        for name, count in (("failures", 2), ("years", 5)):
+            for _ in each(range(count), lambda _, name=name: name):
+                shares.append(UnderWay.share())
+                said.append(UnderWay.left(now_s=100.0 + 10 * (number + 1)))
+    # Halves of the first half by failures; years start at none, which holds the share.
+    assert shares[:7] == [0, 0.25, 0.25, 0.25, 0.25, 0.3, 0.4]
+    assert shares == sorted(shares)
+    assert said[0] == ""
+    assert said[1] == "25% done, about 30 s left"
+    assert said[6] == "40% done, about 15 s left"
+    assert UnderWay.text() == UnderWay.left() == ""
 
 
 def test_a_terminal_is_wiped() -> None:

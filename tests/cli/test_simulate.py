@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import netplan as package
-from netplan.questions.progress import UnderWay
+from netplan.progress import UnderWay
 from tests.cli.command import netplan, refused, replaced
 from tests.cli.test_compare import golden
 from tests.cli.test_pages import TIMING
@@ -329,7 +329,7 @@ def test_the_published_mode_needs_the_sram_of_a_chip() -> None:
 
 def test_nothing_is_under_way_when_all_is_done() -> None:
     simulated(*SMALL)
-    assert UnderWay.text == ""
+    assert UnderWay.text() == ""
 
 
 JOBS = """jobs:
