@@ -73,7 +73,7 @@ def test_loops_in_loops_add_up_and_tell_the_time_left() -> None:
     for number, _ in enumerate(each(["rail-only", "torus-3d"], str)):
         UnderWay.steps[0].began_s = 100.0
         for name, count in (("failures", 2), ("years", 5)):
-            for _ in each(range(count), lambda _, name=name: name):
+            for _ in each([name] * count, str):
                 shares.append(UnderWay.share())
                 said.append(UnderWay.left(now_s=100.0 + 10 * (number + 1)))
     # Halves of the first half by failures; years start at none, which holds the share.
