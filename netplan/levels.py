@@ -173,6 +173,9 @@ class Level(Struct, frozen=True):
         Tiers of a switch level that may bind, from the leaves up; none if it does not block.
     network_kind
         What a level outside HB domains is made of.
+    interlaced
+        Whether links of the level, or around it, also lead along other levels, as in a twisted
+        torus: bounds then grant a GPU two links here, and know no middle.
 
     Examples
     --------
@@ -190,6 +193,7 @@ class Level(Struct, frozen=True):
     step_latency_s: float = 0.0
     tiers: tuple[Tier, ...] = ()
     network_kind: NetworkKind = "infiniband"
+    interlaced: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no hardware can be.
@@ -235,6 +239,8 @@ class Level(Struct, frozen=True):
             for tier in self.tiers
         ]
         found = asdict(self) | {"tiers": tiers}
+        if not self.interlaced:
+            del found["interlaced"]
         if self.network_kind == "infiniband":
             del found["network_kind"]
         return found

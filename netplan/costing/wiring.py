@@ -22,6 +22,7 @@ from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanErr
 from netplan.records import replace
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
+from netplan.topologies.specs import UNCABLED
 
 CARD = "network card"
 TRUNKS = " trunks"
@@ -128,7 +129,7 @@ def _link_kind(group: str) -> LinkKind:
     ['host', 'leaf-spine', 'upper', 'ring']
     """
     group = group.removesuffix(COPPER_TOO)
-    if group.startswith(("ring", "mesh", "direct")):
+    if group.startswith(("ring", "mesh", "direct", "board")):
         return "ring"
     if group.startswith("level"):
         return "host"  # in a BCube every level of switches takes ports of the GPUs
@@ -222,7 +223,7 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
     tiers = [tier.name for tier in fabric.tiers]
     for group in fabric.links:
         kind = _link_kind(group.name)
-        if group.medium == "on-chip":
+        if group.medium in UNCABLED:
             continue  # nobody buys it
         if kind == "ring" and hardware.circuits is not None and group.medium == "optical":
             # A link between cubes becomes two fibres, one from each face to the circuit switch.

@@ -19,6 +19,7 @@ from netplan.costing.ports import PortBank, plugs_needed
 from netplan.costing.switches import check_switch
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring, wire
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import UNCABLED
 
 Place = Literal["host", "trunk"]
 ENDS_OF_A_LINK = 2
@@ -123,7 +124,7 @@ def _by_medium(fabric: Fabric) -> dict[Place, LinkParts]:
     places: tuple[Place, ...] = ("host", "trunk")
     for place in places:
         # Links on a chip are no parts.
-        cabled = [group for group in fabric.links if group.medium != "on-chip"]
+        cabled = [group for group in fabric.links if group.medium not in UNCABLED]
         groups = [group for group in cabled if place_of(group.name) == place]
         optical = sum(group.links for group in groups if group.medium == "optical")
         copper = sum(group.links for group in groups) - optical

@@ -12,13 +12,15 @@ An HB domain therefore acts as one node, and two things can go wrong:
          of a BCube remains whole) this cannot happen. Where there is one only, the parts that its
          failure leaves are listed, and HB domains must join them.
 
-GPUs of a BCube forward between its levels. Tori and products have no switches.
+GPUs of a BCube forward between its levels, those of a HammingMesh over their boards. Tori and
+products have no switches.
 """
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
+from netplan.faults.damage import network_links
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.bcube import bcube_ports
 from netplan.topologies.dragonfly import dragonfly_shape
@@ -74,6 +76,8 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
     if spec.family == "graph":
         ends = _graph_ends(spec, fabric)
         return SwitchLoss(_graph_survives(*ends), _graph_share(*ends))
+    if spec.family == "hammingmesh":
+        return SwitchLoss(survives_switch(spec, fabric), _most_under_one(spec, fabric))
     gpu = np.arange(sizing.gpus)
     domain = gpu // sizing.hb_size
     leaf = _leaf_of(spec, fabric, gpu)
@@ -99,6 +103,8 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
     if spec.family == "graph":
         return _graph_survives(*_graph_ends(spec, fabric))
     if spec.family == "bcube" and bcube_ports(spec, sizing) ** spec.dimensions > sizing.gpus:
+        return _survives_in_part(spec, fabric)
+    if spec.family == "hammingmesh":
         return _survives_in_part(spec, fabric)
     if _ports(spec) > 1:
         return True
@@ -142,26 +148,42 @@ def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
 
 
 def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
-    """Whether a BCube with idle places is whole without any one switch.
+    """Whether a BCube with idle places, or a HammingMesh, is whole without any one switch.
 
-    All switches between the first two and the last two of a level have neighbours like theirs.
+    All switches between the first two and the last two of a level have neighbours like theirs; of a
+    HammingMesh those of rows come before those of columns, or after them.
     """
     graph = expand(spec, fabric.sizing)
     first = graph.node_count - fabric.switches
     gpu = np.arange(graph.gpus)
     leader = gpu // graph.hb_size * graph.hb_size
-    network = np.concatenate([graph.links_of(tier.name) for tier in fabric.tiers])
+    network = network_links(graph)
     source, target = graph.source[network], graph.target[network]
     for tier in fabric.tiers:
         last = first + tier.switches
         for switch in {*range(first, last)[:2], *range(first, last)[-2:]}:
-            kept = target != switch
+            kept = (target != switch) & (source != switch)
             ends = np.concatenate([gpu, source[kept]]), np.concatenate([leader, target[kept]])
             part = connected_parts(graph.node_count, *ends)[: graph.gpus]
             if (part != part[0]).any():
                 return False
         first = last
     return True
+
+
+def _most_under_one(spec: FabricSpec, fabric: Fabric) -> float:
+    """Largest share of an HB domain's network ports that end at one switch [1]."""
+    graph = expand(spec, fabric.sizing)
+    first = graph.node_count - fabric.switches
+    network = network_links(graph)
+    gpu = np.concatenate([end[network] for end in (graph.source, graph.target)])
+    other = np.concatenate([end[network] for end in (graph.target, graph.source)])
+    at_gpu = gpu < graph.gpus
+    domain, other = gpu[at_gpu] // graph.hb_size, other[at_gpu].astype(np.int64)
+    ports = np.bincount(domain)
+    under = other >= first
+    pair, count = np.unique(domain[under] * graph.node_count + other[under], return_counts=True)
+    return float((count / ports[pair // graph.node_count]).max())
 
 
 def _ports(spec: FabricSpec) -> int:

@@ -6,6 +6,7 @@ from netplan.records import replace
 from netplan.topologies.bcube import build_bcube
 from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.hammingmesh import build_hammingmesh, hammingmesh_ports
 from netplan.topologies.product import build_product, product_ports
 from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
 from netplan.topologies.switch_families import SWITCH_GRAPHS, build_joined_switches
@@ -31,6 +32,7 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "dragonfly": build_dragonfly,
     "bcube": build_bcube,
     "tiles": build_tiles,
+    "hammingmesh": build_hammingmesh,
     **dict.fromkeys(SWITCH_GRAPHS, build_joined_switches),
     "graph": _build_graph,
 }
@@ -144,5 +146,7 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
         links, ports = count(spec, sizing), max(1, sizing.chip_ports)
     elif spec.family == "bcube":
         links = spec.dimensions
+    elif spec.family == "hammingmesh":
+        links = hammingmesh_ports(spec, sizing)
     rate = sizing.network_bytes_per_s * min(1, ports / max(1, links))
     return replace(sizing, network_bytes_per_s=rate, shared_port=False)

@@ -16,7 +16,7 @@ network adapter a GPU, this is the order of the adapters.
 ``a_port``, ``z_port``      port on the device, from 1; ``1/2`` is port 2 of a switch's cage 1
 ``a_rack``, ``a_unit``      where the device stands, if known; likewise ``z_rack``, ``z_unit``
 ``gbps``                    rate, one direction [Gb/s]
-``medium``                  ``fibre`` or ``copper``, if known
+``medium``                  ``fibre`` or ``copper``, if known; ``trace`` on a board
 ``length_class``            ``rack`` (up to 3 m), ``row`` (about 15 m), ``hall`` (about 30 m)
 ``length_m``                length, if a floor plan gives it [m]
 ``group``                   link group of the fabric: ``host``, ``leaf-spine``, …
@@ -61,7 +61,7 @@ ROLES = {
     HB_SWITCH: "hb-switch",
     MEMORY: "memory",
 }
-MEDIA = {"optical": "fibre", "copper": "copper", "on-chip": ""}
+MEDIA = {"optical": "fibre", "copper": "copper", "on-board": "trace", "on-chip": ""}
 
 
 class Device(Struct, frozen=True):

@@ -18,6 +18,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.dragonfly import wire_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
+from netplan.topologies.hammingmesh import wire_hammingmesh
 from netplan.topologies.product import direct_links, wire_product
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switch_families import switch_graph
@@ -147,6 +148,8 @@ def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:  # noq
             return wire_bcube(spec, fabric, first, port)
         case "tiles":
             return wire_tiles(spec, fabric, first)
+        case "hammingmesh":
+            return wire_hammingmesh(spec, fabric, first, port)
         case _:
             graph = switch_graph(spec, fabric.sizing)
             return wire_switch_graph(spec, fabric, graph, first, port)

@@ -141,6 +141,8 @@ class Fabric(Struct, frozen=True):
         How far the network reaches: ``any-to-any``, ``rail-only`` or ``direct`` (GPU to GPU).
     notes
         Assumptions and warnings, one sentence each.
+    board_ports
+        Of the network ports those that end on traces of a board [1].
     """
 
     name: str
@@ -152,15 +154,16 @@ class Fabric(Struct, frozen=True):
     levels: tuple[Level, ...]
     network: Reach
     notes: tuple[str, ...]
+    board_ports: int = 0
 
     @property
     def card_ports(self) -> int:
-        """Network ports that need a card [1]: all but those of the accelerators themselves.
+        """Network ports that need a card [1]: all but those of boards, and of the accelerators.
 
         These join accelerators directly; a switch is reached through a card.
         """
         if self.network != "direct":
-            return self.nic_ports
+            return self.nic_ports - self.board_ports
         return max(0, self.nic_ports - self.sizing.gpus * self.sizing.chip_ports)
 
     @property

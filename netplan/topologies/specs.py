@@ -29,12 +29,14 @@ Family = Literal[
     "slim-fly",
     "jellyfish",
     "dragonfly-plus",
+    "hammingmesh",
     "circulant",
     "xpander",
     "graph",
 ]
-Medium = Literal["optical", "copper", "on-chip"]
-"""What links are made of; those of a chip come with it."""
+Medium = Literal["optical", "copper", "on-board", "on-chip"]
+"""What links are made of; those of a board or a chip come with it."""
+UNCABLED: tuple[Medium, ...] = ("on-board", "on-chip")
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
 MESH_AXES, MAX_DIMENSIONS = 2, 6
@@ -52,6 +54,7 @@ KEYS_OF: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("degree", "seed", "switches"), REGULAR),
     "twist": ("torus",),
     "file": ("graph",),
+    "board": ("hammingmesh",),
 }
 """Families that a key means something for."""
 
@@ -135,6 +138,9 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     wraparound: bool = True
     twist: bool = False  # around a short dimension half of every long one is passed
 
+    # hammingmesh: GPUs along both sides of a board; sizes are boards in a row, and rows
+    board: tuple[PositiveInt, PositiveInt] | None = None
+
     # product
     axes: tuple[Axis, ...] = ()
 
@@ -188,6 +194,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("family: tiles needs a tile, and a tile needs family: tiles")
         if self.family == "tiles" and (self.hb_size != 1 or len(self.sizes or (1, 1)) != MESH_AXES):
             raise ValueError("family: tiles needs hb_size: 1, and two sizes if any")
+        if self.family == "hammingmesh" and len(self.sizes or (1, 1)) != MESH_AXES:
+            raise ValueError(
+                "family: hammingmesh takes two sizes if any: boards in a row, and rows"
+            )
         if len({axis.kind for axis in self.axes if axis.size is None}) > 1:
             raise ValueError(
                 "axes: at most one kind takes the size that the others leave, got rings and meshes"

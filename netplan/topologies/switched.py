@@ -432,7 +432,7 @@ def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> 
     network = Network(wiring, leaf_names=names)
     if spec.planes > 1:
         network = Network(wiring, spec.planes, "plane-{}/")
-    return _wire(fabric, [network], attachment, (first, port))
+    return wire_networks(fabric, [network], attachment, (first, port))
 
 
 def endpoints(spec: FabricSpec, sizing: Sizing, hosts: Ints) -> Ints:
@@ -484,7 +484,7 @@ def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
         network = Network(ClosWiring(((switches,),), ()), leaf_names=names)
         leaf_port = rank % shared * hosts + domain
         attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
-        return _wire(fabric, [network], attachment, (first, port))
+        return wire_networks(fabric, [network], attachment, (first, port))
     tree = partial(
         fat_tree,
         radix=sizing.radix,
@@ -507,10 +507,10 @@ def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
         leaf = np.where(is_long, leaf, base + short.stages[0].upper[within])
         leaf_port = np.where(is_long, leaf_port, short.stages[0].upper_port[within])
     attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port.astype(np.int64))
-    return _wire(fabric, networks, attachment, (first, port))
+    return wire_networks(fabric, networks, attachment, (first, port))
 
 
-def _wire(
+def wire_networks(
     fabric: Fabric, networks: list[Network], attachment: Attachment, begin: tuple[int, int]
 ) -> Wired:
     """Number all switches tier by tier, and translate every stage to node numbers.
@@ -528,7 +528,7 @@ def _wire(
             if network.switches(tier):
                 nodes.append(Nodes(SWITCH, tier + 1, network.names(tier)))
                 first += network.switches(tier)
-    managers = int(attachment.host.max()) + 1 - sizing.gpus
+    managers = max(0, int(attachment.host.max()) + 1 - sizing.gpus)
     if managers:
         nodes.append(Nodes(MANAGER, 0, NameBlock("manager-{}", (managers,))))
     is_gpu = attachment.host < sizing.gpus

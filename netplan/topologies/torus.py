@@ -63,7 +63,8 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         # A ring that is not whole is open.
         closed = spec.wraparound and whole == size and not (spec.twist and size == min(sizes))
         kind: LevelKind = "ring" if closed else "line"
-        return Level(kind, whole, rate, step_latency_s=sizing.network_latency_s)
+        latency_s = sizing.network_latency_s
+        return Level(kind, whole, rate, step_latency_s=latency_s, interlaced=spec.twist)
 
     whole = whole_part(sizes, sizing.full_domains)
     return Fabric(

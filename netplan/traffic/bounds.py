@@ -186,7 +186,8 @@ def group_bound(
     domain, *network = levels
     least = [domain, *(_at_least(level, port_bytes_per_s) for level in network)]
     own = [_of_group(level, here) for level, here in zip(least, members, strict=True)]
-    switched = [level.kind for level in own if level.size > 1][-1:] == ["switch"]
+    outer = [level for level, here in zip(least, members, strict=True) if here > 1][-1:]
+    switched = [level.kind for level in outer] == ["switch"]
     fabric: Fabric = "rail-optimized" if any_to_any and switched else "rail-only"
     return lower_bound(operation, own, data_bytes=data_bytes, fabric=fabric)
 
@@ -200,9 +201,12 @@ def _at_least(level: Level, bytes_per_s: float) -> Level:
 def _of_group(level: Level, members: int) -> Level:
     """Level as a group of some of its members sees it, without latency and leaves.
 
-    In a mesh messages may take detours over members of other groups, by all links of a GPU.
+    In a mesh messages may take detours over members of other groups, by all links of a GPU; where
+    links lead along other levels too, a GPU has two, wherever they lead.
     """
     rate = level.link_bytes_per_s
+    if level.interlaced:
+        return Level("switch", members, 2 * rate)
     if level.kind == "mesh" and 1 < members < level.size:
         rate = level.gpu_bytes_per_s / (members - 1)
     return Level(level.kind, members, rate)

@@ -32,6 +32,7 @@ def graph_of(name: str, gpus: int, radix: int, hb_size: int) -> FabricGraph:
         ("rail-only", 64, 8),
         ("torus-3d", 64, 1),
         ("twisted-torus", 64, 1),
+        ("hammingmesh", 64, 1),
         ("dragonfly", 128, 8),
         ("hyperx", 256, 8),
         ("slim-fly", 256, 8),

@@ -18,7 +18,9 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.rehearsal import Part
 from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.traffic.bounds import Operation, group_bound
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
+from netplan.traffic.optimum import all_gather_optimum_s
 from netplan.traffic.routing import link_loads
 from tests.topologies.test_graph import check
 
@@ -94,6 +96,25 @@ def test_an_all_to_all_loads_all_links_alike(sizes: tuple[int, ...]) -> None:
     plain = link_loads(graph_of(twisted(sizes, twist=False)), everyone(gpus))
     assert plain.busiest_s == pytest.approx(gpus * 8 / 8 / 50e9)
     assert plain.busiest_s / found.busiest_s == pytest.approx({128: 1.745, 256: 1.391}[gpus], 1e-3)
+
+
+@pytest.mark.parametrize("sizes", TPU)
+def test_bounds_grant_the_links_around(sizes: tuple[int, ...]) -> None:
+    # All gather over six links a GPU; lines as long as the axes would have four or five of them.
+    graph, fabric = (
+        graph_of(twisted(sizes)),
+        build_fabric(twisted(sizes), sizing(int(np.prod(sizes)))),
+    )
+    gpus = graph.gpus
+
+    def bound_s(operation: Operation) -> float:
+        levels, data_bytes = fabric.levels, float(gpus)
+        asked = {"data_bytes": data_bytes, "any_to_any": False}
+        return group_bound(operation, levels, (1, *sizes), **asked).bound_s  # type: ignore[arg-type]
+
+    assert bound_s("all_gather") == pytest.approx((gpus - 1) / 6 / 50e9)
+    assert bound_s("all_gather") == pytest.approx(all_gather_optimum_s(graph, gpus)[0])
+    assert bound_s("all_to_all") <= link_loads(graph, everyone(gpus)).busiest_s
 
 
 @settings(deadline=None, max_examples=40)
