@@ -127,6 +127,7 @@ def build_hammingmesh(spec: FabricSpec, sizing: Sizing) -> Fabric:
     shape = hammingmesh_shape(spec, sizing)
     traces, ends = _on_boards(shape, sizing)
     tiers, links = clos_parts(*_counts(shape, sizing, ends), spec.host_medium)
+    ports = hammingmesh_ports(spec, sizing) * sizing.gpus
     medium: Medium = "copper" if sizing.hb_size > 1 else "on-board"
     boards = (
         LinkGroup(f"{BOARD_LINKS}{axis + 1}", count, count, medium)
@@ -140,8 +141,8 @@ def build_hammingmesh(spec: FabricSpec, sizing: Sizing) -> Fabric:
         sizing=sizing,
         tiers=tiers,
         links=(*links, *boards),
-        nic_ports=2 * sum(traces) + sum(ends),
-        board_ports=2 * sum(traces) if medium == "on-board" else 0,
+        nic_ports=ports,
+        board_ports=ports - sum(ends) if medium == "on-board" else 0,
         levels=_levels(spec, sizing, shape),
         network="any-to-any" if sizing.hb_size == 1 else "rail-only",
         notes=(*spec.notes, *_notes(shape, sizing), *idle_note(held, sizing)),
@@ -260,11 +261,9 @@ def _attached(
     place = np.unravel_index(domain, shape.sizes, order="F")
     on_board, board = place[axis], place[2 + axis]
     line = (place[3 - axis] * shape.board[1 - axis] + place[1 - axis]) * sizing.hb_size + rail
-    hosts, sides = [], []
-    for side, last in enumerate((0, shape.board[axis] - 1)):
-        hosts.append(np.flatnonzero(on_board == last))
-        sides.append(np.full(len(hosts[-1]), side))
-    host, side = np.concatenate(hosts), np.concatenate(sides)
+    minus, plus = (np.flatnonzero(on_board == last) for last in (0, shape.board[axis] - 1))
+    host = np.concatenate((minus, plus)).astype(np.int64)
+    side = np.repeat((0, 1), (len(minus), len(plus)))
     end, line = 2 * board[host] + side, line[host]
     ports = 2 * shape.boards[axis]
     if wiring.stages:
@@ -272,8 +271,8 @@ def _attached(
         leaf = line * wiring.switches_per_tier[0] + bottom.upper[end]
         leaf_port = bottom.upper_port[end].astype(np.int64)
     else:
-        shared = sizing.radix // ports
-        leaf, leaf_port = line // shared, line % shared * ports + end
+        leaf, place_on = np.divmod(line, sizing.radix // ports)
+        leaf_port = place_on * ports + end
     return host, _port(axis, shape) + side, leaves + leaf, leaf_port
 
 
