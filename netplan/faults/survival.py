@@ -150,8 +150,8 @@ def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
 def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
     """Whether a BCube with idle places, or a HammingMesh, is whole without any one switch.
 
-    All switches between the first two and the last two of a level have neighbours like theirs; of a
-    HammingMesh those of rows come before those of columns, or after them.
+    All switches between the first two and the last two of a level have neighbours like theirs, but
+    for those of the last domain, which may be alone in its row.
     """
     graph = expand(spec, fabric.sizing)
     first = graph.node_count - fabric.switches
@@ -159,9 +159,11 @@ def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
     leader = gpu // graph.hb_size * graph.hb_size
     network = network_links(graph)
     source, target = graph.source[network], graph.target[network]
+    alone = target[(source >= leader[-1]) & (source < graph.gpus)].tolist()
     for tier in fabric.tiers:
         last = first + tier.switches
-        for switch in {*range(first, last)[:2], *range(first, last)[-2:]}:
+        seen = [*range(first, last)[:2], *range(first, last)[-2:], *alone]
+        for switch in {one for one in seen if first <= one < last}:
             kept = (target != switch) & (source != switch)
             ends = np.concatenate([gpu, source[kept]]), np.concatenate([leader, target[kept]])
             part = connected_parts(graph.node_count, *ends)[: graph.gpus]

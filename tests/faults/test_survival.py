@@ -68,9 +68,12 @@ def worst_share(graph: FabricGraph) -> float:
     """Largest share of a domain's network ports under one switch, link by link."""
     at_switch = (graph.node_kind[graph.target] == SWITCH) & (graph.source < graph.gpus)
     domain, switch = graph.source[at_switch] // graph.hb_size, graph.target[at_switch]
+    # Ports on boards count, too.
+    outside = graph.group != (graph.group_names.index("hb") if "hb" in graph.group_names else -1)
+    ends = np.concatenate([end[outside] for end in (graph.source, graph.target)])
+    ports = np.bincount(ends[ends < graph.gpus] // graph.hb_size)
     shares: Iterator[float] = (
-        np.bincount(switch[domain == one]).max() / np.count_nonzero(domain == one)
-        for one in np.unique(domain)
+        np.bincount(switch[domain == one]).max() / ports[one] for one in np.unique(domain)
     )
     return float(max(shares, default=0.0))
 
