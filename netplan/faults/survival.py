@@ -77,7 +77,7 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
         ends = _graph_ends(spec, fabric)
         return SwitchLoss(_graph_survives(*ends), _graph_share(*ends))
     if spec.family == "hammingmesh":
-        return SwitchLoss(survives_switch(spec, fabric), _most_under_one(spec, fabric))
+        return SwitchLoss(survives_switch(spec, fabric), _graph_share(*_graph_ends(spec, fabric)))
     gpu = np.arange(sizing.gpus)
     domain = gpu // sizing.hb_size
     leaf = _leaf_of(spec, fabric, gpu)
@@ -171,21 +171,6 @@ def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
                 return False
         first = last
     return True
-
-
-def _most_under_one(spec: FabricSpec, fabric: Fabric) -> float:
-    """Largest share of an HB domain's network ports that end at one switch [1]."""
-    graph = expand(spec, fabric.sizing)
-    first = graph.node_count - fabric.switches
-    network = network_links(graph)
-    gpu = np.concatenate([end[network] for end in (graph.source, graph.target)])
-    other = np.concatenate([end[network] for end in (graph.target, graph.source)])
-    at_gpu = gpu < graph.gpus
-    domain, other = gpu[at_gpu] // graph.hb_size, other[at_gpu].astype(np.int64)
-    ports = np.bincount(domain)
-    under = other >= first
-    pair, count = np.unique(domain[under] * graph.node_count + other[under], return_counts=True)
-    return float((count / ports[pair // graph.node_count]).max())
 
 
 def _ports(spec: FabricSpec) -> int:
