@@ -194,17 +194,12 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("family: tiles needs a tile, and a tile needs family: tiles")
         if self.family == "tiles" and (self.hb_size != 1 or len(self.sizes or (1, 1)) != MESH_AXES):
             raise ValueError("family: tiles needs hb_size: 1, and two sizes if any")
-        if self.family == "hammingmesh" and len(self.sizes or (1, 1)) != MESH_AXES:
-            raise ValueError(
-                "family: hammingmesh takes two sizes if any: boards in a row, and rows"
-            )
         if len({axis.kind for axis in self.axes if axis.size is None}) > 1:
             raise ValueError(
                 "axes: at most one kind takes the size that the others leave, got rings and meshes"
             )
         self._refuse_keys_of_others()
-        if self.twist:
-            self._refuse_other_twists()
+        self._refuse_other_shapes()
         if self.family == "graph" and (self.hb_kind, self.hb_planes) != ("switch", 1):
             raise ValueError(
                 "family: graph takes HB domains from its file, or puts one switch into each:"
@@ -226,8 +221,14 @@ class FabricSpec(Record, frozen=True, kw_only=True):
                 " global_links_per_switch"
             )
 
-    def _refuse_other_twists(self) -> None:
-        """Refuse a twist without rings, or of sizes that are not once and twice the same."""
+    def _refuse_other_shapes(self) -> None:
+        """Refuse boards in other than two axes, and twists without rings or of other sizes."""
+        if self.family == "hammingmesh" and len(self.sizes or (1, 1)) != MESH_AXES:
+            raise ValueError(
+                "family: hammingmesh takes two sizes if any: boards in a row, and rows"
+            )
+        if not self.twist:
+            return
         axes = len(self.sizes or "1" * self.dimensions)
         if not self.wraparound or not 1 < axes <= MAX_DIMENSIONS:
             raise ValueError(
