@@ -20,7 +20,6 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
-from netplan.faults.damage import network_links
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.bcube import bcube_ports
 from netplan.topologies.dragonfly import dragonfly_shape
@@ -73,11 +72,9 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
     if not fabric.tiers:
         return SwitchLoss(survives=True, share=0.0)
     sizing = fabric.sizing
-    if spec.family == "graph":
+    if spec.family in ("graph", "hammingmesh"):
         ends = _graph_ends(spec, fabric)
         return SwitchLoss(_graph_survives(*ends), _graph_share(*ends))
-    if spec.family == "hammingmesh":
-        return SwitchLoss(survives_switch(spec, fabric), _graph_share(*_graph_ends(spec, fabric)))
     gpu = np.arange(sizing.gpus)
     domain = gpu // sizing.hb_size
     leaf = _leaf_of(spec, fabric, gpu)
@@ -100,11 +97,9 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
     sizing = fabric.sizing
     if not fabric.tiers or sizing.domains == 1:
         return True
-    if spec.family == "graph":
+    if spec.family in ("graph", "hammingmesh"):
         return _graph_survives(*_graph_ends(spec, fabric))
     if spec.family == "bcube" and bcube_ports(spec, sizing) ** spec.dimensions > sizing.gpus:
-        return _survives_in_part(spec, fabric)
-    if spec.family == "hammingmesh":
         return _survives_in_part(spec, fabric)
     if _ports(spec) > 1:
         return True
@@ -148,23 +143,20 @@ def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
 
 
 def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
-    """Whether a BCube with idle places, or a HammingMesh, is whole without any one switch.
+    """Whether a BCube with idle places is whole without any one switch.
 
-    All switches between the first two and the last two of a level have neighbours like theirs, but
-    for those of the last domain, which may be alone in its row.
+    All switches between the first two and the last two of a level have neighbours like theirs.
     """
     graph = expand(spec, fabric.sizing)
     first = graph.node_count - fabric.switches
     gpu = np.arange(graph.gpus)
     leader = gpu // graph.hb_size * graph.hb_size
-    network = network_links(graph)
+    network = np.concatenate([graph.links_of(tier.name) for tier in fabric.tiers])
     source, target = graph.source[network], graph.target[network]
-    alone = target[(source >= leader[-1]) & (source < graph.gpus)].tolist()
     for tier in fabric.tiers:
         last = first + tier.switches
-        seen = [*range(first, last)[:2], *range(first, last)[-2:], *alone]
-        for switch in {one for one in seen if first <= one < last}:
-            kept = (target != switch) & (source != switch)
+        for switch in {*range(first, last)[:2], *range(first, last)[-2:]}:
+            kept = target != switch
             ends = np.concatenate([gpu, source[kept]]), np.concatenate([leader, target[kept]])
             part = connected_parts(graph.node_count, *ends)[: graph.gpus]
             if (part != part[0]).any():

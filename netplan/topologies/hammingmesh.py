@@ -7,9 +7,9 @@ all boards of the row, 2 X ports; the ends of its a lines along the second one t
 fat tree that does not block.
 
 With HB domains every place is a domain, the GPUs of equal rank make one HammingMesh a rail, and
-copper cables stand for the traces.
-Domain d stands at i + a (j + b (x + X y)). On a GPU the ports of the first axis come first, minus
-direction before plus. The last places may be idle: the last boards, or a part of one.
+copper cables stand for the traces. Domain d stands at i + a (j + b (x + X y)). On a GPU the ports
+of the first axis come first, minus direction before plus. The last places may be idle: the last
+boards, or a part of one; lines without a GPU are left out.
 
 Levels: lines on boards, then rows and columns of boards as switches: the a GPUs of a line share two
 ports, so that each has 2/a of a port's rate. Rings within a board may also close through the switch
@@ -69,9 +69,19 @@ class MeshShape(Struct, frozen=True):
         """Places, then boards, the fastest axis first [1]."""
         return *self.board, *self.boards
 
-    def lines(self, axis: int, rails: int) -> int:
-        """Lines of boards along one axis [1]: one for each line on a board, rail by rail."""
-        return self.board[1 - axis] * self.boards[1 - axis] * rails if self.boards[axis] > 1 else 0
+    def lines(self, axis: int, sizing: Sizing) -> int:
+        """Lines of boards along one axis that have a GPU [1]: for each on a board, rail by rail."""
+        if self.boards[axis] == 1:
+            return 0
+        rails = sizing.hb_size
+        boards, rest = divmod(sizing.gpus, prod(self.board) * rails)
+        along = self.boards[0]
+        # Whole boards fill rows, one in each column; a part of one may begin a row or a column.
+        rows = min(boards, along) if axis else ceil_div(boards, along)
+        begins = boards < along if axis else boards % along == 0
+        place = np.arange(self.board[1 - axis]) * (1 if axis else self.board[0])
+        part = np.clip(rest - place * rails, 0, rails).sum() if begins else 0
+        return rows * self.board[1 - axis] * rails + int(part)
 
     def ports(self, axis: int) -> int:
         """Network ports of a GPU along one axis, at most [1]."""
@@ -173,7 +183,7 @@ def _counts(
     radix = sizing.radix
     built, bound = ClosCounts(radix), ClosCounts(radix)
     for axis, used in enumerate(ends):
-        lines, ports = shape.lines(axis, sizing.hb_size), 2 * shape.boards[axis]
+        lines, ports = shape.lines(axis, sizing), 2 * shape.boards[axis]
         if not lines:
             continue
         if ports <= radix:
@@ -221,7 +231,7 @@ def wire_hammingmesh(spec: FabricSpec, fabric: Fabric, first: int, port: int) ->
     sizing = fabric.sizing
     shape = hammingmesh_shape(spec, sizing)
     boards = _wire_boards(shape, sizing, port)
-    axes = [axis for axis in (0, 1) if shape.lines(axis, sizing.hb_size)]
+    axes = [axis for axis in (0, 1) if shape.lines(axis, sizing)]
     if not axes:
         return Wired(links=boards)
     networks = {axis: _network(axis, shape, sizing) for axis in axes}
@@ -243,7 +253,7 @@ def wire_hammingmesh(spec: FabricSpec, fabric: Fabric, first: int, port: int) ->
 
 def _network(axis: int, shape: MeshShape, sizing: Sizing) -> Network:
     """Switches of all lines along one axis."""
-    lines, ports, name = shape.lines(axis, sizing.hb_size), 2 * shape.boards[axis], LINES[axis]
+    lines, ports, name = shape.lines(axis, sizing), 2 * shape.boards[axis], LINES[axis]
     if ports > sizing.radix:
         return Network(wire_tree(fat_tree(ports, sizing.radix)), lines, f"{name}-{{}}/")
     shared = sizing.radix // ports
