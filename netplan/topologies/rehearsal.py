@@ -26,8 +26,8 @@ from msgspec import Struct
 
 from netplan.errors import InputError, NetplanError
 from netplan.topologies.device_names import node_guid
-from netplan.topologies.formats.infiniband import LANE_GBPS
-from netplan.topologies.graph import connected_parts
+from netplan.topologies.formats.infiniband import LANE_GBPS, NODE_LINE, Found, subnet_of_text
+from netplan.topologies.graph import SWITCH, connected_parts
 
 KNOWN_SPEEDS = ("HDR", "EDR", "FDR", "QDR", "DDR", "SDR")
 """Speeds of ibsim 0.10, falling."""
@@ -36,8 +36,6 @@ SPEEDS = tuple(reversed(LANE_GBPS))
 """Speeds of InfiniBand, falling."""
 
 RATE = re.compile(r"(\blid \d+ \d{1,2}x)([A-Z]+\d*)\s*$", re.MULTILINE)
-NODE = re.compile(r'(Switch|Ca|Hca|Rt)\s+\d+\s+"([^"]+)"(?:\s*#\s*"([^"]*)")?')
-END = re.compile(r'\[(\d+)\][^"#]*"([^"]+)"\[(\d+)\]')
 ROUTED = re.compile(r"(\S+) tables configured on all switches")
 
 PACKAGES = "opensm, ibsim-utils and infiniband-diags (Debian)"
@@ -120,47 +118,36 @@ def parts_of(text: str) -> list[Part]:
     >>> parts_of(text)
     [Part(node='S-1', name='leaf', switches=1, adapters=1, cables=1)]
     """
-    names: dict[str, str] = {}
-    switches: set[str] = set()
-    ends: list[tuple[str, str, str, str]] = []
-    here = ""
-    for line in text.splitlines():
-        if node := NODE.match(line):
-            here = node[2]
-            names[here] = node[3] or here
-            if node[1] == "Switch":
-                switches.add(here)
-        elif here and (end := END.match(line)):
-            ends.append((here, end[1], end[2], end[3]))
-    if not ends:
+    subnet = subnet_of_text(text)
+    if not subnet.links:
         return []
     # A switch is one vertex, every port of an adapter its own.
     vertices: dict[tuple[str, str], int] = {}
     pairs = np.array(
         [
             [
-                vertices.setdefault((id_, "" if id_ in switches else port), len(vertices))
-                for id_, port in ((one, own), (other, there))
+                vertices.setdefault(
+                    (end.node, "" if subnet.nodes[end.node].kind == SWITCH else end.port),
+                    len(vertices),
+                )
+                for end in (link.here, link.there)
             ]
-            for one, own, other, there in ends
+            for link in subnet.links
         ]
     )
     part = connected_parts(len(vertices), pairs[:, 0], pairs[:, 1])
-    found: list[list[str]] = [[] for _ in range(int(part.max()) + 1)]
+    found: list[list[Found]] = [[] for _ in range(int(part.max()) + 1)]
     for (id_, _), number in zip(vertices, part.tolist(), strict=True):
-        found[number].append(id_)
-    cable_ends = np.bincount(part[pairs[:, 0]], minlength=len(found)).tolist()
-    return [
-        _part(nodes, switches, names, count // 2)
-        for nodes, count in zip(found, cable_ends, strict=True)
-    ]
+        found[number].append(subnet.nodes[id_])
+    cables = np.bincount(part[pairs[:, 0]], minlength=len(found)).tolist()
+    return [_part(nodes, many) for nodes, many in zip(found, cables, strict=True)]
 
 
-def _part(nodes: list[str], switches: set[str], names: dict[str, str], cables: int) -> Part:
+def _part(nodes: list[Found], cables: int) -> Part:
     """A subnet of these nodes; its manager runs on the first switch, or an adapter without one."""
-    inner = [node for node in nodes if node in switches]
-    first = min(inner or nodes)
-    return Part(first, names.get(first, first), len(inner), len(nodes) - len(inner), cables)
+    inner = [node for node in nodes if node.kind == SWITCH]
+    first = min(inner or nodes, key=lambda node: node.id)
+    return Part(first.id, first.description, len(inner), len(nodes) - len(inner), cables)
 
 
 def lowered(text: str) -> tuple[str, dict[str, str]]:
@@ -274,8 +261,8 @@ def _merged(texts: Sequence[str]) -> str:
     ports: dict[str, list[str]] = {}
     here = ""
     for line in "".join(texts).splitlines():
-        if node := NODE.match(line):
-            here = node[2]
+        if node := NODE_LINE.fullmatch(line.rstrip()):
+            here = node[3]
             heads.setdefault(here, line)
             ports.setdefault(here, [])
         elif here and line.startswith("["):

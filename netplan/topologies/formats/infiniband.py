@@ -147,10 +147,27 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
     CatalogError
         If a line of a node or a port is malformed, or a node stands there twice: file and line.
     """
+    return _with_relays(_subnet(path, read_lines(path)))
+
+
+def subnet_of_text(text: str) -> Subnet:
+    r"""Network as a program has printed it, every switch and adapter of it a node of its own.
+
+    Examples
+    --------
+    >>> found = subnet_of_text('Switch 4 "S-1" # "leaf"\n[1] "H-2"[1](3)\nCa 2 "H-2"\n')
+    >>> [(node.id, node.description) for node in found.nodes.values()], len(found.links)
+    ([('S-1', 'leaf'), ('H-2', 'H-2')], 1)
+    """
+    return _subnet(Path("ibnetdiscover"), text.split("\n"))
+
+
+def _subnet(path: Path, text: Iterable[str]) -> Subnet:
+    """Nodes and links of lines; errors as above."""
     nodes: dict[str, Found] = {}
     ports: list[_Port] = []
     here = image = ""
-    for number, raw in _lines(path):
+    for number, raw in _numbered(path, text):
         line = raw.lstrip()
         if PORT_START.match(line):
             port = PORT_LINE.fullmatch(line)
@@ -178,12 +195,12 @@ def found_by_ibnetdiscover(path: Path) -> Subnet:
         if peer not in nodes:
             kind = SWITCH if peer.startswith("S-") else _kind("Ca", line_of.said)
             nodes[peer] = Found(peer, kind, 0, line_of.said or peer, line_of.line, listed=False)
-    return _with_relays(Subnet(path, nodes, _once(path, ports)))
+    return Subnet(path, nodes, _once(path, ports))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _numbered(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, from 1; blanks at their ends are cut off."""
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(lines, 1):
         text = line.rstrip()
         if len(text) > MAX_LINE:
             raise _error(path, number, f"more than {MAX_LINE:,} characters on one line")
@@ -272,7 +289,7 @@ def found_by_ibdiagnet(path: Path) -> Subnet:
     blocks: dict[str, tuple[str, int]] = {}
     lines: list[tuple[str, re.Match[str], int]] = []
     here = ""
-    for number, line in _lines(path):
+    for number, line in _numbered(path, read_lines(path)):
         if not line or line.startswith("#"):
             continue
         if not line[0].isspace():
