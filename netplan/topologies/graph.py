@@ -14,7 +14,7 @@ number; along a ring, the member whose next neighbour is the target.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from msgspec import Struct
@@ -281,6 +281,39 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         return view
 
 
+class PickedNames(Sequence[str]):
+    """Some of the names of a graph, made when read.
+
+    Examples
+    --------
+    >>> PickedNames(("a", "b", "c"), np.array([0, 2]))[-1]
+    'c'
+    """
+
+    def __init__(self, names: Sequence[str], picked: Ints) -> None:
+        """Take the names at some places."""
+        self._names, self._picked = names, picked
+
+    def __len__(self) -> int:
+        """Names [1]."""
+        return len(self._picked)
+
+    def __iter__(self) -> Iterator[str]:
+        """Names in order."""
+        names = list(self._names)
+        return (names[place] for place in self._picked.tolist())
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """One name, or some."""
+        if isinstance(index, slice):
+            return [self._names[place] for place in self._picked[index].tolist()]
+        return self._names[int(self._picked[index])]
+
+
 def switches_suffice(graph: "FabricGraph", links: Ints) -> bool:
     """Whether switches alone join all GPUs that the network joins at all.
 
@@ -321,7 +354,7 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     used = _outside_domains(graph)
     names = graph.names
     if not keep.all():
-        names = tuple(graph.names[i] for i in np.flatnonzero(keep).tolist())
+        names = PickedNames(graph.names, np.flatnonzero(keep))
     source, target = graph.source[used], graph.target[used]
     first = _first_ports(graph, used)
     return replace(

@@ -184,8 +184,10 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
     low, high = np.minimum(*ends), np.maximum(*ends)
     direct = (graph.node_kind[graph.source] == GPU) & (graph.node_kind[graph.target] == GPU)
     copper = np.isin(graph.length_class, COPPER_CLASSES)
-    code = np.stack((inside, direct, copper, low, high, graph.group))
-    kinds, which = np.unique(code, axis=1, return_inverse=True)
+    sizes = (2, 2, 2, int(high.max()) + 1, int(high.max()) + 1, len(graph.group_names))
+    code = np.ravel_multi_index((inside, direct, copper, low, high, graph.group), sizes)
+    found, which = np.unique(code, return_inverse=True)
+    kinds = np.stack(np.unravel_index(found, sizes))
     names = [
         _group_name(graph.group_names[given], (low, high), inside=inside, direct=direct)
         for inside, direct, _, low, high, given in kinds.T.tolist()
@@ -225,7 +227,7 @@ def _link_groups(network: FabricGraph) -> Iterator[LinkGroup]:
 def _reach(spec: FabricSpec, network: FabricGraph) -> Reach:
     """How far the network reaches: to all GPUs over switches, or along rails, or GPU to GPU."""
     gpus, size = network.gpus, network.hb_size
-    part = host_groups(network).part
+    part = connected_parts(network.node_count, network.source, network.target)[:gpus]
     rank = np.arange(gpus) % size
     if not part.any() and (network.node_kind == SWITCH).any():
         return "any-to-any"

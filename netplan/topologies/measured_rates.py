@@ -20,10 +20,10 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from netplan.arrays import Bools, Floats, Ints
 from netplan.topologies.graph import FabricGraph, connected_parts, switches_suffice
 
-MOST_WORK = 200_000_000
+MOST_WORK = 100_000_000
 """Links times groups times patterns that are measured one by one [1]."""
 
-CELLS, LEAST_TARGETS, MOST_STEPS = 4_000_000, 8, 4
+CELLS, SOME_TARGETS, MOST_STEPS = 4_000_000, 32, 4
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -100,6 +100,11 @@ class Pattern(Struct, frozen=True, eq=False):
 
     terms: tuple[tuple[csr_array, csr_array], ...]
 
+    @property
+    def bytes(self) -> float:
+        """Bytes from all groups to all [B]."""
+        return float(sum((left @ right.sum(axis=1)).sum() for left, right in self.terms))
+
     def to(self, targets: Ints) -> Floats:
         """Bytes from every group to some, shape (groups, targets) [B]."""
         found = sum((left @ right[:, targets]).toarray() for left, right in self.terms)
@@ -167,63 +172,99 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     (2.0, True)
     """
     targets, whole = _targets(hosts, len(patterns))
-    count = coo_array((hosts.links, (hosts.tail, hosts.head)), shape=(hosts.nodes, hosts.nodes))
-    joined = count.tocsr()
-    loads = np.zeros((len(patterns), len(hosts.tail)))
-    step = max(1, CELLS // max(len(hosts.tail), hosts.nodes))
+    ways = _Ways.of(hosts, each=whole)
+    loads, sent = np.zeros((len(patterns), ways.places)), np.zeros(len(patterns))
+    step = max(1, CELLS // (len(hosts.tail) if whole else hosts.nodes))
     for begin in range(0, len(targets), step):
         batch = targets[begin : begin + step]
-        near = _distances(hosts, joined, batch)
+        near = ways.distances(batch)
         for place, pattern in enumerate(patterns):
-            loads[place] += _poured(hosts, joined, near, pattern.to(batch), batch)
-    if not whole:
-        alike = np.bincount(hosts.kind, weights=hosts.links)
-        means = [np.bincount(hosts.kind, weights=hosts.links * one) / alike for one in loads]
-        loads = np.stack(means)[:, hosts.kind] * (hosts.groups / len(targets))
-    return float((loads / hosts.bytes_per_s).max()), whole
+            bytes_to = pattern.to(batch)
+            loads[place] += ways.poured(near, bytes_to, batch)
+            sent[place] += bytes_to.sum()
+    if whole:
+        return float((loads / hosts.bytes_per_s).max()), True
+    # Each byte that was not sent would have busied links of each kind as those did that were.
+    every = np.array([pattern.bytes for pattern in patterns])
+    loads *= np.divide(every, sent, out=np.zeros_like(sent), where=sent > 0)[:, None]
+    rate = np.zeros(ways.places)
+    rate[hosts.kind] = hosts.bytes_per_s
+    return float((loads / np.bincount(hosts.kind, weights=hosts.links) / rate).max()), False
 
 
 def _targets(hosts: HostGroups, patterns: int) -> tuple[Ints, bool]:
     """Groups that traffic is sent to, and whether these are all."""
-    most = max(LEAST_TARGETS, MOST_WORK // (len(hosts.tail) * patterns))
-    if most >= hosts.groups:
+    if len(hosts.tail) * patterns * hosts.groups <= MOST_WORK or hosts.groups <= SOME_TARGETS:
         return np.arange(hosts.groups), True
-    return np.unique(np.linspace(0, hosts.groups - 1, most).astype(np.int64)), False
+    return np.linspace(0, hosts.groups - 1, SOME_TARGETS).astype(np.int64), False
 
 
-def _distances(hosts: HostGroups, joined: csr_array, targets: Ints) -> list[Bools]:
-    """Who is 0, 1, 2 ... hops from each target, shape (nodes, targets) each."""
-    here = np.zeros((hosts.nodes, len(targets)), bool)
-    here[targets, np.arange(len(targets))] = True
-    found, seen = [here], here.copy()
-    passing = here
-    while passing.any():
-        fresh = ((joined @ passing.astype(float)) > 0) & ~seen
-        seen |= fresh
-        found.append(fresh)
-        passing = fresh & hosts.forwards[:, None]
-    return found
+class _Ways(Struct, frozen=True, eq=False):
+    """Links between groups and nodes: all together, and of each kind where these are told apart.
 
+    ``places`` is what loads are told of [1]: arcs, or kinds of arcs.
+    """
 
-def _poured(
-    hosts: HostGroups, joined: csr_array, near: Sequence[Bools], sent: Floats, targets: Ints
-) -> Floats:
-    """Bytes over one link of each arc, as traffic splits evenly at every hop, shape (arcs,) [B]."""
-    loads = np.zeros(len(hosts.tail))
-    amount = np.zeros((hosts.nodes, len(targets)))
-    amount[: hosts.groups] = sent
-    # Between GPUs of one group: up to its switches, and down again.
-    own = np.zeros(hosts.nodes)
-    own[targets] = sent[targets, np.arange(len(targets))]
-    ports = np.bincount(hosts.tail, weights=hosts.links, minlength=hosts.nodes)
-    each = own / np.maximum(ports, 1)
-    loads += each[hosts.tail] + each[hosts.head]
-    for hops in range(len(near) - 1, 0, -1):
-        nearer = near[hops - 1]
-        passing = (nearer & hosts.forwards[:, None] if hops > 1 else nearer).astype(float)
-        ways = joined @ passing
-        unit = np.divide(amount * near[hops], ways, out=np.zeros_like(amount), where=ways > 0)
-        if unit.any():
-            loads += np.einsum("ab,ab->a", unit[hosts.tail], passing[hosts.head])
-            amount += passing * (joined @ unit)
-    return loads
+    hosts: HostGroups
+    joined: csr_array
+    kinds: tuple[csr_array, ...]
+    places: int
+
+    @classmethod
+    def of(cls, hosts: HostGroups, *, each: bool) -> "_Ways":
+        """Links as matrices; of each kind, unless loads are told of each arc."""
+
+        def matrix(some: Bools) -> csr_array:
+            ends = hosts.tail[some], hosts.head[some]
+            return coo_array((hosts.links[some], ends), shape=(hosts.nodes,) * 2).tocsr()
+
+        every, kinds = matrix(np.ones(len(hosts.tail), bool)), int(hosts.kind.max()) + 1
+        if each:
+            return cls(hosts, every, (), len(hosts.tail))
+        return cls(hosts, every, tuple(matrix(hosts.kind == kind) for kind in range(kinds)), kinds)
+
+    def distances(self, targets: Ints) -> list[Bools]:
+        """Who is 0, 1, 2 ... hops from each target, shape (nodes, targets) each."""
+        here = np.zeros((self.hosts.nodes, len(targets)), bool)
+        here[targets, np.arange(len(targets))] = True
+        found, seen = [here], here.copy()
+        passing = here
+        while passing.any():
+            fresh = ((self.joined @ passing.astype(float)) > 0) & ~seen
+            seen |= fresh
+            found.append(fresh)
+            passing = fresh & self.hosts.forwards[:, None]
+        return found
+
+    def poured(self, near: Sequence[Bools], sent: Floats, targets: Ints) -> Floats:
+        """Load as traffic splits evenly at every hop: of a link of each arc, or of kinds [B]."""
+        hosts = self.hosts
+        amount = np.zeros((hosts.nodes, len(targets)))
+        amount[: hosts.groups] = sent
+        loads = self._own(sent[targets, np.arange(len(targets))], targets)
+        for hops in range(len(near) - 1, 0, -1):
+            nearer = near[hops - 1]
+            passing = (nearer & hosts.forwards[:, None] if hops > 1 else nearer).astype(float)
+            ways = self.joined @ passing
+            unit = np.divide(amount * near[hops], ways, out=np.zeros_like(amount), where=ways > 0)
+            if not unit.any():
+                continue
+            if self.kinds:
+                loads += [float((unit * (kind @ passing)).sum()) for kind in self.kinds]
+            else:
+                loads += np.einsum("ab,ab->a", unit[hosts.tail], passing[hosts.head])
+            amount += passing * (self.joined @ unit)
+        return loads
+
+    def _own(self, own: Floats, targets: Ints) -> Floats:
+        """Load of what stays between the GPUs of a group: up to its switches, and down again."""
+        hosts = self.hosts
+        inside = np.zeros(hosts.nodes)
+        inside[targets] = own
+        ports = np.bincount(hosts.tail, weights=hosts.links, minlength=hosts.nodes)
+        each = inside / np.maximum(ports, 1)
+        loads: Floats = each[hosts.tail] + each[hosts.head]
+        if self.kinds:
+            together = np.bincount(hosts.kind, loads * hosts.links, self.places)
+            loads = together.astype(np.float64)
+        return loads
