@@ -47,6 +47,9 @@ NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")
 NOTHING = np.empty(0, np.int64)
 
 
+HB_TIERS = 2
+"""Tiers of HB switches inside a domain, at most [1]."""
+
 GOLDEN = (sqrt(5) - 1) / 2
 """The golden section, as far from all simple fractions as a number can be [1]."""
 
@@ -164,9 +167,13 @@ def domain_of_node(graph: FabricGraph) -> Ints:
     domain = np.full(graph.node_count, -1, np.int64)
     domain[: graph.gpus] = np.arange(graph.gpus) // graph.hb_size
     links = graph.links_of(HB_GROUP)
-    for one, other in ((graph.source, graph.target), (graph.target, graph.source)):
-        inner = links[graph.node_kind[one[links]] == HB_SWITCH]
-        domain[one[inner]] = domain[other[inner]]
+    switches = graph.node_kind == HB_SWITCH
+    for _ in range(HB_TIERS):
+        for one, other in ((graph.source, graph.target), (graph.target, graph.source)):
+            inner = links[switches[one[links]] & (domain[other[links]] >= 0)]
+            domain[one[inner]] = domain[other[inner]]
+        if (domain[switches] >= 0).all():
+            break
     return domain
 
 

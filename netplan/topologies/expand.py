@@ -3,7 +3,8 @@
 Links inside HB domains stand here, since all families share them: NVSwitch planes, rings, meshes,
 and DGX-1's hybrid cube mesh. An HB switch joins all GPUs of its domain. A domain may have several
 (``hb_planes``): every GPU has one link to each, as in the NVL72 rack, where 18 switch chips face 18
-NVLink ports of each GPU. The bandwidth of a GPU is shared evenly by its links. On a GPU the ports
+NVLink ports of each GPU. Each of them may be two tiers (``hb_leaf_gpus``, ``hb_spines``), as in the
+UB plane of CloudMatrix384. The bandwidth of a GPU is shared evenly by its links. On a GPU the ports
 of the domain come first.
 """
 
@@ -15,6 +16,7 @@ from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
 from netplan.topologies.bcube import wire_bcube
 from netplan.topologies.build import build_fabric
+from netplan.topologies.clos import ceil_div
 from netplan.topologies.dragonfly import wire_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
@@ -41,7 +43,25 @@ Interconnect, IEEE TPDS 31, 2020, arXiv:1903.04611)."""
 def domain_link_count(spec: FabricSpec, sizing: Sizing) -> int:
     """Links of all HB domains when all are full, an upper limit for the last one partly filled."""
     ends = spec.hb_ports(sizing.hb_size) * sizing.domains * sizing.hb_size
-    return ends if spec.hb_kind == "switch" else ends // 2
+    if spec.hb_kind != "switch":
+        return ends // 2
+    leaves, spines = hb_tiers(spec, sizing.hb_size)
+    return ends + sizing.domains * spec.hb_planes * leaves * spines
+
+
+def hb_tiers(spec: FabricSpec, hb_size: int) -> tuple[int, int]:
+    """HB switches that face GPUs in each plane of a domain of this size, and those above them [1].
+
+    Examples
+    --------
+    CloudMatrix384: 48 nodes, and 16 switches above them in each of seven planes.
+
+    >>> from netplan.topologies.specs import FABRICS
+    >>> hb_tiers(FABRICS.load("cloudmatrix384"), 384), hb_tiers(FABRICS.load("nvl72"), 72)
+    ((48, 16), (1, 0))
+    """
+    leaves = ceil_div(hb_size, spec.hb_leaf_gpus or hb_size)
+    return leaves, (spec.hb_spines or 0) if leaves > 1 else 0
 
 
 def wire_domains(spec: FabricSpec, sizing: Sizing) -> Wired:
@@ -55,12 +75,48 @@ def wire_domains(spec: FabricSpec, sizing: Sizing) -> Wired:
     rate = sizing.hb_bytes_per_s / ports
     if spec.hb_kind != "switch":
         return Wired(links=(_direct(spec, sizing, rate),))
+    if hb_tiers(spec, sizing.hb_size)[1]:
+        return _wire_two_tiers(spec, sizing, rate)
     gpu = np.repeat(np.arange(sizing.gpus, dtype=np.int32), ports)
     plane = np.tile(np.arange(ports, dtype=np.int32), sizing.gpus)
     switch = sizing.gpus + gpu // sizing.hb_size * ports + plane
     names = NameBlock("domain-{}/nvswitch-{}", (sizing.domains, ports))
     links = Links("hb", gpu, switch, plane, gpu % sizing.hb_size, rate, INSIDE)
     return Wired((Nodes(HB_SWITCH, -1, names),), (links,))
+
+
+def _wire_two_tiers(spec: FabricSpec, sizing: Sizing, rate: float) -> Wired:
+    """HB planes of two tiers: links by GPU, then plane; above by domain, plane, switch and spine.
+
+    A lower switch has the bandwidth of its GPUs upwards, shared evenly by the spines.
+    """
+    planes, (leaves, spines) = spec.hb_planes, hb_tiers(spec, sizing.hb_size)
+    held = ceil_div(sizing.hb_size, leaves) if spec.hb_leaf_gpus is None else spec.hb_leaf_gpus
+    gpu = np.repeat(np.arange(sizing.gpus, dtype=np.int32), planes)
+    plane = np.tile(np.arange(planes, dtype=np.int32), sizing.gpus)
+    domain, rank = np.divmod(gpu, np.int32(sizing.hb_size))
+    below = sizing.gpus + (domain * planes + plane) * leaves + rank // held
+    lower = Links("hb", gpu, below, plane, rank % held, rate, INSIDE)
+    copies = sizing.domains * planes
+    copy, leaf, spine = (
+        one.ravel() for one in np.indices((copies, leaves, spines), dtype=np.int32)
+    )
+    first = sizing.gpus + copies * leaves
+    upper = Links(
+        "hb",
+        sizing.gpus + copy * leaves + leaf,
+        first + copy * spines + spine,
+        held + spine,
+        leaf,
+        rate * held / spines,
+        INSIDE,
+    )
+    shape = (sizing.domains, planes)
+    nodes = (
+        Nodes(HB_SWITCH, -1, NameBlock("domain-{}/plane-{}/nvswitch-{}", (*shape, leaves))),
+        Nodes(HB_SWITCH, -1, NameBlock("domain-{}/plane-{}/nvswitch-top-{}", (*shape, spines))),
+    )
+    return Wired(nodes, (lower, upper))
 
 
 def _direct(spec: FabricSpec, sizing: Sizing, rate: float) -> Links:

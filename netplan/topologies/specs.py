@@ -100,15 +100,18 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     ``hb_link_bytes_per_s`` and ``link_bytes_per_s`` are the rates of one link inside the domains
     and between them, one direction [B/s]; without them those of the accelerator stand.
     ``hb_planes`` is the number of switches that share a domain, ``hb_scheme`` a named wiring of
-    direct links. ``accelerators`` are those that a product is built with; for a design that is none
-    they are left out. One that is not ``in_sets`` stands in only where it is named. What joins the
-    domains is the ``family``, with the keys of that family.
+    direct links. With ``hb_leaf_gpus`` and ``hb_spines`` each of these planes has two tiers: a
+    switch for so many GPUs, and so many above it. ``accelerators`` are those that a product is
+    built with; for a design that is none they are left out. One that is not ``in_sets`` stands in
+    only where it is named. What joins the domains is the ``family``, with the keys of that family.
     """
 
     family: Family
     hb_kind: Literal["switch", "ring", "mesh"] = "switch"
     hb_size: PositiveInt | None = None
     hb_planes: PositiveInt = 1
+    hb_leaf_gpus: PositiveInt | None = None  # two tiers in a domain: GPUs at a lower HB switch
+    hb_spines: PositiveInt | None = None  # and HB switches above these, in each of hb_planes
     hb_scheme: Literal["hybrid-cube-mesh"] | None = None
     hb_link_bytes_per_s: PositiveFloat | None = None
     link_bytes_per_s: PositiveFloat | None = None
@@ -182,8 +185,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         """Refuse keys that only mean something beside others."""
         if self.hb_scheme and (self.hb_kind != "mesh" or self.hb_size != HYBRID_SIZE):
             raise ValueError("hb_scheme hybrid-cube-mesh needs hb_kind: mesh and hb_size: 8")
-        if self.hb_planes > 1 and self.hb_kind != "switch":
-            raise ValueError("hb_planes counts HB switches: it needs hb_kind: switch")
+        self._refuse_domains()
         if self.planes > 1 and self.family not in ("clos", *JOINED):
             raise ValueError(
                 f"planes are whole networks: they need family: clos, {', '.join(JOINED)}"
@@ -205,6 +207,15 @@ class FabricSpec(Record, frozen=True, kw_only=True):
                 "family: graph takes HB domains from its file, or puts one switch into each:"
                 " hb_kind and hb_planes mean nothing there"
             )
+
+    def _refuse_domains(self) -> None:
+        """Refuse HB switches in domains without any, and tiers that are half given."""
+        if self.hb_planes > 1 and self.hb_kind != "switch":
+            raise ValueError("hb_planes counts HB switches: it needs hb_kind: switch")
+        if (self.hb_leaf_gpus is None) != (self.hb_spines is None):
+            raise ValueError("hb_leaf_gpus and hb_spines make two tiers: give both or none")
+        if self.hb_spines is not None and self.hb_kind != "switch":
+            raise ValueError("hb_spines counts HB switches: it needs hb_kind: switch")
 
     def _refuse_keys_of_others(self) -> None:
         """Refuse keys of other families, and shapes that are half given."""

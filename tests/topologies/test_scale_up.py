@@ -1,0 +1,100 @@
+"""Racks and pods of scale-up networks as fabrics: the last one partly filled, two tiers inside."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from netplan import compare, loads, simulate
+from netplan.faults.groups import domain_of_node
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import domain_link_count, expand, hb_tiers
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import HB_SWITCH, FabricGraph
+from netplan.topologies.specs import FABRICS
+
+RACKS = {"nvl72": 72, "nvl144": 72, "nvl576": 144, "ualink-1024": 1024, "cloudmatrix384": 384}
+
+
+def graph(name: str, gpus: int) -> FabricGraph:
+    return expand(FABRICS.load(name), Sizing(gpus, 64, 8, 450e9, 50e9))
+
+
+@pytest.mark.parametrize(("name", "size"), RACKS.items())
+@pytest.mark.parametrize("gpus", [20, 100, 1500])
+def test_any_number_of_gpus_fills_racks_in_order(name: str, size: int, gpus: int) -> None:
+    spec, asked = FABRICS.load(name), Sizing(gpus, 64, 8, 450e9, 50e9)
+    fabric = build_fabric(spec, asked)
+    assert fabric.sizing.hb_size == min(size, gpus)
+    assert fabric.sizing.domains == -(-gpus // size)
+    rest = gpus % size if gpus > size else 0
+    told = [note for note in fabric.notes if note.startswith("The last HB domain holds")]
+    assert bool(told) == bool(rest)
+    expanded = expand(spec, asked)
+    inside = len(expanded.links_of("hb"))
+    assert 0 < inside <= domain_link_count(spec, fabric.sizing)
+    # Every GPU reaches every other of its domain over HB links alone, and none beside.
+    net = nx.Graph()
+    links = expanded.links_of("hb")
+    net.add_edges_from(np.stack((expanded.source[links], expanded.target[links]), 1).tolist())
+    parts = [{node for node in part if node < gpus} for part in nx.connected_components(net)]
+    held = fabric.sizing.hb_size
+    full = [set(range(first, min(first + held, gpus))) for first in range(0, gpus, held)]
+    assert sorted(map(sorted, parts)) == sorted(map(sorted, full))
+
+
+def test_the_ub_plane_is_that_of_cloudmatrix384() -> None:
+    """48 nodes x 7 L1 switches, 7 planes of 16 L2 switches; 392 GB/s an NPU, 28 GB/s a link."""
+    found = graph("cloudmatrix384", 384)
+    assert int((found.node_kind == HB_SWITCH).sum()) == 336 + 112
+    links = found.links_of("hb")
+    lower = found.source[links] < 384
+    assert (int(lower.sum()), int((~lower).sum())) == (384 * 7, 336 * 16)
+    assert set(found.bytes_per_s[links[lower]]) == {56e9}
+    assert set(found.bytes_per_s[links[~lower]]) == {28e9}
+    assert (domain_of_node(found)[found.node_kind == HB_SWITCH] == 0).all()
+    used = [
+        np.bincount(end[links] * 64 + port[links]).max()
+        for end, port in ((found.source, found.source_port), (found.target, found.target_port))
+    ]
+    assert used == [1, 1]
+
+
+def test_the_ub_plane_does_not_block() -> None:
+    """Half of the NPUs send all they have to the other half: 192 x 392 GB/s."""
+    found = graph("cloudmatrix384", 384)
+    net = nx.DiGraph()
+    for link in found.links_of("hb").tolist():
+        ends, rate = (int(found.source[link]), int(found.target[link])), found.bytes_per_s[link]
+        net.add_edge(*ends, capacity=rate)
+        net.add_edge(*ends[::-1], capacity=rate)
+    for gpu in range(384):
+        net.add_edge(*(("from", gpu) if gpu < 192 else (gpu, "to")), capacity=392e9)
+    value, _ = nx.maximum_flow(net, "from", "to")
+    assert value == pytest.approx(192 * 392e9)
+
+
+def test_one_node_needs_no_second_tier() -> None:
+    spec = FABRICS.load("cloudmatrix384")
+    assert hb_tiers(spec, 8) == (1, 0)
+    assert int((graph("cloudmatrix384", 8).node_kind == HB_SWITCH).sum()) == 7
+
+
+def test_tiers_that_are_half_given_are_refused() -> None:
+    spec = FABRICS.load("nvl72")
+    with pytest.raises(ValueError, match="give both or none"):
+        spec.changed(hb_spines=4)
+    with pytest.raises(ValueError, match="needs hb_kind: switch"):
+        spec.changed(hb_spines=4, hb_leaf_gpus=8, hb_planes=1, hb_kind="mesh")
+
+
+def test_bound_links_and_model_are_in_order(name: str = "cloudmatrix384") -> None:
+    asked = {"radix": 64, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
+    answer = loads(gpus=900, fabric=name, **asked)  # type: ignore[arg-type]
+    assert answer.collectives
+    for row in answer.collectives:
+        assert row.bound_s <= row.busiest_s * (1 + 1e-9)
+        assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
+    rows = compare(gpus=900, fabrics=(name,), **asked).rows  # type: ignore[arg-type]
+    assert rows[0].best is not None
+    found = simulate(gpus=900, fabric=name, **asked)  # type: ignore[arg-type]
+    assert found.found.lower_bound_s <= found.found.iteration_time_s
