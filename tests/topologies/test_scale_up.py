@@ -87,14 +87,14 @@ def test_tiers_that_are_half_given_are_refused() -> None:
         spec.changed(hb_spines=4, hb_leaf_gpus=8, hb_planes=1, hb_kind="mesh")
 
 
-def test_bound_links_and_model_are_in_order(name: str = "cloudmatrix384") -> None:
+def test_bound_links_and_model_are_in_order() -> None:
     asked = {"radix": 64, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
-    answer = loads(gpus=900, fabric=name, **asked)  # type: ignore[arg-type]
+    answer = loads(gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
     assert answer.collectives
     for row in answer.collectives:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
         assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
-    rows = compare(gpus=900, fabrics=(name,), **asked).rows  # type: ignore[arg-type]
+    rows = compare(gpus=900, fabrics=("cloudmatrix384",), **asked).rows  # type: ignore[arg-type]
     assert rows[0].best is not None
-    found = simulate(gpus=900, fabric=name, **asked)  # type: ignore[arg-type]
+    found = simulate(gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
     assert found.found.lower_bound_s <= found.found.iteration_time_s
