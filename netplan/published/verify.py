@@ -14,6 +14,7 @@ from netplan.published.collectives import collective_checks
 from netplan.published.dataflow import dataflow_checks
 from netplan.published.dataflow_trends import trend_checks
 from netplan.published.designs import design_checks
+from netplan.published.expert_networks import expert_network_checks
 from netplan.published.families import family_checks
 from netplan.published.foundation import foundation_checks
 from netplan.published.kernels import kernel_checks
@@ -65,6 +66,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "bandwidth": bandwidth_checks,
     "designs": design_checks,
     "families": family_checks,
+    "expert networks": expert_network_checks,
     "collectives": collective_checks,
     "kernels": kernel_checks,
     "model parameters": parameter_checks,

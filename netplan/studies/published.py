@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.published import expert_networks
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
 from netplan.published.cluster_figures import (
@@ -323,6 +324,26 @@ def _serving(rows: Sequence[Row]) -> Iterator[Published]:
     yield one("Fig. 20: more PP, more tokens/s in decode", str(rises))
 
 
+def _expert_networks(rows: Sequence[Row]) -> Iterator[Published]:
+    """What is printed of networks without switches, beside throughput at the book's prices."""
+    printed = {line["name"]: line for line in table("expert-networks")}
+    rates: dict[expert_networks.Case, float] = {}
+    for row in rows:
+        case = expert_networks.Case.of(
+            str(row["fabric"]),
+            int(str(row["hb_size"])),
+            bytes_per_s=float(str(row["accelerator.hb_bytes_per_s"])),
+            requests=int(str(row["concurrency"])),
+        )
+        if isinstance(rate := row["tokens_per_s_per_gpu"], float):
+            rates[case] = rate
+    with suppress(KeyError):  # the study was run over fewer values than the paper speaks of
+        for name, value in expert_networks.expert_network_statements(rates.__getitem__):
+            what, _, unit = name.partition(", ")
+            line = printed[name]
+            yield Published(what, line["source"], line["expected"], value, unit)
+
+
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "hb-size": partial(
         _figure,
@@ -348,6 +369,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "gpu-generation": _gpu_generation,
     "dataflow-design-space": _design_space,
     "serving": _serving,
+    "expert-network-cost": _expert_networks,
     "sram-vs-dram": partial(_stated, _sram),
     "radix-and-size": _radix_and_size,
     "mp-vs-dp": partial(_clusters, (fastest_degree,)),

@@ -356,7 +356,15 @@ class Network(Struct, frozen=True):
         return regimes(
             kind,
             [
-                LevelUse(link, here, below, one.s_per_byte, level.link_bytes_per_s, one.fixed_s)
+                LevelUse(
+                    link,
+                    here,
+                    below,
+                    one.s_per_byte,
+                    level.link_bytes_per_s,
+                    one.fixed_s,
+                    forwards=level.kind == "switch",
+                )
                 for level, link, one, here, below in each
             ],
         )

@@ -7,8 +7,8 @@ broadcast or reduce), the members n_i at level i and M_i below it, and the bandw
 small      a + l (n-1) + X, X = c D / (eta B): low latency; groups inside of one level only
 large      sum_i (a_i + l_i (g/M_i - g/M_(i+1))) + max_i (X_i + 2 sqrt(r_i X_i)),
            X_i = c D / (M_i eta_i B_i): a ring of pipelined chunks, where each level fills its own
-           pipeline; in an all_to_all of several levels X_i = D (g-M_i)/g / (eta_i B_i), and all
-           steps are under way at once
+           pipeline; in an all_to_all of several levels X_i = D (g-M_i)/g / (eta_i B_i), through a
+           mesh D/n_i / (eta_i B_i), and all steps are under way at once
 in-switch  an all_reduce whose HB domain sums in its switches: there X = (1 + 1/n) D / (eta B), each
            GPU sends D and its reduced share, and no steps
 =========  ========================================================================================
@@ -130,6 +130,9 @@ class LevelUse(NamedTuple):
         Bandwidth B_i [B/s].
     fixed_s
         Latency of all steps where nothing was measured [s].
+    forwards
+        Whether an all_to_all sends through this level what goes to members of others, too; links
+        of a mesh carry what their own two ends exchange, and what other levels hand to them.
     """
 
     link: MeasuredLink | None
@@ -138,6 +141,7 @@ class LevelUse(NamedTuple):
     s_per_byte: Floats
     link_bytes_per_s: float
     fixed_s: Amount = 0.0
+    forwards: bool = True
 
 
 def regimes(kind: CollectiveKind, uses: Sequence[LevelUse]) -> Regimes:
@@ -197,7 +201,8 @@ def _large(
         # All that leaves the members below, not what members of the level exchange.
         steps = np.where(several, 0.0, steps)
         own = (use.members - 1) / use.members
-        slope = slope * np.where(there, (group - use.inside) / group / np.where(there, own, 1), 0)
+        leaving = (group - use.inside) / group if use.forwards else own
+        slope = slope * np.where(there, leaving / np.where(there, own, 1), 0)
     fixed_s: Floats = there * sent.start_s + steps * sent.step_s
     return fixed_s, Ramped.of(slope, sent.ramp_s)
 
