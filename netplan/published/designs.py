@@ -179,6 +179,7 @@ def _one_plane(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
         fabric.sizing,
         radix=given.radix,
         network_bytes_per_s=spec.planes * fabric.sizing.network_bytes_per_s,
+        port_split=1,
     )
     one = build_fabric(spec.changed(planes=1), sizing)
     return {

@@ -161,7 +161,7 @@ def _orders(inputs: str) -> str:
     for order in orders:
         links = network_degree(order)
         spec = FABRICS.load("slim-fly").changed(order=order)
-        sizing = Sizing(2 * order**2, 2 * ceil((links + ceil(links / 2)) / 2), 1, 1.0, 1.0)
+        sizing = Sizing(2 * order**2, 2 * ceil((links + ceil(links / 2)) / 2), 1, 450e9, 50e9)
         graph = slim_fly(spec, sizing)
         alike = set(graph.degrees().tolist()) == {links} and graph.switches == 2 * order**2
         held += alike and int(hops(graph, np.array([0, order**2])).max()) == 2  # noqa: PLR2004
