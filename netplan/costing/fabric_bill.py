@@ -34,8 +34,9 @@ from netplan.costing.prices import Part, PriceBook
 from netplan.costing.pricing import NOTHING, PowerDraw, Quote, lent_notes, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
-from netplan.costing.switches import SwitchModel, check_switch, circuit_layer
+from netplan.costing.switches import SWITCHES, SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
+from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.floor_plan import FloorPlan, SwitchRacks
@@ -318,8 +319,11 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
     if books.switch is not None and fabric.tiers:
         check_switch(books.switch, fabric.sizing.radix, fabric.sizing.speed_gbps, ())
     layer = None
-    if books.ocs is not None and spec.family == "torus":
-        layer = circuit_layer(spec, fabric, books.ocs)
+    if spec.circuit_switch and books.hall is not None:
+        raise InputError(f"--floor-plan has no place for the circuit switches of {spec.name}")
+    if spec.family == "torus" and (books.ocs is not None or spec.circuit_switch):
+        model = books.ocs or SWITCHES.load(spec.circuit_switch or "")
+        layer = circuit_layer(spec, fabric, model)
     hardware = Hardware(books.cabling, books.switch, layer)
     if books.hall is None:
         return _counted(fabric, hardware)

@@ -235,7 +235,8 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
             f"--ocs {model.name}: {spec.name} is no torus; circuit switches join cubes"
         )
     sizes = torus_shape(spec, fabric.sizing)
-    whole = prod(sizes) == fabric.sizing.gpus and not any(size % block for size in sizes)
+    whole = prod(sizes) == fabric.sizing.gpus or bool(spec.circuit_switch)
+    whole = whole and not any(size % block for size in sizes)
     if block < 2 or not chips or not whole:  # noqa: PLR2004
         shape = " x ".join(str(size) for size in sizes)
         raise InputError(

@@ -40,6 +40,9 @@ UNCABLED: tuple[Medium, ...] = ("on-board", "on-chip")
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
 MESH_AXES, MAX_DIMENSIONS = 2, 6
+LEAST_CUBE = 3
+"""Side of the smallest cube whose two faces have GPUs of their own beside its inside [1]."""
+CatalogName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]*$", max_length=64)]
 OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
 SWITCHLESS = ("torus", "product", "tiles")
@@ -53,6 +56,7 @@ KEYS_OF: Mapping[str, tuple[str, ...]] = {
     "strides": ("circulant",),
     **dict.fromkeys(("degree", "seed", "switches"), REGULAR),
     "twist": ("torus",),
+    "circuit_switch": ("torus",),
     "file": ("graph",),
     "board": ("hammingmesh",),
 }
@@ -140,6 +144,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     copper_block: NonNegativeInt = 0
     wraparound: bool = True
     twist: bool = False  # around a short dimension half of every long one is passed
+    circuit_switch: CatalogName | None = None  # joins the faces of blocks, which are cubes
 
     # hammingmesh: GPUs along both sides of a board; sizes are boards in a row, and rows
     board: tuple[PositiveInt, PositiveInt] | None = None
@@ -238,8 +243,29 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError(
                 "family: hammingmesh takes two sizes if any: boards in a row, and rows"
             )
-        if not self.twist:
-            return
+        if self.circuit_switch:
+            self._refuse_other_cubes()
+        if self.twist:
+            self._refuse_other_twists()
+
+    def _refuse_other_cubes(self) -> None:
+        """Refuse circuit switches between others than whole cubes of single GPUs."""
+        side = self.copper_block
+        if side < LEAST_CUBE or self.hb_size != 1 or not self.wraparound:
+            raise ValueError(
+                f"circuit_switch joins the faces of cubes: it needs copper_block of {LEAST_CUBE} or"
+                " more, hb_size: 1 and wraparound"
+            )
+        if any(size % side for size in self.sizes or ()):
+            whole = [max(side, round(size / side) * side) for size in self.sizes or ()]
+            raise ValueError(
+                f"circuit_switch needs sizes that are multiples of {side}: got"
+                f" {' x '.join(map(str, self.sizes or ()))}, the nearest that works is"
+                f" {' x '.join(map(str, whole))}"
+            )
+
+    def _refuse_other_twists(self) -> None:
+        """Refuse a twist without rings, or of sizes that are not once and twice the same."""
         axes = len(self.sizes or "1" * self.dimensions)
         if not self.wraparound or not 1 < axes <= MAX_DIMENSIONS:
             raise ValueError(

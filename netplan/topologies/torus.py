@@ -5,8 +5,9 @@ GPU has two network ports a dimension. With domains of one GPU it is a torus of 
 
 Domain d stands at c0 + s0 (c1 + s1 (c2 + ...)): the first axis runs fastest. Along each axis the
 GPUs of equal rank are joined in rings, from every member to its next; a ring of two has one link.
-Rings are closed or open; optical switches may stand between cubes. On a GPU the ports of axis 0
-come first, plus direction before minus.
+Rings are closed or open. Circuit switches may join the faces of cubes: then sizes are those of
+whole cubes, and all links out of a cube are optical, also those around a single one. On a GPU the
+ports of axis 0 come first, plus direction before minus.
 
 A torus with axes of k and of 2 k members may be twisted: the links around each short axis lead half
 way along every long one. So k x k x 2k and k x 2k x 2k become alike in all directions (Camarero,
@@ -38,6 +39,7 @@ from netplan.topologies.idle_places import (
     whole_part,
 )
 from netplan.topologies.specs import FabricSpec, Medium
+from netplan.units import counted
 
 MAX_ELONGATION = 4
 """Longest over shortest side of a torus beyond which a note says so [1]."""
@@ -51,8 +53,8 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         group
         for axis in range(len(sizes))
         for group in (
-            _twisted_links(axis, sizes, sizing, block=block)
-            if spec.twist
+            _listed_links(axis, spec, sizing)
+            if spec.twist or spec.circuit_switch
             else _axis_links(axis, sizes, sizing, block=block, closed=spec.wraparound)
         )
     )
@@ -79,6 +81,7 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
         notes=(
             *spec.notes,
             *_media(links, block),
+            *_cube_notes(sizes, spec),
             *_notes(sizes, sizing, ports, spec),
         ),
     )
@@ -86,12 +89,18 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
 def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
     """Sizes along each axis: the spec's own, if they hold the HB domains, or near a cube."""
-    if spec.sizes is None and spec.twist:
-        return _twisted_holding(sizing.domains, spec.dimensions)
     if spec.sizes is None:
-        return near_cube_holding(sizing.domains, spec.dimensions)
+        side = spec.copper_block if spec.circuit_switch else 1
+        blocks = ceil_div(sizing.domains, side**spec.dimensions)
+        least = 1 if spec.circuit_switch else 2
+        found = (
+            _twisted_holding(blocks, spec.dimensions, least)
+            if spec.twist
+            else near_cube_holding(blocks, spec.dimensions)
+        )
+        return tuple(side * size for size in found)
     sizes = spec.sizes
-    if prod(sizes) != sizing.domains:
+    if prod(sizes) < sizing.domains or (prod(sizes) > sizing.domains and not spec.circuit_switch):
         shape = " x ".join(str(size) for size in sizes)
         raise InputError(
             f"{spec.name}: {shape} positions hold {prod(sizes):,} HB domains, got"
@@ -154,7 +163,7 @@ def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
 
 
 @cache
-def _twisted_holding(positions: int, dimensions: int) -> tuple[int, ...]:
+def _twisted_holding(positions: int, dimensions: int, least: int = 2) -> tuple[int, ...]:
     """Sizes of the smallest twisted torus that holds so many positions, short axes first.
 
     Examples
@@ -164,7 +173,7 @@ def _twisted_holding(positions: int, dimensions: int) -> tuple[int, ...]:
     """
     found = []
     for longs in range(1, dimensions):
-        short = max(2, ceil_root(ceil_div(positions, 2**longs), dimensions))
+        short = max(least, ceil_root(ceil_div(positions, 2**longs), dimensions))
         found.append((*[short] * (dimensions - longs), *[2 * short] * longs))
     return min(found, key=prod)
 
@@ -201,16 +210,14 @@ def _axis_links(
 
 
 @lru_cache(maxsize=256)
-def _twisted_links(
-    axis: int, sizes: tuple[int, ...], sizing: Sizing, *, block: int
-) -> tuple[LinkGroup, ...]:
-    """Links along one axis of a twisted torus, as wired."""
-    domain, following = _next_along(sizes, axis, closed=True, twist=True)
-    rails = sizing.hb_size
+def _listed_links(axis: int, spec: FabricSpec, sizing: Sizing) -> tuple[LinkGroup, ...]:
+    """Links along one axis of a torus that is twisted or made of cubes, as wired."""
+    sizes, rails = torus_shape(spec, sizing), sizing.hb_size
+    domain, following = _next_along(sizes, axis, closed=True, twist=spec.twist)
     # A link joins the later domain's GPUs, of which there are no more than of the earlier's.
     later = np.maximum(domain, following).astype(np.int64)
     members = np.clip(sizing.gpus - later * rails, 0, rails)
-    copper = _in_one_block(sizes, (domain, following), block)
+    copper = _in_one_block(sizes, (domain, following), spec, rails)
     counts: dict[Medium, int] = {
         "copper": int(members[copper].sum()),
         "optical": int(members[~copper].sum()),
@@ -228,6 +235,16 @@ def _media(links: tuple[LinkGroup, ...], block: int) -> list[str]:
     if len(media) == 1:
         return [f"All links are {'copper' if 'copper' in media else 'optical'}."]
     return [f"Links are copper inside blocks of side {block}, optical between them."][: len(media)]
+
+
+def _cube_notes(sizes: tuple[int, ...], spec: FabricSpec) -> list[str]:
+    """What circuit switches join."""
+    if not spec.circuit_switch:
+        return []
+    side = spec.copper_block
+    cubes = f"{counted(prod(sizes) // side ** len(sizes), 'cube')} of side {side}"
+    switches = f"circuit switches ({spec.circuit_switch}) join the faces"
+    return [f"{cubes}: {switches}, so that any whole cubes make a torus."]
 
 
 def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: FabricSpec) -> list[str]:
@@ -284,8 +301,7 @@ def _ring(
     """Links along one axis: GPU, next GPU, and whether the link stays inside a block."""
     rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
     ends = _next_along(sizes, axis, closed=spec.wraparound, twist=spec.twist)
-    block = spec.copper_block if rails == 1 else 0
-    copper = np.repeat(_in_one_block(sizes, ends, block), rails)
+    copper = np.repeat(_in_one_block(sizes, ends, spec, rails), rails)
     rank = np.arange(rails, dtype=np.int32)
     source, target = (np.add.outer(end * rails, rank).ravel() for end in ends)
     there = (source < gpus) & (target < gpus)
@@ -320,10 +336,18 @@ def _next_along(
     return domain, following
 
 
-def _in_one_block(sizes: tuple[int, ...], ends: tuple[AnyInts, AnyInts], block: int) -> Bools:
-    """Whether links stay inside a block; without blocks none does."""
+def _in_one_block(
+    sizes: tuple[int, ...], ends: tuple[AnyInts, AnyInts], spec: FabricSpec, rails: int
+) -> Bools:
+    """Whether links stay inside a block; with several rails, or without blocks, none does.
+
+    Of blocks whose faces circuit switches join, no link around does.
+    """
+    block = spec.copper_block if rails == 1 else 0
     found = np.full(len(ends[0]), block > 1)
     for axis, size in enumerate(sizes if block > 1 else ()):
-        one, other = (end // prod(sizes[:axis]) % size // block for end in ends)
-        found &= one == other
+        one, other = (end // prod(sizes[:axis]) % size for end in ends)
+        found &= one // block == other // block
+        if spec.circuit_switch:
+            found &= np.abs(one - other) < block - 1
     return found

@@ -1,0 +1,105 @@
+"""Tori of cubes on circuit switches: the pod of TPU v4, any number of GPUs, bills, refusals."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netplan.costing.switches import SWITCHES, circuit_layer
+from netplan.errors import InputError
+from netplan.questions.compare import compare
+from netplan.questions.cost import cost
+from netplan.questions.loads import loads
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.torus import torus_shape
+from tests.topologies.test_graph import check
+
+
+def sizing(gpus: int) -> Sizing:
+    return Sizing(gpus, 64, 1, hb_bytes_per_s=300e9, network_bytes_per_s=50e9)
+
+
+def spec(**keys: object) -> FabricSpec:
+    return FABRICS.load("torus-ocs").changed(**keys)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "shape"),
+    [(64, (4, 4, 4)), (128, (8, 4, 4)), (512, (8, 8, 8)), (4096, (16, 16, 16))],
+)
+def test_every_cube_has_96_optical_ends(gpus: int, shape: tuple[int, ...]) -> None:
+    # Six faces of 4 x 4: 96 ends a cube, also of a single one, whose rings close over the switches.
+    fabric = build_fabric(spec(), sizing(gpus))
+    assert torus_shape(spec(), sizing(gpus)) == shape
+    assert fabric.transceivers == 96 * gpus // 64
+    assert fabric.link_count == 3 * gpus
+    layer = circuit_layer(spec(), fabric, SWITCHES.load("palomar"))
+    # 3 x 16 positions, a switch each; both ends of a link between cubes take a port.
+    assert (layer.switches, layer.ports_used) == (48, 96 * gpus // 64)
+
+
+def test_more_cubes_than_ports_share_positions() -> None:
+    # 136 ports are 68 cubes; 80 cubes of 64 need 160 ports a position, on two switches.
+    layer = circuit_layer(spec(), build_fabric(spec(), sizing(5120)), SWITCHES.load("palomar"))
+    assert layer.switches == 96
+    assert "not every choice of cubes can be joined" in layer.notes[0]
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(8, 1500), st.booleans())
+def test_any_number_takes_whole_cubes(gpus: int, twist: bool) -> None:  # noqa: FBT001
+    own = spec(twist=twist)
+    check(own, sizing(gpus))
+    shape = torus_shape(own, sizing(gpus))
+    assert not any(size % 4 for size in shape)
+    assert np.prod(shape) >= gpus
+    fabric = build_fabric(own, sizing(gpus))
+    said = f"The design holds {int(np.prod(shape)):,} GPUs"
+    assert any(said in note for note in fabric.notes) == (np.prod(shape) > gpus)
+
+
+@pytest.mark.parametrize("gpus", [512, 300])
+def test_bounds_hold_on_the_links(gpus: int) -> None:
+    asked = {"accelerator": "tpu-v4", "model": "gpt-22b", "batch": 256}
+    rows = loads(gpus=gpus, fabric="torus-ocs", **asked).collectives  # type: ignore[arg-type]
+    assert rows
+    for row in rows:
+        assert row.bound_s <= row.busiest_s * (1 + 1e-9)
+        assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
+
+
+def test_one_price_in_all_questions_and_another_switch_by_name() -> None:
+    asked = {"gpus": 1000, "accelerator": "tpu-v4", "prices": "2026"}
+    (row,) = compare(fabrics=["torus-ocs"], **asked).rows  # type: ignore[arg-type]
+    (bill,) = cost(fabrics=["torus-ocs"], **asked).bills  # type: ignore[arg-type]
+    (more,) = cost(fabrics=["torus-ocs"], ocs="r300", **asked).bills  # type: ignore[arg-type]
+    assert row.bill is not None
+    assert row.bill.capital.base == bill.capital.base
+    items = [item.line for item in bill.quote.items]
+    assert [line.quantity for line in items if line.category == "circuits"] == [48]
+    assert [line.model for line in items if line.category == "circuits"] == ["palomar"]
+    other = [item.line.model for item in more.quote.items if item.line.category == "circuits"]
+    assert other == ["r300"]
+    # Every link between cubes is two fibres to a switch, with a module at either chip.
+    graph = expand(spec(), sizing(1000))
+    links = sum(len(graph.links_of(name)) for name in graph.group_names if "optical" in name)
+    count = {line.item: line.quantity for line in items if line.part in ("fibre", "transceiver")}
+    assert set(count.values()) == {2 * links}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"sizes": (4, 4, 6)}, "got 4 x 4 x 6, the nearest that works is 4 x 4 x 8"),
+        ({"copper_block": 2}, "needs copper_block of 3 or more"),
+        ({"hb_size": 8}, "hb_size: 1"),
+        ({"circuit_switch": "../palomar"}, "circuit_switch"),
+        ({"family": "bcube"}, "circuit_switch needs family: torus"),
+    ],
+)
+def test_others_than_cubes_are_refused(keys: dict[str, object], said: str) -> None:
+    with pytest.raises((InputError, ValueError), match=said):
+        FabricSpec.read({**spec().to_dict(), **keys})
