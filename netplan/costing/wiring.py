@@ -9,6 +9,8 @@ Everything here is counts, whatever the number of GPUs; cables that a floor plan
 are :mod:`netplan.costing.installation`.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
@@ -120,6 +122,17 @@ def copper_note(group: LinkGroup, runs: Sequence[Run]) -> Iterator[str]:
         )
 
 
+def _plain(group: str) -> str:
+    """Name of a link group without its width and medium.
+
+    Examples
+    --------
+    >>> _plain("leaf-spine 2x copper"), _plain("host copper"), _plain("mesh 2")
+    ('leaf-spine', 'host', 'mesh 2')
+    """
+    return re.sub(r" \d+x$", "", group.removesuffix(COPPER_TOO))
+
+
 def _link_kind(group: str) -> LinkKind:
     """Kind of a link group, by its name in the fabric.
 
@@ -128,7 +141,7 @@ def _link_kind(group: str) -> LinkKind:
     >>> [_link_kind(name) for name in ("host", "leaf-spine", "spine-core", "mesh 2")]
     ['host', 'leaf-spine', 'upper', 'ring']
     """
-    group = group.removesuffix(COPPER_TOO)
+    group = _plain(group)
     if group.startswith(("ring", "mesh", "direct", "board")):
         return "ring"
     if group.startswith("level"):
@@ -140,21 +153,23 @@ def _link_kind(group: str) -> LinkKind:
 def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
     """Switches tier by tier, network cards, management servers, circuit switches."""
     speed, model = fabric.sizing.speed_gbps, hardware.switch
-    trunks = {group.name: group for group in fabric.links if group.width > 1}
+    radix, widths = fabric.sizing.radix, _tier_widths(fabric, hardware)
     for tier in fabric.tiers:
-        whole = _switch_bank(tier, fabric.sizing.radix, 1, speed, model)
-        up = next((one for name, one in trunks.items() if name.startswith(f"{tier.name}-")), None)
-        wide = up or next((one for name, one in trunks.items() if name.endswith(tier.name)), None)
-        if wide is None:
+        least, *wider = sorted(widths[tier.name]) or (1,)
+        whole = _switch_bank(tier, radix, least, speed, model)
+        if not wider:
             yield whole
             continue
-        bank = _switch_bank(tier, fabric.sizing.radix, wide.width, speed, model)
-        if tier is not fabric.tiers[0]:
-            yield bank
-            continue
-        each = ceil_div(wide.links, tier.switches)
+        if len(wider) > 1:
+            rates = ", ".join(f"{width * speed:g}" for width in (least, *wider))
+            raise InfeasibleError(
+                f"{fabric.name}: links of {rates} Gb/s end on {tier.name} switches: bills count two"
+                " rates a tier"
+            )
+        bank = _switch_bank(tier, radix, wider[0], speed, model)
+        each = ceil_div(widths[tier.name][wider[0]], tier.switches)
         cages = ceil_div(each, bank.cage.links)
-        ports = cages * bank.cage.links * wide.width // whole.cage.links
+        ports = cages * bank.cage.links * wider[0] // (whole.cage.links * least)
         yield replace(whole, cages=whole.cages - ports)
         yield replace(bank, name=tier.name + TRUNKS, cages=cages)
     card_cage = Cage(ANY, speed)
@@ -220,6 +235,25 @@ def _card_cage(sizing: Sizing, cabling: CablingBook) -> Cage:
 
 def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, Ends]]:
     """Each link group with the names of the two banks that it joins, the lower tier first."""
+    widths = _tier_widths(fabric, hardware)
+    trunks = {name for name, found in widths.items() if len(found) > 1}
+    for group, (low, high) in _tier_ends(fabric, hardware):
+        wide = {name for name in trunks & {low, high} if group.width > min(widths[name])}
+        yield group, (low + TRUNKS * (low in wide), high + TRUNKS * (high in wide))
+
+
+def _tier_widths(fabric: Fabric, hardware: Hardware) -> dict[str, Counter[int]]:
+    """Ends of links on each tier of switches [1], by the width of the links."""
+    found: dict[str, Counter[int]] = {tier.name: Counter() for tier in fabric.tiers}
+    for group, ends in _tier_ends(fabric, hardware):
+        for name in ends:
+            if name in found and group.links:
+                found[name][group.width] += group.links
+    return found
+
+
+def _tier_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, Ends]]:
+    """Each link group with the names of what it joins: tiers, cards, servers, circuit switches."""
     tiers = [tier.name for tier in fabric.tiers]
     for group in fabric.links:
         kind = _link_kind(group.name)
@@ -230,7 +264,7 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
             yield replace(group, links=2 * group.links), (CARD, CIRCUITS)
         elif kind == "ring":
             yield group, (CARD, CARD)
-        elif (switches := group.name.removesuffix(COPPER_TOO)) in tiers:
+        elif (switches := _plain(group.name)) in tiers:
             yield group, (switches, CARD)
         elif kind == "host":
             servers = _management_links(fabric)
@@ -242,8 +276,6 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
         else:
             # Switches joined directly are those of the top tier: a HyperX, a dragonfly+.
             lower, apart, upper = switches.partition("-")
-            if group.width > 1 and lower == tiers[0]:
-                lower += TRUNKS
             yield group, (lower, upper) if apart else (tiers[-1], tiers[-1])
 
 

@@ -56,6 +56,8 @@ from netplan.units import gbps
 
 COPPER_CLASSES = (INSIDE, RACK)
 ROUNDING = 1e-9
+WIDEST = 1000
+"""Times the rate of a port that no link has [1]."""
 NEXT = 2
 """Neighbours in a ring [1]."""
 
@@ -138,7 +140,9 @@ def _tiers(spec: FabricSpec, network: FabricGraph, sizing: Sizing) -> Iterator[S
     switch = network.node_kind == SWITCH
     if not switch.any():
         return
-    used = network.ports_used
+    width = widths_of(network)
+    ends = np.concatenate([network.source, network.target])
+    used = np.bincount(ends, np.tile(width, 2), network.node_count).astype(np.int64)
     busiest = int(np.argmax(np.where(switch, used, 0)))
     if used[busiest] > sizing.radix:
         raise InputError(
@@ -184,17 +188,22 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
     low, high = np.minimum(*ends), np.maximum(*ends)
     direct = (graph.node_kind[graph.source] == GPU) & (graph.node_kind[graph.target] == GPU)
     copper = np.isin(graph.length_class, COPPER_CLASSES)
-    sizes = (2, 2, 2, int(high.max()) + 1, int(high.max()) + 1, len(graph.group_names))
-    code = np.ravel_multi_index((inside, direct, copper, low, high, graph.group), sizes)
+    width = widths_of(graph)
+    tiers = int(high.max()) + 1
+    sizes = (2, 2, 2, tiers, tiers, int(width.max()) + 1, len(graph.group_names))
+    code = np.ravel_multi_index((inside, direct, copper, low, high, width, graph.group), sizes)
     found, which = np.unique(code, return_inverse=True)
     kinds = np.stack(np.unravel_index(found, sizes))
     names = [
         _group_name(graph.group_names[given], (low, high), inside=inside, direct=direct)
-        for inside, direct, _, low, high, given in kinds.T.tolist()
+        for inside, direct, _, low, high, _, given in kinds.T.tolist()
     ]
-    both = {name for name, one in zip(names, kinds[2], strict=True) if one} & {
-        name for name, one in zip(names, kinds[2], strict=True) if not one
-    }
+    several = {name for name in names if len(_of(kinds[5], names, name)) > 1}
+    names = [
+        f"{name} {wide}x" if name in several and wide > 1 else name
+        for name, wide in zip(names, kinds[5].tolist(), strict=True)
+    ]
+    both = {name for name in names if name != "hb" and len(_of(kinds[2], names, name)) > 1}
     names = [
         f"{name} copper" if one and name in both else name
         for name, one in zip(names, kinds[2], strict=True)
@@ -202,6 +211,29 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
     groups = tuple(dict.fromkeys(sorted(names, key=lambda name: name != "hb")))
     number = np.array([groups.index(name) for name in names], np.int8)
     return replace(graph, group=number[which.reshape(-1)], group_names=groups)
+
+
+def _of(values: Ints, names: list[str], name: str) -> set[int]:
+    """What the kinds of one name have."""
+    return {value for value, one in zip(values.tolist(), names, strict=True) if one == name}
+
+
+def widths_of(graph: FabricGraph) -> Ints:
+    """Whole times the rate of a GPU's slowest network port that a link has; 1 of all others [1].
+
+    Links of GPUs count one each, and so do those whose rate is no multiple.
+    """
+    outside = np.ones(graph.link_count, bool)
+    outside[graph.links_of("hb")] = False
+    at_gpu = (graph.source < graph.gpus) | (graph.target < graph.gpus)
+    found = np.ones(graph.link_count, np.int64)
+    ports = graph.bytes_per_s[outside & at_gpu]
+    if len(ports):
+        times = graph.bytes_per_s / ports.min()
+        whole = np.abs(times - np.round(times)) < ROUNDING * times
+        trunk = outside & ~at_gpu & whole & (times < WIDEST)
+        found[trunk] = np.round(times[trunk]).astype(np.int64).clip(1)
+    return found
 
 
 def _group_name(given: str, tiers: tuple[int, int], *, inside: bool, direct: bool) -> str:
@@ -218,10 +250,12 @@ def _group_name(given: str, tiers: tuple[int, int], *, inside: bool, direct: boo
 
 def _link_groups(network: FabricGraph) -> Iterator[LinkGroup]:
     """Links of each group, and what they are planned in."""
+    width = widths_of(network)
     for name, links in network.links_per_group().items():
-        copper = np.isin(network.length_class[network.links_of(name)[0]], COPPER_CLASSES)
+        first = network.links_of(name)[0]
+        copper = np.isin(network.length_class[first], COPPER_CLASSES)
         medium: Medium = "copper" if copper else "optical"
-        yield LinkGroup(name, links, links, medium)
+        yield LinkGroup(name, links, links, medium, int(width[first]))
 
 
 def _reach(spec: FabricSpec, network: FabricGraph) -> Reach:
@@ -437,11 +471,12 @@ def _notes(
             f"Its graph has no links inside HB domains: each {graph.hb_size:,} GPUs, in the order"
             " of their names, are one."
         )
-    rates = np.unique(network_only(graph).bytes_per_s)
-    if len(rates) > 1:
-        given = ", ".join(f"{gbps(rate):g}" for rate in rates.tolist())
+    network = network_only(graph)
+    other = network.bytes_per_s != widths_of(network) * sizing.network_bytes_per_s
+    if other.any():
+        given = ", ".join(f"{gbps(rate):g}" for rate in np.unique(network.bytes_per_s[other]))
         yield (
-            f"Its links run at {given} Gb/s; the bill counts every link and port at"
-            f" {sizing.speed_gbps:g} Gb/s, the rate of a GPU's port."
+            f"Links of {given} Gb/s are counted and priced as links of {sizing.speed_gbps:g} Gb/s,"
+            " the rate of a GPU's slowest port."
         )
     yield from measured

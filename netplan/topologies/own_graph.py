@@ -17,7 +17,14 @@ from netplan.records import replace
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.graph_files import read_graph
-from netplan.topologies.graph import HB_SWITCH, MEMORY, SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import (
+    HB_SWITCH,
+    MEMORY,
+    SWITCH,
+    FabricGraph,
+    PickedNames,
+    connected_parts,
+)
 from netplan.topologies.specs import FUNCTIONS, FabricSpec
 from netplan.units import bytes_per_s
 
@@ -176,7 +183,7 @@ def _only(graph: FabricGraph, kept: Bools, linked: Bools, gpus: int) -> FabricGr
         gpus=gpus,
         node_kind=graph.node_kind[kept],
         node_tier=graph.node_tier[kept],
-        names=tuple(graph.names[place] for place in np.flatnonzero(kept).tolist()),
+        names=PickedNames(graph.names, np.flatnonzero(kept)),
         source=number[graph.source[linked]],
         target=number[graph.target[linked]],
         **links,

@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import netplan
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.faults.survival import switch_loss
 from netplan.topologies.build import build_fabric
@@ -117,6 +121,26 @@ def test_thin_leaves_make_a_level_of_their_own(tmp_path: Path) -> None:
     assert sizes == [(4, 450e9), (2, 50e9), (4, 25e9)]
     tiers = [(tier.name, tier.switches, tier.ports_used) for tier in fabric.tiers]
     assert tiers == [("leaf", 4, 48), ("spine", 2, 16)]
+
+
+def test_trunks_are_counted_and_priced_at_their_own_rate(tmp_path: Path) -> None:
+    links = [(f"gpu-{gpu}", f"leaf-{gpu // 8}", 400.0) for gpu in range(16)]
+    links += [("leaf-0", "leaf-1", 800.0), ("leaf-0", "leaf-1", 800.0), ("leaf-0", "leaf-1", 400.0)]
+    spec = saved(tmp_path, edges(*links))
+    fabric = build_fabric(spec, sizing(16))
+    # Eight hosts, two trunks of two ports each and a link of one: 13 ports a leaf.
+    assert fabric.tiers[0].ports_used == 26
+    counts = {one.name: (one.links, one.width) for one in fabric.links}
+    assert counts == {"host": (16, 1), "leaf-leaf": (1, 1), "leaf-leaf 2x": (2, 2)}
+    # Eight GPUs share the three links evenly, so that one of 400 Gb/s carries a third of them.
+    assert fabric.levels[2].link_bytes_per_s == pytest.approx(50e9 * 3 / 8)
+    books = BillBooks(
+        PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
+    )
+    items = [item.line for item in make_bill(spec, sizing(16), books).quote.items]
+    modules = {item.item: item.quantity for item in items if item.category == "transceivers"}
+    # 2 x 2 ends at 800, 2 x 17 at 400.
+    assert modules == {f"Transceiver, multimode, {rate}G": n for rate, n in ((800, 4), (400, 34))}
 
 
 def test_a_ring_is_a_ring_and_a_mesh_a_mesh(tmp_path: Path) -> None:
