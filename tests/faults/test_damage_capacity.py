@@ -62,15 +62,16 @@ def egress_bytes_per_s(graph: FabricGraph, damage: Damage) -> Floats:
     return reduced_graph(graph).left(damage).egress_bytes_per_s
 
 
+@pytest.mark.parametrize("every", [16, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name", [name for name in CASES if name != "two planes, leaves and spines"]
 )
-def test_capacity_after_single_and_double_failures(name: str) -> None:
+def test_capacity_after_single_and_double_failures(name: str, every: int) -> None:
     """Pairs of domains take turns over the failures, so that all meet."""
     case = CASES[name]
     pairs = list(combinations(range(case.graph.domains), 2))
     lowest = np.inf
-    for turn, damage in enumerate(single_and_double(case.graph, every=4)):
+    for turn, damage in enumerate(single_and_double(case.graph, every=every)):
         pair = pairs[turn % len(pairs)]
         found = capacity(case.graph, damage, *pair)
         expected = max_flow(case, damage, pair)

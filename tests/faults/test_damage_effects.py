@@ -58,11 +58,12 @@ def assert_agrees(graph: FabricGraph, damage: Damage) -> None:
     assert Counter(found.whole.sizes.tolist()) == Counter({n: c for n, c in sizes.items() if n})
 
 
+@pytest.mark.parametrize("count", [40, pytest.param(120, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CASES)
-def test_cut_off_gpus_of_single_and_double_failures(name: str) -> None:
+def test_cut_off_gpus_of_single_and_double_failures(name: str, count: int) -> None:
     graph = CASES[name].graph
     damages = list(single_and_double(graph))
-    step = max(1, len(damages) // 120)
+    step = max(1, len(damages) // count)
     for damage in damages[::step]:
         assert_agrees(graph, damage)
 

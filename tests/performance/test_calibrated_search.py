@@ -1,6 +1,7 @@
 """The search under iteration model ``calibrated``: against every plan, counted one by one."""
 
 import random
+from collections.abc import Iterable
 from math import inf, prod
 
 import pytest
@@ -85,10 +86,17 @@ def innermost(way: Way, sizes: tuple[int, ...]) -> bool:
     return True
 
 
-def test_the_search_finds_the_best_of_all_plans() -> None:
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        # The named ones need more stages than hold the same, or a slower end with a layer less.
+        (*range(30), 1110, 1383, 2307, 2751, 3138, 3411),
+        pytest.param(range(30, 75), marks=pytest.mark.slow),
+    ],
+)
+def test_the_search_finds_the_best_of_all_plans(seeds: Iterable[int]) -> None:
     plans, alone = 0, 0
-    # The named ones need more stages than hold the same, or a slower end with a layer less.
-    for seed in (*range(75), 1110, 1383, 2307, 2751, 3138, 3411):
+    for seed in seeds:
         setting, levels = random_case(seed)
         sizes = tuple(level.size for level in levels)
         ways = [way for way in every_plan(setting, sizes) if innermost(way, sizes)]
@@ -107,5 +115,5 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
             alone += 1
             continue
         assert found.best.iteration_time_s == pytest.approx(min(fitting), rel=1e-12), seed
-    assert plans > 15_000
-    assert alone > 2
+    assert plans > 6_000
+    assert alone

@@ -205,13 +205,19 @@ def timed(
     return list(zip(seconds.tolist(), evaluation.found.memory.total.tolist(), strict=True))
 
 
-def test_the_search_finds_the_best_of_all_plans() -> None:
+@pytest.mark.parametrize(
+    ("seeds", "least_plans"),
+    [
+        # The named ones need a number of stages that others hold as much with fewer of.
+        ((*range(25), 1083, 1944, 3028, 3224, 3425, 4217), 5_000),
+        pytest.param(range(25, 75), 10_000, marks=pytest.mark.slow),
+    ],
+)
+def test_the_search_finds_the_best_of_all_plans(seeds: Iterable[int], least_plans: int) -> None:
     """Against every plan one by one: exactly the best time, and none where none fits."""
-    # The named ones need a number of stages that others hold as much with fewer of.
-    seeds = (*range(75), 1083, 1944, 3028, 3224, 3425, 4217)
     plans, tight, alone = searched_exactly(map(random_case, seeds))
-    assert plans > 15_000
-    assert min(tight, alone) > 2
+    assert plans > least_plans
+    assert min(tight, alone) > 0
 
 
 def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
@@ -238,11 +244,19 @@ def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
     return replace(setting, training=training), levels
 
 
-def test_the_search_finds_the_best_of_all_plans_on_measured_links() -> None:
-    # In the named ones more replicas are faster.
-    seeds = (*range(60), 273, 363, 813, 927)
+@pytest.mark.parametrize(
+    ("seeds", "least_plans"),
+    [
+        # In the named ones more replicas are faster.
+        ((*range(20), 273, 363, 813, 927), 3_000),
+        pytest.param(range(20, 60), 6_000, marks=pytest.mark.slow),
+    ],
+)
+def test_the_search_finds_the_best_of_all_plans_on_measured_links(
+    seeds: Iterable[int], least_plans: int
+) -> None:
     plans, _, _ = searched_exactly(map(measured_case, seeds))
-    assert plans > 10_000
+    assert plans > least_plans
 
 
 def kernel_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
@@ -300,10 +314,11 @@ def searched_exactly(
     return plans, tight, alone
 
 
-def test_the_search_finds_the_best_of_interleaved_plans() -> None:
+@pytest.mark.parametrize("seeds", [range(60), pytest.param(range(60, 160), marks=pytest.mark.slow)])
+def test_the_search_finds_the_best_of_interleaved_plans(seeds: range) -> None:
     """Where the fewest microbatches starve the stages, more of them add less than their layers."""
     starved, more = 0, 0
-    for seed in range(160):
+    for seed in seeds:
         draw = random.Random(seed)  # noqa: S311 - test cases, no secrets
         stages, interleave = draw.choice([(2, 2), (2, 4), (3, 2), (4, 2), (4, 3)])
         model = small_model(hidden_size=96, layers=stages * interleave)
@@ -325,7 +340,7 @@ def test_the_search_finds_the_best_of_interleaved_plans() -> None:
         assert best.iteration_time_s == pytest.approx(min(seconds), rel=1e-12), seed
         starved += best.plan.microbatches < stages
         more += best.plan.microbatches > min(way[2] for way in ways)
-    assert min(starved, more) > 20
+    assert min(starved, more) > 7
 
 
 def test_more_replicas_than_fit_and_more_stages_than_layers_are_none() -> None:

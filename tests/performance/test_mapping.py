@@ -375,10 +375,11 @@ def every_convex_partition(one: FusionProblem) -> float:
     return least(0)
 
 
-def test_partitions_are_the_best_of_all_convex_ones() -> None:
-    """100 random graphs of up to nine kernels, one by one."""
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 100), marks=pytest.mark.slow)])
+def test_partitions_are_the_best_of_all_convex_ones(seeds: range) -> None:
+    """Random graphs of up to nine kernels, one by one."""
     fused = 0
-    for seed in range(100):
+    for seed in seeds:
         one = random_problem(seed)
         found = best_fusion(one)
         assert found.exact
@@ -389,7 +390,7 @@ def test_partitions_are_the_best_of_all_convex_ones() -> None:
         assert found.interval_s <= kernel_by_kernel(one).interval_s * (1 + 1e-12)
         assert found.interval_s >= lower_bound_s(one) * (1 - 1e-12)
         fused += len(found.members) < one.graph.count
-    assert fused > 25
+    assert fused > 10
 
 
 def test_sharding_is_the_least_of_all() -> None:

@@ -32,10 +32,11 @@ BLOCKS: list[dict[str, Any]] = [
 ]
 
 
-def test_the_search_finds_the_best_of_all_plans() -> None:
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 80), marks=pytest.mark.slow)])
+def test_the_search_finds_the_best_of_all_plans(seeds: range) -> None:
     """Against every plan one by one, as of plain layers: exactly the best time."""
     plans = spread = 0
-    for seed in range(80):
+    for seed in seeds:
         setting, levels = random_case(seed)
         if setting.assumptions.compute.operations != "detailed":
             continue
@@ -63,8 +64,8 @@ def test_the_search_finds_the_best_of_all_plans() -> None:
             continue
         assert found.time_s == pytest.approx(min(fitting), rel=1e-12), seed
         spread += found.best.plan.expert > 1
-    assert plans > 10_000
-    assert spread > 1
+    assert plans > 3_000
+    assert spread
 
 
 def case(**blocks: object) -> tuple[Training, tuple[Level, ...]]:

@@ -1,5 +1,7 @@
 """A plan for every number of GPUs, whatever divides: times, GPUs used, failures, links."""
 
+from itertools import product
+
 import pytest
 
 from netplan.levels import Level
@@ -17,6 +19,7 @@ from netplan.questions.traffic import training_traffic
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.closed_forms import iteration_flops
 from netplan.workloads.models import MODELS, WORKLOADS, Model
+from tests.turns import one_in
 
 SWITCHED = ("rail-optimized", "rail-only", "fat-tree", "dgx-superpod", "dgx-1", "dgx-2")
 """Fabrics whose levels grow with the number of domains; tori and dragonflies change their shape."""
@@ -92,9 +95,8 @@ def test_a_domain_that_holds_all_goes_on_without_a_gpu() -> None:
     assert 0 <= scenario.impact.slowdown < 0.1  # nothing where the plan left that many idle
 
 
-@pytest.mark.parametrize("model", TRANSFORMERS)
-@pytest.mark.parametrize("gpus", [96, 120, 140])
-def test_counts_with_factors_of_three_five_and_seven(model: str, gpus: int) -> None:
+@pytest.mark.parametrize(("gpus", "model"), one_in(2, product([96, 120, 140], TRANSFORMERS)))
+def test_counts_with_factors_of_three_five_and_seven(gpus: int, model: str) -> None:
     for strategy in ("1d", "2d"):
         answer = compare(
             gpus=gpus, hb_size=4, model=model, batch=256, strategy=strategy,

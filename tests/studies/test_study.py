@@ -61,8 +61,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "accelerator": ["a100-80gb", "b200"],
         "accelerator.network_bytes_per_s": 50e9,
     },
+    "wafer-parallelism": {"fixed.pipeline": [20, 40]},
 }
-"""Less of studies that take long."""
+"""Less of studies that take long; whole ones run with the slow tests."""
 
 WAITS = ("compute", "memory", "network", "setup")
 AXES_19 = ("accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
@@ -86,6 +87,12 @@ def test_every_shipped_study_has_points_and_no_failures(name: str) -> None:
     assert answer.failures == ()
     assert len(answer.rows) > 15
     assert answer.text(100)
+
+
+@pytest.mark.slow
+def test_a_shipped_study_that_takes_long_has_no_failures() -> None:
+    answer = study("topology-design-space")
+    assert (answer.complete, answer.failures) == (True, ())
 
 
 @pytest.mark.parametrize("name", STUDIES.paths())
@@ -264,9 +271,13 @@ def test_tables_of_charts_name_their_columns_and_have_equal_decimals(hb_size: St
     assert "50.6          48.14   -2.46" in hb_size.text(100)
 
 
-@pytest.mark.parametrize("name", OF_PAPERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.slow] if one in SMALL else []) for one in OF_PAPERS],
+)
 def test_kept_results_of_the_paper_studies(name: str) -> None:
-    path, text = RESULTS / f"{name}.md", shipped(name).markdown()
+    whole = study(name) if name in SMALL else shipped(name)
+    path, text = RESULTS / f"{name}.md", whole.markdown()
     if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -525,7 +536,7 @@ def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
 
 
 def test_a_tree_wants_a_short_window_and_a_small_draft() -> None:
-    frame = shipped("speculative-decoding").to_frame()
+    frame: Any = shipped("speculative-decoding").to_frame()
     table = frame.pivot_table("tokens_per_s", ["speculation", "acceptance", "window"], "draft")
     assert table.shape == (2 * 3 * 8, 3)
     assert (table["llama-68m"] > table["llama-3-8b"]).all()
@@ -536,7 +547,7 @@ def test_a_tree_wants_a_short_window_and_a_small_draft() -> None:
 
 def test_tensor_against_pipeline_by_load_and_network() -> None:
     """More TP is a shorter wait in one HB domain, more PP more tokens a second."""
-    frame = shipped("serving").to_frame()
+    frame: Any = shipped("serving").to_frame()
     frame = frame[(frame["fabric"] == "rail-optimized") & (frame["accelerator"] != "sn40l")]
     keys = ["accelerator", "requests_a_stage"]
     waits, rates = (
@@ -555,7 +566,7 @@ def test_tensor_against_pipeline_by_load_and_network() -> None:
 
 
 def test_two_pools_pay_for_long_prompts_under_a_tight_level() -> None:
-    frame = shipped("prefill-decode-split").to_frame()
+    frame: Any = shipped("prefill-decode-split").to_frame()
     frame = frame[frame["tpot_ms"] == 15]
     two = frame[frame["disaggregated"]].groupby(["prompt", "output"])
     best = two["tokens_per_s_per_gpu"].max()
@@ -570,7 +581,7 @@ def test_two_pools_pay_for_long_prompts_under_a_tight_level() -> None:
 
 
 def test_full_meshes_want_wide_groups_and_switches_do_not_care() -> None:
-    frame = shipped("moe-serving-topologies").to_frame()
+    frame: Any = shipped("moe-serving-topologies").to_frame()
     frame["network"] = frame["hb_size"].astype(str) + frame["fabric.hb_kind"] + frame["fabric"]
     for model in ("deepseek-r1", "qwen3-235b-a22b"):
         mine = frame[frame["model"] == model]
