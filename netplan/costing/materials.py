@@ -21,6 +21,7 @@ from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
 from netplan.records import replace
+from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.floor_plan import Layout, SwitchRacks
 from netplan.units import PERCENT
@@ -411,19 +412,20 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
 
 def _hb_gear(fabric: Fabric) -> Iterator[BillItem]:
     sizing = fabric.sizing
-    if sizing.hb_size == 1:
-        return
-    yield BillItem(
-        category="hb-gear",
-        item=f"Gear inside HB domains of {sizing.hb_size:,} GPUs",
-        specification="switches, cables and boards of the high-bandwidth domain",
-        quantity=sizing.gpus,
-        unit="GPU",
-        part="hb_gear",
-        speed_gbps=sizing.speed_gbps,
-        kinds=(hb_kind(sizing.hb_size),),
-        notes=(f"{sizing.domains:,} domains; usually part of the servers",),
-    )
+    for size, gpus in fabric.domain_gpus or ((sizing.hb_size, sizing.gpus),):
+        if size == 1:
+            continue
+        yield BillItem(
+            category="hb-gear",
+            item=f"Gear inside HB domains of {size:,} GPUs",
+            specification="switches, cables and boards of the high-bandwidth domain",
+            quantity=gpus,
+            unit="GPU",
+            part="hb_gear",
+            speed_gbps=sizing.speed_gbps,
+            kinds=(hb_kind(size),),
+            notes=(f"{ceil_div(gpus, size):,} domains; usually part of the servers",),
+        )
 
 
 def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:

@@ -40,7 +40,15 @@ from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.topologies.assembly import NameBlock, StructuralNames
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.floor_plan import Layout
-from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, RACK, SWITCH, FabricGraph
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    INSIDE,
+    RACK,
+    SWITCH,
+    FabricGraph,
+    connected_parts,
+)
 from netplan.traffic.routing import HB_GROUP
 
 NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")
@@ -190,8 +198,18 @@ def domain_groups(graph: FabricGraph) -> RiskGroups:
     >>> groups.damage(graph, np.array([3])).node_down.nonzero()[0].tolist()
     [24, 25, 26, 27, 28, 29, 30, 31, 35]
     """
-    names = StructuralNames([NameBlock("domain-{}", (graph.domains,))])
-    return groups_of_nodes("domain", names, domain_of_node(graph))
+    of_node = domain_of_node(graph)
+    count = graph.domains
+    links = graph.links_of(HB_GROUP)
+    ends = graph.source[links], graph.target[links]
+    if (of_node[ends[0]] != of_node[ends[1]]).any():  # domains of several sizes
+        part = connected_parts(graph.node_count, *ends)
+        inside = of_node >= 0
+        _, first, of_part = np.unique(part[inside], return_index=True, return_inverse=True)
+        of_node[inside] = np.argsort(np.argsort(first))[of_part]
+        count = len(first)
+    names = StructuralNames([NameBlock("domain-{}", (count,))])
+    return groups_of_nodes("domain", names, of_node)
 
 
 def card_groups(graph: FabricGraph) -> RiskGroups:

@@ -165,7 +165,9 @@ class Subject(Struct, frozen=True, dict=True):
         live = ~damage.links_out(self.graph)
         if self.spec.hb_kind == "mesh":
             down = damage.node_down
-            live |= (down[self.graph.source] | down[self.graph.target]) & ~damage.link_down
+            ends = self.graph.source, self.graph.target
+            direct = (ends[0] < self.graph.gpus) & (ends[1] < self.graph.gpus)
+            live |= direct & (down[ends[0]] | down[ends[1]]) & ~damage.link_down
         left = self._hb_links_left(live)
         had = np.maximum(self.hb_links, 1)
         share: Floats = np.where(self.hb_links > 0, left / had, 1.0)

@@ -7,6 +7,7 @@ from netplan.topologies.bcube import build_bcube
 from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.hammingmesh import build_hammingmesh, hammingmesh_ports
+from netplan.topologies.mixed_domains import domain_gpus, domains_note
 from netplan.topologies.product import build_product, product_ports
 from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
 from netplan.topologies.switch_families import SWITCH_GRAPHS, build_joined_switches
@@ -60,9 +61,11 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     notes = []
     if spec.hb_size is not None:
         size = min(spec.hb_size, sizing.gpus)
-        if size != sizing.hb_size:
+        if spec.domains:
+            notes.append(domains_note(spec, sizing.gpus))
+        elif size != sizing.hb_size:
             notes.append(f"The HB domain is the design's own: {size} GPUs.")
-            sizing = replace(sizing, hb_size=size)
+        sizing = replace(sizing, hb_size=size)
     ratio = sizing.oversubscription or 1
     if ratio > 1 and spec.family not in OVERSUBSCRIBED:
         notes.append(
@@ -88,7 +91,8 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         if domain is not None:
             network = [replace(level, network_kind=spec.network_kind) for level in network]
             fabric = replace(fabric, levels=(domain, *network))
-    return replace(fabric, notes=(*notes, *fabric.notes))
+    held = domain_gpus(spec, sizing.gpus)
+    return replace(fabric, notes=(*notes, *fabric.notes), domain_gpus=held)
 
 
 def _inexact(fabric: Fabric) -> str:

@@ -21,6 +21,7 @@ from netplan.topologies.dragonfly import wire_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
 from netplan.topologies.hammingmesh import wire_hammingmesh
+from netplan.topologies.mixed_domains import mixed_link_count, wire_mixed
 from netplan.topologies.product import direct_links, wire_product
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switch_families import switch_graph
@@ -42,6 +43,8 @@ Interconnect, IEEE TPDS 31, 2020, arXiv:1903.04611)."""
 
 def domain_link_count(spec: FabricSpec, sizing: Sizing) -> int:
     """Links of all HB domains when all are full, an upper limit for the last one partly filled."""
+    if spec.domains:
+        return mixed_link_count(spec, sizing.gpus)
     ends = spec.hb_ports(sizing.hb_size) * sizing.domains * sizing.hb_size
     if spec.hb_kind != "switch":
         return ends // 2
@@ -69,6 +72,8 @@ def wire_domains(spec: FabricSpec, sizing: Sizing) -> Wired:
 
     Links to switches are ordered by GPU, then plane; direct links by domain, then pair.
     """
+    if spec.domains:
+        return wire_mixed(spec, sizing)
     ports = spec.hb_ports(sizing.hb_size)
     if ports == 0:
         return Wired()

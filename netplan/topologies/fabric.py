@@ -137,6 +137,8 @@ class Fabric(Struct, frozen=True):
     levels
         Bandwidth hierarchy over the full HB domains, from the inside out; empty where the
         fabric cannot be described by levels.
+    domain_gpus
+        Where HB domains have several sizes: each size, and the GPUs in domains of it.
     network
         How far the network reaches: ``any-to-any``, ``rail-only`` or ``direct`` (GPU to GPU).
     notes
@@ -154,6 +156,7 @@ class Fabric(Struct, frozen=True):
     levels: tuple[Level, ...]
     network: Reach
     notes: tuple[str, ...]
+    domain_gpus: tuple[tuple[int, int], ...] = ()
     board_ports: int = 0
 
     @property

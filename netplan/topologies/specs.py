@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count, product
+from math import gcd
 from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document, lineless
@@ -73,6 +75,31 @@ class Axis(Entry, frozen=True, kw_only=True):
     size: PositiveInt | None = None
 
 
+class DomainKind(Entry, frozen=True, kw_only=True):
+    """HB domains of one kind: GPUs in each, how many there are, and how these are joined.
+
+    ``planes`` are the HB switches of a domain. The last kind may have no count: it takes the GPUs
+    that the others leave.
+    """
+
+    size: PositiveInt
+    count: PositiveInt | None = None
+    kind: Literal["switch", "ring", "mesh"] = "switch"
+    planes: PositiveInt = 1
+
+    @property
+    def ports(self) -> int:
+        """Ports of a GPU that a domain takes [1].
+
+        Examples
+        --------
+        >>> DomainKind(size=72, planes=18).ports, DomainKind(size=8, kind="mesh").ports
+        (18, 7)
+        """
+        most = {"switch": self.planes, "ring": 2, "mesh": self.size}[self.kind]
+        return most if self.kind == "switch" and self.size > 1 else min(most, self.size - 1)
+
+
 class Tile(Entry, frozen=True, kw_only=True):
     """One tile of a mesh of cores, and the memory that its cores share.
 
@@ -117,6 +144,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     hb_leaf_gpus: PositiveInt | None = None  # two tiers in a domain: GPUs at a lower HB switch
     hb_spines: PositiveInt | None = None  # and HB switches above these, in each of hb_planes
     hb_scheme: Literal["hybrid-cube-mesh"] | None = None
+    domains: tuple[DomainKind, ...] = ()  # clos: HB domains of several sizes or kinds, in order
     hb_link_bytes_per_s: PositiveFloat | None = None
     link_bytes_per_s: PositiveFloat | None = None
     accelerators: tuple[str, ...] = ()
@@ -221,6 +249,33 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("hb_leaf_gpus and hb_spines make two tiers: give both or none")
         if self.hb_spines is not None and self.hb_kind != "switch":
             raise ValueError("hb_spines counts HB switches: it needs hb_kind: switch")
+        if self.domains:
+            self._share_domains()
+
+    def _share_domains(self) -> None:
+        """Refuse kinds of domains that do not go together; take the group that fits into all."""
+        sizes = [one.size for one in self.domains]
+        group = gcd(*sizes)
+        direct = [one for one in self.domains if one.kind != "switch"]
+        kind = direct[0].kind if direct else "switch"
+        if self.family != "clos":
+            raise ValueError("domains of several kinds need family: clos")
+        if None in [one.count for one in self.domains[:-1]]:
+            raise ValueError("domains: only the last kind may have no count")
+        if any((one.kind, one.size, one.planes) != (kind, group, 1) for one in direct):
+            raise ValueError(
+                f"domains joined directly are of one kind, and of the size that divides all others:"
+                f" {group} of {', '.join(map(str, sizes))}; let switches join the others"
+            )
+        own = self.hb_scheme, self.hb_spines, self.hb_link_bytes_per_s, self.hb_planes
+        same = self.hb_size in (None, group) and self.hb_kind in ("switch", kind)
+        if own != (None, None, None, 1) or not same:
+            raise ValueError(
+                "domains say how their GPUs are joined: leave out hb_kind, hb_size, hb_planes,"
+                " hb_spines, hb_scheme and hb_link_bytes_per_s"
+            )
+        force_setattr(self, "hb_size", group)
+        force_setattr(self, "hb_kind", kind)
 
     def _refuse_keys_of_others(self) -> None:
         """Refuse keys of other families, and shapes that are half given."""
@@ -284,6 +339,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     def hb_ports(self, hb_size: int) -> int:
         """Ports of a GPU that an HB domain of this size takes; those of the network follow [1]."""
+        if self.domains:
+            return max(one.ports for one in self.domains)
         if hb_size == 1:
             return 0
         if self.hb_kind == "switch":

@@ -50,6 +50,10 @@ def test_ports_close_in_every_size(name: str, gpus: int, radix: int, hb_size: in
         with pytest.raises(InputError, match="whole ports"):
             build(name, gpus, radix, min(hb_size, gpus))
         return
+    if radix % (2 * FABRICS.load(name).trunk_width):
+        with pytest.raises(InputError, match="even number of trunks"):
+            build(name, gpus, radix, min(hb_size, gpus))
+        return
     fabric = build(name, gpus, radix, min(hb_size, gpus))
     assert fabric.switches >= fabric.switches_lower_bound
     assert fabric.spare_ports >= 0
