@@ -45,7 +45,6 @@ QUESTIONS = {
     "compare": "questions.compare:Compare",
     "search": "questions.search:Search",
     "map": "questions.map:Map",
-    "optimize": "questions.optimize:Optimize",
     "cost": "questions.cost:Cost",
     "loads": "questions.loads:Loads",
     "serving": "questions.serving:Serving",

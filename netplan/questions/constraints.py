@@ -37,6 +37,7 @@ class Limits(Struct, frozen=True):
     survives_switch: bool = False
     delivery: str | None = None
     max_lead_time_weeks: float | None = None
+    max_cables: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse limits that mean nothing."""
@@ -44,6 +45,7 @@ class Limits(Struct, frozen=True):
             ("--budget", self.budget),
             ("--max-power", self.max_power_w),
             ("--max-lead-time", self.max_lead_time_weeks),
+            ("--max-cables", self.max_cables),
         ):
             if value is not None and not (value > 0 and isfinite(value)):
                 raise InputError(f"{name} is above 0, got {value:g}")
@@ -102,6 +104,8 @@ def constraints_of(
         found.append(_delivery(limits.delivery))
     if limits.max_lead_time_weeks is not None:
         found.append(_lead_time(limits.max_lead_time_weeks))
+    if limits.max_cables is not None:
+        found.append(_cables(limits.max_cables))
     if limits.max_power_w is not None:
         watts = partial(si, unit="W")
         found.append(_amount("max_power", "power", limits.max_power_w, watts, books))
@@ -206,6 +210,23 @@ def _survival() -> Constraint:
         )
 
     return Constraint("survives_switch", "survival of any one switch", meets, explain)
+
+
+def _cables(most: int) -> Constraint:
+    def explain(designs: Sequence[Design]) -> str:
+        least = min(designs, key=lambda design: design.fabric.link_count)
+        links = least.fabric.link_count
+        return (
+            f"no design is within --max-cables: {label(least)} has the fewest, {links:,}, the limit"
+            f" is {most:,}: allow {links - most:,} more, or other fabrics, HB domains or switches"
+        )
+
+    return Constraint(
+        "max_cables",
+        f"at most {most:,} links, those of hosts included",
+        lambda design: design.fabric.link_count <= most,
+        explain,
+    )
 
 
 def _delivery(wanted: str) -> Constraint:

@@ -20,7 +20,7 @@ from netplan.questions.expanded_memory import NONE, Variant
 from netplan.questions.inputs import Ports, sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
 
 Objective = Literal["cost", "power"]
@@ -142,6 +142,11 @@ class Axes(Struct, frozen=True):
                     for ratio, variant in product(self._ratios(spec), self.variants):
                         yield Choice(spec, size, switch, ratio, variant)
 
+    def switched(self, spec: FabricSpec) -> Iterator[Choice]:
+        """Every HB domain, switch and memory with one fabric that has no uplinks to thin out."""
+        for size, switch, variant in product(self.hb_sizes, self.switches, self.variants):
+            yield Choice(spec, size, switch, None, variant)
+
     def _ratios(self, spec: FabricSpec) -> Sequence[float | None]:
         if spec.family not in OVERSUBSCRIBED:
             return (None,)
@@ -156,26 +161,41 @@ def build_space(axes: Axes, gpus: int, books: BillBooks) -> Space:
     designs: dict[tuple[object, ...], Design] = {}
     unbuildable = []
     for choice in axes.choices(gpus):
-        sizing = sizing_on(
-            choice.variant.chip,
-            gpus=gpus,
-            radix=choice.switch.radix,
-            hb_size=choice.hb_size,
-            oversubscription=choice.oversubscription,
-            ports=axes.ports,
-        )
+        sizing = _sizing(choice, gpus, axes.ports)
         try:
             fabric = build_fabric(choice.spec, sizing)
             identity = _identity(choice, fabric)
             if identity not in designs:
-                beside = Compute(memory=choice.variant.memory)
-                known = replace(books, switch=choice.switch.model, compute=beside)
-                bill = make_bill(choice.spec, sizing, known, fabric=fabric)
-                row = replace(priced_row(choice.spec, bill, known), memory=choice.variant.name)
-                designs[identity] = Design(choice, fabric, row)
+                designs[identity] = price_design(choice, sizing, fabric, books)
         except (InputError, InfeasibleError) as error:
             unbuildable.append((choice, str(error)))
     return Space(tuple(designs.values()), tuple(unbuildable))
+
+
+def build_design(choice: Choice, gpus: int, books: BillBooks, ports: Ports) -> Design:
+    """Build and price one design."""
+    sizing = _sizing(choice, gpus, ports)
+    return price_design(choice, sizing, build_fabric(choice.spec, sizing), books)
+
+
+def price_design(choice: Choice, sizing: Sizing, fabric: Fabric, books: BillBooks) -> Design:
+    """A design of a sized fabric, with the bill of its switch and memory."""
+    beside = Compute(memory=choice.variant.memory)
+    known = replace(books, switch=choice.switch.model, compute=beside)
+    bill = make_bill(choice.spec, sizing, known, fabric=fabric)
+    row = replace(priced_row(choice.spec, bill, known), memory=choice.variant.name)
+    return Design(choice, fabric, row)
+
+
+def _sizing(choice: Choice, gpus: int, ports: Ports) -> Sizing:
+    return sizing_on(
+        choice.variant.chip,
+        gpus=gpus,
+        radix=choice.switch.radix,
+        hb_size=choice.hb_size,
+        oversubscription=choice.oversubscription,
+        ports=ports,
+    )
 
 
 def _identity(choice: Choice, fabric: Fabric) -> tuple[object, ...]:

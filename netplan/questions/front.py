@@ -24,6 +24,7 @@ from netplan.questions.designs import (
     ports,
     ratio,
 )
+from netplan.questions.found_graphs import FoundGraphs
 from netplan.questions.front_chart import FrontPoint, front_chart
 from netplan.questions.hb_gear import Sizes, gear_known, without_price
 from netplan.questions.inputs import replaced_lines
@@ -137,6 +138,7 @@ class Optimization(Answer):
     currency: str
     trades: tuple[Trade, ...] = ()
     sizes: Sizes = field(default_factory=Sizes)
+    graphs: FoundGraphs | None = None
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -171,6 +173,7 @@ class Optimization(Answer):
             notes=list(self.notes),
             **({"memory_or_gpus": [one.to_dict() for one in self.trades]} if self.trades else {}),
             **({"hb_sizes": self.sizes.to_list()} if self.sizes.rows else {}),
+            **({"graphs": self.graphs.to_dict()} if self.graphs else {}),
         )
 
     def sections(self) -> Iterator[Section]:
@@ -192,6 +195,8 @@ class Optimization(Answer):
         yield Paragraph(self._verdict(), "strong")
         yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield from self.sizes.sections()
+        if self.graphs:
+            yield from self.graphs.sections()
         yield Notes(tuple(("", text) for text in self._proof()))
         named = Notes.of((str(row.number), row.row.notes) for row in self.rows)
         yield Notes((*(("", note) for note in self.notes), *named.groups))

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
+from math import inf, isfinite
 from operator import add
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, structs
 
@@ -31,6 +31,7 @@ from netplan.questions.designs import (
     build_space,
 )
 from netplan.questions.expanded_memory import NONE, Variant, variants
+from netplan.questions.found_graphs import FoundGraphs, Point, beaten_designs, proven_graphs
 from netplan.questions.front import (
     FoundBy,
     FrontRow,
@@ -40,6 +41,7 @@ from netplan.questions.front import (
     notes_of,
     why_no_time,
 )
+from netplan.questions.graph_designs import GraphSpace, GraphWish, find_graphs
 from netplan.questions.hb_gear import (
     GEAR_PRICED,
     GearQuestion,
@@ -52,7 +54,7 @@ from netplan.questions.hb_gear import (
 from netplan.questions.inputs import CatalogReader, sizing_on
 from netplan.questions.memory_or_gpus import Trade, Weighing
 from netplan.questions.pricing import CardsQuestion, packet_ports, read_books
-from netplan.questions.question import GpusQuestion, asks, optional, several, shared
+from netplan.questions.question import GpusQuestion, asks, check_ranges, optional, several, shared
 from netplan.questions.training import TrainingQuestion
 from netplan.questions.verdict import WITHIN
 from netplan.records import replace
@@ -62,6 +64,7 @@ from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 DEFAULT_RADICES = (64, 128)
+MOST_TRIES, LARGEST_SEED = 10_000, 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +100,7 @@ class Optimize(
         "netplan optimize --gpus 16384 --accelerator h100-80gb --hb-size 8 --budget 120e6",
         "netplan optimize --gpus 16384 --hb-size 64 --switch qm9700 --switch sn5600",
         "netplan optimize --gpus 16384 --hb-size 8 --for power --survives-switch",
+        "netplan optimize --gpus 4096 --hb-size 8 --radix 64 --search graphs --tries 8",
     )
 
     fabrics: Sequence[str] = several("This fabric (repeatable).", flag="--fabric", otherwise="all")
@@ -131,6 +135,35 @@ class Optimize(
     objective: Objective = shared(
         "What is set against iteration time.", "choice", flag="--for", choices=("cost", "power")
     )
+    searched: Literal["catalog", "graphs"] = optional(
+        "Designs: those of the catalog, or searched graphs of switches besides.",
+        "choice",
+        flag="--search",
+        default="catalog",
+        choices=("catalog", "graphs"),
+    )
+    degree: int | None = optional(
+        "Most links of a switch to others in searched graphs.",
+        "whole",
+        low=3,
+        otherwise="all ports left",
+    )
+    tries: int = optional(
+        "Draws of each searched graph.", "whole", default=4, low=1, high=MOST_TRIES
+    )
+    seed: int = optional(
+        "First draw; the next is one more, so that a later search goes on.",
+        "whole",
+        default=0,
+        low=0,
+        high=LARGEST_SEED,
+    )
+    slower: float = optional(
+        "Leave out graphs that train slower than all of the catalog's front by more.",
+        "percent",
+        default=0.1,
+        low=0,
+    )
     within: float = shared(WITHIN, "percent")
     prices: str = shared("Price book.")
     power: str = shared("Power book.")
@@ -138,6 +171,9 @@ class Optimize(
     budget: float | None = optional("Highest price of the network, such as 200e6.", "real", low=0)
     max_power_w: float | None = optional(
         "Highest power of the network [W].", "real", flag="--max-power", unit="W", low=0
+    )
+    max_cables: int | None = optional(
+        "Most links of the network, those of hosts included.", "whole", low=1
     )
     survives_switch: bool = optional(
         "Only what no failure of a single switch parts.", "flag", default=False
@@ -156,6 +192,7 @@ class Optimize(
 
     def ask(self) -> Optimization:
         """Build the space, judge every design, time those that may lie on the front."""
+        wish = self._wish
         limits = self._limits
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
@@ -173,26 +210,46 @@ class Optimize(
         )
         _check(axes, on, self.gpus)
         searches = {one.name: self._search_on(reader, one) for one in chips}
-        inputs = self.inputs(
-            batch=searches[chips[0].name].training.batch,
-            fabrics=[spec.name for spec in axes.specs],
-            hb_sizes=list(axes.hb_sizes),
-            radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
-            switches=[switch.model.name for switch in axes.switches if switch.model],
-            oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
-            expanded_memories=[one.name for one in chips if one.name],
-            link_gbps=gbps(on.network_bytes_per_s),
-            set=reader.replaced(),
-        )
+        inputs = self._resolved(axes, searches[chips[0].name].training.batch, on, reader)
         space = build_space(axes, self.gpus, books)
         rates = self.rates(reader, books)
-        answer = _front_of(space, inputs, searches, Wanted(limits, self.objective, books, rates))
+        wanted = Wanted(limits, self.objective, books, rates)
+        if wish is None:
+            answer = _front_of(space, inputs, searches, wanted)
+        else:
+            graphs = find_graphs(axes, self.gpus, books, self.objective, wish, _counted(wanted))
+            answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
         weigh = partial(Weighing, chip=on, books=books, within=self.within)
         return replace(
             answer,
             notes=(*answer.notes, *foreign(specs, apart, on)),
             trades=tuple(_trades(answer.rows, searches, weigh)),
         )
+
+    def _resolved(
+        self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader
+    ) -> dict[str, Any]:
+        """The inputs, with what the axes make of them."""
+        return self.inputs(
+            batch=batch,
+            fabrics=[spec.name for spec in axes.specs],
+            hb_sizes=list(axes.hb_sizes),
+            radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
+            switches=[switch.model.name for switch in axes.switches if switch.model],
+            oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
+            expanded_memories=[one.name for one in axes.variants if one.name],
+            link_gbps=gbps(on.network_bytes_per_s),
+            set=reader.replaced(),
+        )
+
+    @property
+    def _wish(self) -> GraphWish | None:
+        """Which graphs are searched; None where none are."""
+        if self.searched == "graphs":
+            check_ranges(self)
+            return GraphWish(self.degree, range(self.seed, self.seed + self.tries), self.slower)
+        self.refuse(("degree", "tries", "seed", "slower"), "--search catalog")
+        return None
 
     @property
     def _limits(self) -> Limits:
@@ -203,6 +260,7 @@ class Optimize(
             self.survives_switch,
             self.delivery,
             self.max_lead_time_weeks,
+            self.max_cables,
         )
 
     def _search_on(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
@@ -323,6 +381,48 @@ def _front_of(
         timed = [*_with_time(feasible, found), *_with_time(apart, others)]
         sizes = Sizes(by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
     return Optimization(inputs, objective, rows, tally, notes, currency, sizes=sizes)
+
+
+def _counted(wanted: Wanted) -> list[Constraint]:
+    """Demands that counts of switches and links decide, whichever are joined."""
+    demands = constraints_of(wanted.limits, wanted.objective, wanted.books)
+    return [demand for demand in demands if demand.name != "survives_switch"]
+
+
+def _with_graphs(
+    spaces: tuple[Space, GraphSpace],
+    inputs: dict[str, Any],
+    searches: Mapping[str, PlanSearch],
+    wanted: Wanted,
+    wish: GraphWish,
+) -> Optimization:
+    """The front of catalog and graphs together, and what is proven of the graphs on it."""
+    space, graphs = spaces
+    try:
+        known = _points(_front_of(space, inputs, searches, wanted).rows)
+    except InfeasibleError:
+        known = []
+    both = Space((*space.designs, *graphs.designs), space.unbuildable)
+    answer = _front_of(both, inputs, searches, wanted)
+    limit_s = max((one.time_s for _, (_, one) in known), default=inf) * (1 + wish.slower)
+    rows = [row for row in answer.rows if row.row.time_s <= limit_s]
+    front = tuple(replace(row, number=number) for number, row in enumerate(rows, 1))
+    points = _points(front)
+    catalog = [point for _, point in known]
+    found = FoundGraphs(
+        wish,
+        graphs,
+        rows=tuple(proven_graphs(points, graphs)),
+        beaten=tuple(beaten_designs(points, catalog, wanted.objective)),
+        front=len(known),
+        slow=len(answer.rows) - len(front),
+    )
+    return replace(answer, rows=front, graphs=found)
+
+
+def _points(rows: Sequence[FrontRow]) -> list[tuple[int, Point]]:
+    """Number, design and plans of each point of a front."""
+    return [(row.number, (row.design, row.row.timed)) for row in rows if row.row.timed]
 
 
 def _to_weigh(

@@ -102,7 +102,7 @@ def _smallest(
     found: list[tuple[int, int, int, tuple[int, ...], int]] = []
     for each in (hosts,) if hosts else range(1, radix):
         for count in range(1, dimensions + 1):
-            for sizes in _grids(ceil_div(gpus, each), count, radix):
+            for sizes in grids_near(ceil_div(gpus, each), count, radix):
                 full = bool(hosts) or all(copies * size >= each for size in sizes)
                 if full and each + sum(copies * (size - 1) for size in sizes) <= radix:
                     found.append((prod(sizes), count, sum(sizes), sizes, each))
@@ -136,7 +136,7 @@ def _most(radix: int, dimensions: int, copies: int, hosts: int | None) -> int:
     return held
 
 
-def _grids(needed: int, dimensions: int, most: int) -> Iterator[tuple[int, ...]]:
+def grids_near(needed: int, dimensions: int, most: int) -> Iterator[tuple[int, ...]]:
     """Grids near a cube that hold so many switches, two or more a side, sizes falling."""
     if dimensions == 1:
         if 1 < needed <= most:
@@ -144,5 +144,5 @@ def _grids(needed: int, dimensions: int, most: int) -> Iterator[tuple[int, ...]]
         return
     root = max(2, round(needed ** (1 / dimensions)))
     for side in range(max(2, root - 2), min(most, root + 2) + 1):
-        for rest in _grids(ceil_div(needed, side), dimensions - 1, most):
+        for rest in grids_near(ceil_div(needed, side), dimensions - 1, most):
             yield tuple(sorted((*rest, side), reverse=True))

@@ -1,0 +1,37 @@
+"""``netplan optimize``."""
+
+from pathlib import Path
+
+import click
+
+from netplan.cli.commands import PathName, command_of
+from netplan.cli.output import emit_answer, say
+from netplan.errors import InputError
+from netplan.questions.front import Optimization
+from netplan.questions.optimize import Optimize
+
+
+def _show(answer: Optimization, format_: str, path: Path | None) -> None:
+    """Write the graphs that were found where they were asked for, then the answer."""
+    beside = click.get_current_context().params
+    if beside["into"] is not None:
+        if answer.graphs is None:
+            raise InputError("--into DIR takes graphs that were found: ask with --search graphs")
+        for file in answer.graphs.write(beside["into"], force=beside["force"]):
+            say(f"wrote {file}")
+    emit_answer(answer, format_, path)
+
+
+command = command_of(
+    Optimize,
+    extra=(
+        click.Option(
+            ["--into"],
+            type=PathName(path_type=Path, file_okay=False),
+            metavar="DIR",
+            help="Write graphs of the front into this catalog folder.",
+        ),
+        click.Option(["--force"], is_flag=True, help="Replace files that are there."),
+    ),
+    show=_show,
+)
