@@ -1,10 +1,11 @@
 """``netplan optimize``."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from netplan.cli.commands import PathName, command_of
+from netplan.cli.commands import PathName, Strict, command_of
 from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
 from netplan.questions.front import Optimization
@@ -14,15 +15,13 @@ from netplan.questions.optimize import Optimize
 def _show(answer: Optimization, format_: str, path: Path | None) -> None:
     """Write the graphs that were found where they were asked for, then the answer."""
     beside = click.get_current_context().params
-    if beside["into"] is not None:
-        if answer.graphs is None:
-            raise InputError("--into DIR takes graphs that were found: ask with --search graphs")
+    if beside["into"] is not None and answer.graphs is not None:
         for file in answer.graphs.write(beside["into"], force=beside["force"]):
             say(f"wrote {file}")
     emit_answer(answer, format_, path)
 
 
-command = command_of(
+asking = command_of(
     Optimize,
     extra=(
         click.Option(
@@ -34,4 +33,20 @@ command = command_of(
         click.Option(["--force"], is_flag=True, help="Replace files that are there."),
     ),
     show=_show,
+)
+
+
+def _run(**given: Any) -> None:  # noqa: ANN401 - values of all options
+    """Ask the question; without a search there is nothing to write."""
+    if given["into"] is not None and given["searched"] != "graphs":
+        raise InputError("--into DIR takes graphs that were found: ask with --search graphs")
+    click.get_current_context().invoke(asking, **given)
+
+
+command = Strict(
+    asking.name,
+    callback=_run,
+    params=asking.params,
+    help=asking.help,
+    short_help=asking.short_help,
 )

@@ -46,6 +46,8 @@ class FoundGraph(Struct, frozen=True):
     ----------
     number, spec
         Its point on the front, and its fabric file.
+    sizing
+        What it was found for.
     degree, hosts_per_switch
         Links of a switch to others, and its hosts [1].
     uniform_share, uniform_gap
@@ -62,6 +64,7 @@ class FoundGraph(Struct, frozen=True):
 
     number: int
     spec: FabricSpec
+    sizing: Sizing
     degree: int
     hosts_per_switch: int
     uniform_share: float
@@ -83,7 +86,15 @@ class FoundGraph(Struct, frozen=True):
     def to_dict(self) -> dict[str, Any]:
         """One graph in the JSON answer, with its fabric file."""
         data: dict[str, Any] = to_builtins(self)
+        del data["sizing"]
         return data | {"proven": self.proven}
+
+    @property
+    def file_text(self) -> str:
+        """Its fabric file, which says first what it was found for."""
+        asked = f"--gpus {self.sizing.gpus} --radix {self.sizing.radix}"
+        asked += f" --hb-size {self.sizing.hb_size}"
+        return f"# found for {asked} --fabric {self.spec.name}\n{file_text(self.spec)}"
 
 
 class Beaten(Struct, frozen=True):
@@ -145,8 +156,8 @@ class FoundGraphs(Struct, frozen=True):
             return "No design of the catalog meets the demands and has a time."
         if not self.beaten:
             return (
-                f"No graph beats any of the {counted(self.front, 'design')} on the catalog's front"
-                " in one of price and time without being worse in the other."
+                f"No graph beats a design of the catalog's front ({counted(self.front, 'design')})"
+                " in price or time without being worse in the other."
             )
         told = "; ".join(
             f"{one.graph} ({one.number}) beats {one.name}, {_share(one.saves)} less and"
@@ -154,7 +165,7 @@ class FoundGraphs(Struct, frozen=True):
             for one in self.beaten
         )
         return (
-            f"Of the {counted(self.front, 'design')} on the catalog's front, graphs beat"
+            f"Of the catalog's front ({counted(self.front, 'design')}) graphs beat"
             f" {len(self.beaten)}: {told}."
         )
 
@@ -176,7 +187,7 @@ class FoundGraphs(Struct, frozen=True):
         InputError
             If one of them is there already, unless ``force`` is said.
         """
-        texts = {f"topologies/{one.spec.name}.yaml": file_text(one.spec) for one in self.rows}
+        texts = {f"topologies/{one.spec.name}.yaml": one.file_text for one in self.rows}
         return write_records(Path(folder), texts, force=force)
 
 
@@ -246,6 +257,7 @@ def _proven(
     return FoundGraph(
         number=number,
         spec=spec,
+        sizing=sizing,
         degree=degree,
         hosts_per_switch=hosts,
         uniform_share=nearest.share,
