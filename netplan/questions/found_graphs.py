@@ -1,7 +1,7 @@
 """What an optimization tells of the graphs that it found: what is proven, and what they beat.
 
-Of a graph on the front two things are proven: how much faster uniform traffic might run on another
-graph of equally many switches, links and hosts at most, and the throughput optimum of an all_gather
+Of a graph on the front two things are proven: how much more traffic another graph of equally many
+switches, links and hosts might carry at most, and the throughput optimum of an all_gather
 over all GPUs, beside the least that GPUs, HB domains and switches with so many ports need in any
 graph.
 """
@@ -23,7 +23,7 @@ from netplan.questions.progress import share_done
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column, columns
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph_search import Nearest
+from netplan.topologies.graph_search import BestGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.optimum import all_gather_optimum
@@ -50,9 +50,12 @@ class FoundGraph(Struct, frozen=True):
         What it was found for.
     degree, hosts_per_switch
         Links of a switch to others, and its hosts [1].
-    uniform_share, uniform_gap
-        What uniform traffic gets of a port's rate, and how much more another graph of as many
-        switches, links and hosts might give, as a share [1].
+    uniform_share, any_share
+        What traffic of all to all gets of a port's rate between switches, over shortest paths, and
+        what any traffic gets over detours [1].
+    spread_gap
+        How much more another graph of as many switches and links might carry of such traffic, as a
+        share [1].
     optimum_s, reached_s
         Least time of an all_gather over all GPUs, whatever the algorithm, and what some algorithm
         takes; the same where it is proven, None where nobody asked [s].
@@ -68,7 +71,8 @@ class FoundGraph(Struct, frozen=True):
     degree: int
     hosts_per_switch: int
     uniform_share: float
-    uniform_gap: float
+    any_share: float
+    spread_gap: float
     optimum_s: float | None
     reached_s: float | None
     least_s: float
@@ -171,8 +175,8 @@ class FoundGraphs(Struct, frozen=True):
 
     def _legend(self) -> Iterator[str]:
         yield (
-            "uniform: of a port's rate, where all send to all; gap: how much more any graph of as"
-            " many switches, links and hosts might give."
+            "all to all, any: of a port's rate between switches, over shortest paths and over"
+            " detours; gap: how much more any graph of as many switches and links might carry."
         )
         yield (
             "optimum: an all_gather of 1 GB over all GPUs by the best algorithm; least: what no"
@@ -194,7 +198,7 @@ class FoundGraphs(Struct, frozen=True):
 COLUMNS: tuple[Column[FoundGraph], ...] = (
     column("design", "number", title=""),
     column("fabric", "spec.name", title="graph"),
-    *columns("uniform_share", "uniform_gap"),
+    *columns("uniform_share", "any_share", "spread_gap"),
     column("optimum_s"),
     column("least_s"),
     column("analytic_s", title="model"),
@@ -208,9 +212,9 @@ COLUMNS: tuple[Column[FoundGraph], ...] = (
 def proven_graphs(front: Sequence[tuple[int, Point]], space: GraphSpace) -> Iterator[FoundGraph]:
     """What is proven of the graphs on a front, whose points have a number, a design and plans."""
     for number, point in front:
-        nearest = space.nearest.get(point[0].choice.spec.name)
-        if nearest is not None:
-            yield _proven(number, point, nearest)
+        graph = space.best.get(point[0].choice.spec.name)
+        if graph is not None:
+            yield _proven(number, point, graph)
 
 
 def beaten_designs(
@@ -238,7 +242,7 @@ def _share(share: float) -> str:
 def _proven(
     number: int,
     point: Point,
-    nearest: Nearest,
+    graph: BestGraph,
 ) -> FoundGraph:
     """One graph with what is proven of it."""
     design, result = point
@@ -260,8 +264,9 @@ def _proven(
         sizing=sizing,
         degree=degree,
         hosts_per_switch=hosts,
-        uniform_share=nearest.share,
-        uniform_gap=nearest.gap,
+        uniform_share=min(1.0, sizing.gpus / (hosts**2 * graph.pair_load)),
+        any_share=graph.share,
+        spread_gap=graph.gap,
         optimum_s=optimum_s,
         reached_s=reached_s,
         least_s=least_gather_s(sizing, hosts, degree),

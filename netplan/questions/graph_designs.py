@@ -1,13 +1,16 @@
-"""Graphs among the designs: counts that bounds do not rule out, the nearest graph of each.
+"""Graphs among the designs: counts that bounds do not rule out, the best graph of each.
 
 For every HB domain and switch the counts of :mod:`netplan.topologies.graph_search` are priced, and
-taken by rising price. One whose bound is no better than the rate of a cheaper graph with the same
-levels, or of one that gives every port its whole rate, is ruled out, whatever its links; of the
-others the nearest graph is searched, and kept if it is faster than all cheaper ones. What is kept
-is timed among all designs, as any fabric is.
+taken by rising price. One whose bound is no better than the rate that a cheaper graph gives any
+traffic between its switches is ruled out, whatever its links, and so is one that costs no less than
+a fabric of the catalog whose network gives every port its whole rate. Of the others the best graph
+is searched, and kept if it is faster there than all cheaper ones. Switches that hold whole HB
+domains, whose traffic inside does not leave them, are compared with their like alone, until every
+port has its whole rate. What is kept is timed among all designs, as any fabric is.
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from msgspec import Struct
 
@@ -20,12 +23,11 @@ from netplan.questions.progress import each
 from netplan.records import replace
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph_search import (
+    BestGraph,
     Count,
-    Nearest,
+    best_graph,
     counted_fabric,
     counts_holding,
-    nearest_graph,
-    uniform_bound,
 )
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
@@ -42,6 +44,20 @@ class GraphWish(Struct, frozen=True):
     most_degree: int | None
     seeds: range
     slower: float
+
+
+class Field(Struct, frozen=True):
+    """Demands that counts alone decide, and designs of the catalog that meet all demands."""
+
+    demands: tuple[Constraint, ...]
+    rivals: tuple[Design, ...]
+
+    @classmethod
+    def of(cls, demands: Sequence[Constraint], designs: Sequence[Design]) -> "Field":
+        """From all demands and all designs."""
+        counted = tuple(demand for demand in demands if demand.name != "survives_switch")
+        met = (one for one in designs if all(demand.meets(one) for demand in demands))
+        return cls(counted, tuple(met))
 
 
 class GraphTally(Struct, frozen=True):
@@ -82,7 +98,7 @@ class GraphTally(Struct, frozen=True):
         return (
             f"Graphs: {counted(self.counts, 'count')} of switches, links and hosts{limits};"
             f" {self.allowed - self.searched:,} ruled out, since no graph of theirs is faster than"
-            f" a cheaper one; of {self.searched:,} the nearest graph was searched, {self.graphs:,}"
+            f" a cheaper one; of {self.searched:,} the best graph was searched, {self.graphs:,}"
             f" graphs with seeds {wish.seeds.start} to {wish.seeds.stop - 1}; {self.kept:,} are"
             f" faster than all cheaper ones. --seed {wish.seeds.stop} goes on with others."
         )
@@ -93,18 +109,18 @@ class GraphSpace(Struct, frozen=True):
 
     designs: tuple[Design, ...]
     tally: GraphTally
-    nearest: dict[str, Nearest]
+    best: dict[str, BestGraph]
 
 
 class _Priced(Struct, frozen=True):
     """A count, what any graph of it costs or draws, and how fast one is at best.
 
-    Two counts have the same levels where as many GPUs lie under one switch at the port's rate.
+    ``whole`` says that its switches hold whole HB domains.
     """
 
     value: float
     count: Count
-    under_switch: int
+    whole: bool
     bound: float
 
 
@@ -118,7 +134,7 @@ def find_graphs(
     books: BillBooks,
     objective: Objective,
     wish: GraphWish,
-    demands: Sequence[Constraint],
+    field: Field,
 ) -> GraphSpace:
     """Graphs that are faster than all cheaper ones, for every HB domain, switch and memory.
 
@@ -128,11 +144,11 @@ def find_graphs(
         HB domains, switches and memories; the fabrics are not looked at.
     gpus, books, objective, wish
         The cluster, prices and power, what is set against time, and which graphs.
-    demands
-        Demands that counts alone decide.
+    field
+        Demands, and the designs of the catalog.
     """
     designs: list[Design] = []
-    nearest: dict[str, Nearest] = {}
+    best: dict[str, BestGraph] = {}
     total = GraphTally()
     for choice in axes.switched(ANY):
         if choice.hb_size >= gpus:
@@ -140,15 +156,28 @@ def find_graphs(
         chip, radix = choice.variant.chip, choice.switch.radix
         sizing = sizing_on(chip, gpus=gpus, radix=radix, hb_size=choice.hb_size)
         counts = list(counts_holding(gpus, radix, wish.most_degree))
-        priced = list(_priced(counts, choice, sizing, books, objective, demands))
-        kept, tally = _kept(priced, sizing, wish)
+        priced = list(_priced(counts, choice, sizing, books, objective, field.demands))
+        as_fast = (one.value(objective) for one in field.rivals if _as_fast(one, choice))
+        ceiling = min(as_fast, default=inf)
+        kept, tally = _kept([one for one in priced if one.value < ceiling], sizing, wish)
         total = GraphTally(
             *map(sum, zip(total.row, (len(counts), len(priced), *tally), strict=True))
         )
         for one in kept:
             designs.append(build_design(replace(choice, spec=one.spec), gpus, books, axes.ports))
-            nearest[one.spec.name] = one
-    return GraphSpace(tuple(designs), total, nearest)
+            best[one.spec.name] = one
+    return GraphSpace(tuple(designs), total, best)
+
+
+def _as_fast(design: Design, choice: Choice) -> bool:
+    """Whether a design is no slower than any graph: equal HB domains, and it blocks nowhere."""
+    sizing, levels = design.fabric.sizing, design.fabric.levels
+    same = (sizing.hb_size, design.choice.variant) == (choice.hb_size, choice.variant)
+    if not same or len(levels) != 2:  # noqa: PLR2004 - HB domain and network
+        return False
+    network = levels[1]
+    whole = network.link_bytes_per_s >= choice.variant.chip.network_bytes_per_s
+    return network.kind == "switch" and not network.tiers and whole
 
 
 def _priced(
@@ -163,30 +192,26 @@ def _priced(
     for count in each(counts, lambda one: f"prices of graphs of {one.switches} switches"):
         design = price_design(choice, sizing, counted_fabric(count, sizing), books)
         if all(demand.meets(design) for demand in demands):
-            whole = not (count.hosts % sizing.hb_size or sizing.gpus % count.hosts)
-            bound = uniform_bound(count, sizing.gpus)
-            yield _Priced(
-                comparable(design.value(objective)), count, count.hosts if whole else 1, bound
-            )
+            bound, value = count.any_share(count.least_pair_load), design.value(objective)
+            yield _Priced(comparable(value), count, count.hosts % sizing.hb_size == 0, bound)
 
 
 def _kept(
     priced: Sequence[_Priced], sizing: Sizing, wish: GraphWish
-) -> tuple[list[Nearest], tuple[int, int, int]]:
-    """Nearest graphs that are faster than all cheaper ones; counts, graphs searched, kept."""
-    best: dict[int, float] = {}
+) -> tuple[list[BestGraph], tuple[int, int, int]]:
+    """Graphs that are faster than all cheaper ones; counts and graphs searched, graphs kept."""
+    best = {True: 0.0, False: 0.0}
     kept, searched, graphs = [], 0, 0
     plain = replace(sizing, hb_size=1)
     order = sorted(priced, key=lambda one: (one.value, -one.bound))
     for one in each(order, lambda one: f"graphs of {one.count.switches} switches"):
         # At the whole rate of every port no graph is faster, whatever lies under one switch.
-        whole = best.get(1, 0.0) >= 1
-        known = 1.0 if whole else best.get(one.under_switch, 0.0) * (1 + FASTER)
+        known = 1.0 if max(best.values()) >= 1 else best[one.whole] * (1 + FASTER)
         if one.bound <= known:
             continue
-        found = nearest_graph(one.count, plain, wish.seeds)
+        found = best_graph(one.count, plain, wish.seeds)
         searched, graphs = searched + 1, graphs + found.graphs
         if found.share > known:
-            best[one.under_switch] = found.share
+            best[one.whole] = found.share
             kept.append(found)
     return kept, (searched, graphs, len(kept))

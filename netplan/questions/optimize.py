@@ -41,7 +41,7 @@ from netplan.questions.front import (
     notes_of,
     why_no_time,
 )
-from netplan.questions.graph_designs import GraphSpace, GraphWish, find_graphs
+from netplan.questions.graph_designs import Field, GraphSpace, GraphWish, find_graphs
 from netplan.questions.hb_gear import (
     GEAR_PRICED,
     GearQuestion,
@@ -217,7 +217,8 @@ class Optimize(
         if wish is None:
             answer = _front_of(space, inputs, searches, wanted)
         else:
-            graphs = find_graphs(axes, self.gpus, books, self.objective, wish, _counted(wanted))
+            field = Field.of(constraints_of(limits, self.objective, books), space.designs)
+            graphs = find_graphs(axes, self.gpus, books, self.objective, wish, field)
             answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
         weigh = partial(Weighing, chip=on, books=books, within=self.within)
         return replace(
@@ -381,12 +382,6 @@ def _front_of(
         timed = [*_with_time(feasible, found), *_with_time(apart, others)]
         sizes = Sizes(by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
     return Optimization(inputs, objective, rows, tally, notes, currency, sizes=sizes)
-
-
-def _counted(wanted: Wanted) -> list[Constraint]:
-    """Demands that counts of switches and links decide, whichever are joined."""
-    demands = constraints_of(wanted.limits, wanted.objective, wanted.books)
-    return [demand for demand in demands if demand.name != "survives_switch"]
 
 
 def _with_graphs(

@@ -1,17 +1,19 @@
-"""Search for networks of switches: which counts there are, and the nearest graph of each.
+"""Search for networks of switches: which counts there are, and the best graph of each.
 
 A *count* is what is bought: n switches, r links of each to others, T hosts on each. All graphs of a
-count cost the same, and none lets uniform traffic through faster than its switches can be near each
-other: r of them are one hop away at best, r (r - 1) two, and so on (the bound of Moore trees), so
-that the mean distance d of m switches with hosts is at least that of such a tree, and a GPU gets
+count cost the same. How fast they are depends on w, what the busiest link carries if each switch
+sends 1 to each other one (:mod:`netplan.topologies.switch_graph`): over detours any traffic finds
+n / (2 w) links out of a switch. No graph of a count has a lower w than its mean load if switches
+were as near each other as they can be: r of them are one hop away at best, r (r - 1) two, and so
+on (the bound of Moore trees), d on average; n (n - 1) d hops on n r directions of links make
 
-    min(1, n r / (N e d))        N GPUs, of whose traffic the share e leaves their switch
+    w >= (n - 1) d / r
 
-of its port's rate. A count whose bound is no better than what a cheaper graph does is not searched.
-The graphs of a count that are: HyperX of one to four dimensions where the numbers are theirs, then
-circulants, Xpanders and random graphs by seed, each circulant with strides changed one by one,
-until one reaches the bound or the seeds are through. So a run goes on where another ended: with the
-next seed.
+A count whose bound is no better than what a cheaper graph does is not searched. The graphs of a
+count that are: HyperX of one to four dimensions where the numbers are theirs, then circulants,
+Xpanders and random graphs by seed, each circulant with strides changed one by one. Of every family
+the seed whose switches are nearest each other is taken, and the busiest link decides. So a run goes
+on where another ended: with the next seed.
 
 Finding a graph of given order and degree whose nodes are near each other is the order/degree
 problem (research.nii.ac.jp/graphgolf).
@@ -28,9 +30,8 @@ from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.hyperx import grids_near
 from netplan.topologies.regular import LEAST_DEGREE
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FABRICS, FabricSpec, Family
 from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import uniform_share
 
 THINNER = 0.85
 """Fewer links are tried in steps of this ratio [1]."""
@@ -57,6 +58,24 @@ class Count(Struct, frozen=True):
         """Links between switches [1]."""
         return self.switches * self.degree // 2
 
+    @property
+    def least_pair_load(self) -> float:
+        """What the busiest link of any graph carries at least, if all switches send 1 to all [1].
+
+        Examples
+        --------
+        Petersen's graph: 9 x 5/3 hops over three links.
+
+        >>> round(Count(10, 3, 6).least_pair_load, 9)
+        5.0
+        """
+        near = least_mean_distance(self.switches, self.degree)
+        return (self.switches - 1) * near / self.degree
+
+    def any_share(self, pair_load: float) -> float:
+        """Share of a port's rate that any traffic between switches gets over detours [1]."""
+        return min(1.0, self.switches / (2 * pair_load * self.hosts))
+
 
 def least_mean_distance(switches: int, degree: int) -> float:
     """No graph has a lower mean distance from one switch to so many less one others [1].
@@ -73,25 +92,6 @@ def least_mean_distance(switches: int, degree: int) -> float:
         met = min(left, layer) if layer > 0 else left
         found, left, layer, hops = found + hops * met, left - met, layer * (degree - 1), hops + 1
     return found / (switches - 1)
-
-
-def uniform_bound(count: Count, gpus: int) -> float:
-    """Share of a port's rate that uniform traffic gets between switches at best [1].
-
-    Examples
-    --------
-    Ten switches of six hosts and three links: 30 directions for 54 of 60 parts, 5/3 hops each.
-
-    >>> round(uniform_bound(Count(10, 3, 6), 60), 4)
-    0.3333
-    """
-    filled, last = divmod(gpus, count.hosts)
-    with_hosts = filled + (last > 0)
-    if with_hosts == 1:
-        return 1.0
-    leaving = gpus * gpus - filled * count.hosts**2 - last * last
-    hops = leaving / gpus * least_mean_distance(with_hosts, count.degree)
-    return min(1.0, count.switches * count.degree / hops)
 
 
 def counts_holding(gpus: int, radix: int, most_degree: int | None = None) -> Iterator[Count]:
@@ -144,30 +144,35 @@ def _grids(switches: int, most: int) -> Iterator[tuple[tuple[int, ...], int]]:
                         yield sizes, copies
 
 
-def graphs_of(count: Count, seeds: range) -> Iterator[FabricSpec]:
-    """Graphs of a count, as fabric files: those of several dimensions, then seed by seed.
+def graphs_of(count: Count, seeds: range) -> tuple[Iterator[FabricSpec], ...]:
+    """Graphs of a count, as fabric files, family by family: of several dimensions, or by seed.
 
     Examples
     --------
-    >>> [one.name for one in graphs_of(Count(16, 6, 4, (((4, 4), 1),)), range(1))]
+    >>> families = graphs_of(Count(16, 6, 4, (((4, 4), 1),)), range(1))
+    >>> [one.name for family in families for one in family]
     ['hyperx-4x4-4', 'circulant-16x4-6-s0', 'jellyfish-16x4-6-s0']
     """
     switches, degree, hosts = count.switches, count.degree, count.hosts
-    for sizes, copies in count.grids:
-        more = f"-{copies}l" if copies > 1 else ""
-        name = f"hyperx-{'x'.join(map(str, sizes))}-{hosts}{more}"
-        yield _named("hyperx", name, count, sizes=sizes, links_per_pair=copies)
+
+    def grids() -> Iterator[FabricSpec]:
+        for sizes, copies in count.grids:
+            more = f"-{copies}l" if copies > 1 else ""
+            name = f"hyperx-{'x'.join(map(str, sizes))}-{hosts}{more}"
+            yield _named("hyperx", name, count, sizes=sizes, links_per_pair=copies)
+
+    def drawn(family: Family) -> Iterator[FabricSpec]:
+        for seed in seeds:
+            name = f"{family}-{switches}x{hosts}-{degree}-s{seed}"
+            keys: dict[str, object] = {"degree": degree, "seed": seed}
+            if family == "circulant":
+                keys = {"strides": circulant_strides(switches, degree, seed)}
+            yield _named(family, name, count, switches=switches, **keys)
+
     if degree >= switches - 1:
-        return
-    shape = f"{switches}x{hosts}-{degree}"
-    for seed in seeds:
-        strides = circulant_strides(switches, degree, seed)
-        name = f"circulant-{shape}-s{seed}"
-        yield _named("circulant", name, count, switches=switches, strides=strides)
-        keys = {"switches": switches, "degree": degree, "seed": seed}
-        if switches % (degree + 1) == 0:
-            yield _named("xpander", f"xpander-{shape}-s{seed}", count, **keys)
-        yield _named("jellyfish", f"jellyfish-{shape}-s{seed}", count, **keys)
+        return (grids(),)
+    lifts = [drawn("xpander")] if switches % (degree + 1) == 0 else []
+    return grids(), drawn("circulant"), *lifts, drawn("jellyfish")
 
 
 def _named(family: str, name: str, count: Count, **keys: object) -> FabricSpec:
@@ -185,46 +190,62 @@ def _named(family: str, name: str, count: Count, **keys: object) -> FabricSpec:
 SOURCE, DATE = "found by netplan optimize --search graphs", "2026-11"
 
 
-class Nearest(Struct, frozen=True):
-    """The graph of a count in which uniform traffic runs fastest, of those that were searched.
+class BestGraph(Struct, frozen=True):
+    """The graph of a count with the least busy link, of those that were searched.
 
-    ``share`` is what it gives of a port's rate, ``bound`` what no graph of the count exceeds [1].
+    ``pair_load`` is what that link carries if each switch sends 1 to each other one, ``share`` what
+    any traffic gets of a port's rate for it; ``graphs`` were looked at [1].
     """
 
     spec: FabricSpec
-    share: float
-    bound: float
+    count: Count
+    pair_load: float
     graphs: int
 
     @property
+    def share(self) -> float:
+        """Share of a port's rate that any traffic between switches gets over detours [1]."""
+        return self.count.any_share(self.pair_load)
+
+    @property
     def gap(self) -> float:
-        """How much faster than it a graph of the count might be, as a share [1]."""
-        return self.bound / self.share - 1
+        """How much more traffic another graph of the count might carry, as a share [1]."""
+        return max(0.0, self.pair_load / self.count.least_pair_load - 1)
 
 
 @lru_cache(maxsize=65536)
-def nearest_graph(count: Count, sizing: Sizing, seeds: range) -> Nearest:
-    """Search the graphs of a count, until one reaches the bound.
+def best_graph(count: Count, sizing: Sizing, seeds: range) -> BestGraph:
+    """Search the graphs of a count.
 
     Examples
     --------
     Four hosts on each of 16 switches in two dimensions: no graph of six links does better.
 
     >>> sizing = Sizing(64, 10, 1, 450e9, 50e9)
-    >>> found = nearest_graph(Count(16, 6, 4, (((4, 4), 1),)), sizing, range(1))
-    >>> found.spec.name, found.share, found.bound, found.graphs
-    ('hyperx-4x4-4', 1.0, 1.0, 1)
+    >>> found = best_graph(Count(16, 6, 4, (((4, 4), 1),)), sizing, range(1))
+    >>> found.spec.name, round(found.pair_load, 9), round(found.gap, 9), found.graphs
+    ('hyperx-4x4-4', 4.0, 0.0, 3)
     """
-    bound, best, share, tried = uniform_bound(count, sizing.gpus), None, -inf, 0
-    for spec in graphs_of(count, seeds):
-        tried += 1
-        reached = uniform_share(switch_graph(spec, sizing), sizing.gpus)
-        if reached > share:
-            best, share = spec, reached
-        if share >= bound * (1 - REACHED):
-            break
+    nearest, graphs = [], 0
+    bound = least_mean_distance(count.switches, count.degree) * (1 + REACHED)
+    for family in graphs_of(count, seeds):
+        here: list[tuple[float, FabricSpec]] = []
+        for spec in family:
+            graphs += 1
+            here.append((float(switch_graph(spec, sizing).hops().sum()), spec))
+            if here[-1][0] <= bound:
+                break
+        nearest += [min(here, key=lambda one: one[0])] if here else []
+    best: FabricSpec | None = None
+    least = inf
+    for hops, spec in sorted(nearest, key=lambda one: one[0]):
+        # The busiest link carries no less than all do on average.
+        if hops * (count.switches - 1) / count.degree < least * (1 - REACHED):
+            load = switch_graph(spec, sizing).pair_load
+            if load < least:
+                best, least = spec, load
     assert best is not None  # noqa: S101 - every count has a graph of every seed
-    return Nearest(best, share, max(bound, share), tried)
+    return BestGraph(best, count, least, graphs)
 
 
 def counted_fabric(count: Count, sizing: Sizing) -> Fabric:
