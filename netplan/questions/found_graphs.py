@@ -17,9 +17,9 @@ from msgspec import Struct, to_builtins
 from netplan.calibration.cluster import file_text, write_records
 from netplan.performance.pareto import comparable
 from netplan.performance.plan import SearchResult
+from netplan.progress import share_done
 from netplan.questions.designs import Design, Objective, label
 from netplan.questions.graph_designs import GraphSpace, GraphWish
-from netplan.questions.progress import share_done
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column, columns
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.performance.pareto import comparable
+from netplan.progress import each
 from netplan.questions.constraints import Constraint
 from netplan.questions.designs import Axes, Choice, Design, Objective, build_design, price_design
 from netplan.questions.inputs import sizing_on
-from netplan.questions.progress import each
 from netplan.records import replace
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph_search import (
