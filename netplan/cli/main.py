@@ -55,6 +55,9 @@ QUESTIONS = {
 }
 """Classes of the commands that are questions and nothing more."""
 
+NAMES = ("SIGTERM", "SIGHUP")
+ENDING = tuple(signal.Signals[name] for name in NAMES if name in signal.Signals.__members__)
+"""Signals that end a process in order; Windows has no SIGHUP."""
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 
@@ -149,7 +152,7 @@ def main(first_s: float = FIRST_S) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see netplan.__main__
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Who ends the process in order gets what Ctrl-C gets: no file half-written, none left behind.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
             signal.signal(number, lambda signum, _: sys.exit(128 + signum))
     try:

@@ -11,7 +11,9 @@ from threading import current_thread, main_thread
 from types import FrameType
 from typing import Self
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+ENDING = tuple(signal.Signals[name] for name in NAMES if name in signal.Signals.__members__)
+"""Signals that end a run; Windows has no SIGHUP."""
 
 
 class Interrupts(AbstractContextManager["Interrupts"]):

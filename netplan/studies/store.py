@@ -9,15 +9,16 @@ Every row has a checksum, which is looked at when a store is opened: a row that 
 disk is left out and named, and the next run computes its point again.
 """
 
-import fcntl
 import json
 import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from importlib import import_module
 from itertools import islice, starmap
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -261,6 +262,23 @@ class Store(AbstractContextManager["Store"]):
             yield connection
 
 
+def _file_locks() -> ModuleType:
+    """Locks that end with their process, however it ends.
+
+    Raises
+    ------
+    InputError
+        If the system has none.
+    """
+    try:
+        return import_module("fcntl")
+    except ImportError:
+        raise InputError(
+            "studies keep their results under the file locks of Linux and macOS, which this system"
+            " lacks: run them there (on Windows in WSL); all other commands work here"
+        ) from None
+
+
 @contextmanager
 def locked(store: Path) -> Iterator[None]:
     """Be the one driver of a store: a lock on a file beside it, taken at once or refused.
@@ -285,13 +303,14 @@ def locked(store: Path) -> Iterator[None]:
     ...     [file.name for file in store.parent.iterdir()]
     ['study.sqlite.lock']
     """
+    locks = _file_locks()
     path = store.with_name(f"{store.name}.lock")
     linked = False
     with ExitStack() as stack:
         while not linked:  # its last holder may have removed the file meanwhile
             try:
                 file = stack.enter_context(path.open("a+b", buffering=0))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
             except BlockingIOError:
                 file.seek(0)
                 holder = file.read(32).decode("ascii", "replace").strip() or "unknown"

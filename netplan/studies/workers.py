@@ -263,7 +263,7 @@ def cause_of_death(code: int) -> str:
     >>> cause_of_death(-11), cause_of_death(3)
     ('the process was killed by SIGSEGV', 'the process ended itself with exit code 3')
     """
-    if code == -signal.SIGKILL:
+    if code < 0 and signal.Signals(-code).name == "SIGKILL":
         return KILLED
     if code < 0:
         return f"the process was killed by {signal.Signals(-code).name}"
