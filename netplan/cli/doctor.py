@@ -30,7 +30,6 @@ CORE = {
     "networkx": "graphs for other tools",
     "numpy": "every count and time",
     "pandas": "tables in Python",
-    "plotly": "charts",
     "pyyaml": "catalog files",
     "rich": "tables on terminals",
     "scipy": "cuts, flows and programs",
@@ -39,6 +38,7 @@ CORE = {
 """Distributions without which netplan is not whole, and what they are for."""
 EXTRAS = {
     "distributed": "studies on a Dask cluster: pip install 'netplan-toolkit[cluster]'",
+    "plotly": "plots in notebooks: pip install 'netplan-toolkit[plots]'",
     "mcp": "tools for agents: pip install 'netplan-toolkit[mcp]'",
 }
 """Distributions of the extras, and how to get them."""

@@ -107,9 +107,13 @@ class Answer(ABC):
         InputError
             If the answer has no such chart.
         """
-        import plotly.graph_objects as go
-
+        from netplan.reports.page import GET_PLOTLY
         from netplan.reports.section_charts import chart_of
+
+        try:
+            import plotly.graph_objects as go
+        except ImportError:
+            raise InputError(f"plots need plotly: {GET_PLOTLY}") from None
 
         sections = sorted(self.sections(), key=lambda one: not isinstance(one, Chart))
         found = (chart for one in sections if (chart := chart_of(one)))

@@ -16,6 +16,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.catalog import shipped_root
+from netplan.errors import InputError
 from netplan.reports.charts import Chart
 from netplan.reports.escape import plain
 from netplan.version import __version__
@@ -23,7 +24,8 @@ from netplan.version import __version__
 TEMPLATES = "reports/templates"
 BROAD_COLUMNS, BROAD_ROWS, LONG_TEXT = 8, 9, 40
 """Columns, rows, and signs in a cell from which on a table is printed across the paper [1]."""
-STYLE, SCRIPT = "report.css", "report.js"
+STYLE, SCRIPT, PLOTLY = "report.css", "report.js", "plotly.min.js"
+GET_PLOTLY = "pip install 'netplan-toolkit[plots]'"
 
 
 def framed(
@@ -84,9 +86,20 @@ def content_hash(text: str) -> str:
 
 @cache
 def _plotly() -> str:
-    """The charts' library, read once."""
-    from plotly.offline import get_plotlyjs
+    """The script of plotly: the one in an installed wheel, else that of plotly itself.
 
+    Raises
+    ------
+    InputError
+        If neither is there.
+    """
+    shipped = templates() / PLOTLY
+    if shipped.is_file():
+        return shipped.read_text(encoding="utf-8")
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise InputError(f"charts of pages need plotly: {GET_PLOTLY}") from None
     return str(get_plotlyjs())
 
 
