@@ -112,7 +112,25 @@ def _readme(folder: str) -> str:
             return f"[{said}]({other[1]}.md{other[2] or ''})"
         return said if said.startswith("`") else f"{said} (`{target}`)"
 
-    return re.sub(r"\[([^\]]*)\]\(([^)\s]*)\)", plain, text)
+    return _levelled(re.sub(r"\[([^\]]*)\]\(([^)\s]*)\)", plain, text))
+
+
+def _levelled(text: str) -> str:
+    r"""Headings none of which is more than one level below the one before, as pages need them.
+
+    Examples
+    --------
+    >>> _levelled("# a\n### b\n### c\n")
+    '# a\n## b\n## c\n'
+    """
+    lines, taken = [], {0: 0}
+    for line in text.splitlines(keepends=True):
+        written = len(line) - len(line.lstrip("#")) if re.match(r"#+ ", line) else 0
+        if written:
+            taken = {level: at for level, at in taken.items() if level < written}
+            taken[written] = max(taken.values()) + 1
+        lines.append("#" * taken.get(written, 0) + line[written:])
+    return "".join(lines)
 
 
 def _keys_page(role: str, shelf: Shelf[Any]) -> Iterator[str]:
