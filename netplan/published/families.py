@@ -6,13 +6,12 @@ print their tables behind what could be read; such rows come from other pages th
 the same design, and say so.
 
 Hops are those between switches, links those from GPU to GPU. What no spec gives is computed here:
-sets of a Slim Fly's construction, all its orders, and a torus that is twisted.
+sets of a Slim Fly's construction, and all its orders.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from itertools import product
 from math import ceil, prod
 
 import numpy as np
@@ -26,6 +25,7 @@ from netplan.records import Entry
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.hammingmesh import hammingmesh_shape
 from netplan.topologies.slim_fly import is_order, network_degree, primitive_powers, slim_fly
 from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
 from netplan.topologies.switch_families import switch_graph
@@ -40,7 +40,11 @@ ACROSS_GROUPS = 3
 
 
 class Inputs(Entry, frozen=True, kw_only=True):
-    """A fabric, what differs from its file, its size, and another that it is compared with."""
+    """A fabric, what differs from its file, and its size.
+
+    ``against`` are the hosts of a network that it is compared with, ``sizes`` the first and last
+    order of Slim Flies.
+    """
 
     fabric: str = ""
     keys: dict[str, int | list[int]] = field(default_factory=dict)
@@ -50,7 +54,6 @@ class Inputs(Entry, frozen=True, kw_only=True):
     link_gbps: float = 400.0
     against: int = 0
     sizes: tuple[int, ...] = ()
-    twists: tuple[int, ...] = ()
 
     @property
     def sizing(self) -> Sizing:
@@ -219,41 +222,33 @@ def _ports_pb_per_s(inputs: str) -> float:
     return given.gpus * fabric.gpu_bytes_per_s / 1e15
 
 
-def torus_links(sizes: tuple[int, ...], twists: tuple[int, ...]) -> tuple[Ints, Ints]:
-    """Ends of the links of a torus whose axes shift the last one by so much where they wrap.
-
-    Examples
-    --------
-    >>> low, high = torus_links((4, 4, 8), (4, 4))
-    >>> len(low), np.bincount(np.concatenate((low, high))).tolist() == [6] * 128
-    (384, True)
-    """
-    places = np.array([*product(*map(range, sizes))])
-    low, high = [], []
-    for axis, size in enumerate(sizes):
-        there = places.copy()
-        there[:, axis] += 1
-        if axis < len(twists):
-            there[:, -1] += np.where(there[:, axis] == size, twists[axis], 0)
-        low.append(np.arange(prod(sizes)))
-        high.append(np.ravel_multi_index(tuple((there % sizes).T), sizes))
-    return np.concatenate(low), np.concatenate(high)
-
-
 def _twist_gain(inputs: str) -> float:
-    """Per cent that a twist adds to an all-to-all over shortest paths, all links alike.
+    """Per cent that a twist adds to an all-to-all over shortest paths.
 
-    The straight torus is held by its longest axis, S/4 hops a pair over one of three links' pairs;
-    the twisted one, all of whose axes are loaded alike, by its mean distance.
+    A straight torus of N is held by its longest axis, whose two directions carry N S/4 hops a GPU;
+    a twisted one, all of whose axes are loaded alike, by its mean distance.
     """
-    given = Inputs.read(json.loads(inputs))
-    sizes, nodes = given.sizes, prod(given.sizes)
-    low, high = torus_links(sizes, given.twists)
-    joined = coo_array((np.ones(len(low)), (low, high)), shape=(nodes, nodes)).tocsr()
-    apart = shortest_path(joined, directed=False, unweighted=True, indices=[0])
-    twisted = float(apart.sum()) / len(sizes)  # hops a source by axis, to all others
-    straight = nodes * max(sizes) / 4
-    return 100 * (straight / twisted - 1)
+    _, spec, fabric = _built(inputs)
+    sizes, gpus = spec.sizes or (1,), fabric.sizing.gpus
+    twisted = (gpus - 1) * _paths(inputs).average_links / len(sizes)
+    return 100 * (gpus * max(sizes) / 4 / twisted - 1)
+
+
+def _places(inputs: str) -> int:
+    """Places of a HammingMesh [1]."""
+    _, spec, fabric = _built(inputs)
+    shape = hammingmesh_shape(spec, fabric.sizing)
+    return prod(shape.sizes)
+
+
+def _ports_of(name: str) -> Callable[[str], float]:
+    """Ports in use of a switch of one tier, on average [1]."""
+
+    def ports(inputs: str) -> float:
+        (tier,) = (one for one in _built(inputs)[2].tiers if one.name == name)
+        return tier.ports_used / tier.switches
+
+    return ports
 
 
 def _switch_quantity(of: Callable[[SwitchGraph], float]) -> Callable[[str], float]:
@@ -281,5 +276,8 @@ QUANTITIES: Mapping[str, Callable[[str], float | str]] = {
     "middle-tb-per-s": _middle_tb_per_s,
     "ports-pb-per-s": _ports_pb_per_s,
     "twist-gain": _twist_gain,
+    "places": _places,
+    "leaf-ports": _ports_of("leaf"),
+    "spine-ports": _ports_of("spine"),
 }
 """What a number is, by its name in the table; each computes it from the row's inputs."""

@@ -2,7 +2,8 @@
 
 Symbols, of switches with k ports: p = k/2 hosts a leaf, l leaves and s = k/2 spines a group, one
 link from each leaf to each spine, h = k/2 global links a spine; g groups, at most s h + 1, and as
-many links between any two groups as the global ports allow, dealt out over the spines in turn.
+many links between any two groups as the global ports allow, dealt out over the spines in turn. A
+file may say other numbers of each.
 
 Source: Shpiner, Haramaty, Eliad, Zdornov, Gafni and Zahavi, Dragonfly+: Low Cost Topology for
 Scaling Datacenters (HiPINEB 2017). Routed over shortest paths here, which never visit a third
@@ -74,10 +75,11 @@ def _shape(spec: FabricSpec, sizing: Sizing) -> _Shape:
     hosts = spec.hosts_per_switch or half
     ports = spec.global_links_per_switch or half
     most = spec.switches_per_group or half
+    spines = spec.spines_per_group or half
     groups = spec.groups or ceil_div(gpus, hosts * most)
     leaves = spec.switches_per_group or ceil_div(gpus, hosts * groups)
-    copies = spec.links_per_pair or (half * ports // (groups - 1) if groups > 1 else 0)
-    reached = half * ports // max(1, spec.links_per_pair or 1) + 1
+    copies = spec.links_per_pair or (spines * ports // (groups - 1) if groups > 1 else 0)
+    reached = spines * ports // max(1, spec.links_per_pair or 1) + 1
     held = hosts * most * min(groups, reached)
     if held < gpus or leaves > most:
         raise InputError(
@@ -86,10 +88,10 @@ def _shape(spec: FabricSpec, sizing: Sizing) -> _Shape:
         )
     if groups > reached:
         raise InputError(
-            f"{spec.name}: {half} spines with {ports} global links reach {reached - 1:,} other"
+            f"{spec.name}: {spines} spines with {ports} global links reach {reached - 1:,} other"
             f" groups, got {groups:,} groups: give at most {reached:,}"
         )
-    return _Shape(hosts, leaves, half, ports, groups, copies)
+    return _Shape(hosts, leaves, spines, ports, groups, copies)
 
 
 def _global(shape: _Shape, first: int) -> tuple[AnyInts, AnyInts]:

@@ -61,6 +61,7 @@ KEYS_OF: Mapping[str, tuple[str, ...]] = {
     "circuit_switch": ("torus",),
     "file": ("graph",),
     "board": ("hammingmesh",),
+    "spines_per_group": ("dragonfly-plus",),
 }
 """Families that a key means something for."""
 
@@ -187,6 +188,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     hosts_per_switch: PositiveInt | None = None
     switches_per_group: PositiveInt | None = None
     global_links_per_switch: PositiveInt | None = None
+    spines_per_group: PositiveInt | None = None  # dragonfly-plus, or half the ports of a switch
     groups: PositiveInt | None = None
     links_per_pair: PositiveInt | None = None
     global_arrangement: Arrangement = "absolute"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from netplan.published.checks import Check, published
-from netplan.published.families import QUANTITIES, family_checks, hops, torus_links
+from netplan.published.families import QUANTITIES, family_checks, hops
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.topologies.switch_families import switch_graph
@@ -20,7 +20,16 @@ def test_every_family_is_checked_and_nothing_fails() -> None:
     checks = [*family_checks()]
     assert {check.verdict for check in checks} == {"pass", "known"}
     said = " ".join(row["inputs"] for row in ROWS.values())
-    for fabric in ("slim-fly", "jellyfish", "hyperx", "dragonfly-plus", "full-mesh", "torus-3d"):
+    for fabric in (
+        "slim-fly",
+        "jellyfish",
+        "hyperx",
+        "dragonfly-plus",
+        "full-mesh",
+        "torus-3d",
+        "twisted-torus",
+        "hammingmesh",
+    ):
         assert f'"fabric": "{fabric}"' in said
 
 
@@ -56,13 +65,11 @@ def test_hops_are_those_of_networkx() -> None:
     assert hops(graph, np.array([0]))[0].tolist() == [far[at] for at in range(graph.host_switches)]
 
 
-def test_a_straight_torus_is_that_of_networkx_and_a_twist_keeps_its_links() -> None:
-    straight = nx.Graph(zip(*(end.tolist() for end in torus_links((4, 4, 8), (0, 0))), strict=True))
-    assert nx.is_isomorphic(straight, nx.grid_graph((8, 4, 4), periodic=True))
-    twisted = nx.Graph(zip(*(end.tolist() for end in torus_links((4, 4, 8), (4, 4))), strict=True))
-    assert set(dict(twisted.degree()).values()) == {6}
-    # All axes are alike: 6 of 8 hops at most.
-    assert (nx.diameter(straight), nx.diameter(twisted)) == (8, 6)
+def test_a_twist_gains_nothing_where_all_axes_are_long() -> None:
+    row = ROWS["TPU v4, 4 x 4 x 8 twisted: gain in bisection bandwidth, %"]
+    gain = QUANTITIES["twist-gain"](row["inputs"])
+    # 8 of 128 x 8/4 hops a GPU along the long axis, 127 x 3.4646 over three.
+    assert gain == pytest.approx(100 * (128 * 2 / (127 * 3.4645669 / 3) - 1))
 
 
 def test_what_is_not_readable_says_so(suites: dict[str, Callable[[], tuple[Check, ...]]]) -> None:
