@@ -16,6 +16,8 @@ what is switched
 how many
     2 K ports of a switch a domain and port: D p / floor(C / 2K) switches, rounded up, 2 K D p of
     their ports in use, all C bought. A link becomes two fibres, one to each side of the switch.
+    Domains of more than C/2 GPUs, as the paper's 256, are refused: parts of them, each with idle
+    GPUs and switches of its own, would do.
 what else fails
     A circuit switch that fails takes all domains on it from the job, a failed fibre or module
     either side the link. That a failed GPU stops the job to start it again from its checkpoint
@@ -24,8 +26,7 @@ what else fails
 The second case of the section, switches inside large HB domains whose GPUs are all in use, is not
 this one: a failure that finds no idle GPU takes its domain from the job, as without the policy. The
 lists of what is bought and the years are those of `netplan.faults.recoveries` and
-`netplan.faults.forecast`; the power is that of the switches alone, and the second fibre of a link
-is on no bill.
+`netplan.faults.forecast`; the power is that of the switches alone.
 """
 
 from msgspec import Struct

@@ -25,8 +25,8 @@ from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
 
 ENDS_OF_A_LINK = 2
-SINGLE_MODE = "singlemode-fibre"
-"""Form of circuit switches with mirrors, which pass single-mode light alone."""
+SINGLE_MODE, PAIR_OF_FIBRES = "singlemode-fibre", "lc-singlemode"
+"""Form of circuit switches with mirrors, which pass single-mode light alone, and its cables."""
 
 
 class Recovery(Struct, frozen=True):
@@ -212,7 +212,9 @@ def _behind_circuits(
     """The same where the idle GPU must be brought onto the rail of the failed one.
 
     All fibres of a domain's GPUs and of their rail ports meet on one circuit switch, each of the
-    ports of a GPU on one of its own.
+    ports of a GPU on one of its own. A link takes one port at either side, so that its modules have
+    one pair of fibres (FR4, LR4); those of parallel fibres would take four. Its second fibre is
+    priced where the book prices single-mode ones, though the first has other connectors then.
     """
     sizing, fabric = subject.sizing, subject.fabric
     fibres = ENDS_OF_A_LINK * sizing.hb_size
@@ -228,7 +230,9 @@ def _behind_circuits(
     # A book has one price for all modules: single-mode ones cost more only in place of copper.
     host = next(group for group in fabric.links if group.name == "host")
     added = modules if host.medium == "copper" else 0
-    bought = [(switches * circuit.cages, ports), (added, module)]
+    fibre = prices.price("fibre", None, PAIR_OF_FIBRES)
+    further = fabric.nic_ports if fibre is not None else 0
+    bought = [(switches * circuit.cages, ports), (added, module), (further, fibre)]
     known = [(count, row) for count, row in bought if row is not None and count]
     sums = [prices.offer(row, count).base * count for count, row in known]
     return replace(
