@@ -207,6 +207,24 @@ def _smallest_hops(inputs: str) -> str:
     return str(_diameter(inputs) < min(2 * (len(tree.tiers) - 1), ACROSS_GROUPS))
 
 
+def _near_pairs(inputs: str) -> float:
+    """Per cent of pairs of GPUs that are less than six links apart."""
+    pairs = _paths(inputs).pairs
+    return 100 * sum(pairs[:FAT_TREE_LINKS]) / sum(pairs)
+
+
+FAT_TREE_LINKS = 6
+"""Links between most GPUs of a fat tree in three tiers [1]."""
+
+
+def _shorter_paths(inputs: str) -> str:
+    """Whether paths are shorter on average than on a fat tree of the same ports."""
+    given, _, _ = _built(inputs)
+    tree = Inputs(fabric=FAT_TREE, gpus=given.gpus, radix=given.radix)
+    others = path_statistics(expand(tree.spec, tree.sizing))
+    return str(_paths(inputs).average_links < others.average_links)
+
+
 def _middle_tb_per_s(inputs: str) -> float:
     """Bandwidth across the middle of a torus's slowest axis, one way [TB/s]."""
     given, spec, fabric = _built(inputs)
@@ -277,6 +295,8 @@ QUANTITIES: Mapping[str, Callable[[str], float | str]] = {
     "ports-pb-per-s": _ports_pb_per_s,
     "twist-gain": _twist_gain,
     "places": _places,
+    "near-pairs": _near_pairs,
+    "shorter-paths": _shorter_paths,
     "leaf-ports": _ports_of("leaf"),
     "spine-ports": _ports_of("spine"),
 }
