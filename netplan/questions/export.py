@@ -15,11 +15,13 @@ from netplan.questions.question import (
     asks,
     optional,
     required,
+    several,
     shared,
 )
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
+from netplan.topologies.circuits import cube_circuits
 from netplan.topologies.expand import expand, lacks_domains, with_domains
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.formats.edge_list import COLUMNS, edge_list_lines, edge_rows
@@ -60,7 +62,8 @@ NAMES_HOSTS = (*HOST_WRITERS, *PORT_WRITERS)
 """Formats that can name servers in place of GPUs."""
 
 ASTRA_SIM = "astra-sim"
-FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM)
+CIRCUITS = "circuits"
+FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM, CIRCUITS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +122,9 @@ class Export(FabricQuestion[GraphFile]):
     find and ibsim simulates, ``slurm`` a topology.conf of switches, ``slurm-block`` one of blocks,
     ``slurm-yaml`` both in a topology.yaml; ``air`` is NVIDIA DSX Air's import, ``network-operator``
     the topology.json of its network operator, by rail and plane; ``astra-sim`` is a network in
-    YAML, made from the fabric's levels. Those of InfiniBand, Slurm and NVIDIA name servers with
-    --host-gpus.
+    YAML, made from the fabric's levels; ``circuits`` are the ports that the circuit switches of a
+    torus of cubes join, also around cubes that failed. Those of InfiniBand, Slurm and NVIDIA name
+    servers with --host-gpus.
 
     Raises
     ------
@@ -147,6 +151,7 @@ class Export(FabricQuestion[GraphFile]):
         "netplan export --gpus 4096 --radix 64 --fabric torus-3d --hb-size 1 --to astra-sim",
         "netplan export --gpus 1152 --radix 64 --hb-size 72 --host-gpus 4 --to slurm-block",
         "netplan export --gpus 1024 --radix 128 --hb-size 8 --switch sn5600 --to air",
+        "netplan export --gpus 4096 --fabric torus-ocs --to circuits --lost-cube 5",
         "netplan export --graph fabric.graphml --to edges -o cables.csv",
     )
 
@@ -161,6 +166,9 @@ class Export(FabricQuestion[GraphFile]):
     switch: str | None = optional(
         "Name ports by cage, as swp1s0, for air and network-operator: sn5600, ...", metavar="MODEL"
     )
+    lost_cubes: Sequence[int] = several(
+        "For circuits: a cube that failed, from 0 (repeatable).", "whole", flag="--lost-cube"
+    )
 
     def ask(self) -> GraphFile:
         """Expand the fabric, or read the graph."""
@@ -172,6 +180,8 @@ class Export(FabricQuestion[GraphFile]):
         if self.switch is not None and (self.to not in PORT_WRITERS or self.graph is not None):
             named = " and ".join(PORT_WRITERS)
             raise InputError(f"--switch names the ports of a fabric in --to {named}: leave it out")
+        if self.lost_cubes and self.to != CIRCUITS:
+            raise InputError(f"--lost-cube is for --to {CIRCUITS}: leave it out")
         if self.graph is not None:
             return self._converted(Path(self.graph))
         if self.gpus is None:
@@ -181,6 +191,8 @@ class Export(FabricQuestion[GraphFile]):
         model = reader.named(SWITCHES, self.switch)
         inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced())
         built = build_fabric(spec, sizing)
+        if self.to == CIRCUITS:
+            return self._circuits(inputs, spec, built.sizing)
         if self.to != ASTRA_SIM:
             cage_links = links_in_a_cage(model, built, reader.roots)
             return self._file(inputs, lambda: expand(spec, sizing), cage_links)
@@ -188,8 +200,14 @@ class Export(FabricQuestion[GraphFile]):
             raise InputError(f"{spec.name} has no levels in this size: ASTRA-sim cannot take it")
         return GraphFile(inputs, astra_sim_network(built.levels).splitlines)
 
+    def _circuits(self, inputs: dict[str, object], spec: FabricSpec, sizing: Sizing) -> GraphFile:
+        """Circuits of a torus of cubes, without the cubes that failed."""
+        ports = SWITCHES.load(spec.circuit_switch).cages if spec.circuit_switch else 0
+        found = cube_circuits(spec, sizing, ports=ports, lost=self.lost_cubes)
+        return GraphFile(inputs, found.lines)
+
     def _converted(self, path: Path) -> GraphFile:
-        if self.to == ASTRA_SIM:
+        if self.to in (ASTRA_SIM, CIRCUITS):
             raise InputError(
                 f"{self.to} is written from a fabric's levels, not from a graph: use --fabric"
             )

@@ -152,13 +152,13 @@ def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
     [(4, 4, 4), (2, 2, 4), (7, 1, 1), (13, 2, 1)]
     """
     exact = near_cube(positions, dimensions)
-    if dimensions == 1 or max(exact) < positions or not _is_long(exact):
+    if dimensions == 1 or max(exact) < positions or not is_long(exact):
         return exact
 
     def worth(sizes: tuple[int, ...]) -> tuple[int, int, int]:
         return -prod(whole_part(sizes, positions)), prod(sizes), sum(sizes)
 
-    near = [sizes for sizes in grids_holding(positions, dimensions) if not _is_long(sizes)]
+    near = [sizes for sizes in grids_holding(positions, dimensions) if not is_long(sizes)]
     return min(near, key=worth) if near else exact
 
 
@@ -178,7 +178,8 @@ def _twisted_holding(positions: int, dimensions: int, least: int = 2) -> tuple[i
     return min(found, key=prod)
 
 
-def _is_long(sizes: tuple[int, ...]) -> bool:
+def is_long(sizes: tuple[int, ...]) -> bool:
+    """Whether a torus is so long that a note says so."""
     return max(sizes) > MAX_ELONGATION * max(1, min(sizes))
 
 
@@ -261,7 +262,7 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: FabricSpec)
         )
     if not spec.wraparound:
         notes.append("No links around: the rings are open lines.")
-    if _is_long(sizes):
+    if is_long(sizes):
         notes.append(
             f"{sizing.domains:,} has no factors near a cube: this torus is long and slow; choose a"
             " number of domains such as a power of two."
@@ -320,20 +321,35 @@ def _next_along(
     >>> [end.tolist() for end in _next_along((2, 4), 0, closed=True, twist=True)]
     [[0, 1, 2, 3, 4, 5, 6, 7], [1, 4, 3, 6, 5, 0, 7, 2]]
     """
-    size, stride = sizes[axis], prod(sizes[:axis])
+    size = sizes[axis]
     domain = np.arange(prod(sizes), dtype=np.int32)
-    last = domain // stride % size == size - 1
+    following = ring_next(sizes, axis, twist=twist)
     # The last member's next is the first; with two members that link is already there.
     if not closed or (size == 2 and not twist):  # noqa: PLR2004
-        domain, last = domain[~last], last[~last]
-    following = domain + np.where(last, -(size - 1) * stride, stride).astype(np.int32)
+        inner = domain // prod(sizes[:axis]) % size < size - 1
+        domain, following = domain[inner], following[inner]
+    return domain, following
+
+
+def ring_next(sizes: tuple[int, ...], axis: int, *, twist: bool) -> AnyInts:
+    """Next place of every place along one axis, around too, shape (places,).
+
+    Examples
+    --------
+    >>> ring_next((3, 2), 0, twist=False), ring_next((1, 2), 0, twist=True)
+    (array([1, 2, 0, 4, 5, 3], dtype=int32), array([1, 0], dtype=int32))
+    """
+    size, stride = sizes[axis], prod(sizes[:axis])
+    place = np.arange(prod(sizes), dtype=np.int32)
+    last = place // stride % size == size - 1
+    following = place + np.where(last, -(size - 1) * stride, stride).astype(np.int32)
     if twist and size == min(sizes):
         for number, long in enumerate(sizes):
             if long > size:
                 step, half = prod(sizes[:number]), long // 2
                 shift = np.where(following // step % long < half, half, -half) * step
                 following = following + (last * shift).astype(np.int32)
-    return domain, following
+    return following
 
 
 def _in_one_block(

@@ -9,8 +9,10 @@ from netplan.costing.switches import SWITCHES, circuit_layer
 from netplan.errors import InputError
 from netplan.questions.compare import compare
 from netplan.questions.cost import cost
+from netplan.questions.export import export
 from netplan.questions.loads import loads
 from netplan.topologies.build import build_fabric
+from netplan.topologies.circuits import cube_circuits
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
@@ -88,6 +90,68 @@ def test_one_price_in_all_questions_and_another_switch_by_name() -> None:
     links = sum(len(graph.links_of(name)) for name in graph.group_names if "optical" in name)
     count = {line.item: line.quantity for line in items if line.part in ("fibre", "transceiver")}
     assert set(count.values()) == {2 * links}
+
+
+@pytest.mark.parametrize(("sizes", "twist"), [((8, 4, 12), False), ((4, 4, 8), True)])
+def test_circuits_are_the_links_between_cubes(sizes: tuple[int, ...], twist: bool) -> None:  # noqa: FBT001
+    own = spec(sizes=sizes, twist=twist)
+    gpus = int(np.prod(sizes))
+    found = cube_circuits(own, sizing(gpus), ports=136)
+    grid = np.array(sizes) // 4
+    graph = expand(own, sizing(gpus))
+    expected = set()
+    for axis in range(3):
+        links = graph.links_of(f"ring {axis + 1} optical")
+        plus, minus = (
+            np.stack(np.unravel_index(end[links], sizes, order="F"))
+            for end in (graph.source, graph.target)
+        )
+        others = [other for other in range(3) if other != axis]
+        position = plus[others[0]] % 4 + 4 * (plus[others[1]] % 4)
+        assert np.array_equal(position, minus[others[0]] % 4 + 4 * (minus[others[1]] % 4))
+        cubes = [
+            np.ravel_multi_index(tuple(end // 4), tuple(grid), order="F") for end in (plus, minus)
+        ]
+        ends = 16 * axis + position, 2 * cubes[0] + 2, 2 * cubes[1] + 1
+        expected |= set(zip(*(column.tolist() for column in ends), strict=True))
+    switch, *ports = (column.tolist() for column in found.pairs)
+    assert set(zip(switch, *ports, strict=True)) == expected
+    assert len(switch) == 3 * gpus // 4  # a quarter of the links of every axis
+
+
+def test_tori_are_cut_around_cubes_that_failed() -> None:
+    whole = cube_circuits(spec(), sizing(4096), ports=136)
+    rest = cube_circuits(spec(), sizing(4096), ports=136, lost=[0, 17])
+    assert (whole.grid, rest.grid) == ((4, 4, 4), (5, 4, 3))
+    for found, cubes in ((whole, 64), (rest, 60)):
+        switch, plus, minus = found.pairs
+        # Both faces of every cube that is left end at each of the 48 switches, once.
+        ends = np.sort(np.concatenate((switch * 1000 + plus, switch * 1000 + minus)))
+        assert len(np.unique(ends)) == len(ends) == 48 * 2 * cubes
+        assert ends.max() % 1000 <= 128
+    used = np.unique(np.concatenate(rest.pairs[1:]))
+    assert not {1, 2, 35, 36} & set(used.tolist())
+    lines = list(export(to="circuits", gpus=512, fabric="torus-ocs", lost_cubes=[5]).lines())
+    assert lines[:2] == [
+        "circuit_switch,port,other_port,cube,other_cube\n",
+        "axis-1/position-0,2,3,0,1\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"gpus": 8192}, "128 cubes need 256 ports .* at most 4,352 GPUs"),
+        ({"lost_cubes": [8]}, "has cubes 0 to 7, got 8"),
+        ({"lost_cubes": range(8)}, "none of its 8 cubes is left"),
+        ({"fabric": "torus-3d"}, "torus-3d has no circuit switches"),
+        ({"to": "dot", "lost_cubes": [1]}, "--lost-cube is for --to circuits"),
+    ],
+)
+def test_circuits_that_cannot_be_are_refused(keys: dict[str, object], said: str) -> None:
+    asked = {"to": "circuits", "gpus": 512, "fabric": "torus-ocs"} | keys
+    with pytest.raises(InputError, match=said):
+        export(**asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
