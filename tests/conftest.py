@@ -1,10 +1,11 @@
-"""The order of all tests, and ``netplan verify`` run once for all of them.
+"""The order of all tests, their collection, and ``netplan verify`` run once for all of them.
 
 Examples have no deadline, since a busy machine is no failure.
 """
 
+import gc
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,17 @@ from netplan.published.checks import Check
 
 settings.register_profile("netplan", deadline=None)
 settings.load_profile("netplan")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile: of ten thousand tests all stays, and a third of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

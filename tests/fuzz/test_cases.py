@@ -12,7 +12,7 @@ import pytest
 
 from tests.fuzz.cases import case, faults_of
 
-CASES = int(os.environ.get("NETPLAN_FUZZ_CASES", "225"))
+CASES = int(os.environ.get("NETPLAN_FUZZ_CASES", "150"))
 SEED = os.environ.get("NETPLAN_FUZZ_SEED", "1")
 CHUNK = 25
 

@@ -18,6 +18,7 @@ from netplan.workloads.models import MODELS
 from netplan.workloads.operations import ELEMENT_BYTES, Recompute, Sharding
 from netplan.workloads.transformer_graph import layer_graph
 from tests.cli.command import netplan as command
+from tests.turns import one_in
 
 CHIP = {"tiles": 640, "sram_bytes": 335544320.0, "memory_bytes_per_s": 100e9,
         "hb_bytes_per_s": 25e9, "network_bytes_per_s": 25e9}  # fmt: skip
@@ -34,8 +35,18 @@ def summed(_: object, message: Any) -> Any:  # noqa: ANN401 - the same of eight 
     return ring(message)
 
 
-@pytest.mark.parametrize("iteration_model", ["4d", "ptd-p"])
-@pytest.mark.parametrize("execution", ["fused", "kernel-by-kernel"])
+@pytest.mark.parametrize(
+    ("execution", "iteration_model"),
+    one_in(
+        2,
+        (
+            ("fused", "4d"),
+            ("fused", "ptd-p"),
+            ("kernel-by-kernel", "ptd-p"),
+            ("kernel-by-kernel", "4d"),
+        ),
+    ),
+)
 def test_parts_and_terms_add_up(execution: Execution, iteration_model: str) -> None:
     found = netplan.search(**SN10, execution=execution, iteration_model=iteration_model).found
     for timed in found.plans:

@@ -129,6 +129,7 @@ class Greedy(Toy):
         return super().points(indices)
 
 
+@pytest.mark.slow
 def test_memory_that_lacks_beside_the_points(tmp_path: Path) -> None:
     toy = Greedy(40, name=str(os.getpid()))
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
