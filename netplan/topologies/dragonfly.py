@@ -31,10 +31,10 @@ from netplan.topologies.fabric import (
     Sizing,
     SwitchTier,
     hb_level,
-    network_level,
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import Arrangement, FabricSpec
+from netplan.topologies.switch_graph import Groups, joined_network
 from netplan.units import counted
 
 
@@ -170,7 +170,7 @@ def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
         LinkGroup("local", shape.local_links, shape.local_links, spec.local_medium),
         LinkGroup("global", shape.global_links, shape.global_links, "optical"),
     )
-    network, notes = _network_levels(shape, sizing)
+    network, any_share = _network_level(shape, sizing)
     return Fabric(
         name=spec.name,
         title=spec.title,
@@ -178,13 +178,13 @@ def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
         tiers=(SwitchTier("group", shape.switches, least, ports_used),),
         links=tuple(group for group in groups if group.links),
         nic_ports=sizing.gpus,
-        levels=(hb_level(spec, sizing), *network),
+        levels=(hb_level(spec, sizing), network),
         network="any-to-any",
-        notes=(*spec.notes, *_notes(shape), *notes),
+        notes=(*spec.notes, *_notes(shape, any_share)),
     )
 
 
-def _notes(shape: DragonflyShape) -> list[str]:
+def _notes(shape: DragonflyShape, any_share: float) -> list[str]:
     text = (
         f"{counted(shape.groups, 'group')} of"
         f" {counted(shape.switches_per_group, 'switch', 'switches')} with"
@@ -193,47 +193,42 @@ def _notes(shape: DragonflyShape) -> list[str]:
     )
     if shape.groups > 1:
         text += f"; {counted(shape.links_per_pair, 'link')} a group pair, taper {shape.taper:.3g}"
+    if any_share < 1:
+        text += f"; over detours any traffic between groups gets {100 * any_share:.3g} % of a port"
     return [text + "."]
 
 
-def _network_levels(shape: DragonflyShape, sizing: Sizing) -> tuple[list[Level], list[str]]:
-    """Levels over the HB domains: switch, mesh of switches, mesh of groups.
+def pair_load(shape: DragonflyShape) -> float:
+    """What the busiest link carries if each switch sends 1 to each other one [1].
 
-    A GPU has one port, so no level is faster than the port. Inside a group, detours over a third
-    switch use all local links at twice the load; the faster of direct and detour counts.
+    Of a^2 pairs of switches between two groups each of their c links carries a^2 / c. A link inside
+    a group carries the pair that it joins, and what goes to and comes from other groups over the
+    global ends of its switches: a / c of each, of which a switch has up to c (g-1) / a, rounded up.
+
+    Examples
+    --------
+    Eight groups of 16 switches, 18 links a pair: 1 + 2 x 8 x 16 / 18.
+
+    >>> round(pair_load(DragonflyShape(8, 16, 8, 8)), 3)
+    15.222
     """
-    rate = sizing.network_bytes_per_s
-    size, group = sizing.hb_size, shape.hosts_per_group
-    hosts, switches = shape.hosts_per_switch, shape.switches_per_group
-    whole = shape.groups * group == sizing.gpus
-    if size <= hosts and hosts % size == 0:
-        on_switch, in_group = hosts // size, switches
-    elif size % hosts == 0 and group % size == 0:
-        on_switch, in_group = 1, group // size
-    else:
-        whole = False
-    if not whole:
-        slowest = rate * min(1.0, shape.taper or 1.0)
-        note = (
-            "HB domains and groups do not fill each other: timed as one level at the tapered rate."
-        )
-        return [network_level(sizing, max(1, sizing.full_domains), slowest)], [note]
-    direct = (in_group - 1) / hosts
-    detour = (switches - 1) / (2 * hosts)
-    local_rate = rate * min(1.0, max(direct, detour) or 1.0)  # one switch has no local links
-    global_rate = rate * min(1.0, shape.taper or 1.0)
-    levels = [
-        network_level(sizing, on_switch, rate),
-        _mesh(sizing, in_group, local_rate),
-        _mesh(sizing, shape.groups, global_rate),
-    ]
-    return [level for level in levels if level.size > 1], []
+    switches, links = shape.switches_per_group, shape.links_per_pair
+    if shape.groups == 1:
+        return 1.0 if switches > 1 else 0.0
+    ends = ceil_div(links * (shape.groups - 1), switches)
+    inside = 1 + 2 * ends * switches / links if switches > 1 else 0.0
+    return max(switches**2 / links, inside)
 
 
-def _mesh(sizing: Sizing, size: int, gpu_bytes_per_s: float) -> Level:
-    """Mesh whose links share this bandwidth out of one GPU [B/s]."""
-    link = gpu_bytes_per_s / max(1, size - 1)
-    return Level("mesh", size, link, step_latency_s=sizing.network_latency_s)
+def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]:
+    """Level over the HB domains, as of all switches that are joined directly, and what it is worth.
+
+    Inside a group detours over a third switch use all its links: a switch has a / 2 for others.
+    """
+    switches = shape.switches_per_group
+    groups = Groups(switches, switches / 2)
+    each = shape.switches, shape.hosts_per_switch
+    return joined_network(sizing, each, pair_load(shape), groups)
 
 
 def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:

@@ -118,6 +118,21 @@ class Leg(Struct, frozen=True, eq=False):
             received += sum_by(products.gpu, products.received_beyond(), gpus)
         return sent, received
 
+    def leaving(self, place: AnyInts) -> tuple[Floats, Floats]:
+        """Bytes that each GPU sends to GPUs in other places, and takes from those [B].
+
+        ``place`` is that of each GPU, shape (gpus,).
+        """
+        away = place[self.source] != place[self.destination]
+        amount = self.flow_bytes[away]
+        sent = sum_by(self.source[away], amount, len(place))
+        received = sum_by(self.destination[away], amount, len(place))
+        for products in self.products:
+            there = place[products.gpu]
+            sent += sum_by(products.gpu, products.sent_beyond(there), len(place))
+            received += sum_by(products.gpu, products.received_beyond(there), len(place))
+        return sent, received
+
     def plus(self, more: "Leg") -> "Leg":
         """Both legs together."""
         return Leg(

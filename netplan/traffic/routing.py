@@ -4,8 +4,8 @@ Host links, HB domains and forwarding between rails are the same on all fabrics;
 routing between switches (or along the rings of a torus):
 
 ====================  ===========================================================================
-``auto``              the fabric's own: dimension order on whole tori (not on twisted ones), minimal
-                      on dragonflies, adaptive on other switches joined directly, ECMP else
+``auto``              the fabric's own: dimension order on whole tori (not on twisted ones), adaptive
+                      on dragonflies and other switches that are joined directly, ECMP else
 ``ecmp``              shortest paths, split evenly at every hop; on Clos networks in closed form
 ``hashed``            shortest paths, every flow over one link at every hop, by a seeded generator
 ``dimension-order``   tori: one axis after the other
@@ -41,7 +41,7 @@ from netplan.traffic.routing_dragonfly import (
     GLOBAL,
     HOST,
     LOCAL,
-    DragonflyRouting,
+    dragonfly_detours,
     dragonfly_loads,
     dragonfly_map,
 )
@@ -189,40 +189,45 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         routing = _own_routing(graph) if self.routing == "auto" else self.routing
         if routing in ("dimension-order", "minimal-adaptive"):
             return torus_loads(graph, leg, adaptive=routing == "minimal-adaptive")
-        is_dragonfly = bool({LOCAL, GLOBAL} & set(graph.group_names))
-        if routing == "adaptive" or (routing == "valiant" and not is_dragonfly):
-            return self._joined_loads(leg, mixed=routing == "adaptive", minimal=is_dragonfly)
+        dragonfly = _is_dragonfly(graph)
+        if routing == "adaptive" or (routing == "valiant" and not dragonfly):
+            return self._joined_loads(leg, mixed=routing == "adaptive")
         if routing in ("minimal", "valiant"):
-            if not is_dragonfly:
+            if not dragonfly:
                 raise InputError(f"{graph.name} is no dragonfly: take routing 'ecmp' or 'auto'")
-            return self._dragonfly_loads(leg, routing)
+            loads = dragonfly_loads(dragonfly_map(graph), leg, graph.link_count, routing)
+            return loads + self._dragonfly_hosts(leg)
         if rng is None and self._tree is not None:
             return clos_loads(self._tree, leg, graph.link_count)
         return _along(self._network_arcs, leg, rng)
 
-    def _dragonfly_loads(self, leg: Leg, routing: DragonflyRouting) -> Floats:
-        """Load of the network links of a dragonfly [B]."""
+    def _dragonfly_hosts(self, leg: Leg) -> Floats:
+        """Load of the links of hosts of a dragonfly [B], shape (2, links)."""
         graph = self.graph
-        loads = dragonfly_loads(dragonfly_map(graph), leg, graph.link_count, routing)
-        hosts = graph.links_of(HOST)
+        loads, hosts = np.zeros((2, graph.link_count)), graph.links_of(HOST)
         for row, amount in enumerate(leg.ends(graph.gpus)):
             loads[row, hosts] = amount[graph.source[hosts]]
         return loads
 
-    def _joined_loads(self, leg: Leg, *, mixed: bool, minimal: bool) -> Floats:
-        """Load of the network links where switches are joined directly [B]."""
+    def _joined_loads(self, leg: Leg, *, mixed: bool) -> Floats:
+        """Load of the network links where switches are joined directly [B], shape (2, links)."""
         graph = self.graph
         if not has_joined_switches(graph):
             raise InputError(
                 f"{graph.name} is no dragonfly, nor are its switches joined directly: take routing"
                 " 'ecmp' or 'auto'"
             )
-        hosts = host_loads(graph, self._joined, leg)
-        detours = detour_loads(graph, self._joined, leg)
+        if _is_dragonfly(graph):
+            dragonfly, hosts = dragonfly_map(graph), self._dragonfly_hosts(leg)
+            detours = dragonfly_detours(dragonfly, leg, graph.link_count)
+            direct = dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
+        else:
+            hosts = host_loads(graph, self._joined, leg)
+            detours = detour_loads(graph, self._joined, leg)
+            direct = self._shortest(leg) if mixed else detours
+            direct[:, self._joined.hosts] = 0.0
         if not mixed:
             return hosts + detours
-        direct = self._dragonfly_loads(leg, "minimal") if minimal else self._shortest(leg)
-        direct[:, self._joined.hosts] = 0.0
         rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
         least_s = float(np.divide(hosts, rate, out=np.zeros_like(hosts), where=rate > 0).max())
         return hosts + best_mix(direct, detours, rate, least_s)
@@ -284,10 +289,13 @@ def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
     return routed.reshape(2, -1)
 
 
+def _is_dragonfly(graph: FabricGraph) -> bool:
+    """Whether a fabric is a dragonfly, by the names of its links."""
+    return bool({LOCAL, GLOBAL} & set(graph.group_names))
+
+
 def _own_routing(graph: FabricGraph) -> Routing:
     """Routing that a fabric is built for, by the names of its link groups."""
-    if {LOCAL, GLOBAL} & set(graph.group_names):
-        return "minimal"
     if has_joined_switches(graph):
         return "adaptive"
     direct = [name for name in graph.group_names if name.startswith((RING, MESH))]

@@ -15,8 +15,8 @@ switches, all loads are products of sparse matrices: X summed over the destinati
 the share of each gateway, is what every switch sends to every gateway.
 
 Source: Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly Topology (ISCA
-2008), section 3. Left out: adaptive choice between the two (UGAL) and virtual channels. Where
-several global hops would be shorter than local, global, local, minimal routing still takes the one.
+2008), section 3. An adaptive choice between minimal paths and detours over single switches stands
+in `netplan.traffic.routing_joined`. Left out: virtual channels. Where several global hops would be shorter than local, global, local, minimal routing still takes the one.
 """
 
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 from netplan.traffic.demand import Leg, Products
+from netplan.traffic.matrix import sum_by
 
 Matrix = Any
 """A sparse matrix of scipy, which has no types."""
@@ -169,10 +170,54 @@ def dragonfly_loads(
     if routing == "valiant" and dragonfly.groups > 1:
         _valiant(dragonfly, demand, loads)
         return loads.reshape(2, -1)
-    # From each switch to the gateways of its destinations' groups, and from those of its sources.
+    _add_minimal(dragonfly, demand, loads)
+    return loads.reshape(2, -1)
+
+
+def _add_minimal(dragonfly: DragonflyMap, demand: "_SwitchDemand", loads: Floats) -> None:
+    """Route what changes groups over the links that join them.
+
+    That is from each switch to the gateways of its destinations' groups, and from those of its
+    sources.
+    """
     _add_local(dragonfly, loads, _by_pair(dragonfly, demand.to_group) @ dragonfly.sends)
     _add_local(dragonfly, loads, (_by_pair(dragonfly, demand.from_group) @ dragonfly.receives).T)
     _add_global(dragonfly, loads, demand.between)
+
+
+def dragonfly_detours(dragonfly: DragonflyMap, leg: Leg, link_count: int) -> Floats:
+    """Load of the links between switches where all takes detours [B], shape (2, links).
+
+    What changes groups goes to a switch drawn from all of them, what stays in one to one of the
+    group, and from there where it is bound: minimal both times.
+    """
+    group, switches = dragonfly.group_of_switch, dragonfly.switches
+    of_gpu = dragonfly.switch_of_gpu
+    apart = [sum_by(of_gpu, one, switches) for one in leg.leaving(group[of_gpu])]
+    away = [sum_by(of_gpu, one, switches) for one in leg.leaving(of_gpu)]
+    size = np.bincount(group)
+    near = [(one - far) / size[group] for one, far in zip(away, apart, strict=True)]
+    sent, received = (one / switches for one in apart)
+    loads = np.zeros(2 * link_count)
+    member = dragonfly.membership
+    elsewhere = np.arange(dragonfly.groups) != group[:, None]
+    to_group = np.multiply.outer(sent, size) + received @ member
+    from_group = np.multiply.outer(received, size) + sent @ member
+    first = np.repeat(np.arange(switches), size[group])
+    start = np.searchsorted(group, group)
+    second = np.arange(len(first)) - np.repeat(
+        np.cumsum(size[group]) - size[group] - start, size[group]
+    )
+    amount = (sent + near[0])[first] + (received + near[1])[second]
+    within = csr_array((amount, (first, second)), shape=(switches, switches))
+    demand = _SwitchDemand(
+        within=within,
+        to_group=csr_array(to_group * elsewhere),
+        from_group=csr_array(from_group * elsewhere),
+        between=member.T @ (to_group * elsewhere),
+    )
+    _add_local(dragonfly, loads, demand.within)
+    _add_minimal(dragonfly, demand, loads)
     return loads.reshape(2, -1)
 
 

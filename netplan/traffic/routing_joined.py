@@ -38,6 +38,7 @@ from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 INSIDE = (LOCAL, "leaf-spine")
 """Links inside groups of switches."""
 BETWEEN = (
+    LOCAL,
     GLOBAL,
     "between groups",
     "between switches",
@@ -176,18 +177,12 @@ def _leaving(
     leg: Leg, place: Ints, switch: Ints, share: Floats, hosts: int
 ) -> tuple[Floats, Floats]:
     """What each switch sends to and takes from GPUs in other places, shape (hosts,) each [B]."""
-    sent, received = np.zeros((2, len(switch)))
-    away = place[leg.source] != place[leg.destination]
-    amount = leg.flow_bytes[away]
-    sent += sum_by(leg.source[away], amount, len(switch))
-    received += sum_by(leg.destination[away], amount, len(switch))
-    for products in leg.products:
-        there = place[products.gpu]
-        sent += sum_by(products.gpu, products.sent_beyond(there), len(switch))
-        received += sum_by(products.gpu, products.received_beyond(there), len(switch))
     some = switch >= 0
-    found = (sum_by(switch[some], (one * share)[some], hosts) for one in (sent, received))
-    return tuple(found)  # type: ignore[return-value]
+    sent, received = leg.leaving(place)
+    return (
+        sum_by(switch[some], (sent * share)[some], hosts),
+        sum_by(switch[some], (received * share)[some], hosts),
+    )
 
 
 def _in_groups(graph: FabricGraph, plane: Plane, leg: Leg, switch: Ints, share: Floats) -> Floats:
