@@ -62,8 +62,9 @@ class Tier(Struct, frozen=True):
     pair_links
         Links for what one group sends to one other, where all send to all [1]; 0 where such traffic
         has those that lead out.
-    within
-        Larger groups: what stays inside one of them is not slowed here.
+    beyond
+        Larger groups, and the links that what leaves one of them has here besides: its detours load
+        the links of all groups [1].
 
     Examples
     --------
@@ -87,7 +88,7 @@ class Tier(Struct, frozen=True):
     by_rank: bool = False
     held: int = 0
     pair_links: float = 0.0
-    within: "Tier | None" = None
+    beyond: "Tier | None" = None
 
     @property
     def starts(self) -> Ints:
@@ -137,7 +138,8 @@ class Tier(Struct, frozen=True):
         cut = lines[:-1] < lines[1:]
         parts = np.where(cut, [block - place[:-1], place[1:]], [np.diff(place), np.zeros_like(cut)])
         talking = parts - np.maximum(0, parts - (block - each)) * size
-        return float(talking.sum(axis=0).max(initial=0)) / self.links
+        found = float(talking.sum(axis=0).max(initial=0)) / self.links
+        return found + (self.beyond.oversubscription(size) if self.beyond else 0.0)
 
 
 @lru_cache(maxsize=256)

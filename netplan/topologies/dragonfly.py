@@ -198,8 +198,8 @@ def _notes(shape: DragonflyShape, any_share: float) -> list[str]:
     return [text + "."]
 
 
-def pair_load(shape: DragonflyShape) -> float:
-    """What the busiest link carries if each switch sends 1 to each other one [1].
+def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
+    """What the busiest links inside and between groups carry if each switch sends 1 to each [1].
 
     Of a^2 pairs of switches between two groups each of their c links carries a^2 / c. A link inside
     a group carries the pair that it joins, and what goes to and comes from other groups over the
@@ -209,26 +209,29 @@ def pair_load(shape: DragonflyShape) -> float:
     --------
     Eight groups of 16 switches, 18 links a pair: 1 + 2 x 8 x 16 / 18.
 
-    >>> round(pair_load(DragonflyShape(8, 16, 8, 8)), 3)
-    15.222
+    >>> [round(load, 3) for load in pair_loads(DragonflyShape(8, 16, 8, 8))]
+    [15.222, 14.222]
     """
     switches, links = shape.switches_per_group, shape.links_per_pair
     if shape.groups == 1:
-        return 1.0 if switches > 1 else 0.0
+        return (1.0 if switches > 1 else 0.0), 0.0
     ends = ceil_div(links * (shape.groups - 1), switches)
     inside = 1 + 2 * ends * switches / links if switches > 1 else 0.0
-    return max(switches**2 / links, inside)
+    return inside, switches**2 / links
 
 
 def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]:
     """Level over the HB domains, as of all switches that are joined directly, and what it is worth.
 
-    Inside a group detours over a third switch use all its links: a switch has a / 2 for others.
+    A link inside a group carries 2 / a of what leaves its switch for others of the group, and of
+    what leaves for other groups its share of both halves of detours, 1 + w of s, if it carries w
+    where each switch sends 1 to each other one.
     """
     switches = shape.switches_per_group
-    groups = Groups(switches, switches / 2)
+    inside = pair_loads(shape)[0]
+    groups = Groups(switches, min(switches / 2, shape.switches / (1 + inside)))
     each = shape.switches, shape.hosts_per_switch
-    return joined_network(sizing, each, pair_load(shape), groups)
+    return joined_network(sizing, each, pair_loads(shape), groups)
 
 
 def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:

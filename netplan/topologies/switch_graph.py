@@ -24,7 +24,7 @@ Load-Balanced Routing in Interconnection Networks (thesis, Stanford 2005) for UG
 between the two for each packet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,7 @@ from msgspec import Struct
 from netplan.arrays import AnyInts, Floats
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
+from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import (
@@ -45,7 +46,7 @@ from netplan.topologies.fabric import (
 )
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import FabricSpec, Medium
-from netplan.topologies.spreading import SwitchMesh
+from netplan.topologies.spreading import Spread, SwitchMesh
 from netplan.topologies.switched import planes_note
 from netplan.units import counted
 
@@ -72,7 +73,7 @@ class Groups(Struct, frozen=True):
     switches
         Switches with hosts of a group [1].
     links
-        Links out of one of them that traffic inside the group has, whoever talks to whom [1].
+        Links out of one of them that its own traffic has at least, whoever talks to whom [1].
     """
 
     switches: int
@@ -136,33 +137,50 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         return np.bincount(joined, minlength=self.switches)
 
     @cached_property
-    def pair_load(self) -> float:
-        """What the busiest link carries if each switch with hosts sends 1 to each other one [1].
+    def pair_loads(self) -> tuple[float, ...]:
+        """What the busiest link of each group carries if each switch sends 1 to each other one [1].
+
+        Switches with hosts do so. Links of groups of switches come first.
 
         Examples
         --------
         Three switches in a line: the first link carries what goes to two of them.
 
         >>> names, ends = NameBlock("switch-{}", (3,)), (np.array([0, 1]), np.array([1, 2]))
-        >>> SwitchGraph((("switch", names),), 8, (SwitchLinks("line", *ends),), "").pair_load
-        2.0
+        >>> line = SwitchLinks("line", *ends)
+        >>> SwitchGraph((("switch", names),), 8, (line,), "").pair_loads
+        (2.0,)
         """
         mesh = self.mesh
         if mesh.hosts == 1 or not len(mesh.source):
-            return 0.0
+            return (0.0,) * len(self.links)
         if mesh.work <= MEASURED_LOADS:
-            return float(mesh.balanced().all_to_all().max())
-        each = [2 * len(one.source) for one in self.links]
-        mean = self.hops() * mesh.hosts * (mesh.hosts - 1) / each
-        return float(mean.max()) * (1.0 if self.even else UNEVEN)
+            begins = np.cumsum([0, *(len(one.source) for one in self.links[:-1])])
+            most = np.maximum.reduceat(mesh.all_to_all().max(axis=0), begins)
+        else:
+            each = [2 * len(one.source) for one in self.links]
+            most = self.hops() * mesh.hosts * (mesh.hosts - 1) / each
+            most = most * (1.0 if self.even else UNEVEN)
+        return tuple(most.tolist())
 
     @property
+    def own_groups(self) -> Groups | None:
+        """Groups, with the links that a switch has for what it sends to all others."""
+        groups, mesh = self.groups, self.mesh
+        if groups is None or groups.switches == mesh.hosts or mesh.work > MEASURED_LOADS:
+            return groups
+        sent = np.zeros(mesh.hosts)
+        sent[0] = 1 / mesh.hosts
+        alone = Spread(np.zeros(mesh.hosts, np.int64), sent, np.zeros(mesh.hosts))
+        return Groups(groups.switches, min(groups.links, 1 / float(mesh.loads((alone,)).max())))
+
+    @cached_property
     def mesh(self) -> SwitchMesh:
-        """All switches, and the links of all groups."""
+        """All switches, and the links of all groups, weighted where there are not too many."""
         nothing = np.empty(0, np.int64)
         source = np.concatenate([nothing, *(one.source for one in self.links)])
         target = np.concatenate([nothing, *(one.target for one in self.links)])
-        return SwitchMesh(self.switches, self.host_switches, source, target)
+        return SwitchMesh(self.switches, self.host_switches, source, target).balanced()
 
     def hops(self, filled: int | None = None) -> Floats:
         """Hops over each group of links on shortest paths, a pair of switches with hosts [1].
@@ -296,7 +314,7 @@ def uniform_share(graph: SwitchGraph, gpus: int) -> float:
 def joined_network(
     sizing: Sizing,
     shape: tuple[int, int],
-    pair_load: float,
+    pair_loads: Sequence[float],
     groups: Groups | None = None,
     *,
     planes: int = 1,
@@ -309,8 +327,9 @@ def joined_network(
         GPUs, and the rate of a port of one of so many ``planes``.
     shape
         Switches with hosts, and hosts of each [1].
-    pair_load
-        What the busiest link carries if each switch sends 1 to each other one [1].
+    pair_loads
+        What the busiest links carry if each switch sends 1 to each other one, those inside groups
+        first [1].
     groups
         Groups of switches, if there are any.
 
@@ -318,38 +337,39 @@ def joined_network(
     --------
     12 switches of 11 hosts, all joined: a link carries 1, so that detours have 12 / 2 links.
 
-    >>> level, share = joined_network(Sizing(132, 32, 1, 450e9, 50e9), (12, 11), 1.0)
+    >>> level, share = joined_network(Sizing(132, 32, 1, 450e9, 50e9), (12, 11), [1.0])
     >>> level.tiers[0].links, round(share, 4)
     (6.0, 0.5455)
     """
     switches, hosts = shape
     domains, extra = max(1, sizing.full_domains), sizing.gpus % sizing.hb_size
     rate = sizing.network_bytes_per_s * planes
-    if sizing.gpus <= hosts or not pair_load:
+    most = max(pair_loads, default=0.0)
+    if sizing.gpus <= hosts or not most:
         return network_level(sizing, domains, rate), 1.0
 
-    def tier(links: float, held: int, within: Tier | None = None, pair: float = 0.0) -> Tier:
+    def tier(links: float, held: int, beyond: Tier | None = None) -> Tier:
         spread = (sizing.gpus, ceil_div(sizing.gpus, held))
-        return Tier(
-            spread,
-            links,
-            sizing.hb_size,
-            domains,
-            extra,
-            held=held,
-            pair_links=pair,
-            within=within,
-        )
+        ranks = sizing.hb_size
+        return Tier(spread, links, ranks, domains, extra, held=held, beyond=beyond)
 
-    links, found = switches / (2 * pair_load), []
-    if groups is None:
-        found.append(tier(links, hosts, pair=1 / pair_load))
-    else:
-        whole = tier(links * groups.switches, hosts * groups.switches)
-        found.append(tier(groups.links, hosts))
-        found.append(tier(links, hosts, whole, 1 / pair_load))
-    binding = tuple(one for one in found if one.links < hosts)
-    return network_level(sizing, domains, rate, binding), min(1.0, links / hosts)
+    links = switches / (2 * most)
+    tiers = [tier(links, hosts)]
+    if groups is not None and groups.switches < switches:
+        inside, between = pair_loads[0], max(pair_loads[1:])
+        held = hosts * groups.switches
+        # Links inside a group carry what leaves its switches, and what detours of others put there.
+        transit = 2 * inside / switches - 1 / groups.links
+        around = tier(groups.switches / transit, held) if transit > 0 else None
+        tiers = [tier(groups.links, hosts, around)]
+        tiers.append(tier(groups.switches * switches / (2 * between), held))
+    elif groups is not None:
+        tiers = [tier(groups.links, hosts)]
+        links = groups.links
+    if all(one.oversubscription(domains) <= 1 for one in tiers):
+        return network_level(sizing, domains, rate), 1.0
+    tiers[0] = replace(tiers[0], pair_links=1 / most)
+    return network_level(sizing, domains, rate, tuple(tiers)), min(1.0, links / hosts)
 
 
 def _network_levels(
@@ -357,10 +377,12 @@ def _network_levels(
 ) -> tuple[list[Level], list[str]]:
     """Level over the HB domains, and what it is worth."""
     shape = graph.host_switches, graph.hosts
-    level, any_share = joined_network(sizing, shape, graph.pair_load, graph.groups, planes=planes)
-    share = 1.0
-    if graph.pair_load:
-        share = min(1.0, sizing.gpus / (graph.hosts**2 * graph.pair_load))
+    level, any_share = joined_network(
+        sizing, shape, graph.pair_loads, graph.own_groups, planes=planes
+    )
+    most, share = max(graph.pair_loads, default=0.0), 1.0
+    if most:
+        share = min(1.0, sizing.gpus / (graph.hosts**2 * most))
     if share < 1 - ROUNDING:
         told = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
     else:

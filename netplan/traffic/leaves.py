@@ -87,6 +87,10 @@ def _slowdown(level: Level, what: _Traffic, groups: bytes) -> Floats:
     slowest = np.ones(rows.shape[1])
     for tier in level.tiers:
         slowest = _slower(tier, what, _Line.of(tier, rows), slowest)
+    first = level.tiers[0]
+    if what == "all_to_all" and first.pair_links:
+        direct = _Line.of(first, rows).direct(first)
+        slowest = np.minimum(slowest, np.maximum(1.0, direct))
     return slowest
 
 
@@ -168,24 +172,16 @@ class _Line(NamedTuple):
             sending = pairs / np.maximum(m - 1, 1)
         return sending
 
-    def direct(self, what: _Traffic, tier: Tier) -> Floats:
+    def direct(self, tier: Tier) -> Floats:
         """How much longer an all_to_all takes without detours, infinite where it needs them [1].
 
         Traffic of all GPUs with all others takes none where switches are joined directly. Of its p
         places a switch has up to p/s of one group, rounded up, each of which sends 1/(m-1) to each
         of as many on another switch.
         """
-        if what != "all_to_all" or not tier.pair_links:
-            return np.full(self.members.shape, np.inf)
         pairs = tier.held * -(-tier.held // self.stride) / np.maximum(self.members - 1, 1)
         whole = self.block == self.ranks * self.domains
         return np.where(whole, pairs / tier.pair_links, np.inf)
-
-    def cut_by(self, tier: Tier, lines: Ints) -> Ints:
-        """Which of some lines have groups that lie in several groups of a tier."""
-        columns = _Line(*(one[lines, None] for one in self))
-        borders = tier.at_work(columns.domains, columns.ranks)
-        return np.flatnonzero((borders % columns.block).any(axis=1))
 
     def most(self, what: _Traffic, tier: Tier) -> Floats:
         """The most that can leave a group of a tier, the widest one, cut in its middle [1]."""
@@ -225,21 +221,20 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
 
     Few groups of a tier are looked at where one of them has as many crossing members as any can.
     """
-    direct = line.direct(what, tier)
-    most = np.minimum(line.most(what, tier) / tier.links, direct)
-    period = tier.groups // tier.turns
+    most, period = line.most(what, tier) / tier.links, tier.groups // tier.turns
+    besides = np.zeros_like(slowest)
+    if tier.beyond is not None:
+        besides = _slower(tier.beyond, what, line, besides)
     slower = slowest.copy()
+    most += besides
     to_do = np.flatnonzero((line.members > 1) & (most > slower))
-    if tier.within is not None:
-        to_do = to_do[line.cut_by(tier.within, to_do)]
     first, last = 0, LOOK_AT
     while first < period and len(to_do):
         groups = slice(first, min(last, period) + 1)
         pieces = 1 + len(to_do) * (last - first) // AT_ONCE
         for some in np.array_split(to_do, pieces):
             columns = _Line(*(one[some, None] for one in line))
-            found = _crossing(tier, what, columns, groups) / tier.links
-            found = np.minimum(found, direct[some])
+            found = _crossing(tier, what, columns, groups) / tier.links + besides[some]
             slower[some] = np.maximum(slower[some], found)
         to_do = to_do[slower[to_do] < most[to_do]]
         first, last = last, last * LOOK_AT

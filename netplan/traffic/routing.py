@@ -4,8 +4,8 @@ Host links, HB domains and forwarding between rails are the same on all fabrics;
 routing between switches (or along the rings of a torus):
 
 ====================  ===========================================================================
-``auto``              the fabric's own: dimension order on whole tori (not on twisted ones), adaptive
-                      on dragonflies and other switches that are joined directly, ECMP else
+``auto``              the fabric's own: dimension order on whole tori (not on twisted ones),
+                      adaptive where switches are joined directly, as in dragonflies, ECMP else
 ``ecmp``              shortest paths, split evenly at every hop; on Clos networks in closed form
 ``hashed``            shortest paths, every flow over one link at every hop, by a seeded generator
 ``dimension-order``   tori: one axis after the other

@@ -15,8 +15,9 @@ switches, all loads are products of sparse matrices: X summed over the destinati
 the share of each gateway, is what every switch sends to every gateway.
 
 Source: Kim, Dally, Scott and Abts, Technology-Driven, Highly-Scalable Dragonfly Topology (ISCA
-2008), section 3. An adaptive choice between minimal paths and detours over single switches stands
-in `netplan.traffic.routing_joined`. Left out: virtual channels. Where several global hops would be shorter than local, global, local, minimal routing still takes the one.
+2008), section 3. A mix of minimal paths and detours over single switches, as adaptive routing
+takes, stands in `netplan.traffic.routing_joined`. Left out: virtual channels. Where several global
+hops would be shorter than local, global, local, minimal routing still takes the one.
 """
 
 from typing import Any, Literal

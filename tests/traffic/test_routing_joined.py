@@ -29,12 +29,21 @@ from tests.traffic.test_leaves import (
 )
 
 PORT = 50e9
+FAMILIES = (*JOINED, "dragonfly")
+ROUNDING, SPINES = 1e-9, 0.01
+"""Spines of small dragonfly+ reach groups unevenly: what only some leaves send may take as much
+longer than by the model, which knows what one leaf sends, and all."""
+
+
+def small(fabric: Fabric) -> float:
+    """How much longer links may take than the model."""
+    return 1 + (SPINES if fabric.name == "dragonfly-plus" else ROUNDING)
 
 
 @st.composite
 def cases(draw: st.DrawFn, dimension: str) -> tuple[Fabric, FabricGraph, Placement]:
     """A fabric of any size, and a group that crosses its HB domains."""
-    name, radix = draw(st.sampled_from(JOINED)), draw(st.sampled_from((8, 12, 16, 32)))
+    name, radix = draw(st.sampled_from(FAMILIES)), draw(st.sampled_from((8, 12, 16, 32)))
     hb_size = draw(st.sampled_from((1, 2, 3, 4, 8)))
     gpus = draw(st.integers(4 * hb_size + 4, 300))
     try:
@@ -59,7 +68,7 @@ def test_rings_are_never_slower_than_the_model(
 ) -> None:
     fabric, graph, placement = case
     found = network_busiest_s(loads_of(graph, placement, "all_gather", "hierarchical"))
-    assert found <= model_s(fabric, placement, "all_gather", PHASED, DATA) * (1 + 1e-9)
+    assert found <= model_s(fabric, placement, "all_gather", PHASED, DATA) * small(fabric)
 
 
 @settings(deadline=None, max_examples=25)
@@ -70,7 +79,7 @@ def test_all_to_alls_are_never_slower_than_the_model(
     fabric, graph, placement = case
     over = ("expert",)
     found = network_busiest_s(loads_of(graph, placement, "all_to_all", "hierarchical", over))
-    assert found <= model_s(fabric, placement, "all_to_all", PHASED, EXPERT) * (1 + 1e-9)
+    assert found <= model_s(fabric, placement, "all_to_all", PHASED, EXPERT) * small(fabric)
 
 
 @settings(deadline=None, max_examples=25)
@@ -85,7 +94,7 @@ def test_hops_are_never_slower_than_the_model(
         graph.gpus, source=chain[:, :-1], destination=chain[:, 1:], flow_bytes=GB, kind="pipeline"
     )
     found = network_busiest_s(link_loads(graph, flows))
-    assert found <= float(slowest.sending_s(GB)[0]) * (1 + 1e-9)
+    assert found <= float(slowest.sending_s(GB)[0]) * small(fabric)
 
 
 @pytest.mark.parametrize("name", JOINED)
