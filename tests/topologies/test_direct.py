@@ -81,23 +81,27 @@ def test_dragonfly_with_few_groups_spreads_its_global_links() -> None:
     assert shape.taper == pytest.approx(15 * 136 / 2048)
 
 
-def test_dragonfly_levels_for_domains_in_a_group() -> None:
-    # Domains of 256 hosts cover 8 switches: 8 domains a group, 16 groups. Detours use all 63 local
-    # links of a switch at twice the load for 32 hosts: 63/64 of the port rate.
+def test_dragonfly_levels_know_what_switches_and_groups_can_send() -> None:
+    # 16 groups of 64 switches of 32 hosts, 136 links a pair: 2,040 global ends, up to 32 a switch.
+    # If each switch sends 1 to each, a global link carries 64^2 / 136 = 30.12; a link of a group 1
+    # and, to and from 15 groups over 32 of 136 links each, 2 x 32 x 64 / 136: 31.12 in all.
     fabric = build_fabric(FABRICS.load("dragonfly"), sizing(32_768, 128, 256))
-    _, local, between = fabric.levels
-    assert (local.kind, local.size, between.kind, between.size) == ("mesh", 8, "mesh", 16)
-    assert local.gpu_bytes_per_s == pytest.approx(50e9 * 63 / 64)
-    assert between.gpu_bytes_per_s == pytest.approx(50e9 * 15 * 136 / 2048)
+    _, network = fabric.levels
+    assert (network.kind, network.size, network.link_bytes_per_s) == ("switch", 128, 50e9)
+    switch, group = network.tiers
+    assert switch.held == 32
+    assert switch.links == pytest.approx(1024 / 32.1176, rel=1e-4)
+    # Of the 2,048 hosts of a group so many send to others at the rate of a port over detours.
+    assert group.held == 2048
+    assert group.links == pytest.approx(64 * 1024 / (2 * 30.1176), rel=1e-4)
+    assert "gets 51.4 % of a port" in fabric.notes[-1]  # 1,024 / (2 x 31.12 x 32)
 
 
-def test_dragonfly_of_single_gpus_is_switch_by_mesh_by_mesh() -> None:
-    fabric = build_fabric(FABRICS.load("dragonfly"), sizing(4096, 64))
-    assert [(level.kind, level.size) for level in fabric.levels[1:]] == [
-        ("switch", 16),
-        ("mesh", 32),
-        ("mesh", 8),
-    ]
+def test_dragonfly_of_one_group_or_switch_keeps_the_rate() -> None:
+    for gpus in (16, 512):
+        fabric = build_fabric(FABRICS.load("dragonfly"), sizing(gpus, 64))
+        (network,) = fabric.levels[1:]
+        assert (network.size, network.tiers) == (gpus, ())
 
 
 def test_dragonfly_too_small_a_radix() -> None:

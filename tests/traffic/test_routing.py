@@ -88,7 +88,7 @@ def cases() -> dict[str, Case]:
         "open mesh, dimension order": Case(
             mesh, "auto", dimension_order(mesh, (4, 3), closed=False)
         ),
-        "dragonfly, minimal": Case(groups, "auto", dragonfly(groups, 3)),
+        "dragonfly, minimal": Case(groups, "minimal", dragonfly(groups, 3)),
         "dragonfly, two links a pair": Case(thick, "minimal", dragonfly(thick, 3)),
         "dragonfly, Valiant": Case(groups, "valiant", dragonfly(groups, 3, valiant=True)),
         "dragonfly, Valiant on two links": Case(
