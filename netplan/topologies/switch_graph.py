@@ -164,6 +164,11 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         return tuple(most.tolist())
 
     @property
+    def pair_load(self) -> float:
+        """What the busiest of all links carries if each switch sends 1 to each other one [1]."""
+        return max(self.pair_loads, default=0.0)
+
+    @property
     def own_groups(self) -> Groups | None:
         """Groups, with the links that a switch has for what it sends to all others."""
         groups, mesh = self.groups, self.mesh
@@ -380,9 +385,9 @@ def _network_levels(
     level, any_share = joined_network(
         sizing, shape, graph.pair_loads, graph.own_groups, planes=planes
     )
-    most, share = max(graph.pair_loads, default=0.0), 1.0
-    if most:
-        share = min(1.0, sizing.gpus / (graph.hosts**2 * most))
+    share = 1.0
+    if graph.pair_load:
+        share = min(1.0, sizing.gpus / (graph.hosts**2 * graph.pair_load))
     if share < 1 - ROUNDING:
         told = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
     else:
