@@ -208,15 +208,15 @@ class _Cages(Struct, frozen=True, eq=False):
     def of(cls, network: FabricGraph, hardware: Hardware, sizing: Sizing) -> "_Cages":
         """Read the cages off the ports, as the cable plan numbers them."""
         model = hardware.switch
-        each = model.links_per_cage(sizing.speed_gbps) if model is not None else 1
         split = sizing.port_split
+        each = split if model is None else model.links_per_cage(sizing.speed_gbps)
         switch = network.node_kind == SWITCH
         # A run begins at the switch of a host link; between equals, where the graph's link does.
         turned = switch[network.target] & ~switch[network.source]
         node = np.stack((network.source, network.target)).astype(np.int64)
         port = np.stack((network.source_port, network.target_port))
         size = np.where(switch[node], each, 1).astype(np.int64)
-        if hardware.switch is not None and split > 1:
+        if split > 1:
             size[node < network.gpus] = split  # a card splits its one cage over the planes
             port = np.where(node < network.gpus, 0, port)
         cage = node * (1 + int(port.max(initial=0))) + port // size

@@ -220,20 +220,24 @@ def bill_items(
 def _switches(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     sizing, model = fabric.sizing, hardware.switch
     where = ", ".join(f"{tier.switches:,} {tier.name}" for tier in fabric.tiers)
-    ports = f"{sizing.radix} ports of {sizing.speed_gbps:g} Gb/s"
+    split, speed = sizing.port_split, sizing.card_gbps
+    radix = sizing.radix // split
+    ports = f"{radix} ports of {speed:g} Gb/s"
+    if split > 1:
+        ports += f", each split into {split} of {sizing.speed_gbps:g} Gb/s"
     order = model.ordered if model else None
     air = f"; air {order.airflow}" if order else ""
     yield BillItem(
         category="switches",
-        item=f"Switch {model.name}" if model else f"Switch of {sizing.radix} ports",
+        item=f"Switch {model.name}" if model else f"Switch of {radix} ports",
         specification=f"{model.title}; {model.cages} cages {model.form}{air}" if model else ports,
         quantity=fabric.switches,
         unit="each",
         part="switch_port",
-        speed_gbps=sizing.speed_gbps,
-        price_units=sizing.radix,
+        speed_gbps=speed,
+        price_units=radix,
         model=model.name if model else "",
-        kinds=(f"{sizing.radix}x{sizing.speed_gbps:g}g",),
+        kinds=(f"{radix}x{speed:g}g",),
         notes=(where, f"{fabric.spare_ports:,} ports free") if where else (),
         part_number=order.part_number if order else "",
         accepted=order.accepted if order else (),
@@ -279,16 +283,21 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
         module = cabling.module(plug.item)
         if module is not None and module.in_switch:
             continue
-        form = plug.form if plug.form != "any" else "form as the switch and card ask"
+        form, item, rate_gbps, units = plug.form, plug.item, plug.speed_gbps, plug.links
+        if plug.form == "any":  # a module of the whole port
+            form, units = "form as the switch and card ask", 1
+            rate_gbps = plug.links * plug.speed_gbps
+            split = f" as {plug.links} x {plug.speed_gbps:.4g}G" if plug.links > 1 else ""
+            item = f"{plug.item}, {rate_gbps:.4g}G{split}"
         yield BillItem(
             category="transceivers",
-            item=plug.item if plug.form != "any" else f"{plug.item}, {plug.speed_gbps:.4g}G",
+            item=item,
             specification=f"{form}, {twin} {plug.speed_gbps:.4g} Gb/s, {plug.fibre}",
             quantity=sum(where.values()),
             unit="each",
             part="transceiver",
-            speed_gbps=plug.speed_gbps,
-            price_units=plug.links,
+            speed_gbps=rate_gbps,
+            price_units=units,
             kinds=(f"{plug.links * plug.speed_gbps:g}g",),
             notes=(", ".join(f"{count:,} {bank}" for bank, count in where.items()),),
             typical_w=module.typical_w if module else None,

@@ -153,10 +153,10 @@ def _link_kind(group: str) -> LinkKind:
 def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
     """Switches tier by tier, network cards, management servers, circuit switches."""
     speed, model = fabric.sizing.speed_gbps, hardware.switch
-    radix, widths = fabric.sizing.radix, _tier_widths(fabric, hardware)
+    sizing, widths = fabric.sizing, _tier_widths(fabric, hardware)
     for tier in fabric.tiers:
         least, *wider = sorted(widths[tier.name]) or (1,)
-        whole = _switch_bank(tier, radix, least, speed, model)
+        whole = _switch_bank(tier, sizing, least, model)
         if not wider:
             yield whole
             continue
@@ -166,13 +166,13 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
                 f"{fabric.name}: links of {rates} Gb/s end on {tier.name} switches: bills count two"
                 " rates a tier"
             )
-        bank = _switch_bank(tier, radix, wider[0], speed, model)
+        bank = _switch_bank(tier, sizing, wider[0], model)
         each = ceil_div(widths[tier.name][wider[0]], tier.switches)
         cages = ceil_div(each, bank.cage.links)
         ports = cages * bank.cage.links * wider[0] // (whole.cage.links * least)
         yield replace(whole, cages=whole.cages - ports)
         yield replace(bank, name=tier.name + TRUNKS, cages=cages)
-    card_cage = Cage(ANY, speed)
+    card_cage = Cage(ANY, speed, fabric.sizing.port_split)
     if model is not None and fabric.tiers:
         card_cage = _card_cage(fabric.sizing, hardware.cabling)
     # Cards are one pool: copper may end on some and optics on others.
@@ -187,18 +187,23 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
 
 
 def _switch_bank(
-    tier: SwitchTier, radix: int, width: int, speed_gbps: float, model: SwitchModel | None
+    tier: SwitchTier, sizing: Sizing, width: int, model: SwitchModel | None
 ) -> PortBank:
     """Cages of a tier's switches for links of ``width`` times the rate of a network port.
+
+    Without a model a cage takes a whole port, split over planes or not.
 
     Raises
     ------
     InputError
         If the switch model does not run at that rate, or has another number of ports there.
     """
+    radix, speed_gbps = sizing.radix, sizing.speed_gbps
     rate_gbps = width * speed_gbps
     if model is None:
-        return PortBank(tier.name, tier.switches, radix // width, Cage(ANY, rate_gbps))
+        links = max(1, sizing.port_split // width)
+        cage = Cage(ANY, rate_gbps, links)
+        return PortBank(tier.name, tier.switches, radix // (width * links), cage)
     links = model.links_per_cage(rate_gbps)
     if width > 1 and model.radix(rate_gbps) * width != radix:
         raise InputError(
@@ -368,6 +373,10 @@ def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
     if cage.form.endswith("-fibre"):
         return [_bare(cage)]
     speed_gbps = cage.speed_gbps
+    if cage.form == ANY and cage.links > 1:
+        # Any module of the whole port, split into as many links.
+        of_one = _modules(replace(cage, links=1), cabling)
+        return [replace(plug, links=cage.links) for plug in of_one]
     return [
         Plug(one.item, one.form, speed_gbps, one.links, one.lane_gbps, one.fibre)
         for one in cabling.modules

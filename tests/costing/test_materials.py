@@ -112,11 +112,16 @@ def test_the_bill_holds_what_the_fabric_counts(fabric: Fabric) -> None:
     for line in lines(fabric).values():
         units[line.part] = units.get(line.part, 0) + line.quantity * line.price_units
     counted = {
-        "switch_port": fabric.switches * fabric.sizing.radix,
+        "switch_port": fabric.switches * fabric.sizing.radix // fabric.sizing.port_split,
         "transceiver": fabric.transceivers,
         "copper_cable": fabric.copper_cables,
         "nic_port": fabric.nic_ports // fabric.sizing.port_split,
     }
+    if fabric.sizing.port_split > 1:  # modules of whole ports, at most one half-empty a device
+        held = units["transceiver"] * fabric.sizing.port_split
+        del counted["transceiver"]
+        assert fabric.transceivers <= held
+        assert held < fabric.transceivers + (fabric.switches + 1) * fabric.sizing.port_split
     assert {part: units.get(part, 0) for part in counted} == counted
 
 

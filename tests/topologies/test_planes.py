@@ -116,3 +116,15 @@ def test_bound_links_and_model_are_in_order(name: str, gpus: int) -> None:
         assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
     rows = compare(gpus=gpus, fabrics=(name,), hb_size=8, **asked).rows  # type: ignore[arg-type]
     assert rows[0].best is not None
+
+
+@pytest.mark.parametrize("name", ["rail-optimized", *PLANES])
+def test_planes_are_built_from_the_same_boxes(name: str) -> None:
+    """1,024 GPUs fill 48 switches of 64 whole ports, a module in each, and one in every card."""
+    fabric = build_fabric(FABRICS.load(name), sizing(1024))
+    hardware = Hardware(CABLING_BOOKS.load("2026"))
+    bill = {line.part: line for line in bill_items(fabric, wire(fabric, hardware), hardware)}
+    switch, module, card = bill["switch_port"], bill["transceiver"], bill["nic_port"]
+    assert (switch.quantity, switch.price_units, switch.speed_gbps) == (48, 64, 800)
+    assert (module.quantity, module.price_units, module.speed_gbps) == (48 * 64 + 1024, 1, 800)
+    assert (card.quantity, card.speed_gbps) == (1024, 800)
