@@ -283,12 +283,8 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
         module = cabling.module(plug.item)
         if module is not None and module.in_switch:
             continue
-        form, item, rate_gbps, units = plug.form, plug.item, plug.speed_gbps, plug.links
-        if plug.form == "any":  # a module of the whole port
-            form, units = "form as the switch and card ask", 1
-            rate_gbps = plug.links * plug.speed_gbps
-            split = f" as {plug.links} x {plug.speed_gbps:.4g}G" if plug.links > 1 else ""
-            item = f"{plug.item}, {rate_gbps:.4g}G{split}"
+        item, rate_gbps, units = _priced_as(plug)
+        form = plug.form if plug.form != "any" else "form as the switch and card ask"
         yield BillItem(
             category="transceivers",
             item=item,
@@ -304,6 +300,23 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
             part_number=module.part_number if module else "",
             accepted=module.accepted if module else (),
         )
+
+
+def _priced_as(plug: Plug) -> tuple[str, float, int]:
+    """What a module is called, and the rate and the units that it is priced by [Gb/s, 1].
+
+    One of any form is a module of the whole port, one of a maker as many link ends as it has.
+
+    Examples
+    --------
+    >>> _priced_as(Plug("Transceiver", "any", 100, links=8))
+    ('Transceiver, 800G as 8 x 100G', 800, 1)
+    """
+    if plug.form != "any":
+        return plug.item, plug.speed_gbps, plug.links
+    whole_gbps = plug.links * plug.speed_gbps
+    split = f" as {plug.links} x {plug.speed_gbps:.4g}G" if plug.links > 1 else ""
+    return f"{plug.item}, {whole_gbps:.4g}G{split}", whole_gbps, 1
 
 
 SWITCH_PARTS: tuple[Part, ...] = ("switch", "switch_port")
