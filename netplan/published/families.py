@@ -12,7 +12,7 @@ sets of a Slim Fly's construction, and all its orders.
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from math import ceil, prod
+from math import ceil, prod, sqrt
 
 import numpy as np
 from msgspec import field
@@ -22,14 +22,16 @@ from scipy.sparse.csgraph import shortest_path
 from netplan.arrays import AnyInts, Ints
 from netplan.published.checks import Check, Measured, known, published, stated
 from netplan.records import Entry
+from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
+from netplan.topologies.circulant import circulant_links, circulant_strides
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.hammingmesh import hammingmesh_shape
 from netplan.topologies.slim_fly import is_order, network_degree, primitive_powers, slim_fly
 from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
 from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import SwitchGraph
+from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks
 from netplan.traffic.paths import PathStatistics, path_statistics
 from netplan.units import bytes_per_s
 
@@ -122,6 +124,48 @@ def _group(name: str) -> Callable[[str], float]:
 def _tier(name: str) -> Callable[[str], float]:
     """Switches of one tier [1]."""
     return lambda inputs: sum(one.switches for one in _built(inputs)[2].tiers if one.name == name)
+
+
+def least_diameter(switches: int) -> int:
+    """Least diameter of a circulant whose switches have four links each [1].
+
+    Boesch and Wang (IEEE Transactions on Circuits and Systems 32, 1985), as oeis.org/A344517 gives
+    it: ceil((sqrt(2 n - 1) - 1) / 2).
+
+    Examples
+    --------
+    >>> [least_diameter(switches) for switches in (6, 13, 14, 25, 26, 41, 42)]
+    [2, 2, 3, 3, 4, 4, 5]
+    """
+    return ceil((sqrt(2 * switches - 1) - 1) / 2)
+
+
+def _circulants(inputs: str) -> str:
+    """Circulants of four links a switch, as netplan draws them, that have the least diameter."""
+    first, last = Inputs.read(json.loads(inputs)).sizes
+    found = [_circulant_diameter(each) for each in range(first, last + 1)]
+    least = [least_diameter(each) for each in range(first, last + 1)]
+    held = sum(one == other for one, other in zip(found, least, strict=True))
+    return f"{held} of {len(found)}"
+
+
+def _circulant_diameter(switches: int) -> int:
+    ends = circulant_links(switches, circulant_strides(switches, 4, 0))
+    names = NameBlock("switch-{}", (switches,))
+    graph = SwitchGraph((("switch", names),), 1, (SwitchLinks("strides", *ends),), "")
+    return int(hops(graph, np.zeros(1, np.int64)).max())
+
+
+def _lifted(inputs: str) -> str:
+    """Whether no two switches of a group are joined, and any two groups by as many links."""
+    graph = _switches(inputs)
+    groups, each = graph.tiers[0][1].shape
+    (links,) = graph.links
+    low, high = links.source // each, links.target // each
+    pairs = np.bincount(np.minimum(low, high) * groups + np.maximum(low, high))
+    joined = pairs[pairs > 0]
+    apart = bool((low != high).all())
+    return str(apart and len(joined) == groups * (groups - 1) // 2 and set(joined) == {each})
 
 
 def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
@@ -295,6 +339,8 @@ QUANTITIES: Mapping[str, Callable[[str], float | str]] = {
     "ports-pb-per-s": _ports_pb_per_s,
     "twist-gain": _twist_gain,
     "places": _places,
+    "circulants": _circulants,
+    "lifted": _lifted,
     "near-pairs": _near_pairs,
     "shorter-paths": _shorter_paths,
     "leaf-ports": _ports_of("leaf"),
