@@ -3,15 +3,17 @@
 The graph is somebody's: a file, or what a function of Python makes (`own_graph`). Switches count by
 their tiers, which are their distances from the GPUs unless the file says otherwise. Links count by
 what they join: ``host`` (a GPU or manager and a switch of tier 1), the name of a higher tier (a GPU
-and a switch there), ``leaf-spine``, ``leaf-leaf`` and so on, ``direct`` (two GPUs). ``local`` and
-``global`` between leaves, and ``ring ...`` and ``mesh ...`` between GPUs, stay what the file calls
-them, since routing knows them. Links within a rack are planned in copper, all others in optics.
+and a switch there), ``leaf-spine``, ``leaf-leaf`` and so on, ``direct`` (two GPUs). ``ring ...``
+and ``mesh ...`` between GPUs stay what the file calls them, since routing knows them. Links within
+a rack are planned in copper, all others in optics.
 
-Levels: the HB domain, then the parts that hang together below each tier, where they are alike and
-hold whole domains; last, all of it. Each has the rate that traffic between its parts gets on the
-links (`measured_rates`), the least of evenly spread traffic and of rings over parts 1, 2, 4 ... on.
-Parts next to each other of one rate are one level. A network that is one ring or one mesh of GPUs
-or rails is a ring or mesh.
+Levels: where every switch takes as many GPUs, and all are joined directly at one rate, those of
+HyperX, Jellyfish and the like, whose routing such a graph has (`flat`, `switch_graph`). Else the HB
+domain, then the parts that hang together below each tier, where they are alike and hold whole
+domains; last, all of it. Each has the rate that traffic between its parts gets on the links
+(`measured_rates`), the least of evenly spread traffic and of rings over parts 1, 2, 4 ... on. Parts
+next to each other of one rate are one level. A network that is one ring or one mesh of GPUs or
+rails is a ring or mesh.
 """
 
 from collections.abc import Iterator
@@ -32,6 +34,7 @@ from netplan.topologies.fabric import (
     SwitchTier,
     network_level,
 )
+from netplan.topologies.flat import JOINED_GROUP, UNNAMED, flat
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -52,6 +55,7 @@ from netplan.topologies.measured_rates import (
 )
 from netplan.topologies.own_graph import own_graph, whole_graph
 from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.switch_graph import joined_levels
 from netplan.units import gbps
 
 COPPER_CLASSES = (INSIDE, RACK)
@@ -89,7 +93,11 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     tiers = tuple(_tiers(spec, network, sizing))
     reach = _reach(spec, network)
     kind, domain = ("switch", None) if not own else _domain_kind(graph)
-    levels, measured = _levels(network, sizing)
+    alike = flat(network)
+    if alike is None:
+        levels, measured = _levels(network, sizing)
+    else:
+        levels, measured = joined_levels(alike.switches(network), sizing, 1)
     shared = Level(kind, sizing.hb_size, sizing.hb_bytes_per_s).links_per_gpu
     inside = Level(
         kind,
@@ -175,10 +183,6 @@ def tier_name(tier: int) -> str:
     return TIER_NAMES[tier - 1] if tier <= len(TIER_NAMES) else f"tier {tier}"
 
 
-KEPT = {"local": (1, 1), "global": (1, 1)}
-"""Names of groups between switches that routing knows, and the tiers that they join."""
-
-
 def _grouped(graph: FabricGraph) -> FabricGraph:
     """The graph with its links outside HB domains in groups by what they join."""
     inside = np.zeros(graph.link_count, bool)
@@ -198,6 +202,8 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
         _group_name(graph.group_names[given], (low, high), inside=inside, direct=direct)
         for inside, direct, _, low, high, _, given in kinds.T.tolist()
     ]
+    if UNNAMED in names and flat(network_only(graph)) is not None:
+        names = [JOINED_GROUP if name == UNNAMED else name for name in names]
     several = {name for name in names if len(_of(kinds[5], names, name)) > 1}
     names = [
         f"{name} {wide}x" if name in several and wide > 1 else name
@@ -245,7 +251,7 @@ def _group_name(given: str, tiers: tuple[int, int], *, inside: bool, direct: boo
         return given if given.startswith(("ring", "mesh")) else "direct"
     if not low:
         return "host" if high == 1 else tier_name(high)
-    return given if KEPT.get(given) == tiers else f"{tier_name(low)}-{tier_name(high)}"
+    return f"{tier_name(low)}-{tier_name(high)}"
 
 
 def _link_groups(network: FabricGraph) -> Iterator[LinkGroup]:

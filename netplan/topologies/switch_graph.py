@@ -252,7 +252,7 @@ def build_switch_graph(spec: FabricSpec, sizing: Sizing, graph: SwitchGraph) -> 
         first += len(names)
     counts = [("host", sizing.gpus, spec.host_medium)]
     counts += [(one.name, len(one.source), one.medium) for one in graph.links]
-    network, notes = _network_levels(graph, sizing, planes)
+    network, notes = joined_levels(graph, sizing, planes)
     return Fabric(
         name=spec.name,
         title=spec.title,
@@ -377,9 +377,7 @@ def joined_network(
     return network_level(sizing, domains, rate, tuple(tiers)), min(1.0, links / hosts)
 
 
-def _network_levels(
-    graph: SwitchGraph, sizing: Sizing, planes: int
-) -> tuple[list[Level], list[str]]:
+def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list[Level], list[str]]:
     """Level over the HB domains, and what it is worth."""
     shape = graph.host_switches, graph.hosts
     level, any_share = joined_network(

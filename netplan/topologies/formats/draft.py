@@ -18,6 +18,7 @@ from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
 from netplan.records import replace
 from netplan.topologies.descriptions import natural
+from netplan.topologies.flat import with_joined_group
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -185,7 +186,7 @@ def number_draft(
     groups = _groups(draft, kind, tier, (source, target))
     group_names = tuple(dict.fromkeys(groups))
     source_port, target_port = _ports(draft)
-    return FabricGraph(
+    found = FabricGraph(
         name=name,
         gpus=gpus,
         hb_size=hb_size,
@@ -201,6 +202,7 @@ def number_draft(
         group=np.array([group_names.index(group) for group in groups], np.int8),
         group_names=group_names,
     )
+    return with_joined_group(found)
 
 
 def _lengths(draft: Draft, groups: list[str]) -> Codes:
