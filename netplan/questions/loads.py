@@ -341,7 +341,7 @@ def _collectives(
             placement.splits(*use.dimensions)[: len(levels)],
             data_bytes=use.data_bytes,
             any_to_any=run.fabric.network == "any-to-any",
-            port_bytes_per_s=run.fabric.sizing.network_bytes_per_s,
+            port_bytes_per_s=_alone_bytes_per_s(run),
         )
         yield CollectiveLoad(
             kind=use.kind,
@@ -355,6 +355,13 @@ def _collectives(
             bound_s=bound.bound_s,
             binding=bound.binding,
         )
+
+
+def _alone_bytes_per_s(run: PlacedRun | ServedRun) -> float:
+    """What one GPU sends over the network if all others rest [B/s], all ports of it or one."""
+    if run.spec.family == "graph":
+        return run.fabric.gpu_bytes_per_s
+    return run.fabric.sizing.network_bytes_per_s
 
 
 _BOUNDED_AS: dict[CollectiveKind, Collective] = {

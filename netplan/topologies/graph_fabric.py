@@ -56,7 +56,7 @@ from netplan.topologies.measured_rates import (
 from netplan.topologies.own_graph import own_graph, whole_graph
 from netplan.topologies.specs import FabricSpec, Medium
 from netplan.topologies.switch_graph import joined_levels
-from netplan.units import gbps
+from netplan.units import counted, gbps
 
 COPPER_CLASSES = (INSIDE, RACK)
 ROUNDING = 1e-9
@@ -89,7 +89,7 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     graph = graph_of(spec, sizing)
     own = "hb" in graph.group_names
     network = network_only(graph) if own else graph
-    sizing = _own_sizing(sizing, graph, network)
+    asked, sizing = sizing.hb_size, _own_sizing(sizing, graph, network)
     tiers = tuple(_tiers(spec, network, sizing))
     reach = _reach(spec, network)
     kind, domain = ("switch", None) if not own else _domain_kind(graph)
@@ -114,7 +114,7 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
         nic_ports=int(network.ports_used[: network.gpus].sum()),
         levels=(inside, *levels),
         network=reach,
-        notes=(*spec.notes, *_notes(spec, sizing, graph, measured)),
+        notes=(*spec.notes, *_notes(spec, asked, sizing, graph, measured)),
     )
 
 
@@ -467,11 +467,13 @@ def _rates_note(found: list[tuple[int, float]], port: float) -> str:
 
 
 def _notes(
-    spec: FabricSpec, sizing: Sizing, graph: FabricGraph, measured: list[str]
+    spec: FabricSpec, asked: int, sizing: Sizing, graph: FabricGraph, measured: list[str]
 ) -> Iterator[str]:
     """What the graph is, what is idle, and how it was measured."""
     held = whole_graph(spec, sizing).gpus
     yield from idle_note(held, sizing)
+    if graph.hb_size != asked:
+        yield f"The HB domain is the graph's own: {counted(graph.hb_size, 'GPU')}."
     if graph.hb_size > 1 and "hb" not in graph.group_names:
         yield (
             f"Its graph has no links inside HB domains: each {graph.hb_size:,} GPUs, in the order"

@@ -16,6 +16,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
+from netplan.topologies.formats.edge_list import kind_of_name
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import (
     HB_SWITCH,
@@ -87,11 +88,13 @@ def _from_networkx(name: str, made: object, sizing: Sizing) -> FabricGraph:
     view: nx.MultiGraph[object] = made
     draft = Draft(Path(f"function {name}"))
     for number, (node, data) in enumerate(view.nodes(data=True), 1):
-        kind = node_kind(draft, number, str(data.get("kind", _kind_of(str(node)))))
-        draft.add_node(str(node), kind, number, data.get("tier"))
+        given = data.get("kind")
+        kind = kind_of_name(str(node)) if given is None else node_kind(draft, number, str(given))
+        tier = data.get("tier")
+        draft.add_node(str(node), kind, number, None if tier is None else int(_real(name, tier)))
     for number, (a, b, data) in enumerate(view.edges(data=True), 1):
         rate = data.get("bytes_per_s", sizing.network_bytes_per_s)
-        rate = bytes_per_s(float(data["gbps"])) if "gbps" in data else float(rate)
+        rate = bytes_per_s(_real(name, data["gbps"])) if "gbps" in data else _real(name, rate)
         draft.add_link(
             DraftLink(
                 str(a), str(b), rate, number, length=data.get("length"), group=data.get("group")
@@ -101,8 +104,14 @@ def _from_networkx(name: str, made: object, sizing: Sizing) -> FabricGraph:
     return number_draft(draft, name, own, otherwise=sizing.hb_size)
 
 
-def _kind_of(name: str) -> str:
-    return "gpu" if name.startswith("gpu") else "switch"
+def _real(name: str, value: object) -> float:
+    """A number of an attribute."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"function {name}: got {value!r:.40} for a rate or tier: give a number"
+        ) from None
 
 
 def _checked(name: str, graph: FabricGraph) -> FabricGraph:

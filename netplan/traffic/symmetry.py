@@ -431,7 +431,7 @@ def _blocks(network: Network) -> list[Ints]:
         finer = max((one for one in found if len(one) < gpus), key=len)
         finer = finer if len(finer) > 1 else nodes[:gpus]
         found += [first, np.unique(finer[np.searchsorted(finer, first, side="right") - 1])]
-    found = [one for one in found if one[0] == 0]
+    found = [one for one in found if len(one) and one[0] == 0]  # managers have no GPUs below
     found += [np.arange(0, gpus, stride) for stride in strides if 0 < stride < gpus]
     known = {one.tobytes(): one for one in found}
     return sorted(known.values(), key=lambda one: (-len(one), one.tobytes()))

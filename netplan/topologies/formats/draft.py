@@ -168,10 +168,7 @@ def number_draft(
     names = sorted(draft.nodes, key=natural)
     kind = np.array([draft.nodes[node].kind for node in names], np.int8)
     gpus = int(np.count_nonzero(kind == GPU))
-    if not gpus or not draft.links:
-        raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
-    if hb_size is not None and not 1 <= hb_size <= gpus:
-        raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
+    _check_size(draft, gpus, hb_size)
     ends = _ends(draft, names)
     if hb_size is None:
         alone = gpus == len(names) and not connected_parts(gpus, *ends).any()
@@ -180,10 +177,10 @@ def number_draft(
     order = np.lexsort((tier, kind))  # stable: names stay in order within a tier
     number = np.empty(len(order), np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
-    source, target = number[ends[0]], number[ends[1]]
+    ends = source, target = number[ends[0]], number[ends[1]]
     names, kind, tier = [names[i] for i in order.tolist()], kind[order], tier[order]
-    _check_connected(draft, names, (source, target), (gpus, hb_size))
-    groups = _groups(draft, kind, tier, (source, target))
+    _check_connected(draft, names, ends, (gpus, hb_size))
+    groups = _groups(draft, kind, tier, ends)
     group_names = tuple(dict.fromkeys(groups))
     source_port, target_port = _ports(draft)
     found = FabricGraph(
@@ -203,6 +200,14 @@ def number_draft(
         group_names=group_names,
     )
     return with_joined_group(found)
+
+
+def _check_size(draft: Draft, gpus: int, hb_size: int | None) -> None:
+    """Refuse a graph without GPUs or links, and HB domains that its GPUs cannot fill."""
+    if not gpus or not draft.links:
+        raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
+    if hb_size is not None and not 1 <= hb_size <= gpus:
+        raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
 
 
 def _lengths(draft: Draft, groups: list[str]) -> Codes:

@@ -90,7 +90,7 @@ def _add(draft: Draft, row: dict[str, str], line: int) -> None:
     """Add one line's nodes, where they are new, and its link."""
     for side in ("source", "target"):
         name, text = row[side], row.get(f"{side}_kind")
-        kind = node_kind(draft, line, text) if text else _kind_of_name(name)
+        kind = node_kind(draft, line, text) if text else kind_of_name(name)
         known = draft.nodes.get(name)
         if known is None:
             draft.add_node(name, kind, line)
@@ -104,7 +104,8 @@ def _add(draft: Draft, row: dict[str, str], line: int) -> None:
     draft.add_link(DraftLink(*ends, rate, line, port, peer_port, length, group))
 
 
-def _kind_of_name(name: str) -> int:
+def kind_of_name(name: str) -> int:
+    """Kind of a node by its name, where nobody gives it: of a GPU, HB switch or switch."""
     if name.startswith("gpu"):
         return GPU
     return HB_SWITCH if "nvswitch" in name else SWITCH
