@@ -29,6 +29,8 @@ def test_every_family_is_checked_and_nothing_fails() -> None:
         "torus-3d",
         "twisted-torus",
         "hammingmesh",
+        "circulant",
+        "xpander",
     ):
         assert f'"fabric": "{fabric}"' in said
 
