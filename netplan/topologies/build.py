@@ -63,8 +63,8 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         size = min(spec.hb_size, sizing.gpus)
         if spec.domains:
             notes.append(domains_note(spec, sizing.gpus))
-        elif size != sizing.hb_size:
-            notes.append(f"The HB domain is the design's own: {size} GPUs.")
+        elif size != sizing.hb_size or size < spec.hb_size:
+            notes.append(_own_domain(spec.hb_size, size))
         sizing = replace(sizing, hb_size=size)
     ratio = sizing.oversubscription or 1
     if ratio > 1 and spec.family not in OVERSUBSCRIBED:
@@ -93,6 +93,19 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
             fabric = replace(fabric, levels=(domain, *network))
     held = domain_gpus(spec, sizing.gpus)
     return replace(fabric, notes=(*notes, *fabric.notes), domain_gpus=held)
+
+
+def _own_domain(own: int, held: int) -> str:
+    """What the design says of its HB domain, and how much of it there is.
+
+    Examples
+    --------
+    >>> _own_domain(72, 72), _own_domain(72, 20)
+    ("The HB domain is the design's own: 72 GPUs.", 'The one HB domain holds 20 of 72 GPUs.')
+    """
+    if held < own:
+        return f"The one HB domain holds {held:,} of {own:,} GPUs."
+    return f"The HB domain is the design's own: {own} GPUs."
 
 
 def _inexact(fabric: Fabric) -> str:

@@ -29,6 +29,8 @@ def test_any_number_of_gpus_fills_racks_in_order(name: str, size: int, gpus: int
     rest = gpus % size if gpus > size else 0
     told = [note for note in fabric.notes if note.startswith("The last HB domain holds")]
     assert bool(told) == bool(rest)
+    alone = f"The one HB domain holds {gpus} of {size:,} GPUs."
+    assert (alone in fabric.notes) == (gpus < size)
     expanded = expand(spec, asked)
     inside = len(expanded.links_of("hb"))
     assert 0 < inside <= domain_link_count(spec, fabric.sizing)
