@@ -182,7 +182,11 @@ class Rings(Struct, frozen=True, eq=False):
         return rings if rings._is_torus() else None
 
     def _is_torus(self) -> bool:
-        """Whether steps along different rings commute, and lead to as many nodes as they can."""
+        """Whether steps along different rings commute, and lead to as many nodes as they can.
+
+        Where they lead to all nodes, fewer will do, as in a twisted torus: what commutes and takes
+        any node to any other leaves none where it is but all.
+        """
         if any(np.any(one[two] != two[one]) for one, two in combinations(self.following, 2)):
             return False
         sizes = [
@@ -191,7 +195,8 @@ class Rings(Struct, frozen=True, eq=False):
         ]
         whole = np.bincount(connected_parts(self.following.shape[1], *self.ends))
         even = all(np.all(size == size[0]) for size in sizes)
-        return even and bool(np.all(whole == prod(int(size[0]) for size in sizes)))
+        free = bool(np.all(whole == prod(int(size[0]) for size in sizes)))
+        return even and (free or len(whole) == 1)
 
     def moves(self, nodes: set[int]) -> dict[int, Ints]:
         """Where all nodes come to when node 0 comes to some others, shape (nodes,) each."""

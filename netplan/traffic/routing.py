@@ -55,6 +55,7 @@ from netplan.traffic.routing_joined import (
     joined_map,
 )
 from netplan.traffic.routing_torus import RING, is_whole_torus, torus_loads
+from netplan.traffic.routing_twisted import Twisted, twisted_of_graph
 
 HB_GROUP = "hb"
 MESH = "mesh "
@@ -199,6 +200,10 @@ class Router(Struct, frozen=True, eq=False, dict=True):
             return loads + self._dragonfly_hosts(leg)
         if rng is None and self._tree is not None:
             return clos_loads(self._tree, leg, graph.link_count)
+        if rng is None and self._twisted is not None:
+            loads = self._twisted.loads(graph, self._network_arcs, leg)
+            if loads is not None:
+                return loads
         return _along(self._network_arcs, leg, rng)
 
     def _dragonfly_hosts(self, leg: Leg) -> Floats:
@@ -264,6 +269,10 @@ class Router(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _tree(self) -> ClosTree | None:
         return tree_of_graph(self.graph, self._network)
+
+    @cached_property
+    def _twisted(self) -> Twisted | None:
+        return twisted_of_graph(self.graph)
 
     @cached_property
     def _domain_arcs(self) -> Arcs:

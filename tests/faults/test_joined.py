@@ -70,19 +70,31 @@ def test_parts_have_needs_and_hubs_of_their_own() -> None:
     assert len(set(label.tolist())) == 5
 
 
-def torus(sizes: tuple[int, ...]) -> FabricGraph:
-    kind = f"torus-{len(sizes)}d"
+def torus(sizes: tuple[int, ...], *, twist: bool = False) -> FabricGraph:
+    kind = "twisted-torus" if twist else f"torus-{len(sizes)}d"
     return fabric(kind, (int(np.prod(sizes)), 8, 1), sizes=sizes)
 
 
-@pytest.mark.parametrize("sizes", [(4, 5), (2, 6), (3, 3), (3, 4, 5), (2, 2, 5)])
+@pytest.mark.parametrize(
+    ("sizes", "twist"),
+    [
+        ((4, 5), False),
+        ((2, 6), False),
+        ((3, 3), False),
+        ((3, 4, 5), False),
+        ((2, 2, 5), False),
+        ((2, 4), True),
+        ((2, 4, 4), True),
+    ],
+)
 def test_moved_flows_join_nodes_of_a_damaged_torus_that_have_that_flow(
     sizes: tuple[int, ...],
+    twist: bool,  # noqa: FBT001
 ) -> None:
-    graph = torus(sizes)
+    graph = torus(sizes, twist=twist)
     reduced = reduced_graph(graph)
     assert reduced.moved_flows is not None
-    degree = 2 * len(sizes) - sum(size == 2 for size in sizes)
+    degree = 2 * len(sizes) - (0 if twist else sum(size == 2 for size in sizes))
     alone = 0
     for seed in range(6):
         after = reduced.left(random_damage(graph, 1 + seed % 3, np.random.default_rng(seed)))
@@ -129,6 +141,15 @@ def test_a_lost_link_of_a_large_torus_costs_its_two_ends() -> None:
     assert left.worst_share == pytest.approx(47 / 48)
     # The pairs of either with all others, and the one of both: 2 x 510 + 1 of 130,816.
     assert left.mean_share == pytest.approx(1 - 1021 / 48 / 130_816, abs=1e-12)
+
+
+def test_a_lost_link_of_a_twisted_torus_costs_its_two_ends() -> None:
+    """256 GPUs of six links: either end with all others, and both, 2 x 254 + 1 of 32,640 pairs."""
+    graph = fabric("twisted-torus", (256, 64, 1))
+    left = remaining_bandwidth(graph, damage_to(graph, links=[0]))
+    assert left.exact
+    assert left.worst_share == pytest.approx(5 / 6)
+    assert left.mean_share == pytest.approx(1 - 509 / 6 / 32_640, abs=1e-12)
 
 
 def test_what_is_not_computed_loses_no_more_than_all_that_is_lost(
