@@ -201,9 +201,9 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         if rng is None and self._tree is not None:
             return clos_loads(self._tree, leg, graph.link_count)
         if rng is None and self._twisted is not None:
-            loads = self._twisted.loads(graph, self._network_arcs, leg)
-            if loads is not None:
-                return loads
+            laid = self._twisted.loads(graph, self._network_arcs, leg)
+            if laid is not None:
+                return laid
         return _along(self._network_arcs, leg, rng)
 
     def _dragonfly_hosts(self, leg: Leg) -> Floats:
