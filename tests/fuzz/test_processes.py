@@ -1,6 +1,6 @@
 """Random commands as processes: pipes that close, full disks, signals; nothing half-written.
 
-180 in a run, on three seeds; NETPLAN_FUZZ_PROCESSES=300 asks for so many on each.
+120 in a run, on three seeds; NETPLAN_FUZZ_PROCESSES=300 asks for so many on each.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.cli.command import variables
 from tests.fuzz.cases import case
 from tests.fuzz.files import whole_files
 
-PROCESSES = int(os.environ.get("NETPLAN_FUZZ_PROCESSES", "60"))
+PROCESSES = int(os.environ.get("NETPLAN_FUZZ_PROCESSES", "40"))
 LIMIT_S = 60
 LIMIT_KIB = 4 << 20
 AT_ONCE = 2
