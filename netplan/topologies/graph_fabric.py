@@ -12,8 +12,8 @@ HyperX, Jellyfish and the like, whose routing such a graph has (`flat`, `switch_
 domain, then the parts that hang together below each tier, where they are alike and hold whole
 domains; last, all of it. Each has the rate that traffic between its parts gets on the links
 (`measured_rates`), the least of evenly spread traffic and of rings over parts 1, 2, 4 ... on. Parts
-next to each other of one rate are one level. A network that is one ring or one mesh of GPUs or
-rails is a ring or mesh.
+next to each other of one rate are one level. Rails that are rings, meshes or products of them, as
+tori are, have a level an axis (`grids`).
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints
+from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.records import replace
@@ -45,6 +45,7 @@ from netplan.topologies.graph import (
     connected_parts,
     network_only,
 )
+from netplan.topologies.grids import GridAxis, grid_axes
 from netplan.topologies.idle_places import idle_note
 from netplan.topologies.measured_rates import (
     MOST_STEPS,
@@ -62,8 +63,6 @@ COPPER_CLASSES = (INSIDE, RACK)
 ROUNDING = 1e-9
 WIDEST = 1000
 """Times the rate of a port that no link has [1]."""
-NEXT = 2
-"""Neighbours in a ring [1]."""
 
 
 def build_graph_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
@@ -299,9 +298,9 @@ def _domain_kind(graph: FabricGraph) -> tuple[LevelKind, float | None]:
         return "switch", None
     here = (source < size) & (target < size)
     rates = graph.bytes_per_s[inside][here]
-    shape = _shape(source[here], target[here], size, rates)
-    if shape is not None:
-        return shape, None
+    grid = grid_axes(source[here], target[here], rates, size)
+    if grid is not None and len(grid) == 1:
+        return grid[0].kind, None
     domain = replace(
         graph,
         gpus=size,
@@ -322,29 +321,18 @@ def _domain_kind(graph: FabricGraph) -> tuple[LevelKind, float | None]:
     return "switch", 1 / seconds_per_byte(hosts, patterns)[0]
 
 
-def _shape(source: AnyInts, target: AnyInts, size: int, rates: Floats) -> LevelKind | None:
-    """Ring or mesh, where links of one rate make one of so many members, in order; else None."""
-    if not len(rates) or (rates != rates[0]).any():
-        return None
-    pairs = {(min(pair), max(pair)) for pair in zip(source.tolist(), target.tolist(), strict=True)}
-    if len(pairs) < len(source):
-        return None
-    around = {tuple(sorted((place, (place + 1) % size))) for place in range(size)}
-    if size > NEXT and pairs == around:
-        return "ring"
-    return "mesh" if len(pairs) == size * (size - 1) // 2 else None
-
-
 def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str]]:
     """Levels of the network over full HB domains, and how they were measured."""
     domains = max(1, sizing.full_domains)
     if domains == 1:
         return [], []
-    shape = _direct_shape(network, domains)
-    if shape is not None:
-        rate = float(network.bytes_per_s[0])
+    grid = _grid(network, domains)
+    if grid is not None:
         latency = sizing.network_latency_s
-        return [Level(shape, domains, rate, step_latency_s=latency)], []
+        levels = [
+            Level(axis.kind, axis.size, axis.bytes_per_s, step_latency_s=latency) for axis in grid
+        ]
+        return levels, []
     hosts = host_groups(network)
     port = _port_rate(network)
     found: list[tuple[int, float]] = []
@@ -364,19 +352,18 @@ def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str
     return [network_level(sizing, size, rate) for size, rate in found], notes
 
 
-def _direct_shape(network: FabricGraph, domains: int) -> LevelKind | None:
-    """Ring or mesh, where every rail is one; else None."""
+def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
+    """Axes of the grid that every rail is; None if they are none, or not all the same one."""
     if (network.node_kind == SWITCH).any() or network.gpus % network.hb_size:
         return None
     source, target, size = network.source, network.target, network.hb_size
     if (source % size != target % size).any() or not network.link_count:
         return None
-    kinds = {
-        _shape(source[rail] // size, target[rail] // size, domains, network.bytes_per_s[rail])
+    found = {
+        grid_axes(source[rail] // size, target[rail] // size, network.bytes_per_s[rail], domains)
         for rail in (source % size == rank for rank in range(size))
     }
-    same = bool((network.bytes_per_s == network.bytes_per_s[0]).all())
-    return kinds.pop() if len(kinds) == 1 and same else None
+    return found.pop() if len(found) == 1 else None
 
 
 def _port_rate(network: FabricGraph) -> float:

@@ -9,12 +9,12 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.jellyfish import random_links
-from netplan.topologies.specs import FABRICS, JOINED
+from netplan.topologies.specs import FABRICS, JOINED, register_fabric
 from netplan.traffic.paths import path_statistics
 
 MILLION = 1 << 20
@@ -48,6 +48,21 @@ def test_expand_a_million_gpus(
 ) -> None:
     graph = benchmark(graph_of, name, MILLION, radix, hb_size)
     assert graph.link_count >= 3 * MILLION
+
+
+@pytest.mark.parametrize("gpus", [100_000, 1_000_000])
+def test_fabric_of_a_graph(benchmark: BenchmarkFixture, gpus: int) -> None:
+    sizing = Sizing(gpus, 128, 8, 450e9, 50e9)
+    graph = expand(FABRICS.load("rail-optimized"), sizing)
+
+    def measured() -> Fabric:
+        def made(_: Sizing) -> FabricGraph:
+            return graph
+
+        return build_fabric(FABRICS.load(register_fabric(made)), sizing)
+
+    fabric = benchmark.pedantic(measured, rounds=1)
+    assert fabric.levels == build_fabric(FABRICS.load("rail-optimized"), sizing).levels
 
 
 def test_memory_of_a_million_gpus(benchmark: BenchmarkFixture) -> None:

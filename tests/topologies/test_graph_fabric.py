@@ -1,5 +1,6 @@
 """Fabrics from graphs: somebody's file, or a function of Python."""
 
+import random
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,8 +64,8 @@ def parts(fabric: Fabric) -> tuple[object, ...]:
         ("uneven-clos", sizing(600, 16, 8), True),
         ("nvl72", sizing(288, 32, 72), True),
         ("dragonfly", sizing(512, 16, 4), False),
-        ("torus-2d", sizing(64, 16, 4), False),
-        ("full-mesh", sizing(64, 64, 8), False),
+        ("torus-2d", sizing(96, 16, 4), True),
+        ("full-mesh", sizing(128, 64, 8), True),
         ("slim-fly", sizing(250, 16, 4), True),
         ("jellyfish", sizing(200, 16, 4), True),
         ("hyperx", sizing(256, 16, 4), True),
@@ -167,6 +168,43 @@ def test_a_ring_is_a_ring_and_a_mesh_a_mesh(tmp_path: Path) -> None:
         assert (alone.size, network.kind, network.size) == (1, name, 12)
         assert (network.link_bytes_per_s, fabric.network) == (25e9, "direct")
         assert fabric.tiers == ()
+
+
+def drawn(seed: int) -> "nx.MultiGraph[str]":
+    """Leaves of 4 to 8 GPUs, joined directly or by spines, at up to three rates."""
+    draw, graph = random.Random(seed), nx.MultiGraph()  # noqa: S311 - no secret
+    each, rates = draw.choice([4, 6, 8]), (400, 800) if seed % 2 else (400,)
+    for gpu in range(draw.randint(16, 40)):
+        graph.add_edge(f"gpu-{gpu}", f"leaf-{gpu // each}", gbps=400)
+    leaves = [node for node in graph if node.startswith("leaf")]
+    for place, leaf in enumerate(leaves):
+        for step in range(1, draw.randint(2, 4)):
+            other = leaves[(place + step) % len(leaves)] if seed % 3 == 0 else f"spine-{step}"
+            if other != leaf:
+                graph.add_edge(leaf, other, gbps=draw.choice(rates))
+        if seed % 3:
+            graph.add_edge(leaf, "spine-1", gbps=draw.choice((200, 400)))
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_link_takes_longer_than_the_model_nor_less_than_the_bound(seed: int) -> None:
+    def network(_: Sizing) -> "nx.MultiGraph[str]":
+        return drawn(seed)
+
+    gpus = sum(node.startswith("gpu") for node in drawn(seed))
+    asked: dict[str, Any] = {"fabric": network, "gpus": gpus, "radix": 64, "hb_size": 4}
+    fixed = {"tensor": 4, "pipeline": 1} if seed % 2 else {"tensor": 2, "data": 4}
+    answer = netplan.loads(**asked, model="gpt-22b", fixed=fixed)
+    assert answer.collectives
+    times = [(one.bound_s, one.busiest_s, one.analytic_s) for one in answer.collectives]
+    times += [
+        (one.bound_s, one.busiest_s, one.analytic_s)
+        for one in answer.whole
+        if one.busiest_s is not None and one.analytic_s is not None
+    ]
+    for bound_s, busiest_s, analytic_s in times:
+        assert bound_s * (1 - 1e-9) <= busiest_s <= analytic_s * (1 + 1e-9)
 
 
 def test_gpus_beyond_those_asked_for_are_idle_places() -> None:
