@@ -50,3 +50,19 @@ def test_a_cluster_of_one_domain_has_the_links_of_its_fabric() -> None:
     )
     assert mesh.breakdown_s["network"] > switch.breakdown_s["network"]
     assert mesh.breakdown_s["memory"] == pytest.approx(switch.breakdown_s["memory"])
+
+
+def test_a_mesh_of_meshes_carries_its_own_share_in_every_dimension() -> None:
+    links = Links.of(ACCELERATORS.load("h200"))
+    communication = Communication("flat_ring", links=links, direct=True)
+    inner, outer = Level("mesh", 4, RATE / 9), Level("mesh", 4, RATE / 9)
+    network = Network((inner, outer, outer), communication)
+
+    def slopes(members: tuple[int, int, int]) -> list[float]:
+        group = Group(np.array(members)[:, None], np.ones((3, 1), int))
+        large = network.collective("all_to_all", group).ways[-1]  # type: ignore[union-attr]
+        return [float(one.s_per_byte[0]) for one in large.levels]
+
+    # A quarter of the message over each of three links, whatever lies around: 9 / (4 x 450 GB/s).
+    (alone, *_), several = slopes((4, 1, 1)), slopes((4, 4, 4))
+    assert several == pytest.approx([alone, 9 / (4 * RATE), 9 / (4 * RATE)])
