@@ -18,6 +18,7 @@ _HOMES = {
     "compare": "netplan.questions.compare",
     "cost": "netplan.questions.cost",
     "doctor": "netplan.cli.doctor",
+    "draw": "netplan.questions.draw",
     "export": "netplan.questions.export",
     "faults": "netplan.questions.faults",
     "grow": "netplan.questions.grow",
@@ -44,6 +45,7 @@ __all__ = [
     "compare",
     "cost",
     "doctor",
+    "draw",
     "export",
     "faults",
     "grow",
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     from netplan.questions.collective import collective
     from netplan.questions.compare import compare
     from netplan.questions.cost import cost
+    from netplan.questions.draw import draw
     from netplan.questions.export import export
     from netplan.questions.faults import faults
     from netplan.questions.grow import grow

@@ -31,6 +31,7 @@ COMMANDS = {
     "cables": "The cable plan, port to port; plan against as built.",
     "audit": "What does not add up in somebody's bill or topology.",
     "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",
+    "draw": "A fabric as a drawing (SVG): node by node or by tiers, loads or failures as colour.",
     "faults": "Failures: single ones, your own, and years of them; recovery, goodput, spares.",
     "calibrate": "Your own cluster: files fitted to its kernels, collectives and training runs.",
     "study": "Sensitivity studies, resumable: HB-domain size, bandwidths, batch, radix, prices.",

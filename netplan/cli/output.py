@@ -25,6 +25,7 @@ FORM_OF_ENDING = {
     ".csv": "csv",
     ".md": "markdown",
     ".html": "html",
+    ".svg": "svg",
     ".xlsx": "xlsx",
     ".yaml": "yaml",
 }

@@ -27,6 +27,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (
     Column,
     Heading,
+    Inset,
     Notes,
     Paragraph,
     Section,
@@ -37,6 +38,8 @@ from netplan.reports.sections import (
 from netplan.topologies.expand import expand
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.network_drawing import Coloured, drawing_of
+from netplan.topologies.network_map import network_map
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
@@ -133,6 +136,7 @@ class LoadsAnswer(Answer):
             f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
             " nothing."
         )
+        yield from self._drawing()
         yield loads_chart(self.link_loads)
         yield Table("hottest", HOTTEST, self.hottest)
         if self.run is None:
@@ -146,6 +150,17 @@ class LoadsAnswer(Answer):
             title = "All GPUs at once: by the model, by its busiest link, and the best of all ways"
             yield Table("whole_fabric", WHOLE, self.whole, title=title)
         yield Notes.of([("", self.notes)])
+
+    def _drawing(self) -> Iterator[Inset]:
+        """The fabric with the loads as colour, where a page has room for it."""
+        fabric = self.run.fabric if self.run else None
+        places = network_map(self.graph, fabric.levels if fabric else ())
+        if places is not None or fabric is not None:
+            busiest = self.link_loads.busiest_s
+            share = self.link_loads.link_s.max(axis=0) / (busiest or 1.0)
+            coloured = Coloured(share=share, words=si(busiest, "s"))
+            drawn = drawing_of(self.graph, fabric, places, coloured)
+            yield Inset("Links by how long they are busy", drawn)
 
     def _matrix_heading(self) -> Heading:
         inputs = self.inputs

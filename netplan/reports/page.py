@@ -73,6 +73,14 @@ def templates() -> Path:
     return shipped_root() / TEMPLATES
 
 
+def drawing_style() -> str:
+    """Colours and style of drawings, for one that stands alone."""
+    style = _read(STYLE)
+    rules = [one for one in style.splitlines() if one.startswith(".drawing")]
+    colours = style[: style.index("* {")].rstrip()
+    return "\n".join([colours, *rules, ".drawing text { font-family: sans-serif; }"])
+
+
 def content_hash(text: str) -> str:
     """Hash of a script as a content security policy names it.
 

@@ -1,6 +1,6 @@
 """Shapes of drawings, as SVG: text, boxes, lines, curves; every text escaped."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
@@ -58,3 +58,57 @@ def drawing(width: float, height: float, title: str, shapes: Iterable[Markup]) -
 def short_number(value: float) -> str:
     """At most one decimal: finer than any screen shows."""
     return f"{value:.1f}".removesuffix(".0")
+
+
+def disc(x: float, y: float, radius: float, kind: str, title: str = "") -> Markup:
+    """A circle about its centre, with what it is as a title.
+
+    Examples
+    --------
+    >>> disc(1, 2, 3, "node", "leaf-0")
+    Markup('<circle cx="1" cy="2" r="3" class="node"><title>leaf-0</title></circle>')
+    """
+    shape = Markup('<circle cx="{}" cy="{}" r="{}" class="{}">{}</circle>')
+    return shape.format(*map(short_number, (x, y, radius)), kind, _title(title))
+
+
+def square(x: float, y: float, half: float, kind: str, title: str = "") -> Markup:
+    """A square about its centre, with what it is as a title."""
+    shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="3" class="{}">{}</rect>')
+    corner = (x - half, y - half, 2 * half, 2 * half)
+    return shape.format(*map(short_number, corner), kind, _title(title))
+
+
+def way(
+    points: Sequence[tuple[float, float]], kind: str, *, width: float = 1.0, title: str = ""
+) -> Markup:
+    """A line of a width from the first point to the last; of three, bent towards the middle one.
+
+    Examples
+    --------
+    >>> way([(0, 0), (4.5, -2), (9, 0)], "wire", width=2)
+    Markup('<path d="M0 0 Q4.5 -2 9 0" class="wire" style="stroke-width:2"></path>')
+    """
+    start, *others = (" ".join(map(short_number, point)) for point in points)
+    path = f"M{start} {'Q' if len(others) > 1 else 'L'}{' '.join(others)}"
+    shape = Markup('<path d="{}" class="{}" style="stroke-width:{}">{}</path>')
+    return shape.format(path, kind, short_number(width), _title(title))
+
+
+def shifted(shapes: Iterable[Markup], down: float) -> Markup:
+    """Shapes further down."""
+    group = Markup('<g transform="translate(0 {})">{}</g>')
+    return group.format(short_number(down), Markup("\n").join(shapes))
+
+
+def _title(words: str) -> Markup:
+    """What a browser says where the pointer rests."""
+    return Markup("<title>{}</title>").format(plain(words)) if words else Markup("")
+
+
+def standalone(drawn: Markup, style: str) -> str:
+    """A drawing as a file of its own, with the style that its classes name."""
+    start, _, rest = str(drawn).removeprefix("<svg ").partition(">")
+    paper = '<rect width="100%" height="100%" class="paper"/>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {start}>'
+    return f"{head}<style>{style}</style>{paper}{rest}\n"

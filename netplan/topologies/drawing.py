@@ -6,7 +6,7 @@ joined and through what, with the cables of each end beside them; they do not co
 Where the graph is at hand, devices have the names of the cable plan, rails included.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -15,14 +15,14 @@ from msgspec import Struct
 
 from netplan.levels import Level
 from netplan.reports.escape import TIMES, short
-from netplan.reports.svg import arc, box, drawing, line, text
+from netplan.reports.svg import arc, box, drawing, line, shifted, text
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
 from netplan.topologies.graph import SWITCH, FabricGraph
 
 WIDTH, LABEL_WIDTH = 760.0, 210.0
 BOX_WIDTH, BOX_HEIGHT = 102.0, 40.0
 GAP = 76.0  # between rows: room for the lines and their label
-MARGIN = 14.0
+MARGIN, LEGEND = 14.0, 54.0
 SHOWN = 4  # boxes in a row
 NAME_LENGTH = 15
 LOOP_LINE, LOOP_ROOM = 20.0, 44.0  # label of links within a row; height of their curves
@@ -53,7 +53,12 @@ class _Row(Struct, frozen=True):
         return [LABEL_WIDTH + step * (start + slot + 0.5) for slot in range(shown)]
 
 
-def fabric_drawing(fabric: Fabric, network: FabricGraph | None = None) -> Markup:
+def fabric_drawing(
+    fabric: Fabric,
+    network: FabricGraph | None = None,
+    kinds: Mapping[str, str] | None = None,
+    legend: Sequence[Markup] = (),
+) -> Markup:
     r"""Draw a fabric, from its GPUs at the bottom to its top tier.
 
     Parameters
@@ -62,6 +67,10 @@ def fabric_drawing(fabric: Fabric, network: FabricGraph | None = None) -> Markup
         The sized fabric.
     network
         Its graph, whose devices give the names in the boxes.
+    kinds
+        Class of the lines of a link group, such as that of a colour.
+    legend
+        What the colours mean, drawn from the top left corner on, 54 px high.
 
     Examples
     --------
@@ -83,17 +92,26 @@ def fabric_drawing(fabric: Fabric, network: FabricGraph | None = None) -> Markup
     height = top + len(rows) * (BOX_HEIGHT + GAP) - GAP + MARGIN
     shapes: list[Markup] = []
     for group in fabric.links:
-        shapes += _joined(fabric, group, rows, tops)
+        shapes += _joined(fabric, group, rows, tops, _kind(group, kinds))
     for number, group in enumerate(loops):
         y = top - LOOP_LINE * (len(loops) - number) + 8
         words = group.name.removesuffix(f" {group.medium}")
         shapes.append(text(MARGIN, y, f"{words}: {_link_words(fabric, group)}", "sub"))
     if loops:
-        shapes += _loops(loops, rows[0].centres, top)
+        drawn = [_kind(group, kinds) for group in loops]
+        shapes += _loops(loops, drawn, rows[0].centres, top)
     for row in rows:
         shapes += _boxes(row, tops[row.name])
+    if legend:
+        shapes += [shifted(legend, height)]
+        height += LEGEND
     title = f"{short(fabric.name)}: " + ", ".join(row.label for row in rows)
     return drawing(WIDTH, height, title, shapes)
+
+
+def _kind(group: LinkGroup, kinds: Mapping[str, str] | None) -> str:
+    """Class of the lines of a link group."""
+    return f"wire {group.medium} {(kinds or {}).get(group.name, '')}".rstrip()
 
 
 def _names(fabric: Fabric, network: FabricGraph) -> dict[str, tuple[str, ...]]:
@@ -177,7 +195,7 @@ def _ends(fabric: Fabric, group: LinkGroup) -> tuple[str, str] | None:
 
 
 def _joined(
-    fabric: Fabric, group: LinkGroup, rows: Sequence[_Row], tops: dict[str, float]
+    fabric: Fabric, group: LinkGroup, rows: Sequence[_Row], tops: dict[str, float], kind: str
 ) -> Iterator[Markup]:
     """Lines between two rows, and their label."""
     ends = _ends(fabric, group)
@@ -187,7 +205,7 @@ def _joined(
     start, end = tops[lower.name], tops[upper.name] + BOX_HEIGHT
     for x1 in lower.centres:
         for x2 in upper.centres:
-            yield line(x1, start, x2, end, f"wire {group.medium}")
+            yield line(x1, start, x2, end, kind)
     # Beside the upper row's own gap, so that labels of several groups stand apart.
     middle = end + GAP / 2
     yield text(MARGIN, middle - 4, _link_words(fabric, group), "sub")
@@ -198,15 +216,17 @@ def _joined(
     yield text(MARGIN, middle + 12, each, "sub")
 
 
-def _loops(groups: Sequence[LinkGroup], centres: Sequence[float], y: float) -> Iterator[Markup]:
+def _loops(
+    groups: Sequence[LinkGroup], kinds: Sequence[str], centres: Sequence[float], y: float
+) -> Iterator[Markup]:
     """Curves among the devices of a row: neighbours; then a ring's way back, or farther ones."""
     for x1, x2 in pairwise(centres):
-        yield arc(x1 + 8, x2 - 8, y, 11, f"wire {groups[0].medium}")
+        yield arc(x1 + 8, x2 - 8, y, 11, kinds[0])
     if groups[0].name.startswith("ring"):
-        yield arc(centres[0], centres[-1], y, 34, f"wire {groups[-1].medium}")
+        yield arc(centres[0], centres[-1], y, 34, kinds[-1])
     elif len(groups) > 1 or groups[0].name.startswith("mesh"):
         for x1, x2 in zip(centres, centres[2:], strict=False):
-            yield arc(x1, x2, y, 28, f"wire {groups[-1].medium}")
+            yield arc(x1, x2, y, 28, kinds[-1])
 
 
 def _link_words(fabric: Fabric, group: LinkGroup) -> str:

@@ -1,0 +1,210 @@
+"""``netplan draw``: any fabric as a drawing, small ones node by node, with loads or failures."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from markupsafe import Markup
+
+from netplan.errors import InputError
+from netplan.faults.damage import find_effects
+from netplan.faults.inventory import Inventory
+from netplan.faults.scenario import read_scenario
+from netplan.questions.inputs import CatalogReader
+from netplan.questions.loads import Loads, LoadsAnswer
+from netplan.questions.question import asks, optional, several
+from netplan.questions.run_question import RunQuestion
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.page import drawing_style
+from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
+from netplan.reports.svg import standalone
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.formats.graph_files import read_graph
+from netplan.topologies.graph import SWITCH, FabricGraph
+from netplan.topologies.network_drawing import Coloured, drawing_of
+from netplan.topologies.network_map import NetworkMap, network_map
+from netplan.topologies.specs import FABRICS
+from netplan.units import counted, gbps, si
+from netplan.workloads.accelerators import ACCELERATORS
+
+Show = Literal["links", "loads"]
+SVG_FORMATS = ("svg", "html", "table", "json", "csv", "markdown")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DrawAnswer(Answer):
+    """The answer of :func:`draw`: the drawing, and its links by group."""
+
+    inputs: dict[str, object]
+    graph: FabricGraph
+    fabric: Fabric | None
+    places: NetworkMap | None
+    coloured: Coloured
+    notes: tuple[str, ...] = ()
+
+    @property
+    def drawn(self) -> Markup:
+        """The drawing."""
+        return drawing_of(self.graph, self.fabric, self.places, self.coloured)
+
+    def svg(self) -> str:
+        """The drawing as a file of its own."""
+        return standalone(self.drawn, drawing_style())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan draw --format json``."""
+        return answer_dict(
+            self.inputs,
+            layout=self.places.layout if self.places else "overview",
+            nodes=self.graph.node_count,
+            links=self.graph.link_count,
+            groups=self._groups(),
+            notes=list(self.notes),
+            svg=self.svg(),
+        )
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """Links of each group, their rate, and what the colours say of them."""
+        graph, found = self.graph, []
+        for code, name in enumerate(graph.group_names):
+            here = graph.group == code
+            if not here.any():
+                continue
+            row: dict[str, Any] = {
+                "group": name,
+                "links": int(here.sum()),
+                "link_gbps": float(gbps(graph.bytes_per_s[here].max())),
+            }
+            if self.coloured.share is not None:
+                row["busiest_share"] = float(self.coloured.share[here].max())
+            if self.coloured.links_out is not None:
+                row["links_out"] = int((here & self.coloured.links_out).sum())
+            found.append(row)
+        return found
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, the drawing on pages, links by group, notes."""
+        graph = self.graph
+        where = f"{counted(graph.gpus, 'GPU')} in HB domains of {graph.hb_size:,}"
+        yield Heading(f"{graph.name}: {where}", tuple(self._what()))
+        yield Inset("", self.drawn)
+        rows = self._groups()
+        shown = [*columns("group", "links"), column("drawn_gbps", "link_gbps")]
+        shown += [column("busiest_share")] if self.coloured.share is not None else []
+        shown += [column("links_out")] if self.coloured.links_out is not None else []
+        yield Table("groups", shown, rows)
+        yield Notes.of([("", self.notes)])
+
+    def _what(self) -> Iterator[str]:
+        """What is drawn, and what its colours are."""
+        switches = counted(int((self.graph.node_kind == SWITCH).sum()), "switch", "switches")
+        yield f"{switches}, {counted(self.graph.link_count, 'link')}"
+        if self.coloured.share is not None:
+            yield f"colour: time of each link, of the busiest one's {self.coloured.words}"
+        if self.coloured.links_out is not None:
+            yield f"failed: {', '.join(map(str, self.inputs['fail']))}"  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw(RunQuestion[DrawAnswer]):
+    """Draw a fabric as SVG: small ones node by node, large ones by kinds of devices.
+
+    With --show loads each link has the colour of what one iteration sends over it; with --fail,
+    what has failed and which GPUs are cut off. --graph draws somebody's network instead.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed, or the fabric cannot be built.
+
+    Examples
+    --------
+    >>> answer = draw(gpus=64, radix=16, hb_size=8, fabric="rail-only")
+    >>> answer.to_dict()["layout"], answer.svg().startswith("<svg xmlns=")
+    ('rows', True)
+    """
+
+    command: ClassVar[str] = "draw"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan draw --gpus 64 --radix 16 --hb-size 8 -o fabric.svg",
+        "netplan draw --gpus 512 --hb-size 8 --radix 64 --model gpt-22b --show loads -o loads.html",
+        "netplan draw --gpus 64 --radix 16 --hb-size 8 --fail leaf=1 -o failed.svg",
+        "netplan draw --graph fabric.graphml -o fabric.svg",
+    )
+
+    gpus: int = optional(  # None with --graph, which has its own number
+        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
+    )
+    show: Show = optional(
+        "Colour of links: none, or by what an iteration sends over them.",
+        "choice",
+        default="links",
+        choices=("links", "loads"),
+    )
+    fail: Sequence[str] = several(
+        "What has failed, as netplan faults has it: leaf=1, rail-0/leaf-3.", metavar="FAULT"
+    )
+    seed: int = optional("Draws failed parts that have no name.", "whole", default=0, high=2**64)
+    matrix: str | Path | None = optional("Loads of this traffic (.npz, .csv).", "path")
+    graph: str | Path | None = optional(
+        "Draw this graph (.graphml, .csv, .topo, .ibnetdiscover).", "path"
+    )
+
+    def ask(self) -> DrawAnswer:
+        """Make the graph, find what its colours say, place its nodes."""
+        if self.fail and self.show == "loads":
+            raise InputError("--show loads and --fail are two drawings: give one of them")
+        if self.graph is None and not self.gpus:
+            raise InputError("Missing option '--gpus'")
+        if self.show == "loads" or self.matrix is not None:
+            return self._loaded()
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        fabric, notes = None, ()
+        if self.graph is not None:
+            graph = read_graph(Path(self.graph), hb_size=self.hb_size)
+        else:
+            spec = reader.load(FABRICS, self.fabric)
+            fabric = build_fabric(spec, self.sized(on))
+            graph, notes = expand(spec, fabric.sizing), fabric.notes
+        return self._placed(graph, fabric, self._failed(graph), notes)
+
+    def _loaded(self) -> DrawAnswer:
+        """Links coloured by what `netplan loads` says of them."""
+        found: LoadsAnswer = self.part(Loads, hot=0).ask()
+        busiest = found.link_loads.busiest_s
+        share = found.link_loads.link_s.max(axis=0) / (busiest or 1.0)
+        fabric = found.run.fabric if found.run else None
+        return self._placed(
+            found.graph, fabric, Coloured(share=share, words=si(busiest, "s")), found.notes
+        )
+
+    def _failed(self, graph: FabricGraph) -> Coloured:
+        """What has failed, and who is cut off by it."""
+        if not self.fail:
+            return Coloured()
+        scenario = read_scenario(self.fail, Inventory(graph))
+        damage = scenario.damage(np.random.default_rng(self.seed))
+        lost = np.zeros(graph.node_count, bool)
+        lost[find_effects(graph, damage).cut_off] = True
+        return Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
+
+    def _placed(
+        self,
+        graph: FabricGraph,
+        fabric: Fabric | None,
+        coloured: Coloured,
+        notes: tuple[str, ...],
+    ) -> DrawAnswer:
+        levels = fabric.levels if fabric else ()
+        inputs = self.inputs(hb_size=graph.hb_size, gpus=graph.gpus)
+        shown = ("gpus", "radix", "hb_size", "fabric", "accelerator", "show", "fail", "seed")
+        kept = {name: inputs[name] for name in (*shown, "graph", "matrix") if name in inputs}
+        return DrawAnswer(kept, graph, fabric, network_map(graph, levels), coloured, notes)
+
+
+draw = asks(Draw)
