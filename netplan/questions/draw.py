@@ -164,7 +164,8 @@ class Draw(RunQuestion[DrawAnswer]):
             return self._loaded()
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        fabric, notes = None, ()
+        fabric: Fabric | None = None
+        notes: tuple[str, ...] = ()
         if self.graph is not None:
             graph = read_graph(Path(self.graph), hb_size=self.hb_size)
         else:

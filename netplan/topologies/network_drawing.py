@@ -164,10 +164,8 @@ def _spots(
         elif cut[at]:
             kind, said = f"{kind} cut", f"{said}: {int(cut[at])} cut off"
         elif inside is not None and gpus:
-            kind, said = (
-                f"{kind} heat-{shade(inside[at])}",
-                f"{said}, inside busiest {inside[at]:.0%}",
-            )
+            kind = f"{kind} heat-{shade(float(inside[at]))}"
+            said = f"{said}, busiest inside {inside[at]:.0%}"
         px, py = float(x[at]), float(y[at])
         if gpus:
             yield disc(px, py, GPU_PX if gpus == 1 else SWITCH_PX, kind, said)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -12,7 +13,7 @@ from netplan.errors import InputError
 from netplan.topologies.graph import SWITCH
 from netplan.topologies.network_map import MAX_GPUS, MAX_SPOTS, network_map
 
-SMALL = {"gpus": 64, "radix": 16, "hb_size": 8}
+SMALL: dict[str, Any] = {"gpus": 64, "radix": 16, "hb_size": 8}
 FAMILIES = (
     *("rail-optimized", "rail-only", "fat-tree", "torus-2d", "torus-3d", "dragonfly", "bcube"),
     *("hyperx", "slim-fly", "jellyfish", "dragonfly-plus", "full-mesh", "nvl72", "dgx-superpod"),
@@ -68,7 +69,7 @@ def test_rows_are_tiers_with_the_gpus_below() -> None:
 
 
 def test_loads_are_colours_of_the_same_numbers_as_loads() -> None:
-    run = {"gpus": 64, "hb_size": 8, "radix": 16, "model": "gpt-22b", "batch": 64}
+    run: dict[str, Any] = {"gpus": 64, "hb_size": 8, "radix": 16, "model": "gpt-22b", "batch": 64}
     answer, loads = netplan.draw(**run, show="loads"), netplan.loads(**run)
     busiest = loads.link_loads.busiest_s
     expected = {one.group: one.busiest_s / busiest for one in loads.groups}
