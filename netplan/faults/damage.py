@@ -20,8 +20,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
-from netplan.topologies.graph import MEMORY_GROUP, FabricGraph, connected_parts
-from netplan.traffic.routing import HB_GROUP
+from netplan.topologies.graph import HB_GROUP, MEMORY_GROUP, FabricGraph, connected_parts
 
 
 class Damage(Struct, frozen=True, eq=False):

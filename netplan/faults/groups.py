@@ -42,6 +42,7 @@ from netplan.topologies.clos import ceil_div
 from netplan.topologies.floor_plan import Layout
 from netplan.topologies.graph import (
     GPU,
+    HB_GROUP,
     HB_SWITCH,
     INSIDE,
     RACK,
@@ -49,7 +50,6 @@ from netplan.topologies.graph import (
     FabricGraph,
     connected_parts,
 )
-from netplan.traffic.routing import HB_GROUP
 
 NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")
 NOTHING = np.empty(0, np.int64)

@@ -50,6 +50,7 @@ from netplan.topologies.assembly import StructuralNames
 from netplan.topologies.device_names import slashless
 from netplan.topologies.graph import (
     GPU,
+    HB_GROUP,
     HB_SWITCH,
     MANAGER,
     MEMORY,
@@ -57,7 +58,6 @@ from netplan.topologies.graph import (
     SWITCH,
     FabricGraph,
 )
-from netplan.traffic.routing import HB_GROUP
 
 Space = Literal["node", "link", "end", "group"]
 TIERS = ("leaf", "spine", "core")

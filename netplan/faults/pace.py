@@ -43,10 +43,10 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.damage import Damage, Effects, network_links
 from netplan.faults.slabs import Slabs
 from netplan.records import replace
-from netplan.topologies.graph import MEMORY_GROUP, SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import HB_GROUP, MEMORY_GROUP, SWITCH, FabricGraph, connected_parts
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic, sum_by
-from netplan.traffic.routing import HB_GROUP, has_domains, joins_all
+from netplan.traffic.routing import has_domains, joins_all
 from netplan.traffic.routing_torus import RING
 
 

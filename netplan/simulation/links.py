@@ -19,12 +19,12 @@ from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.simulation.channels import Channels, channels_of
 from netplan.simulation.flows import Flows
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import HB_GROUP, FabricGraph
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.placement import Placement
-from netplan.traffic.routing import HB_GROUP, Router, Routing
+from netplan.traffic.routing import Router, Routing
 from netplan.traffic.routing_torus import RING
 from netplan.traffic.training import use_traffic
 from netplan.workloads.operations import CollectiveKind

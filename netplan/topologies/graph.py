@@ -32,8 +32,8 @@ NODE_KINDS = ("gpu", "hb_switch", "switch", "manager", "memory")
 
 GPU, HB_SWITCH, SWITCH, MANAGER, MEMORY = range(5)
 
-MEMORY_GROUP = "memory"
-"""Group of the links between GPUs and memories."""
+HB_GROUP, MEMORY_GROUP = "hb", "memory"
+"""Groups of the links inside HB domains, and between GPUs and memories."""
 
 LENGTH_CLASSES = ("inside", "rack", "row", "hall")
 """How far a link reaches: inside an HB domain or chassis; within a rack (copper, up to 3 m); from a
@@ -375,7 +375,7 @@ def network_only(graph: FabricGraph) -> FabricGraph:
 def _outside_domains(graph: FabricGraph) -> Bools:
     """Links outside HB domains, shape (links,)."""
     outside = np.ones(graph.link_count, bool)
-    outside[graph.links_of("hb")] = False
+    outside[graph.links_of(HB_GROUP)] = False
     return outside
 
 

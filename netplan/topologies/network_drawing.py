@@ -12,9 +12,8 @@ from netplan.reports.escape import short
 from netplan.reports.svg import box, disc, drawing, shifted, square, text, way
 from netplan.topologies.drawing import fabric_drawing
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import HB_GROUP, FabricGraph
 from netplan.topologies.network_map import MAX_SPOTS, NetworkMap, arc_of
-from netplan.traffic.routing import HB_GROUP
 from netplan.units import counted
 
 MARGIN, LABELS, LEGEND = 26.0, 150.0, 54.0

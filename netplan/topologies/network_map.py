@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level
-from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
-from netplan.traffic.routing import HB_GROUP
+from netplan.topologies.graph import GPU, HB_GROUP, HB_SWITCH, SWITCH, FabricGraph
 
 MAX_SPOTS, MAX_WIRES = 640, 6_000
 """Spots and lines of a drawing that shows every one of them [1]."""

@@ -27,6 +27,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import (
     GPU,
+    HB_GROUP,
     HB_SWITCH,
     FabricGraph,
     connected_parts,
@@ -57,7 +58,6 @@ from netplan.traffic.routing_joined import (
 from netplan.traffic.routing_torus import RING, is_whole_torus, torus_loads
 from netplan.traffic.routing_twisted import Twisted, twisted_of_graph
 
-HB_GROUP = "hb"
 MESH = "mesh "
 
 
