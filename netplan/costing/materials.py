@@ -314,7 +314,7 @@ def _priced_as(plug: Plug) -> tuple[str, float, int]:
     """
     if plug.form != "any":
         return plug.item, plug.speed_gbps, plug.links
-    whole_gbps = plug.links * plug.speed_gbps
+    whole_gbps = round(plug.links * plug.speed_gbps, 6)  # a third of a rate is no round number
     split = f" as {plug.links} x {plug.speed_gbps:.4g}G" if plug.links > 1 else ""
     return f"{plug.item}, {whole_gbps:.4g}G{split}", whole_gbps, 1
 

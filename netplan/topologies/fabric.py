@@ -90,7 +90,7 @@ class Sizing(Struct, frozen=True):
     @property
     def card_gbps(self) -> float:
         """Rate of a card's whole port, all planes together, one direction [Gb/s]."""
-        return self.port_split * self.speed_gbps
+        return gbps(self.port_split * self.network_bytes_per_s)
 
 
 class SwitchTier(Struct, frozen=True):

@@ -94,10 +94,12 @@ def domains_note(spec: FabricSpec, gpus: int) -> str:
 
 
 def mixed_link_count(spec: FabricSpec, gpus: int) -> int:
-    """Links of all domains when all are full, an upper limit for those partly filled [1]."""
-    ends = ((one, one.domains * one.kind.size) for one in fill_domains(spec, gpus))
+    """Links inside all domains; where GPUs are joined directly, those of full ones [1]."""
     return sum(
-        held * one.kind.ports // (1 if one.kind.kind == "switch" else 2) for one, held in ends
+        one.gpus * one.kind.ports
+        if one.kind.kind == "switch"
+        else one.domains * one.kind.size * one.kind.ports // 2
+        for one in fill_domains(spec, gpus)
     )
 
 
@@ -123,7 +125,7 @@ def _switched(one: FilledDomains, sizing: Sizing, first: int) -> Links:
     planes = one.kind.planes
     local = np.repeat(np.arange(one.gpus, dtype=np.int32), planes)
     plane = np.tile(np.arange(planes, dtype=np.int32), one.gpus)
-    domain, rank = np.divmod(local, np.int32(one.kind.size))
+    domain, rank = np.divmod(local, np.int32(min(one.kind.size, one.gpus)))
     rate = sizing.hb_bytes_per_s / planes
     return Links(
         "hb", one.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE

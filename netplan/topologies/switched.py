@@ -105,7 +105,8 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
         raise InputError(
             f"{spec.name}: {spec.planes} planes split {sizing.radix} ports a switch into"
             f" {sizing.radix * parts:,}, more than {MAX_RADIX:,}: --radix counts whole ports, of"
-            f" {sizing.speed_gbps:g} Gb/s; give at most {MAX_RADIX // parts}, or take fewer planes"
+            f" {sizing.speed_gbps:g} Gb/s; give at most {MAX_RADIX // parts // 2 * 2}, or take"
+            " fewer planes"
         )
     return replace(
         sizing,

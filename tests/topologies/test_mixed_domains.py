@@ -132,6 +132,14 @@ def test_domains_that_do_not_go_together(
         FabricSpec.read({**plain, "domains": domains, **keys})
 
 
+def test_a_domain_larger_than_the_cluster_holds_it_all() -> None:
+    huge = spec({"size": 10**12, "planes": 3})
+    graph = expand(huge, sizing(100))
+    assert len(graph.links_of("hb")) == 300
+    with pytest.raises(InputError, match="more than the 134,217,728 of a graph"):
+        expand(spec({"size": 10**12, "kind": "mesh"}), sizing(100))
+
+
 def test_too_many_gpus_are_refused() -> None:
     with pytest.raises(InputError, match="hold 160 GPUs, got 161: give at most 160"):
         build_fabric(spec({"size": 72, "count": 2}, {"size": 8, "count": 2}), sizing(161))

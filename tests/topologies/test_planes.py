@@ -58,6 +58,15 @@ def test_a_radix_too_large_to_split_is_refused() -> None:
         build_fabric(FABRICS.load("eight-planes"), sizing(1024, radix=256))
 
 
+def test_a_third_of_a_rate_makes_whole_ports_again() -> None:
+    fabric = build_fabric(FABRICS.load("two-planes").changed(planes=3), sizing(100))
+    assert fabric.sizing.card_gbps == 800
+    hardware = Hardware(CABLING_BOOKS.load("2026"))
+    bill = bill_items(fabric, wire(fabric, hardware), hardware)
+    rates = {line.speed_gbps for line in bill if line.part in ("switch_port", "transceiver")}
+    assert rates == {800}
+
+
 def test_a_split_card_is_one_card_in_one_cage() -> None:
     """1,000 GPUs in two planes of SN5600.
 
