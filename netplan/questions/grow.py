@@ -28,8 +28,9 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.fills import Weights
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.topologies.growth import GROWING, Growth, Phase, moved_cables, plan_growth
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
 from netplan.topologies.torus import torus_shape
+from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
 
 MOST_PHASES, MOST_GAP, MOST_EARLY = 12, 20, 16
@@ -355,11 +356,17 @@ def _told(spec: FabricSpec, steps: Sequence[Step]) -> Iterator[str]:
     """What is to be known of how the family grows."""
     yield LABOUR
     first, last = steps[0], steps[-1]
-    if spec.family not in GROWING:
+    moved = sum(step.moved for step in steps)
+    if spec.family in JOINED:
+        yield (
+            f"A {spec.family} of another size joins its switches anew: in all"
+            f" {counted(moved, 'cable')} {'moves' if moved == 1 else 'move'}. Each phase is the"
+            " design of its own size."
+        )
+    elif spec.family not in GROWING:
         yield (
             f"A {spec.family} closes rings or meshes over the GPUs that are there: it cannot grow"
-            f" without moving cables, {sum(step.moved for step in steps):,} in all. Each phase is"
-            " the design of its own size."
+            f" without moving cables, {moved:,} in all. Each phase is the design of its own size."
         )
     elif spec.family == "dragonfly":
         groups = [step.bill.fabric.switches for step in (first, last)]

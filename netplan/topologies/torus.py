@@ -41,6 +41,9 @@ from netplan.topologies.idle_places import (
 from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import counted
 
+LONGEST_RING = 16
+"""Longest ring that may take all domains [1]: as long as those of TPU v4's 4,096 chips."""
+
 MAX_ELONGATION = 4
 """Longest over shortest side of a torus beyond which a note says so [1]."""
 
@@ -140,19 +143,20 @@ def near_cube(positions: int, dimensions: int) -> tuple[int, ...]:
 def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
     """Sizes of a grid near a cube that holds so many positions, exactly where their factors allow.
 
-    Where all would be one ring, longer than `MAX_ELONGATION` allows, as prime numbers are, the grid
-    with the most positions in whole layers is taken, if they are nearly all; of several the one
-    with the fewest places.
+    Where all would be one ring of more than `LONGEST_RING`, as prime numbers are, the grid with the
+    most positions in whole layers is taken, if they are nearly all; of several the one with the
+    fewest places. Shorter rings stay: with none idle, and two links of a GPU, their collectives are
+    faster.
 
     Examples
     --------
-    13 are 2 x 2 x 4 with three idle places, 12 in whole layers; 7 remain a ring, 26 two.
+    17 are 2 x 2 x 5 with three idle places, 16 in whole layers; 13 remain a ring, 26 two.
 
-    >>> [near_cube_holding(positions, 3) for positions in (64, 13, 7, 26)]
-    [(4, 4, 4), (2, 2, 4), (7, 1, 1), (13, 2, 1)]
+    >>> [near_cube_holding(positions, 3) for positions in (64, 17, 13, 26)]
+    [(4, 4, 4), (2, 2, 5), (13, 1, 1), (13, 2, 1)]
     """
     exact = near_cube(positions, dimensions)
-    if dimensions == 1 or max(exact) < positions or not is_long(exact):
+    if dimensions == 1 or max(exact) < positions or positions <= LONGEST_RING:
         return exact
 
     def worth(sizes: tuple[int, ...]) -> tuple[int, int, int]:

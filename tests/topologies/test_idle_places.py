@@ -16,7 +16,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.torus import MAX_ELONGATION, near_cube, near_cube_holding
+from netplan.topologies.torus import LONGEST_RING, MAX_ELONGATION, near_cube, near_cube_holding
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads
 
@@ -103,7 +103,7 @@ def test_only_one_long_ring_takes_idle_places(positions: int, dimensions: int) -
     exact, found = near_cube(positions, dimensions), near_cube_holding(positions, dimensions)
     if found == exact:
         return
-    assert exact[0] == positions > MAX_ELONGATION
+    assert exact[0] == positions > LONGEST_RING
     assert prod(found) > positions
     assert max(found) <= MAX_ELONGATION * min(found)
     layer = prod(found[:-1])
@@ -111,13 +111,13 @@ def test_only_one_long_ring_takes_idle_places(positions: int, dimensions: int) -
 
 
 def test_traffic_finds_its_way_past_idle_places() -> None:
-    graph = expand(FABRICS.load("torus-3d"), asked(13, 1))
-    # 2 x 2 x 4: chip 12 stands at (0, 0, 3) alone; to chip 3 at (1, 1, 0) it is around and two.
-    loads_ = link_loads(graph, flows_matrix(13, source=[12], destination=[3], flow_bytes=[1.0]))
+    graph = expand(FABRICS.load("torus-3d"), asked(17, 1))
+    # 2 x 2 x 5: chip 16 stands at (0, 0, 4) alone; to chip 3 at (1, 1, 0) it is around and two.
+    loads_ = link_loads(graph, flows_matrix(17, source=[16], destination=[3], flow_bytes=[1.0]))
     assert loads_.link_bytes.sum() == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("gpus", [13, 104])
+@pytest.mark.parametrize("gpus", [13, 136])
 @pytest.mark.parametrize("name", ["full-mesh", "bcube", "torus-3d", "nvl72"])
 def test_commands_take_any_number(name: str, gpus: int) -> None:
     question = {"gpus": gpus, "radix": 64, "accelerator": "h100-80gb", "model": "gpt-22b"}

@@ -12,7 +12,9 @@ from scipy.sparse import csr_array
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.questions.compare import compare
+from netplan.questions.grow import grow
 from netplan.questions.loads import loads
+from netplan.questions.simulate import simulate
 from netplan.records import replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
@@ -322,3 +324,21 @@ def test_large_random_graphs_are_no_less_even_than_taken() -> None:
         low, high = random_links(switches, degree, 1)
         loads_ = SwitchMesh(switches, switches, low, high).all_to_all()
         assert loads_.max() / loads_.mean() < UNEVEN
+
+
+@pytest.mark.parametrize("name", ["hyperx", "dragonfly-plus"])
+def test_grown_designs_join_their_switches_anew(name: str) -> None:
+    answer = grow(phases=(96, 200), radix=24, hb_size=8, fabrics=(name,))
+    assert f"A {name} of another size joins its switches anew" in str(answer.to_dict())
+
+
+def test_links_make_nothing_wait_that_the_model_does_not_know() -> None:
+    asked = {"gpus": 100, "radix": 24, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
+
+    def waiting_s(name: str) -> float:
+        found = simulate(fabric=name, **asked).to_dict()  # type: ignore[arg-type]
+        return float(found["waiting_s"])
+
+    least_s = waiting_s("fat-tree")
+    for name in ("hyperx", "jellyfish", "dragonfly"):
+        assert waiting_s(name) == pytest.approx(least_s, rel=1e-6)
