@@ -50,6 +50,7 @@ from netplan.topologies.switched import (
     wire_networks,
     wire_tree,
 )
+from netplan.topologies.torus import refuse_many_places
 
 BOARD = (2, 2)
 BOARD_LINKS = "board "
@@ -112,6 +113,7 @@ def hammingmesh_shape(spec: FabricSpec, sizing: Sizing) -> MeshShape:
             f" got {sizing.gpus:,}: take at most {held:,}, or sizes of"
             f" {' x '.join(map(str, _near_square(needed)))} in the fabric file"
         )
+    refuse_many_places(spec.name, (*board, along, across))
     return MeshShape(board, (along, across))
 
 

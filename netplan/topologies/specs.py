@@ -44,6 +44,7 @@ HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
 MESH_AXES, MAX_DIMENSIONS = 2, 6
 LEAST_CUBE = 3
 """Side of the smallest cube whose two faces have GPUs of their own beside its inside [1]."""
+BoardSide = Annotated[int, Meta(ge=1, le=64)]
 CatalogName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]*$", max_length=64)]
 OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
@@ -176,7 +177,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     circuit_switch: CatalogName | None = None  # joins the faces of blocks, which are cubes
 
     # hammingmesh: GPUs along both sides of a board; sizes are boards in a row, and rows
-    board: tuple[PositiveInt, PositiveInt] | None = None
+    board: tuple[BoardSide, BoardSide] | None = None
 
     # product
     axes: tuple[Axis, ...] = ()

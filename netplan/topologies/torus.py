@@ -29,7 +29,7 @@ from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.clos import ceil_div
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
+from netplan.topologies.fabric import MAX_GPUS, Fabric, LinkGroup, Sizing, hb_level, port_words
 from netplan.topologies.graph import HALL, RACK
 from netplan.topologies.idle_places import (
     ceil_root,
@@ -46,6 +46,8 @@ LONGEST_RING = 16
 
 MAX_ELONGATION = 4
 """Longest over shortest side of a torus beyond which a note says so [1]."""
+MAX_PLACES = 4 * MAX_GPUS
+"""Places of a grid, with and without GPUs [1]."""
 
 
 def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
@@ -101,14 +103,31 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
             if spec.twist
             else near_cube_holding(blocks, spec.dimensions)
         )
-        return tuple(side * size for size in found)
-    sizes = spec.sizes
+        return refuse_many_places(spec.name, tuple(side * size for size in found))
+    sizes = refuse_many_places(spec.name, spec.sizes)
     if prod(sizes) < sizing.domains or (prod(sizes) > sizing.domains and not spec.circuit_switch):
         shape = " x ".join(str(size) for size in sizes)
         raise InputError(
             f"{spec.name}: {shape} positions hold {prod(sizes):,} HB domains, got"
             f" {sizing.domains:,}: take {prod(sizes) * sizing.hb_size:,} GPUs, or change sizes in"
             " the fabric file"
+        )
+    return sizes
+
+
+def refuse_many_places(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of a grid, if it has no more places than netplan plans, idle ones included.
+
+    Raises
+    ------
+    InputError
+        If it has more.
+    """
+    if prod(sizes) > MAX_PLACES:
+        shape = " x ".join(map(str, sizes))
+        raise InputError(
+            f"{name}: {shape} are more than {MAX_PLACES:,} places: lower sizes, or the side of"
+            " blocks, in the fabric file"
         )
     return sizes
 

@@ -155,6 +155,20 @@ def test_circuits_that_cannot_be_are_refused(keys: dict[str, object], said: str)
 
 
 @pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("torus-ocs", {"sizes": (4, 4, 4_000_000_000)}),
+        ("torus-ocs", {"copper_block": 1_000_000}),
+        ("hammingmesh", {"sizes": (1_000_000, 1_000_000)}),
+        ("hammingmesh", {"board": (65, 1)}),
+    ],
+)
+def test_grids_beyond_all_clusters_are_refused(name: str, keys: dict[str, object]) -> None:
+    with pytest.raises((InputError, ValueError), match=r"16,777,216 places|board"):
+        build_fabric(FabricSpec.read({**FABRICS.load(name).to_dict(), **keys}), sizing(64))
+
+
+@pytest.mark.parametrize(
     ("keys", "said"),
     [
         ({"sizes": (4, 4, 6)}, "got 4 x 4 x 6, the nearest that works is 4 x 4 x 8"),
