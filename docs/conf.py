@@ -32,6 +32,8 @@ extensions = [
 exclude_patterns = ["README.md", "build", "_build"]
 master_doc = "index"
 language = "en"
+smartquotes = False  # two hyphens begin an option, and are no dash
+default_role = "code"
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 4
@@ -50,9 +52,11 @@ html_css_files = ["netplan.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
+html_show_search_summary = False  # pages opened as files may not be fetched
 html_math_renderer = "mathml"
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 pygments_style = "tango"
 pygments_dark_style = "github-dark"
 

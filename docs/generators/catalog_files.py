@@ -4,10 +4,12 @@ What a key means is said once, in the README of its folder (a row of a table, or
 it) or in the docstring of its struct; this finds it there.
 """
 
+import csv
 import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct, structs
@@ -16,11 +18,13 @@ from docs.generators.tables import Pages, code, markdown, table
 from netplan.catalog import Record, Shelf, shipped_root
 from netplan.questions.shelves import all_shelves
 from netplan.reports.quantities import words
+from netplan.studies.definition import STUDIES
 
 FOLDERS = ("traffic", "topologies", "costing", "reports")
 PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "to"}
-HEADS = ("key", "takes", "unit", "default", "meaning")
+FILLED_IN = {("FabricSpec", "stamp")}
+HEADS = ("key", "takes", "meaning")
 SECTIONS = {
     "model": ("models",),
     "accelerator": ("accelerators", "kernels"),
@@ -72,7 +76,7 @@ def catalog_pages() -> Pages:
 
 
 def _shelves() -> dict[str, Shelf[Any]]:
-    return dict(sorted(all_shelves().items()))
+    return dict(sorted({**all_shelves(), STUDIES.role: STUDIES}.items()))
 
 
 def _index(shelves: dict[str, Shelf[Any]]) -> str:
@@ -196,12 +200,10 @@ def _struct(kind: type[Struct], role: str, folder: str) -> Iterator[str]:
     rows = [
         (
             code(one.encode_name),
-            _type(one.type),
-            markdown(words(one.name).unit),
-            _default(one),
-            _meaning(one.name, kind, role, folder),
+            _takes(one),
+            _meaning(one.encode_name, kind, role, folder),
         )
-        for one in structs.fields(kind)
+        for one in _fields(kind)
     ]
     yield table(HEADS, rows) if rows else ""
 
@@ -244,12 +246,14 @@ def _bounds(metas: list[Any]) -> Iterator[str]:
                     yield f"{word} {bound:,g}"
 
 
-def _default(one: structs.FieldInfo) -> str:
+def _takes(one: structs.FieldInfo) -> str:
+    """Type, unit and default of a key."""
+    unit = words(one.name).unit
+    facts = _type(one.type) + (f" [{markdown(unit)}]" if unit else "")
     if one.required:
-        return "required"
-    if one.default is NODEFAULT:
-        return "none"
-    return "none" if one.default in (None, "", (), {}) else code(str(one.default))
+        return f"{facts}; **required**"
+    known = one.default is not NODEFAULT and one.default not in (None, "", (), {})
+    return f"{facts}; default {code(str(one.default))}" if known else facts
 
 
 @cache
@@ -290,7 +294,20 @@ def _said_of(key: str, kind: type[Struct], role: str, folder: str) -> str:
         return markdown(sentence)
     if key in EVERY_FILE:
         return EVERY_FILE[key]
-    return _without_links(next((one for one in sentences if f"`{key}`" in one), ""))
+    found = _without_links(next((one for one in sentences if f"`{key}`" in one), ""))
+    return found or markdown(_elsewhere().get((kind.__name__, key), ""))
+
+
+@cache
+def _elsewhere() -> dict[tuple[str, str], str]:
+    """What no README and no docstring says, by struct and key."""
+    with Path(__file__).with_name("keys.csv").open(encoding="utf-8", newline="") as file:
+        return {(row["struct"], row["key"]): row["meaning"] for row in csv.DictReader(file)}
+
+
+def _fields(kind: type[Struct]) -> list[structs.FieldInfo]:
+    """Keys of a struct; what only the reader of a file fills in is none."""
+    return [one for one in structs.fields(kind) if (kind.__name__, one.name) not in FILLED_IN]
 
 
 def _sentence(key: str, kind: type[Struct]) -> str:
@@ -318,8 +335,8 @@ def missing_meanings() -> list[str]:
         kinds = _kinds(shelf)
         for kind in (*kinds, *_inside(kinds)):
             left += [
-                f"{kind.__name__}.{one.name}"
-                for one in structs.fields(kind)
-                if not _said_of(one.name, kind, role, folder)
+                f"{kind.__name__}.{one.encode_name}"
+                for one in _fields(kind)
+                if not _said_of(one.encode_name, kind, role, folder)
             ]
     return sorted(set(left))

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 import netplan
+from docs.generators.outputs import folded
 from docs.generators.tables import Pages, code, markdown, table
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
@@ -28,7 +29,7 @@ KINDS = {
 SUBJECTS = {"procurement": "report procurement", "calibrate": "calibrate"}
 """Commands of questions whose functions have a shorter name."""
 
-HEADS = ("option", "in Python and JSON", "takes", "default", "meaning")
+HEADS = ("option, keyword", "takes", "meaning")
 INDEX = """# Commands
 
 One page a command, made from the classes that the command line, the Python functions, the tools of
@@ -69,7 +70,7 @@ def _command(command: click.Command, title: str, level: int) -> Iterator[str]:
     question = questions().get(title.removeprefix("netplan "))
     yield _prose(summary_of(question) if question else command.help or "") + "\n"
     if question and question.examples:
-        yield "\n".join(["```console", *(f"$ {one}" for one in question.examples), "```", ""])
+        yield "\n".join(["```console", *map(folded, question.examples), "```", ""])
     yield from _in_python(title.removeprefix("netplan "), question)
     yield f"{'#' * (level + 1)} Inputs\n"
     yield table(HEADS, _rows(command, question))
@@ -104,7 +105,10 @@ def _in_python(name: str, question: type[Question[Any]] | None) -> Iterator[str]
         return
     needed = [one.name for one, _ in options_of(question) if _is_needed(one)]
     keywords = ", ".join(f"{one}=..." for one in needed) or "..."
-    yield f"In Python: `netplan.{function}({keywords})`, with the inputs below as keywords.\n"
+    yield (
+        f"In Python: `netplan.{function}({keywords})`. Under each option stands its keyword, which"
+        " is also its name in the `inputs` of the JSON.\n"
+    )
 
 
 def _is_needed(one: Field[Any]) -> bool:
@@ -125,9 +129,17 @@ def _input(
     parameter: click.Parameter, question: type[Question[Any]], one: Field[Any], option: Option
 ) -> list[str]:
     """Row of an input of the question."""
-    default = "required" if _is_needed(one) else markdown(shown_default(question, one, option))
-    keyword = code(one.name) + ("" if option.role == "input" else " (a source)")
-    return [_flags(parameter), keyword, _takes(option), default, markdown(option.help)]
+    default = "required" if _is_needed(one) else shown_default(question, one, option)
+    keyword = code(one.name) + ("" if option.role == "input" else " (source)")
+    said = _with_default(option.help, default)
+    return [f"{_flags(parameter)}<br>{keyword}", _takes(option), said]
+
+
+def _with_default(help_: str, default: str) -> str:
+    """What an option means, and what holds without it."""
+    if default in ("", "required"):
+        return markdown(help_) + (" **Required.**" if default else "")
+    return f"{markdown(help_)} *Default: {markdown(default)}.*"
 
 
 def _takes(option: Option) -> str:
@@ -150,8 +162,8 @@ def _option(parameter: click.Parameter) -> list[str]:
     flag = isinstance(parameter, click.Option) and parameter.is_flag
     help_ = (parameter.help or "") if isinstance(parameter, click.Option) else ""
     said, _, default = help_.partition("  [default: ")
-    default = "required" if parameter.required else markdown(default.removesuffix("]"))
-    return [_flags(parameter), "", "" if flag else takes, default, markdown(said)]
+    default = "required" if parameter.required else default.removesuffix("]")
+    return [_flags(parameter), "" if flag else takes, _with_default(said, default)]
 
 
 def _flags(parameter: click.Parameter) -> str:

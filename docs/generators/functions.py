@@ -7,6 +7,7 @@ from pathlib import Path
 from docs.generators.tables import Pages, code, markdown, table
 
 MODULES = {
+    "Answers": ("netplan.reports.answer",),
     "Counts": (
         "netplan.topologies.clos",
         "netplan.topologies.torus",

@@ -2,11 +2,36 @@
 
 import re
 
+COLUMNS = 80
+"""Width of a line that needs no scrolling beside the contents of a page [1]."""
 OUTPUT = re.compile(r"^<!-- (netplan [^\n]*) -->\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+REMARK = re.compile(r"^((?:netplan|dask) [^\n]*?\S) +# ([^\n]*)$", re.MULTILINE)
+FILE = re.compile(r"^<!-- file: (\S+) -->\n", re.MULTILINE)
+
+
+def folded(command: str) -> str:
+    r"""A command on as many lines as it needs, each but the last with a sign that it goes on.
+
+    Examples
+    --------
+    >>> print(folded("netplan compare --gpus 4096 --radix 64 --accelerator h100-80gb"
+    ...              " --model llama-3-70b --prices 2026"))
+    $ netplan compare --gpus 4096 --radix 64 --accelerator h100-80gb \
+        --model llama-3-70b --prices 2026
+    """
+    lines, line = [], "$"
+    for option in re.split(r" (?=-)", command):
+        if len(line) + len(option) + 3 > COLUMNS:
+            lines.append(f"{line} \\")
+            line = "   "
+        line = f"{line} {option}"
+    return "\n".join([*lines, line])
+
+
 def shown_commands(text: str) -> str:
-    r"""Put the command of every output into its block, as one would type it.
+    r"""Put the command of every output into its block, names of files and remarks above theirs.
 
     Examples
     --------
@@ -17,4 +42,5 @@ def shown_commands(text: str) -> str:
     ```
     <BLANKLINE>
     """
-    return OUTPUT.sub(lambda found: f"```console\n$ {found[1]}\n{found[2]}```", text)
+    text = REMARK.sub(r"# \2\n\1", FILE.sub(r"`\1`:\n\n", text))
+    return OUTPUT.sub(lambda found: f"```console\n{folded(found[1])}\n{found[2]}```", text)

@@ -5,14 +5,19 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
 
+from docs.generators.catalog_files import missing_meanings
 from docs.generators.commands import questions
 from netplan.questions.question import options_of
 from netplan.questions.shelves import all_shelves
 from netplan.reports.quantities import nomenclature
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[2]
 NEEDED = ("furo", "myst_parser", "numpydoc", "sphinx", "sphinx_copybutton")
@@ -73,6 +78,9 @@ def test_every_option_key_and_quantity_is_told(site: Path) -> None:
     for role, shelf in all_shelves().items():
         page = (made / f"files/keys-{role}.html").read_text(encoding="utf-8")
         assert f">{shelf.schema.__struct_encode_fields__[-1]}<" in page, role
+    assert (
+        missing_meanings() == []
+    )  # a row of the README, the docstring, or docs/generators/keys.csv
     page = (made / "nomenclature.html").read_text(encoding="utf-8")
     assert [name for name in nomenclature() if f">{name}<" not in page] == []
 
@@ -81,3 +89,29 @@ def test_the_functions_have_their_examples(site: Path) -> None:
     page = (site / "reference/made/functions/topologies.clos.html").read_text(encoding="utf-8")
     assert "clos_counts" in page
     assert "&gt;&gt;&gt;" in page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_pages_fit_and_ask_for_nothing(
+    site: Path, browser: "Browser", width: int, scheme: str
+) -> None:
+    shown = browser.new_context(
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": width, "height": 900},
+    )
+    page = shown.new_page()
+    faults: list[str] = []
+    page.on(
+        "request",
+        lambda one: faults.append(one.url) if "://" in one.url.removeprefix("file://") else None,
+    )
+    page.on("console", lambda one: faults.append(one.text) if one.type == "error" else None)
+    page.on("pageerror", lambda one: faults.append(str(one)))
+    for name in ("index", "tutorials/buyer", "background/models", "reference/made/commands/faults"):
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+    page.goto((site / "search.html").as_uri() + "?q=oversubscription")
+    page.locator("ul.search li").first.wait_for()
+    shown.close()
+    assert faults == []
