@@ -109,7 +109,7 @@ STEPS = {
     block: page
     for page, text in TEXTS.items()
     for block in BLOCK.findall(text)
-    if 0 < len(commands(block)) < MANY
+    if 0 < len(commands(block)) < MANY and not {*commands(block)} <= {line for _, line in SINGLE}
 }
 SHOWN = [(page, *found) for page, text in TEXTS.items() for found in OUTPUT.findall(text)]
 
@@ -197,6 +197,11 @@ def test_every_command_has_an_example() -> None:
     inside = [line for block in STEPS for line in commands(block)]
     known = {line.split()[1] for line in (*inside, *(one for _, one in SINGLE))}
     assert known | {"mcp"} == set(COMMANDS)  # which waits for a client
+
+
+def test_the_readme_is_short() -> None:
+    """What it is, two commands, five questions, and where to read on."""
+    assert len(README.splitlines()) < 120
 
 
 def test_the_first_command_is_that_of_the_first_output() -> None:
