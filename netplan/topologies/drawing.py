@@ -18,6 +18,7 @@ from netplan.reports.escape import TIMES, short
 from netplan.reports.svg import arc, box, drawing, line, shifted, text
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
 from netplan.topologies.graph import SWITCH, FabricGraph
+from netplan.topologies.hammingmesh import BOARD_LINKS
 
 WIDTH, LABEL_WIDTH = 760.0, 210.0
 BOX_WIDTH, BOX_HEIGHT = 102.0, 40.0
@@ -85,7 +86,8 @@ def fabric_drawing(
     named = {} if network is None else _names(fabric, network)
     tiers = (_tier(fabric, tier, named.get(tier.name, ())) for tier in reversed(fabric.tiers))
     rows = [*tiers, _gpus(fabric)]
-    loops = [group for group in fabric.links if _ends(fabric, group) is None]
+    within = [group for group in fabric.links if _ends(fabric, group) is None]
+    loops = [group for group in within if not group.name.startswith(BOARD_LINKS)]
     # Links among devices of one row are drawn as curves above it.
     top = MARGIN + max(LOOP_LINE * len(loops), LOOP_ROOM if loops else 0.0)
     tops = {row.name: top + number * (BOX_HEIGHT + GAP) for number, row in enumerate(rows)}
@@ -164,6 +166,9 @@ def _gpus(fabric: Fabric) -> _Row:
     """Row of HB domains, or of GPUs where a domain holds one."""
     sizing = fabric.sizing
     joined = _joined_by(fabric.levels[1:]) if fabric.network == "direct" else ""
+    boards = sum(group.links for group in fabric.links if group.name.startswith(BOARD_LINKS))
+    if boards:
+        joined = f"{boards:,} links on boards"
     if sizing.hb_size == 1:
         detail = joined or "no HB domains"
         return _Row("", sizing.gpus, "GPU", f"{sizing.gpus:,} {TIMES} GPU", detail)
@@ -180,7 +185,8 @@ def _joined_by(axes: Sequence[Level]) -> str:
     """What direct links make of domains or GPUs: a torus, or a product of rings and meshes."""
     if any(axis.kind == "mesh" for axis in axes):
         return f" {TIMES} ".join(f"{axis.kind} of {axis.size:,}" for axis in axes)
-    return "torus of " + f" {TIMES} ".join(f"{axis.size}" for axis in axes) if axes else ""
+    kind = "twisted torus" if any(axis.interlaced for axis in axes) else "torus"
+    return f"{kind} of " + f" {TIMES} ".join(f"{axis.size}" for axis in axes) if axes else ""
 
 
 def _ends(fabric: Fabric, group: LinkGroup) -> tuple[str, str] | None:

@@ -51,3 +51,13 @@ def test_everything_is_inside_the_frame() -> None:
     for x, y in re.findall(r'<text x="(-?[\d.]+)" y="(-?[\d.]+)"', drawn):
         assert 0 <= float(x) <= width
         assert 8 <= float(y) <= height
+
+
+def test_links_of_boards_are_told_beside_the_gpus() -> None:
+    # 256 boards of 2 x 2 have four traces each; a twisted torus says what it is.
+    drawn = fabric_drawing(built("hammingmesh", 1024, 64, 1))
+    assert "1,024 links on boards" in drawn
+    assert "<path" not in drawn
+    assert "twisted torus of 4 \u00d7 4 \u00d7 8" in fabric_drawing(
+        built("twisted-torus", 128, 64, 1)
+    )
