@@ -30,7 +30,7 @@ def build(name: str, gpus: int, radix: int, hb_size: int, ratio: float | None = 
     return build_fabric(FABRICS.load(name), sizing)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(
     st.sampled_from(NAMES),
     st.integers(8, 4_194_304),
