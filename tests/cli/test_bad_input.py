@@ -69,7 +69,7 @@ def test_wrong_options(arguments: tuple[str, str], message: str) -> None:
 
 
 def test_misspelt_command() -> None:
-    assert "unknown command 'comparison': did you mean compare?" in refused("comparison")
+    assert "unknown command 'compar': did you mean compare?" in refused("compar")
 
 
 def test_missing_option() -> None:
