@@ -26,6 +26,7 @@ from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import connected_parts, network_only
+from netplan.topologies.mixed_domains import domain_of_gpu
 from netplan.topologies.specs import JOINED, FabricSpec
 from netplan.topologies.switch_families import switch_graph
 from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, cut_switches
@@ -103,6 +104,8 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
         return _survives_in_part(spec, fabric)
     if _ports(spec) > 1:
         return True
+    if spec.domains:
+        return _mixed_survives(spec, fabric)
     first = np.arange(sizing.domains) * sizing.hb_size
     last = np.minimum(first + sizing.hb_size, sizing.gpus) - 1
     # The leaves rise with the rank: a domain lies under one leaf if its ends do.
@@ -271,7 +274,16 @@ def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
 def _ends(spec: FabricSpec, fabric: Fabric) -> tuple[Ints, Ints]:
     """HB domain and switch of every GPU."""
     gpu = np.arange(fabric.sizing.gpus)
-    return gpu // fabric.sizing.hb_size, _leaf_of(spec, fabric, gpu)
+    return domain_of_gpu(spec, fabric.sizing), _leaf_of(spec, fabric, gpu)
+
+
+def _mixed_survives(spec: FabricSpec, fabric: Fabric) -> bool:
+    """Whether HB domains of several sizes stay joined, whichever network switch fails."""
+    domain, leaf = _ends(spec, fabric)
+    order = np.argsort(domain, kind="stable")
+    begins = np.flatnonzero(np.diff(domain[order], prepend=-1))
+    low, high = (end.reduceat(leaf[order], begins) for end in (np.minimum, np.maximum))
+    return len(begins) == 1 or (bool((low < high).all()) and _joined_above(spec, fabric))
 
 
 def _joins(domain: Ints, part: Ints) -> bool:

@@ -13,6 +13,7 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.clos import ceil_div
@@ -78,6 +79,25 @@ def domain_gpus(spec: FabricSpec, gpus: int) -> tuple[tuple[int, int], ...]:
     for one in fill_domains(spec, gpus):
         held[one.kind.size] += one.gpus
     return tuple(held.items())
+
+
+def domain_of_gpu(spec: FabricSpec, sizing: Sizing) -> Ints:
+    """HB domain of every GPU, as they are joined, shape (gpus,).
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> asked = Sizing(600, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> np.unique(domain_of_gpu(FABRICS.load("mixed-domains"), asked), return_counts=True)[1]
+    array([72, 72, 72, 72, 72, 72, 72, 72,  8,  8,  8])
+    """
+    if not spec.domains:
+        return np.arange(sizing.gpus) // sizing.hb_size
+    found, number = [], 0
+    for one in fill_domains(spec, sizing.gpus):
+        found.append(number + np.arange(one.gpus) // one.kind.size)
+        number += one.domains
+    return np.concatenate(found)
 
 
 def domains_note(spec: FabricSpec, gpus: int) -> str:
