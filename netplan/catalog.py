@@ -170,7 +170,7 @@ def _record(shelf: Shelf[Any], path: Path, version: Version) -> Record:
 def check_file(shelf: Shelf[Any], path: Path) -> str | None:
     """Error text of one catalog file, or None if it is sound."""
     try:
-        document = read_yaml(path)
+        document = shelf.read(path)
         record = _validate(shelf.schema_of(document), document, {})
     except CatalogError as error:
         return str(error)

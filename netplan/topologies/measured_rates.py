@@ -23,7 +23,7 @@ from netplan.topologies.graph import FabricGraph, connected_parts, switches_suff
 MOST_WORK = 100_000_000
 """Links times groups times patterns that are measured one by one [1]."""
 
-CELLS, SOME_TARGETS, MOST_STEPS = 4_000_000, 32, 4
+CELLS, SOME_TARGETS, LEAST_TARGETS, MOST_STEPS = 4_000_000, 32, 4, 4
 ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -194,9 +194,11 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
 
 def _targets(hosts: HostGroups, patterns: int) -> tuple[Ints, bool]:
     """Groups that traffic is sent to, and whether these are all."""
-    if len(hosts.tail) * patterns * hosts.groups <= MOST_WORK or hosts.groups <= SOME_TARGETS:
+    affordable = MOST_WORK // (len(hosts.tail) * patterns)
+    if affordable >= hosts.groups or hosts.groups <= SOME_TARGETS:
         return np.arange(hosts.groups), True
-    return np.linspace(0, hosts.groups - 1, SOME_TARGETS).astype(np.int64), False
+    count = min(SOME_TARGETS, max(LEAST_TARGETS, affordable))
+    return np.linspace(0, hosts.groups - 1, count).astype(np.int64), False
 
 
 class _Ways(Struct, frozen=True, eq=False):

@@ -6,7 +6,6 @@ From the draft comes the graph, after every check that needs the whole. Nodes ar
 the distance from the GPUs: 1 for a switch with a GPU, and so on.
 """
 
-import math
 import re
 from itertools import count, filterfalse
 from pathlib import Path
@@ -16,7 +15,7 @@ from msgspec import Struct, field
 
 from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
-from netplan.records import replace
+from netplan.records import LARGEST, replace
 from netplan.topologies.descriptions import natural
 from netplan.topologies.flat import with_joined_group
 from netplan.topologies.graph import (
@@ -88,7 +87,7 @@ class Draft(Struct):
         """Add a link, or refuse one that no hardware can be."""
         if link.source == link.target:
             raise self.error(link.line, f"a link joins {link.source} to itself")
-        if not (link.bytes_per_s > 0 and math.isfinite(link.bytes_per_s)):
+        if not 1 / LARGEST <= link.bytes_per_s <= LARGEST:
             raise self.error(
                 link.line,
                 f"link {link.source} to {link.target} has no capacity: got"
