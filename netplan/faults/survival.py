@@ -27,7 +27,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import connected_parts, network_only
 from netplan.topologies.mixed_domains import domain_of_gpu
-from netplan.topologies.specs import JOINED, FabricSpec
+from netplan.topologies.specs import JOINED, OWN_GRAPHS, FabricSpec
 from netplan.topologies.switch_families import switch_graph
 from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, cut_switches
 from netplan.topologies.switched import clos_tree, endpoints
@@ -73,7 +73,7 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
     if not fabric.tiers:
         return SwitchLoss(survives=True, share=0.0)
     sizing = fabric.sizing
-    if spec.family in ("graph", "hammingmesh"):
+    if spec.family in (*OWN_GRAPHS, "hammingmesh"):
         ends = _graph_ends(spec, fabric)
         return SwitchLoss(_graph_survives(*ends), _graph_share(*ends))
     gpu = np.arange(sizing.gpus)
@@ -98,7 +98,7 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
     sizing = fabric.sizing
     if not fabric.tiers or sizing.domains == 1:
         return True
-    if spec.family in ("graph", "hammingmesh"):
+    if spec.family in (*OWN_GRAPHS, "hammingmesh"):
         return _graph_survives(*_graph_ends(spec, fabric))
     if spec.family == "bcube" and bcube_ports(spec, sizing) ** spec.dimensions > sizing.gpus:
         return _survives_in_part(spec, fabric)

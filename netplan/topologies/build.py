@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 from netplan.records import replace
 from netplan.topologies.bcube import build_bcube
+from netplan.topologies.direct_graph import direct_degree
 from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.hammingmesh import build_hammingmesh, hammingmesh_ports
 from netplan.topologies.mixed_domains import domain_gpus, domains_note
 from netplan.topologies.product import build_product, product_ports
-from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
+from netplan.topologies.specs import DIRECT, OVERSUBSCRIBED, OWN_GRAPHS, SWITCHLESS, FabricSpec
 from netplan.topologies.switch_families import SWITCH_GRAPHS, build_joined_switches
 from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
 from netplan.topologies.tiles import build_tiles
@@ -35,7 +36,7 @@ BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
     "tiles": build_tiles,
     "hammingmesh": build_hammingmesh,
     **dict.fromkeys(SWITCH_GRAPHS, build_joined_switches),
-    "graph": _build_graph,
+    **dict.fromkeys(OWN_GRAPHS, _build_graph),
 }
 
 
@@ -159,7 +160,9 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
         return sizing
     links, ports = 1, 1
     if spec.family in SWITCHLESS:
-        count = torus_ports if spec.family == "torus" else product_ports
+        count = {"torus": torus_ports, **dict.fromkeys(DIRECT, direct_degree)}.get(
+            spec.family, product_ports
+        )
         links, ports = count(spec, sizing), max(1, sizing.chip_ports)
     elif spec.family == "bcube":
         links = spec.dimensions

@@ -23,7 +23,7 @@ from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGr
 from netplan.topologies.hammingmesh import wire_hammingmesh
 from netplan.topologies.mixed_domains import mixed_link_count, wire_mixed
 from netplan.topologies.product import direct_links, wire_product
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import OWN_GRAPHS, FabricSpec
 from netplan.topologies.switch_families import switch_graph
 from netplan.topologies.switch_graph import wire_switch_graph
 from netplan.topologies.switched import wire_any_to_any, wire_rail_only
@@ -171,7 +171,7 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     """
     fabric = build_fabric(spec, sizing)
     sizing = fabric.sizing
-    if spec.family == "graph":
+    if spec.family in OWN_GRAPHS:
         from netplan.topologies.graph_fabric import graph_of  # noqa: PLC0415 - as in building
 
         graph = graph_of(spec, sizing)

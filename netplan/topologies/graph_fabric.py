@@ -26,6 +26,7 @@ from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.records import replace
 from netplan.topologies.fabric import (
+    MIN_GPUS,
     TIER_NAMES,
     Fabric,
     LinkGroup,
@@ -55,7 +56,7 @@ from netplan.topologies.measured_rates import (
     seconds_per_byte,
 )
 from netplan.topologies.own_graph import own_graph, whole_graph
-from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.specs import DIRECT, FabricSpec, Medium
 from netplan.topologies.switch_graph import joined_levels
 from netplan.units import counted, gbps
 
@@ -93,7 +94,9 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     reach = _reach(spec, network)
     kind, domain = ("switch", None) if not own else _domain_kind(graph)
     alike = flat(network)
-    if alike is None:
+    if spec.family in DIRECT and sizing.hb_size > 1 and sizing.domains >= MIN_GPUS:
+        levels, measured = _levels_of_rail(spec, sizing)
+    elif alike is None:
         levels, measured = _levels(network, sizing)
     else:
         levels, measured = joined_levels(alike.switches(network), sizing, 1)
@@ -192,8 +195,8 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
     direct = (graph.node_kind[graph.source] == GPU) & (graph.node_kind[graph.target] == GPU)
     copper = np.isin(graph.length_class, COPPER_CLASSES)
     width = widths_of(graph)
-    tiers = int(high.max()) + 1
-    sizes = (2, 2, 2, tiers, tiers, int(width.max()) + 1, len(graph.group_names))
+    tiers = int(high.max(initial=0)) + 1
+    sizes = (2, 2, 2, tiers, tiers, int(width.max(initial=1)) + 1, max(1, len(graph.group_names)))
     code = np.ravel_multi_index((inside, direct, copper, low, high, width, graph.group), sizes)
     found, which = np.unique(code, return_inverse=True)
     kinds = np.stack(np.unravel_index(found, sizes))
@@ -350,6 +353,16 @@ def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str
     if not everything:
         notes.append("Links of one kind count by their mean: the graph is too large for each.")
     return [network_level(sizing, size, rate) for size, rate in found], notes
+
+
+def _levels_of_rail(spec: FabricSpec, sizing: Sizing) -> tuple[list[Level], list[str]]:
+    """Levels of one rail, which all others are like, for the full HB domains."""
+    asked = replace(sizing, gpus=sizing.domains, hb_size=1)
+    levels, measured = _levels(_grouped(own_graph(spec, asked)), asked)
+    if sizing.full_domains == sizing.domains:
+        return levels, measured
+    rest = sizing.full_domains
+    return [replace(level, size=rest) for level in levels if rest > 1], measured
 
 
 def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:

@@ -14,6 +14,7 @@ import numpy as np
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.records import replace
+from netplan.topologies.direct_graph import direct_graph
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.edge_list import kind_of_name
@@ -26,7 +27,7 @@ from netplan.topologies.graph import (
     PickedNames,
     connected_parts,
 )
-from netplan.topologies.specs import FUNCTIONS, FabricSpec
+from netplan.topologies.specs import DIRECT, FUNCTIONS, FabricSpec
 from netplan.units import bytes_per_s
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def own_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
 
 def whole_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     """The graph as its file or function has it, GPUs of an HB domain one after the other."""
+    if spec.family in DIRECT:
+        return direct_graph(spec, sizing)
     if spec.file:
         return _from_file(spec.file, spec.stamp, spec.hb_size, sizing.hb_size)
     function = FUNCTIONS.get(spec.name)

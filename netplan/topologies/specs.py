@@ -34,6 +34,8 @@ Family = Literal[
     "hammingmesh",
     "circulant",
     "xpander",
+    "direct-circulant",
+    "direct-random",
     "graph",
 ]
 Medium = Literal["optical", "copper", "on-board", "on-chip"]
@@ -48,7 +50,11 @@ BoardSide = Annotated[int, Meta(ge=1, le=64)]
 CatalogName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]*$", max_length=64)]
 OVERSUBSCRIBED = ("clos", "rail-only")
 """Families whose leaves may have more ports down than up."""
-SWITCHLESS = ("torus", "product", "tiles")
+DIRECT = ("direct-circulant", "direct-random")
+"""Families of graphs whose nodes are HB domains, joined rail by rail."""
+OWN_GRAPHS = ("graph", *DIRECT)
+"""Families whose counts and levels are those of a graph."""
+SWITCHLESS = ("torus", "product", "tiles", *DIRECT)
 """Families whose links lead from GPU to GPU."""
 JOINED = ("hyperx", "slim-fly", "jellyfish", "dragonfly-plus", "circulant", "xpander")
 """Families whose switches, each with hosts or below others with hosts, are joined directly."""
@@ -56,8 +62,9 @@ REGULAR = ("jellyfish", "circulant", "xpander")
 """Those of them whose switches have equally many links each, as many as a file says."""
 KEYS_OF: Mapping[str, tuple[str, ...]] = {
     "order": ("slim-fly",),
-    "strides": ("circulant",),
-    **dict.fromkeys(("degree", "seed", "switches"), REGULAR),
+    "strides": ("circulant", "direct-circulant"),
+    "switches": REGULAR,
+    **dict.fromkeys(("degree", "seed"), (*REGULAR, *DIRECT)),
     "twist": ("torus",),
     "circuit_switch": ("torus",),
     "file": ("graph",),
@@ -238,10 +245,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             )
         self._refuse_keys_of_others()
         self._refuse_other_shapes()
-        if self.family == "graph" and (self.hb_kind, self.hb_planes) != ("switch", 1):
+        if self.family in OWN_GRAPHS and (self.hb_kind, self.hb_planes) != ("switch", 1):
             raise ValueError(
-                "family: graph takes HB domains from its file, or puts one switch into each:"
-                " hb_kind and hb_planes mean nothing there"
+                f"family: {self.family} takes HB domains from its file, or puts one switch into"
+                " each: hb_kind and hb_planes mean nothing there"
             )
 
     def _refuse_domains(self) -> None:

@@ -414,7 +414,7 @@ def wire_switch_graph(
         links.append(Links("host", gpu, under, ports, place, rate, length))
     for one in graph.links:
         source, target = one.source.astype(np.int32), one.target.astype(np.int32)
-        ports_used = _ports(source, target, base)
+        ports_used = ports_in_order(source, target, base)
         length = HALL if one.medium == "optical" else RACK
         for plane in range(planes):
             low, high = (_planar(end, graph, plane, planes, first) for end in (source, target))
@@ -444,12 +444,12 @@ def _in_planes(names: NameBlock, planes: int) -> NameBlock:
     return NameBlock(f"plane-{{}}/{names.pattern}", (planes, *names.shape))
 
 
-def _ports(source: AnyInts, target: AnyInts, base: AnyInts) -> tuple[AnyInts, AnyInts]:
+def ports_in_order(source: AnyInts, target: AnyInts, base: AnyInts) -> tuple[AnyInts, AnyInts]:
     """Ports of a group's links at both ends: in the order of the links, from each switch's base.
 
     Examples
     --------
-    >>> _ports(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([4, 4, 4]))
+    >>> ports_in_order(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([4, 4, 4]))
     (array([4, 5, 5]), array([4, 4, 5]))
     """
     ends = np.stack((source, target), axis=1).ravel()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.specs import FABRICS, JOINED
+from netplan.topologies.specs import DIRECT, FABRICS, JOINED
 
 NAMES = tuple(FABRICS.paths())
 SPECS = {name: FABRICS.load(name) for name in NAMES}
@@ -37,7 +37,7 @@ def fabrics(draw: st.DrawFn, radix: int | None = None) -> Fabric:
         gpus = draw(st.integers(3, 60)) ** 2
     if SPECS[name].family == "tiles":
         gpus = 16 * draw(st.integers(1, 300))
-    if SPECS[name].family in JOINED:
+    if SPECS[name].family in (*DIRECT, *JOINED):
         gpus = 8 + gpus % 5000  # their graphs are made to be counted
     ports = radix or 2 * draw(st.integers(4, 128))
     hb_size = draw(st.sampled_from((1, 2, 8, 72, 256)))

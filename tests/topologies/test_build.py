@@ -10,10 +10,10 @@ from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import MAX_RADIX
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.specs import FABRICS, JOINED, UNCABLED
+from netplan.topologies.specs import DIRECT, FABRICS, JOINED, UNCABLED
 from netplan.workloads.accelerators import ACCELERATORS
 
-FEW_SIZES = ("bcube", "product", "tiles", *JOINED)
+FEW_SIZES = ("bcube", "product", "tiles", *DIRECT, *JOINED)
 NAMES = tuple(name for name in FABRICS.paths() if FABRICS.load(name).family not in FEW_SIZES)
 MAY_HAVE_IDLE_PLACES = ("torus-2d", "torus-3d", "twisted-torus", "torus-ocs", "hammingmesh")
 

@@ -5,18 +5,23 @@ import numpy as np
 import pytest
 
 from netplan.errors import InputError
+from netplan.questions.loads import loads
+from netplan.topologies.build import build_fabric
 from netplan.topologies.circulant import (
     circulant_distance,
     circulant_links,
     circulant_strides,
     drawn_strides,
 )
+from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import network_only
 from netplan.topologies.jellyfish import mean_distance
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import DIRECT, FABRICS, FabricSpec
 from netplan.topologies.switch_families import switch_graph
 from netplan.topologies.switch_graph import SwitchGraph, uniform_share
 from netplan.topologies.xpander import lifted_links
+from tests.topologies.test_graph import check
 
 
 def spec(name: str, **keys: object) -> FabricSpec:
@@ -123,3 +128,65 @@ def test_given_shapes_stand() -> None:
 def test_bad_parameters_are_one_line(name: str, keys: dict[str, object], told: str) -> None:
     with pytest.raises(InputError, match=told):
         network(name, 100, 64, **keys)
+
+
+@pytest.mark.parametrize("name", DIRECT)
+@pytest.mark.parametrize(("gpus", "hb_size"), [(64, 1), (250, 8), (101, 4), (9, 3), (8, 8)])
+def test_direct_graphs_are_alike_on_every_rail(name: str, gpus: int, hb_size: int) -> None:
+    asked = Sizing(gpus, 16, hb_size, 450e9, 50e9, shared_port=True)
+    check(spec(name), asked)
+    fabric = build_fabric(spec(name), asked)
+    domains, full = -(-gpus // hb_size), gpus // hb_size
+    degree = min(6, domains - 1) - min(6, domains - 1) * domains % 2
+    graph = network_only(expand(spec(name), asked))
+    rails = [
+        {
+            (a // hb_size, b // hb_size)
+            for a, b in zip(graph.source.tolist(), graph.target.tolist(), strict=True)
+            if a % hb_size == rank and b // hb_size < full
+        }
+        for rank in range(hb_size)
+    ]
+    assert all(rail == rails[0] for rail in rails)
+    assert fabric.switches == 0
+    # All of a full domain's GPUs have their links, but those to ranks that the last one lacks.
+    assert fabric.nic_ports == 2 * fabric.link_count <= degree * gpus
+    if gpus % hb_size == 0:
+        assert fabric.nic_ports == degree * gpus
+    if degree:
+        assert fabric.sizing.network_bytes_per_s == pytest.approx(50e9 / degree)
+
+
+def test_direct_circulants_are_those_of_networkx() -> None:
+    asked = Sizing(40, 16, 1, 450e9, 50e9)
+    graph = expand(spec("direct-circulant", strides=(1, 7, 20)), asked)
+    found = view(graph.source, graph.target)
+    assert nx.utils.graphs_equal(found, nx.Graph(nx.circulant_graph(40, [1, 7, 20])))
+    drawn = expand(spec("direct-random", degree=5, seed=3), asked)
+    assert {each for _, each in view(drawn.source, drawn.target).degree} == {5}
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_rates_of_direct_graphs_are_what_links_carry(name: str) -> None:
+    answer = loads(gpus=64, hb_size=1, fabric=name, accelerator="h100-80gb", model="gpt-22b",
+                   batch=64, ports="full")  # fmt: skip
+    (gather, _) = answer.to_dict()["whole_fabric"]
+    # 63/64 of 1 GB come in over six links of 50 GB/s, whichever are joined.
+    assert gather["optimum_s"] == pytest.approx(63 / 64 * 1e9 / 300e9)
+    assert gather["optimum_s"] <= gather["busiest_s"] <= gather["analytic_s"] * (1 + 1e-9)
+    for row in answer.collectives:
+        assert row.bound_s <= row.busiest_s * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"strides": (1, 40)}, "at most half of the 64 HB domains, got 1, 40"),
+        ({"strides": (2, 4)}, "share the divisor 2"),
+        ({"degree": 64}, "64 HB domains cannot have 64 links .* the nearest degree .* is 63"),
+        ({"degree": 2}, "give degree 3 or more"),
+    ],
+)
+def test_direct_graphs_refuse_what_cannot_be(keys: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        build_fabric(spec("direct-circulant", **keys), Sizing(64, 16, 1, 450e9, 50e9))
