@@ -19,7 +19,7 @@ Source: Hoefler, Bonato, De Sensi, Di Girolamo, Li, Heddes, Belk, Goel, Castro a
 HammingMesh: A Network Topology for Large-Scale Deep Learning (SC 2022, arXiv:2209.01346).
 """
 
-from functools import partial
+from functools import cache, partial
 from math import isqrt, prod
 
 import numpy as np
@@ -30,7 +30,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Wired
-from netplan.topologies.clos import ClosCounts, ceil_div, clos_counts, fat_tree
+from netplan.topologies.clos import ClosCounts, FatTree, ceil_div, clos_counts, fat_tree
 from netplan.topologies.fabric import (
     Fabric,
     LinkGroup,
@@ -195,12 +195,30 @@ def _counts(
             own, least = (
                 replace(one, links_per_tier=(used, *one.links_per_tier[1:]))
                 for one in (
-                    fat_tree(ports, radix).counts.times(lines),
+                    line_tree(ports, radix).counts.times(lines),
                     clos_counts(ports, radix).times(lines),
                 )
             )
         built, bound = built + own, bound + least
     return built, bound
+
+
+@cache
+def line_tree(ports: int, radix: int) -> FatTree:
+    """Fat tree of a line whose two ports of each board end on one leaf, with ports to spare if so.
+
+    Else the way over the other port of a board would be shorter, and some ports carry more.
+
+    Examples
+    --------
+    13 boards on switches of 16 ports: 32 places, 8 a leaf, for 26 ports.
+
+    >>> line_tree(26, 16).counts.switches_per_tier, line_tree(26, 16).endpoints
+    ((4, 2), 32)
+    """
+    trees = (fat_tree(ends, radix) for ends in range(ports, ports + 2 * radix, 2))
+    even = (tree for tree in trees if tree.endpoints % (2 * tree.leaves) == 0)
+    return next(even, fat_tree(ports, radix))
 
 
 def _levels(spec: FabricSpec, sizing: Sizing, shape: MeshShape) -> tuple[Level, ...]:
@@ -257,7 +275,7 @@ def _network(axis: int, shape: MeshShape, sizing: Sizing) -> Network:
     """Switches of all lines along one axis."""
     lines, ports, name = shape.lines(axis, sizing), 2 * shape.boards[axis], LINES[axis]
     if ports > sizing.radix:
-        return Network(wire_tree(fat_tree(ports, sizing.radix)), lines, f"{name}-{{}}/")
+        return Network(wire_tree(line_tree(ports, sizing.radix)), lines, f"{name}-{{}}/")
     shared = sizing.radix // ports
     switches = ceil_div(lines, shared)
     names = NameBlock(f"{name}-{{}}/leaf-0" if shared == 1 else f"{name}s/leaf-{{}}", (switches,))

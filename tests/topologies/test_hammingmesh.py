@@ -125,6 +125,16 @@ def test_rings_over_a_row_get_two_ports_for_a_line(wide: int) -> None:
     assert found == pytest.approx(1 / fabric.levels[3].link_bytes_per_s)
 
 
+def test_rings_over_rows_of_trees_keep_to_their_ports() -> None:
+    # 13 boards a row, 26 ports on leaves of 16: no board has its two ports on two leaves.
+    own = spec(sizes=(13, 8))
+    gpu = np.arange(416)
+    after = gpu + np.where(gpu // 4 % 13 == 12, -12, 1) * 4
+    sent = flows_matrix(416, source=gpu, destination=after, flow_bytes=np.ones(416))
+    found = link_loads(expand(own, sizing(416, 16)), sent)
+    assert found.busiest_s == pytest.approx(1 / 50e9)
+
+
 @pytest.mark.parametrize("gpus", [1024, 500])
 @pytest.mark.parametrize("hb_size", [1, 8])
 def test_bounds_hold_on_the_links(gpus: int, hb_size: int) -> None:
