@@ -175,6 +175,7 @@ def missing(shown: str, printed: str) -> list[str]:
     return [line for line in TIMING.sub("...)", shown).splitlines() if line not in left]
 
 
+@pytest.mark.usefixtures("suites")
 @pytest.mark.parametrize(
     ("block", "page"), STEPS.items(), ids=[f"{page}:{block[:20]}" for block, page in STEPS.items()]
 )
