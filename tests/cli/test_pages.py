@@ -14,11 +14,13 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
 from netplan.costing.requests import Request
 from netplan.topologies.rehearsal import find_tools
+from netplan.version import __version__
 from tests.cli.command import netplan
 from tests.questions.offer_cases import Filled
 from tests.questions.offer_cases import line as asked_line
@@ -224,3 +226,8 @@ def test_the_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for block in re.findall(r"^```python\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL):
         exec(block, names)  # noqa: S102 - the page's own
     assert "answer" in names
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (cited["version"], cited["license"]) == (__version__, "Apache-2.0")
