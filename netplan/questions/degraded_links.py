@@ -16,6 +16,7 @@ from netplan.faults.scenario import read_scenario
 from netplan.simulation.channels import channels_of
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.traffic.routing import Routing
+from netplan.traffic.routing_joined import has_joined_switches
 from netplan.units import counted
 
 LEAST_SHARE = 1e-6
@@ -24,6 +25,10 @@ LEAST_SHARE = 1e-6
 ROUND = (
     "Routes go round it by the shortest paths that are left, split evenly, as the equal split of"
     " netplan faults has them; its pace is that of the best split."
+)
+NO_DETOURS = (
+    "So they do on whole links, too, where adaptive routing would take detours over other switches:"
+    " compare the two, and not with the closed forms."
 )
 
 
@@ -114,9 +119,12 @@ def ways_round(
     return LiveRouter(graph, damage)
 
 
-def round_note(fail: Sequence[str]) -> tuple[str, ...]:
+def round_note(fail: Sequence[str], graph: FabricGraph) -> tuple[str, ...]:
     """What an answer says of routes round failed parts."""
-    return (f"Failed: {', '.join(fail)}. {ROUND}",) if fail else ()
+    if not fail:
+        return ()
+    said = f"Failed: {', '.join(fail)}. {ROUND}"
+    return (f"{said} {NO_DETOURS}" if has_joined_switches(graph) else said,)
 
 
 def check_degraded(

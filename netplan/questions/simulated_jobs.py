@@ -67,7 +67,14 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     )
     inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
     bars = dict.fromkeys(said for job in jobs for said in bar_note(job.timed.error))
-    notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *bars, *round_note(asked.fail))
+    notes = (
+        *fabric.notes,
+        *notes,
+        *found.whole.notes,
+        REPEATED,
+        *bars,
+        *round_note(asked.fail, graph),
+    )
     return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 
 
