@@ -66,15 +66,9 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
         (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
     )
     inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
-    bars = dict.fromkeys(said for job in jobs for said in bar_note(job.timed.error))
-    notes = (
-        *fabric.notes,
-        *notes,
-        *found.whole.notes,
-        REPEATED,
-        *bars,
-        *round_note(asked.fail, graph),
-    )
+    bars = (*dict.fromkeys(said for job in jobs for said in bar_note(job.timed.error)),)
+    told = (*bars, *round_note(asked.fail, graph))
+    notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *told)
     return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 
 
