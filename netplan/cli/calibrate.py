@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from netplan.cli.commands import PathName, Strict, command_of
+from netplan.cli.commands import Strict, command_of, into_folder
 from netplan.cli.output import emit, emit_answer, say
 from netplan.questions.calibrate import TEMPLATES, Calibrate
 from netplan.questions.calibrate_answer import Calibrated
@@ -26,15 +26,7 @@ def _show(answer: Calibrated, format_: str, path: Path | None) -> None:
 
 fitting = command_of(
     Calibrate,
-    extra=(
-        click.Option(
-            ["--into"],
-            type=PathName(path_type=Path, file_okay=False),
-            metavar="DIR",
-            help="Write the files into this catalog folder.",
-        ),
-        click.Option(["--force"], is_flag=True, help="Replace files that are there."),
-    ),
+    extra=into_folder("the files"),
     show=_show,
 )
 

@@ -41,6 +41,22 @@ class PathName(click.Path):
 PATH = PathName(path_type=Path)
 
 
+def into_folder(what: str) -> tuple[click.Option, click.Option]:
+    """Options that name a catalog folder to write into, and let files there be replaced."""
+    folder = click.Option(
+        ["--into"],
+        type=PathName(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help=f"Write {what} into this catalog folder.",
+    )
+    return folder, click.Option(["--force"], is_flag=True, help="Replace files that are there.")
+
+
+def _file_or_stdout(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """The file of an answer; a dash means stdout, as it does elsewhere."""
+    return None if path == Path("-") else path
+
+
 def number(kind: str) -> Callable[[str], object]:
     """What reads the text of an option as a number of a kind."""
     reader: Callable[[str], object] = size if kind == "size" else NUMBERS[kind]
@@ -219,6 +235,7 @@ def answer_options(
         ["-o", long, "output_file"],
         type=PATH,
         metavar="FILE",
+        callback=_file_or_stdout,
         help="Write to a file, not stdout.",
     )
     if not formats:

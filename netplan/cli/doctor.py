@@ -20,7 +20,6 @@ from netplan.reports.sections import Heading, Paragraph, Section, Table, column,
 from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
 from netplan.version import __version__
 
-DISTRIBUTION = "netplan-toolkit"
 State = Literal["found", "missing", "not there"]
 EXIT_UNSOUND = 2
 CORE = {

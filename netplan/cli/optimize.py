@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from netplan.cli.commands import PathName, Strict, command_of
+from netplan.cli.commands import Strict, command_of, into_folder
 from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
 from netplan.questions.front import Optimization
@@ -23,15 +23,7 @@ def _show(answer: Optimization, format_: str, path: Path | None) -> None:
 
 asking = command_of(
     Optimize,
-    extra=(
-        click.Option(
-            ["--into"],
-            type=PathName(path_type=Path, file_okay=False),
-            metavar="DIR",
-            help="Write graphs of the front into this catalog folder.",
-        ),
-        click.Option(["--force"], is_flag=True, help="Replace files that are there."),
-    ),
+    extra=into_folder("graphs of the front"),
     show=_show,
 )
 

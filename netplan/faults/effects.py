@@ -20,12 +20,11 @@ from msgspec import Struct
 from netplan.faults.downtime import Effect, PaceTable
 from netplan.faults.idle_gpus import IdleGpus
 from netplan.faults.impact import Impact, Single, Subject
-from netplan.faults.inventory import TIERS
 from netplan.faults.link_parts import place_of
 from netplan.faults.pace import Option
 from netplan.faults.rates import FailureRate, Unit, unit_counts
 from netplan.topologies.clos import ceil_div
-from netplan.topologies.fabric import Fabric
+from netplan.topologies.fabric import TIER_NAMES, Fabric
 
 EXACT = 8
 """Missing domains up to which every number is searched for [1]."""
@@ -276,7 +275,7 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
     links = [name for name in there if name in {group.name for group in fabric.links}]
     hosts = [name for name in links if place_of(name) == "host"]
     trunks = [name for name in links if name not in hosts]
-    tiers = [name for name in there if name in TIERS or name.startswith("tier-")]
+    tiers = [name for name in there if name in TIER_NAMES or name.startswith("tier-")]
     return {
         "gpu": [name for name in there if name == "gpu"],
         "nic_port": ["card"] if "card" in there else [name for name in there if name == "nic"],

@@ -48,6 +48,7 @@ from netplan.faults.groups import (
 from netplan.faults.link_names import BETWEEN, device_port, plain_link
 from netplan.topologies.assembly import StructuralNames
 from netplan.topologies.device_names import slashless
+from netplan.topologies.fabric import TIER_NAMES
 from netplan.topologies.graph import (
     GPU,
     HB_GROUP,
@@ -60,7 +61,6 @@ from netplan.topologies.graph import (
 )
 
 Space = Literal["node", "link", "end", "group"]
-TIERS = ("leaf", "spine", "core")
 PLURALS = {"leaves": "leaf", "switches": "switch", "hb-switches": "hb-switch", "batches": "batch"}
 
 
@@ -186,7 +186,7 @@ def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
         if name != HB_GROUP
     ]
     tiers = sorted(graph.switches_per_tier())
-    tier_names = {tier: (*TIERS, f"tier-{tier}")[min(max(tier, 1), 4) - 1] for tier in tiers}
+    tier_names = {tier: (*TIER_NAMES, f"tier-{tier}")[min(max(tier, 1), 4) - 1] for tier in tiers}
     return [
         nodes("gpu", GPU),
         PartKind("nic", "end", ends[graph.node_kind[at] == GPU]),

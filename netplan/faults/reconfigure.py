@@ -40,8 +40,9 @@ from netplan.faults.forecast import ForecastOptions, ReliabilityForecast, reliab
 from netplan.faults.group_failures import GroupFailures
 from netplan.faults.idle_gpus import idle_gpus
 from netplan.faults.impact import Impact, Subject
+from netplan.faults.link_parts import ENDS_OF_A_LINK
 from netplan.faults.rates import FailureBook, Unit
-from netplan.faults.recoveries import ENDS_OF_A_LINK, Recovery, reconfigured
+from netplan.faults.recoveries import Recovery, reconfigured
 from netplan.records import replace
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.specs import FabricSpec

@@ -17,6 +17,7 @@ from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError, NetplanError
 from netplan.faults.impact import Subject
+from netplan.faults.link_parts import ENDS_OF_A_LINK
 from netplan.faults.pace import Option
 from netplan.performance.search import SearchResult
 from netplan.records import replace
@@ -24,7 +25,6 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
 
-ENDS_OF_A_LINK = 2
 SINGLE_MODE, PAIR_OF_FIBRES = "singlemode-fibre", "lc-singlemode"
 """Form of circuit switches with mirrors, which pass single-mode light alone, and its cables."""
 

@@ -39,6 +39,9 @@ TABLE = "families"
 FAT_TREE = "fat-tree"
 ACROSS_GROUPS = 3
 """Hops from group to group of a dragonfly or dragonfly+: one between them, and one in each [1]."""
+FAT_TREE_LINKS = 6
+"""Links between most GPUs of a fat tree in three tiers [1]."""
+ENDS = ("source", "target")
 
 
 class Inputs(Entry, frozen=True, kw_only=True):
@@ -185,9 +188,6 @@ def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
     return reached
 
 
-ENDS = ("source", "target")
-
-
 def _diameter(inputs: str) -> int:
     """Most hops between two switches with hosts [1]."""
     _, spec, fabric = _built(inputs)
@@ -255,10 +255,6 @@ def _near_pairs(inputs: str) -> float:
     """Per cent of pairs of GPUs that are less than six links apart."""
     pairs = _paths(inputs).pairs
     return 100 * sum(pairs[:FAT_TREE_LINKS]) / sum(pairs)
-
-
-FAT_TREE_LINKS = 6
-"""Links between most GPUs of a fat tree in three tiers [1]."""
 
 
 def _shorter_paths(inputs: str) -> str:

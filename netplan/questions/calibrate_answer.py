@@ -20,7 +20,7 @@ from netplan.catalog import Record, Shelf
 from netplan.files import read_bounded
 from netplan.questions.inputs import replaced_lines
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.charts import ACCENT, GREY, Chart, Json, hover, marks
+from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, hover, marks
 from netplan.reports.quantities import listed
 from netplan.reports.sections import (
     Column,
@@ -35,7 +35,6 @@ from netplan.reports.sections import (
 from netplan.units import si
 from netplan.workloads.measured_rates import TABLES
 
-CHART_PX = 420
 WORST_ROWS = 10
 """Rows that texts show: those that are met worst."""
 

@@ -239,17 +239,11 @@ def _share(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _proven(
-    number: int,
-    point: Point,
-    graph: BestGraph,
-) -> FoundGraph:
+def _proven(number: int, point: Point, graph: BestGraph) -> FoundGraph:
     """One graph with what is proven of it."""
     design, result = point
     sizing, spec = design.fabric.sizing, design.choice.spec
-    degree = 2 * design.fabric.links[-1].links // design.fabric.switches
-    if len(design.fabric.links) > 2:  # noqa: PLR2004 - hosts, then one group a dimension
-        degree = 2 * sum(one.links for one in design.fabric.links[1:]) // design.fabric.switches
+    hosts, degree = graph.count.hosts, graph.count.degree
     optimum_s = reached_s = None
     if sizing.gpus <= MOST_PROVEN_GPUS:
         network = Network.of(expand(spec, sizing))
@@ -257,7 +251,6 @@ def _proven(
         optimum = all_gather_optimum(network, tell=tell)
         optimum_s = optimum.least_s(GATHERED_BYTES)
         reached_s = optimum.most_s(GATHERED_BYTES)
-    hosts = spec.hosts_per_switch or sizing.gpus
     return FoundGraph(
         number=number,
         spec=spec,

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from netplan.reports.charts import ACCENT, GREY, Chart, Json, error_bars, hover, marks
+from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, error_bars, hover, marks
 from netplan.reports.escape import chart_label
 
-HEIGHT_PX = 420
 KNEE = "#d9702b"
 
 
@@ -75,5 +74,5 @@ def front_chart(points: Sequence[FrontPoint], knee: int | None, axis: str) -> Ch
     said = () if knee is None else (f"The star is design {points[knee].number}, the knee.",)
     drawn = marks("scatter", prices, times, boxes, **facts)
     return Chart(
-        "front", "Every design that no other beats in both", HEIGHT_PX, (drawn,), layout, said
+        "front", "Every design that no other beats in both", CHART_PX, (drawn,), layout, said
     )

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netplan.reports.charts import Chart, Json, hover, marks
+from netplan.reports.charts import CHART_PX, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.plots import COLOURS, DASHES
 from netplan.traffic.loads import LinkLoads
 from netplan.units import si
 
-HEIGHT_PX = 420
 RANKS = 129
 """Links of a group that the drawing has room for, at even shares of it."""
 
@@ -26,7 +25,7 @@ def loads_chart(loads: LinkLoads) -> Chart:
         "showlegend": True,
     }
     label = "Links of each group, from the busiest to the idlest"
-    return Chart("link-loads", label, HEIGHT_PX, tuple(_lines(loads)), layout)
+    return Chart("link-loads", label, CHART_PX, tuple(_lines(loads)), layout)
 
 
 def _lines(loads: LinkLoads) -> Iterator[Json]:

@@ -14,6 +14,8 @@ Json = Mapping[str, object]
 
 ACCENT, PALE, GREY = "#3b74c9", "#9dbde8", "#8a94a3"
 HOVER_LENGTH = 60
+CHART_PX = 420
+"""Height of a chart with axes, where its rows do not say it [px]."""
 
 
 class Chart(Struct, frozen=True):

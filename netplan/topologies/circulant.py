@@ -24,7 +24,12 @@ from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.regular import RegularFamily, even_ends, regular_shape
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.switch_graph import (
+    BETWEEN_SWITCHES,
+    SwitchGraph,
+    SwitchLinks,
+    require_ports,
+)
 from netplan.units import counted
 
 TRIES, TRIED_BITS = 300, 60_000_000
@@ -54,7 +59,7 @@ def circulant(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
         if strides
         else f"One switch of {counted(hosts, 'host')}."
     )
-    links = (SwitchLinks("between switches", *circulant_links(switches, strides)),)
+    links = (SwitchLinks(BETWEEN_SWITCHES, *circulant_links(switches, strides)),)
     names = NameBlock("switch-{}", (switches,))
     graph = SwitchGraph((("switch", names),), hosts, links if strides else (), said)
     return require_ports(spec.name, graph, sizing.radix)

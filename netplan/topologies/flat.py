@@ -7,10 +7,10 @@ from netplan.arrays import Ints
 from netplan.records import replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
-from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks
+from netplan.topologies.switch_graph import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
 
-JOINED_GROUP, UNNAMED = "between switches", "leaf-leaf"
-"""Group of the links of such graphs, by which routing knows them, and that of others."""
+UNNAMED = "leaf-leaf"
+"""Group of links between leaves, before it is known that these are alike."""
 
 
 class Flat(Struct, frozen=True, eq=False):
@@ -23,7 +23,7 @@ class Flat(Struct, frozen=True, eq=False):
         """The switches and their links, as those of families are told."""
         ends = self.number[network.source], self.number[network.target]
         between = (ends[0] >= 0) & (ends[1] >= 0)
-        links = SwitchLinks(JOINED_GROUP, ends[0][between], ends[1][between])
+        links = SwitchLinks(BETWEEN_SWITCHES, ends[0][between], ends[1][between])
         names = NameBlock("switch-{}", (int(self.number.max()) + 1,))
         return SwitchGraph((("leaf", names),), self.hosts, (links,), "")
 
@@ -75,5 +75,5 @@ def with_joined_group(graph: FabricGraph) -> FabricGraph:
     """The graph with links between alike switches in the group by which routing knows them."""
     if UNNAMED not in graph.group_names or flat(network_only(graph)) is None:
         return graph
-    names = tuple(JOINED_GROUP if name == UNNAMED else name for name in graph.group_names)
+    names = tuple(BETWEEN_SWITCHES if name == UNNAMED else name for name in graph.group_names)
     return replace(graph, group_names=names)

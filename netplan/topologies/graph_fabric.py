@@ -35,7 +35,7 @@ from netplan.topologies.fabric import (
     SwitchTier,
     network_level,
 )
-from netplan.topologies.flat import JOINED_GROUP, UNNAMED, flat
+from netplan.topologies.flat import UNNAMED, flat
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -57,7 +57,7 @@ from netplan.topologies.measured_rates import (
 )
 from netplan.topologies.own_graph import own_graph, whole_graph
 from netplan.topologies.specs import DIRECT, FabricSpec, Medium
-from netplan.topologies.switch_graph import joined_levels
+from netplan.topologies.switch_graph import BETWEEN_SWITCHES, joined_levels
 from netplan.units import counted, gbps
 
 COPPER_CLASSES = (INSIDE, RACK)
@@ -205,7 +205,7 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
         for inside, direct, _, low, high, _, given in kinds.T.tolist()
     ]
     if UNNAMED in names and flat(network_only(graph)) is not None:
-        names = [JOINED_GROUP if name == UNNAMED else name for name in names]
+        names = [BETWEEN_SWITCHES if name == UNNAMED else name for name in names]
     several = {name for name in names if len(_of(kinds[5], names, name)) > 1}
     names = [
         f"{name} {wide}x" if name in several and wide > 1 else name

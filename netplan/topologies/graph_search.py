@@ -32,6 +32,7 @@ from netplan.topologies.hyperx import grids_near
 from netplan.topologies.regular import LEAST_DEGREE
 from netplan.topologies.specs import FABRICS, FabricSpec, Family
 from netplan.topologies.switch_families import switch_graph
+from netplan.topologies.switch_graph import BETWEEN_SWITCHES
 
 THINNER = 0.85
 """Fewer links are tried in steps of this ratio [1]."""
@@ -251,7 +252,7 @@ def best_graph(count: Count, sizing: Sizing, seeds: range) -> BestGraph:
 def counted_fabric(count: Count, sizing: Sizing) -> Fabric:
     """Switches and links of any graph of a count, without levels: what its bill is made of."""
     ports = 2 * count.links + sizing.gpus
-    links = [("host", sizing.gpus), ("between switches", count.links)]
+    links = [("host", sizing.gpus), (BETWEEN_SWITCHES, count.links)]
     return Fabric(
         name="graph",
         title="",

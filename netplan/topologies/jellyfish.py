@@ -23,7 +23,12 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import connected_parts
 from netplan.topologies.regular import LEAST_DEGREE, RegularFamily, even_ends, regular_shape
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.switch_graph import (
+    BETWEEN_SWITCHES,
+    SwitchGraph,
+    SwitchLinks,
+    require_ports,
+)
 from netplan.units import counted
 
 NEGLIGIBLE = 1e-9
@@ -42,7 +47,7 @@ def jellyfish(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     shape = regular_shape(spec, sizing, RANDOM)
     switches, degree, hosts = shape.switches, shape.degree, shape.hosts
     ends = random_links(switches, degree, spec.seed)
-    links = (SwitchLinks("between switches", *ends),) if degree else ()
+    links = (SwitchLinks(BETWEEN_SWITCHES, *ends),) if degree else ()
     said = (
         f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')}, each with"
         f" {counted(degree, 'link')} to others at random (seed {spec.seed})."

@@ -17,14 +17,13 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, mixed
 from netplan.topologies.graph import FabricGraph, connected_parts, switches_suffice
 
 MOST_WORK = 100_000_000
 """Links times groups times patterns that are measured one by one [1]."""
 
 CELLS, SOME_TARGETS, LEAST_TARGETS, MOST_STEPS = 4_000_000, 32, 4, 4
-ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class HostGroups(Struct, frozen=True, eq=False):
@@ -88,10 +87,8 @@ def _alike(network: FabricGraph) -> Ints:
     """Group of every GPU by the switches that it is joined to, and at which rates."""
     signature = np.zeros(network.node_count, np.uint64)
     for end, other in ((network.source, network.target), (network.target, network.source)):
-        word = (other.astype(np.uint64) + np.uint64(1)) * ODD ^ network.bytes_per_s.view(np.uint64)
-        word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        np.add.at(signature, end, word ^ (word >> np.uint64(31)))
+        word = mixed(mixed(other.astype(np.uint64)) ^ network.bytes_per_s.view(np.uint64))
+        np.add.at(signature, end, word)
     return np.unique(signature[: network.gpus], return_inverse=True)[1].reshape(-1)
 
 

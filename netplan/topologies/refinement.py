@@ -11,12 +11,12 @@ every node of a Clos network a colour of its own after one or two rounds.
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, Words, mixed
 
-Colours = NDArray[np.uint64]
-ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+Colours = Words
+NOBODY, PEER = np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
+"""Colour of a port without a peer, and what tells a peer's port from an own one."""
 
 
 class Ports(Struct, frozen=True, eq=False):
@@ -46,19 +46,10 @@ def refined(ports: Ports, colours: Colours) -> Colours:
     >>> len(set(refined(row, np.zeros(3, np.uint64)).tolist()))
     3
     """
-    seen = np.append(colours, np.uint64(ODD[2]))[ports.peer]  # -1 takes the last
-    key = _mixed(ports.port.astype(np.uint64)) + np.uint64(3) * _mixed(
-        ports.peer_port.astype(np.uint64) ^ np.uint64(ODD[0])
+    seen = np.append(colours, NOBODY)[ports.peer]  # -1 takes the last
+    key = mixed(ports.port.astype(np.uint64)) + np.uint64(3) * mixed(
+        ports.peer_port.astype(np.uint64) ^ PEER
     )
     told = np.zeros(len(colours), np.uint64)
-    np.add.at(told, ports.node, _mixed(key ^ _mixed(seen)))
-    return _mixed(told ^ _mixed(colours))
-
-
-def _mixed(values: Colours) -> Colours:
-    """Bits of each number, well mixed (the finalizer of SplitMix64)."""
-    values = values + np.uint64(ODD[0])
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(ODD[1])
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(ODD[2])
-    mixed: Colours = values ^ (values >> np.uint64(31))
-    return mixed
+    np.add.at(told, ports.node, mixed(key ^ mixed(seen)))
+    return mixed(told ^ mixed(colours))

@@ -70,6 +70,16 @@ KEYS_OF: Mapping[str, tuple[str, ...]] = {
     "file": ("graph",),
     "board": ("hammingmesh",),
     "spines_per_group": ("dragonfly-plus",),
+    "hosts_per_switch": ("dragonfly", *JOINED),
+    "links_per_pair": ("dragonfly", "dragonfly-plus", "hyperx"),
+    **dict.fromkeys(
+        ("switches_per_group", "global_links_per_switch", "groups", "local_medium"),
+        ("dragonfly", "dragonfly-plus"),
+    ),
+    "global_arrangement": ("dragonfly",),
+    "dimensions": ("torus", "bcube", "hyperx"),
+    "sizes": ("torus", "hyperx", "hammingmesh", "tiles"),
+    **dict.fromkeys(("copper_block", "wraparound"), ("torus",)),
 }
 """Families that a key means something for."""
 
@@ -289,8 +299,11 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     def _refuse_keys_of_others(self) -> None:
         """Refuse keys of other families, and shapes that are half given."""
+        unsaid = dict(
+            zip(self.__struct_fields__[::-1], self.__struct_defaults__[::-1], strict=False)
+        )
         for key, families in KEYS_OF.items():
-            if getattr(self, key) and self.family not in families:
+            if getattr(self, key) != unsaid[key] and self.family not in families:
                 raise ValueError(f"{key} needs family: {' or '.join(families)}")
         if self.trunk_width > 1 and self.family != "clos":
             raise ValueError("trunk_width is of links above leaves: it needs family: clos")

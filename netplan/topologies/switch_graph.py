@@ -55,6 +55,8 @@ MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
 many as keep the work over all arcs within a limit."""
 
 ROUNDING = 1e-9
+BETWEEN_SWITCHES = "between switches"
+"""Group of links of graphs whose links are all alike, by which routing knows them."""
 
 MEASURED_LOADS = 3_000_000
 """Switches times links of networks whose every link is loaded; of larger ones those of a group are

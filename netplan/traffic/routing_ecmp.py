@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints, Words
+from netplan.arrays import AnyInts, Bools, Floats, Ints, Words, mixed
 from netplan.errors import InputError
 from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import places, sum_by
@@ -153,22 +153,6 @@ def _hashes(source: AnyInts, destination: AnyInts, rng: np.random.Generator) -> 
     for word in (source, destination, number):
         found = mixed(found ^ word.astype(np.uint64))
     return found
-
-
-def mixed(words: Words) -> Words:
-    """Words with all bits stirred, as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014).
-
-    Examples
-    --------
-    The first word of its stream with seed 0.
-
-    >>> hex(int(mixed(np.zeros(1, np.uint64))[0]))
-    '0xe220a8397b1dcdaf'
-    """
-    found = words + np.uint64(0x9E3779B97F4A7C15)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
 
 
 def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:

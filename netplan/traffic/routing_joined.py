@@ -30,6 +30,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.topologies.graph import GPU, FabricGraph, connected_parts
 from netplan.topologies.spreading import Spread, SwitchMesh
+from netplan.topologies.switch_graph import BETWEEN_SWITCHES
 from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_dragonfly import GLOBAL, LOCAL
@@ -41,7 +42,7 @@ BETWEEN = (
     LOCAL,
     GLOBAL,
     "between groups",
-    "between switches",
+    BETWEEN_SWITCHES,
     "between subgraphs",
     "inside groups",
     "dimension ",

@@ -29,7 +29,7 @@ from msgspec import Struct
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from netplan.arrays import AnyInts, Codes, Floats, Ints, Words
+from netplan.arrays import AnyInts, Codes, Floats, Ints, Words, mixed
 from netplan.topologies.graph import MANAGER, MEMORY, FabricGraph
 
 SEED = 20_240_207
@@ -181,11 +181,11 @@ class Network(Struct, frozen=True, eq=False, dict=True):
         out, into = (_words(one) for one in (self.out, self.into))
         known, check = 0, 1
         for done in count(1):
-            mixed = _mixed(colour)
-            colour = colour * np.uint64(3) + _mixed(out @ mixed)
+            stirred = mixed(colour)
+            colour = colour * np.uint64(3) + mixed(out @ stirred)
             if not self.mirrored:
-                colour += np.uint64(5) * _mixed(into @ mixed)
-            colour = _mixed(colour)
+                colour += np.uint64(5) * mixed(into @ stirred)
+            colour = mixed(colour)
             if done == rounds:
                 return colour, done
             if rounds is None and done == check:
@@ -328,16 +328,9 @@ def _words(matrix: csr_array) -> csr_array:
     return csr_array((matrix.data.view(np.uint64), matrix.indices, matrix.indptr), matrix.shape)
 
 
-def _mixed(words: Words) -> Words:
-    """Each word scrambled: the finalizer of splitmix64."""
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31)) ^ np.uint64(0x9E3779B97F4A7C15)
-
-
 def _total(words: Words) -> int:
     """A number that does not depend on the order of words."""
-    return int(_mixed(words).sum(dtype=np.uint64))
+    return int(mixed(words).sum(dtype=np.uint64))
 
 
 def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
@@ -354,7 +347,7 @@ def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
 def _same_links(network: Network) -> Ints:
     """Number of each GPU, or of the first one with the same links in and out."""
     names = np.random.default_rng(SEED).integers(0, 1 << 63, network.nodes, dtype=np.uint64)
-    word = _mixed(_words(network.out) @ names) + _words(network.into) @ names
+    word = mixed(_words(network.out) @ names) + _words(network.into) @ names
     _, first, of = np.unique(word[: network.gpus], return_index=True, return_inverse=True)
     same = first[of]
     for rows in (network.out, network.into):
@@ -396,7 +389,7 @@ def _shifted(colour: Words, small: Ints, large: Ints) -> Ints:
     block = np.searchsorted(small, gpus, side="right") - 1
     place = gpus - small[block]
     word = np.zeros(len(small), np.uint64)
-    np.add.at(word, block, _mixed(colour + _mixed(place.astype(np.uint64))))
+    np.add.at(word, block, mixed(colour + mixed(place.astype(np.uint64))))
     around = np.searchsorted(large, small, side="right")
     order = np.lexsort((word, around))
     first = np.ones(len(order), bool)

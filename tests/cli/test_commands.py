@@ -118,3 +118,10 @@ def test_catalog_check_says_how_far_prices_are_known(tmp_path: Path) -> None:
     # Switch trays of 300,000 to 450,000 USD and copper of 80,000 to 216,000 USD a rack of 72.
     assert (nvl72["low"], nvl72["high"]) == (round(380_000 / 72), round(666_000 / 72))
     assert (nvl72["trust"], nvl72["single_source"]) == ("derived", False)
+
+
+def test_a_dash_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ("export", "--to", "slurm", "--gpus", "13", "--radix", "8", "--hb-size", "1")
+    assert netplan(*asked, "-o", "-").stdout == netplan(*asked).stdout != ""
+    assert not [*tmp_path.iterdir()]

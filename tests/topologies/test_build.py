@@ -149,3 +149,20 @@ def test_products_name_accelerators_of_the_catalog() -> None:
     for spec in specs:
         others = {name for name in known if spec.built_with(name)}
         assert others == known - set(spec.accelerators or known)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("fat-tree", {"copper_block": 4}),
+        ("fat-tree", {"hosts_per_switch": 4}),
+        ("jellyfish", {"groups": 4}),
+        ("jellyfish", {"wraparound": False}),
+        ("torus-3d", {"global_arrangement": "relative"}),
+        ("direct-random", {"sizes": (4, 4)}),
+        ("bcube", {"local_medium": "copper"}),
+    ],
+)
+def test_shapes_of_other_families_are_refused(name: str, keys: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(keys))} needs family"):
+        FABRICS.load(name).changed(**keys)

@@ -85,4 +85,5 @@ def test_a_search_goes_on_with_the_next_seed() -> None:
     asked, count = sizing(300, 32), Count(60, 3, 5)
     loads = [best_graph(count, asked, range(at, at + 1)).pair_load for at in range(4)]
     assert len(set(loads)) > 1
-    assert best_graph(count, asked, range(2, 3)).pair_load == loads[2]
+    again = best_graph.__wrapped__(count, asked, range(2, 3))
+    assert again.pair_load == loads[2]
