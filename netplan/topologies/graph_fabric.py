@@ -55,7 +55,7 @@ from netplan.topologies.measured_rates import (
     level_patterns,
     seconds_per_byte,
 )
-from netplan.topologies.own_graph import own_graph, whole_graph
+from netplan.topologies.own_graph import keep_for, own_graph, whole_graph
 from netplan.topologies.specs import DIRECT, FabricSpec, Medium
 from netplan.topologies.switch_graph import BETWEEN_SWITCHES, joined_levels
 from netplan.units import counted, gbps
@@ -75,7 +75,9 @@ def build_graph_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         If the graph holds fewer GPUs, a switch needs more ports than the radix, or what the network
         joins are neither all GPUs nor those of a rail.
     """
-    return _built(spec, sizing)
+    fabric = _built(spec, sizing)
+    keep_for(spec, sizing, fabric.sizing)
+    return fabric
 
 
 def graph_of(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
@@ -89,7 +91,9 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     graph = graph_of(spec, sizing)
     own = "hb" in graph.group_names
     network = network_only(graph) if own else graph
-    asked, sizing = sizing.hb_size, _own_sizing(sizing, graph, network)
+    own_sizing = _own_sizing(sizing, graph, network)
+    keep_for(spec, sizing, own_sizing)
+    asked, sizing = sizing.hb_size, own_sizing
     tiers = tuple(_tiers(spec, network, sizing))
     reach = _reach(spec, network)
     kind, domain = ("switch", None) if not own else _domain_kind(graph)

@@ -62,13 +62,45 @@ def whole_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
         return direct_graph(spec, sizing)
     if spec.file:
         return _from_file(spec.file, spec.stamp, spec.hb_size, sizing.hb_size)
-    function = FUNCTIONS.get(spec.name)
-    if function is None:
+    if spec.name not in FUNCTIONS:
         raise InputError(f"{spec.name}: family: graph needs a file, the graph to take")
-    made = function.make(sizing)
-    if not isinstance(made, FabricGraph):
-        made = _from_networkx(spec.name, made, sizing)
-    return _checked(spec.name, made)
+    return _from_function(spec.name, sizing)
+
+
+MADE_AT_ONCE = 32
+"""Sizings whose graphs of functions are kept, two for each of the last fabrics [1]."""
+_MADE: dict[tuple[int, Sizing], FabricGraph] = {}
+
+
+def _from_function(name: str, sizing: Sizing) -> FabricGraph:
+    """What a function makes, which is asked once: it may draw at random."""
+    function = FUNCTIONS[name]
+    key = function.number, sizing
+    if key not in _MADE:
+        made = function.make(sizing)
+        if not isinstance(made, FabricGraph):
+            made = _from_networkx(name, made, sizing)
+        _keep(key, _checked(name, made))
+    return _MADE[key]
+
+
+def keep_for(spec: FabricSpec, asked: Sizing, own: Sizing) -> None:
+    """Let the graph that a function made for a sizing stand for the fabric's own sizing, too.
+
+    That has the rate of the graph's ports, which a function asked anew would take for its links.
+    """
+    function = None if spec.file else FUNCTIONS.get(spec.name)
+    made = None if function is None else _MADE.get((function.number, asked))
+    if function is not None and made is not None:
+        _keep((function.number, own), made)
+
+
+def _keep(key: tuple[int, Sizing], graph: FabricGraph) -> None:
+    """Keep a graph in place of the oldest one."""
+    _MADE.pop(key, None)
+    while len(_MADE) >= MADE_AT_ONCE:
+        del _MADE[next(iter(_MADE))]
+    _MADE[key] = graph
 
 
 @lru_cache(maxsize=4)

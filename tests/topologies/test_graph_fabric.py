@@ -358,6 +358,31 @@ def test_a_function_of_python_is_a_fabric_in_every_size() -> None:
     assert netplan.cables(gpus=16, **rails).to_frame().shape[0] == 16
 
 
+ASKED_FOR: list[Sizing] = []
+
+
+def thin_ports(asked: Sizing) -> "nx.MultiGraph[str]":
+    """Hosts of 200 Gb/s under links of a port's rate, and a random number of these."""
+    ASKED_FOR.append(asked)
+    graph: nx.MultiGraph[str] = nx.MultiGraph()
+    for gpu in range(asked.gpus):
+        graph.add_edge(f"gpu-{gpu}", f"leaf-{gpu // 4}", gbps=200)
+    for up in range(random.randint(9, 99)):  # noqa: S311 - no secret
+        graph.add_edge(f"leaf-{up % (asked.gpus // 4)}", "spine-0")
+    return graph
+
+
+def test_counts_and_links_are_of_one_graph_of_a_function() -> None:
+    spec = FABRICS.load(register_fabric(thin_ports))
+    fabric = build_fabric(spec, sizing(32, 256))
+    graph = expand(spec, fabric.sizing)
+    assert graph.links_per_group()["leaf-spine"] == fabric.links[1].links
+    # Links without a rate have the 400 Gb/s that were asked for, twice those of the hosts.
+    assert (fabric.sizing.network_bytes_per_s, fabric.links[1].width) == (25e9, 2)
+    assert set(graph.bytes_per_s[graph.links_of("leaf-spine")]) == {50e9}
+    assert len(ASKED_FOR) == 1
+
+
 def text(asked: Sizing) -> str:
     return str(asked)
 
