@@ -22,7 +22,12 @@ from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.regular import RegularFamily, even_ends, regular_shape
+from netplan.topologies.regular import (
+    RegularFamily,
+    even_ends,
+    refuse_many_switches,
+    regular_shape,
+)
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.switch_graph import (
     BETWEEN_SWITCHES,
@@ -76,9 +81,13 @@ def _closed(spec: FabricSpec, sizing: Sizing) -> int:
     hosts = spec.hosts_per_switch or max(1, sizing.radix - 2 * len(strides))
     needed = max(2 * max(strides), -(-sizing.gpus // hosts))
     switches = spec.switches or needed
-    if len(set(strides)) < len(strides) or 2 * max(strides) > switches:
+    if len(set(strides)) < len(strides):
+        said = ", ".join(map(str, strides))
+        raise InputError(f"{spec.name}: strides are different, got {said}: change the strides")
+    refuse_many_switches(spec.name, max(switches, needed))
+    if 2 * max(strides) > switches:
         raise InputError(
-            f"{spec.name}: strides are different and at most half of the {switches} switches, got"
+            f"{spec.name}: strides are at most half of the {switches} switches, got"
             f" {', '.join(map(str, strides))}: raise switches to {needed}, or change the strides"
         )
     joined = next(n for n in range(switches, 2 * switches + 2) if gcd(n, *strides) == 1)

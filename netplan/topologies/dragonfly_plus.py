@@ -19,7 +19,13 @@ from netplan.topologies.assembly import NameBlock
 from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switch_graph import Groups, SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.switch_graph import (
+    Groups,
+    SwitchGraph,
+    SwitchLinks,
+    refuse_ports,
+    require_ports,
+)
 from netplan.units import counted
 
 
@@ -91,6 +97,8 @@ def _shape(spec: FabricSpec, sizing: Sizing) -> _Shape:
             f"{spec.name}: {spines} spines with {ports} global links reach {reached - 1:,} other"
             f" groups, got {groups:,} groups: give at most {reached:,}"
         )
+    # Before all links are laid: a leaf's ports, and a spine's to the leaves alone.
+    refuse_ports(spec.name, max(hosts + spines, leaves), hosts, sizing.radix)
     return _Shape(hosts, leaves, spines, ports, groups, copies)
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.topologies.clos import ceil_div
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import MAX_GPUS, Sizing
 from netplan.topologies.specs import FabricSpec
 
 LEAST_DEGREE = 3
@@ -52,6 +52,7 @@ def regular_shape(spec: FabricSpec, sizing: Sizing, family: RegularFamily) -> Sh
         If there is none; the message says what to change.
     """
     gpus, radix = sizing.gpus, sizing.radix
+    refuse_many_switches(spec.name, spec.switches or 0)
     if gpus <= radix and not (spec.switches or spec.degree or spec.hosts_per_switch):
         return Shape(1, 0, gpus)
     best: Shape | None = None
@@ -76,6 +77,15 @@ def regular_shape(spec: FabricSpec, sizing: Sizing, family: RegularFamily) -> Sh
         f"{spec.name} of radix {radix}{held} for {gpus:,} GPUs: raise --radix, or give"
         " hosts_per_switch and switches in the fabric file"
     )
+
+
+def refuse_many_switches(name: str, switches: int) -> None:
+    """Refuse more switches than netplan plans GPUs; InputError."""
+    if switches > MAX_GPUS:
+        raise InputError(
+            f"{name}: {switches:,} switches are more than {MAX_GPUS:,}: lower switches, or strides,"
+            " in the fabric file"
+        )
 
 
 def _possible(name: str, shape: Shape) -> Shape:

@@ -316,7 +316,9 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             )
 
     def _refuse_other_shapes(self) -> None:
-        """Refuse boards in other than two axes, and twists without rings or of other sizes."""
+        """Refuse no sizes, boards in other than two axes, and twists without rings."""
+        if self.sizes == ():
+            raise ValueError("sizes is empty: give one for each dimension, or leave it out")
         if self.family == "hammingmesh" and len(self.sizes or (1, 1)) != MESH_AXES:
             raise ValueError(
                 "family: hammingmesh takes two sizes if any: boards in a row, and rows"

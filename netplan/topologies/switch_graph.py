@@ -474,14 +474,18 @@ def require_ports(name: str, graph: SwitchGraph, radix: int) -> SwitchGraph:
     """
     needed = graph.degrees()
     needed[: graph.host_switches] += graph.hosts
-    most = int(needed.max())
-    if most > radix:
+    refuse_ports(name, int(needed.max()), graph.hosts, radix)
+    return graph
+
+
+def refuse_ports(name: str, needed: int, hosts: int, radix: int) -> None:
+    """Refuse switches of more ports than they have; InputError."""
+    if needed > radix:
         raise InputError(
-            f"{name}: a switch needs {most} ports, got radix {radix}: raise --radix to {most}, or"
-            f" lower hosts_per_switch ({graph.hosts} here) or the links between switches in the"
+            f"{name}: a switch needs {needed} ports, got radix {radix}: raise --radix to {needed},"
+            f" or lower hosts_per_switch ({hosts} here) or the links between switches in the"
             " fabric file"
         )
-    return graph
 
 
 def cut_switches(graph: SwitchGraph) -> list[int]:

@@ -1,5 +1,6 @@
 """Files that are no fabric: one clear line, with the file and the line."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from netplan.errors import CatalogError
 from netplan.files import read_bounded
 from netplan.topologies.formats.edge_list import read_edge_list
+from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import read_graphml
 from netplan.topologies.formats.infiniband import read_ibnetdiscover, read_topo
 from netplan.topologies.graph import FabricGraph
@@ -224,3 +226,11 @@ def test_no_content_gives_a_traceback(reader: Reader, content: bytes, tmp_path: 
     except CatalogError:
         return
     assert graph.gpus
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    # Nobody writes into it: opening it would wait for ever.
+    path = tmp_path / "fabric.graphml"
+    os.mkfifo(path)
+    with pytest.raises(CatalogError, match="no regular file: write what it gives into a file"):
+        read_graph(path)

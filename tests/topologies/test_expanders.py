@@ -109,7 +109,9 @@ def test_given_shapes_stand() -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "told"),
     [
-        ("circulant", {"strides": (1, 1)}, "strides are different and at most half of the"),
+        ("circulant", {"strides": (1, 1)}, "strides are different, got 1, 1: change"),
+        ("circulant", {"strides": (1, 10**12)}, "more than 4,194,304: lower switches"),
+        ("jellyfish", {"switches": 10**9, "degree": 4}, "more than 4,194,304: lower switches"),
         ("circulant", {"strides": (1, 9), "switches": 12}, "raise switches to 18"),
         ("circulant", {"strides": (2, 4), "switches": 12}, "nearest that work are 13 switches"),
         (

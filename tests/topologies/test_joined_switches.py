@@ -143,6 +143,8 @@ def test_hyperx_takes_the_fewest_switches_at_the_whole_rate() -> None:
         network("hyperx", 65, sizes=(4, 4), hosts_per_switch=4)
     with pytest.raises(InputError, match="a switch needs 10 ports, got radix 8"):
         network("hyperx", 64, 8, sizes=(4, 4), hosts_per_switch=4)
+    with pytest.raises(InputError, match="a switch needs 1000000000016 ports, got radix 32"):
+        network("dragonfly-plus", 64, 32, spines_per_group=10**12)
 
 
 def test_planes_are_whole_networks() -> None:

@@ -91,7 +91,8 @@ class Draft(Struct):
             raise self.error(
                 link.line,
                 f"link {link.source} to {link.target} has no capacity: got"
-                f" {gbps(link.bytes_per_s):g} Gb/s, give a rate above 0",
+                f" {gbps(link.bytes_per_s):g} Gb/s, give a rate above 0, at most"
+                f" {gbps(LARGEST):g} Gb/s",
             )
         for port in (link.source_port, link.target_port):
             if port is not None and not 0 <= port <= MAX_PORT:

@@ -5,8 +5,11 @@ Files come with any name: pasted into ``.txt``, saved as ``.log``, without an en
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
+from netplan.errors import CatalogError
 from netplan.files import read_bounded
 
 GRAPHML, CSV, XLSX, TOPO, SUBNET = ".graphml", ".csv", ".xlsx", ".topo", ".ibnetdiscover"
@@ -25,7 +28,7 @@ def kind_of(path: Path) -> str:
     Raises
     ------
     CatalogError
-        If the file cannot be read.
+        If the file cannot be read, or is a pipe or a device: it is read again later.
 
     Examples
     --------
@@ -35,6 +38,10 @@ def kind_of(path: Path) -> str:
     >>> kind_of(pasted)
     '.ibnetdiscover'
     """
+    with suppress(OSError, ValueError):  # reading says what is wrong with it
+        mode = path.stat().st_mode
+        if not (S_ISREG(mode) or S_ISDIR(mode)):
+            raise CatalogError(f"{path}: no regular file: write what it gives into a file first")
     content = read_bounded(path)
     if content.startswith(ZIP):
         return XLSX
