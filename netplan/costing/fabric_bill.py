@@ -194,6 +194,11 @@ class Bill(Struct, frozen=True):
         return self.cost is not None and not self.unpriced_apart
 
     @property
+    def geared(self) -> bool:
+        """Whether the gear inside HB domains has a price, or is not on the bill."""
+        return all(line.part != "hb_gear" for line in self.quote.unpriced)
+
+    @property
     def unpowered_apart(self) -> tuple[BillItem, ...]:
         """Lines of unknown power that set the fabric apart."""
         return self._apart(self.draw.unknown)

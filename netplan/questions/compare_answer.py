@@ -164,6 +164,8 @@ class FabricRow(Struct, frozen=True):
             direct=self.fabric is not None and self.fabric.network == "direct",
             built_with=self.built_with,
             timed=self.best,
+            hb_size=self.fabric.sizing.hb_size if self.fabric else 0,
+            geared=self.bill is None or self.bill.geared,
         )
 
     def run(self, terms: Terms | None) -> RunCost | None:
@@ -376,7 +378,8 @@ class Comparison(Answer):
         bought = "network and memory" if any(inputs["expanded_memories"]) else "network"
         barred = any(row.best.error for row in self.rows if row.best)
         weighed = inputs["rule"], inputs["within"], run, self.scale
-        return Basis(*weighed, inputs["timing"], bought, barred=barred)
+        asked = inputs["hb_size"]
+        return Basis(*weighed, inputs["timing"], bought, barred=barred, hb_size=asked)
 
     @property
     def scale(self) -> Scale:

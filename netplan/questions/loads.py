@@ -275,7 +275,10 @@ class Loads(RunQuestion[LoadsAnswer]):
             run=run,
             collectives=collectives,
             whole=whole,
-            notes=(*run.notes(), *_agreement(collectives, *run.communication)),
+            notes=(
+                *run.notes(),
+                *_agreement(collectives, *run.communication, meshes=_rings_on_meshes(run)),
+            ),
         )
 
     def _busiest_s(
@@ -395,7 +398,14 @@ def _as_wired(run: PlacedRun | ServedRun, matrix: TrafficMatrix) -> TrafficMatri
     return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])
 
 
-def _agreement(collectives: tuple[CollectiveLoad, ...], way: str, share: float) -> Iterator[str]:
+def _rings_on_meshes(run: PlacedRun | ServedRun) -> bool:
+    """Whether rings run on meshes, of which the model takes all links at once."""
+    return run.algorithm != "direct" and any(level.kind == "mesh" for level in run.levels)
+
+
+def _agreement(
+    collectives: tuple[CollectiveLoad, ...], way: str, share: float, *, meshes: bool
+) -> Iterator[str]:
     """Why the model's times and the busiest links differ, where they do.
 
     Of the links' bandwidth the model gives messages a share.
@@ -406,24 +416,32 @@ def _agreement(collectives: tuple[CollectiveLoad, ...], way: str, share: float) 
             " and bounds have all of it."
         )
     less: dict[str, list[str]] = {}
+    shared = []
     for one in collectives:
         name, model_s = f"{one.kind} {one.collective}", share * one.analytic_s
         sums = way == "measured" and one.collective == "all_reduce"
         if one.busiest_s > model_s * (1 + 1e-9) and sums:
             yield f"{name}: its HB domains form sums in their switches, which send less than rings."
         elif one.busiest_s > model_s * (1 + 1e-9):
-            yield (
-                f"The {name} needs {one.busiest_s:.3g} s on its busiest link, more than the"
-                f" model's {model_s:.3g} s: this pattern or routing shares links that the model"
-                " takes for separate."
-            )
+            more = f"{si(one.busiest_s, 's')} on the busiest link, {si(model_s, 's')} by the model"
+            shared.append(f"{name} ({more})")
         elif one.busiest_s < model_s * (1 - 1e-9):
             panels = one.collective in ("broadcast", "reduce")
             less.setdefault(_MORE["panels" if panels else way], []).append(name)
+    if shared:
+        yield (
+            "Longer than the model has it, both at all of the links' bandwidth:"
+            f" {', '.join(dict.fromkeys(shared))}. This pattern or routing shares links that the"
+            f" model takes for separate.{_RINGS if meshes else ''}"
+        )
     for reason, names in less.items():
         yield f"{', '.join(dict.fromkeys(names))}: {reason}."
 
 
+_RINGS = (
+    " The model sends to all others of a mesh at once, as --algorithm direct does; rings leave most"
+    " of its links idle."
+)
 _MORE = {
     "phased": "the model adds the phases; the busiest link works in one of them",
     "ring": "the model runs one ring through all levels, of which the slowest counts",

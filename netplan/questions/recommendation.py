@@ -17,7 +17,7 @@ from netplan.questions.candidates import Basis
 from netplan.questions.compare_answer import FabricRow
 from netplan.questions.cost_answer import CostAnswer, open_above
 from netplan.questions.token_cost import cheapest
-from netplan.questions.verdict import Probe, Verdict, decide
+from netplan.questions.verdict import Probe, Verdict, decide, gear_beyond
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
 
@@ -69,7 +69,8 @@ def recommend(
     rule = (f"Rule: {verdict.rule}.", *(change.sentence for change in verdict.changes), *aside)
     if verdict.fabric is None:
         return Recommendation(None, _undecided(answer, verdict), rule, verdict)
-    rule = (*verdict.caveats, *rule)
+    gear = tuple(gear_beyond(own[verdict.fabric], basis))
+    rule = (*(one for one in verdict.caveats if one not in gear), *rule)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
     rivals = [bill for bill in answer.bills if bill.name in own and bill is not chosen]
     others = [bill for bill in rivals if bill.complete]
@@ -77,7 +78,7 @@ def recommend(
     if basis.barred and times_s:
         fastest = own[min(times_s, key=times_s.__getitem__)]
         slower |= {name: 0.0 for name in slower if basis.same_time(own[name], fastest)}
-    sentence = _sentence(answer.scale, chosen, others, slower)
+    sentence = " ".join((_sentence(answer.scale, chosen, others, slower), *gear))
     told = {change.fabric for change in verdict.changes}
     untold = {name: late for name, late in slower.items() if name not in told}
     reasons = _reasons(answer, chosen, others, untold)
@@ -182,7 +183,9 @@ def _reasons(
     clear = [name for name, (least, stated) in saved.items() if least > 0 and stated]
     overlap = [name for name, (least, _) in saved.items() if least <= 0]
     if clear:
-        yield f"It costs less than {listed(clear)} at all prices within the book's ranges."
+        yield (
+            f"{chosen.name} costs less than {listed(clear)} at all prices within the book's ranges."
+        )
     if overlap:
         yield (
             f"At prices within the book's ranges {listed(overlap, 'or')} may cost less: ask for"

@@ -114,6 +114,7 @@ def decide(
         *_aside(candidates, best, basis),
         *_unlike(candidates, best),
         *_switchless(candidates, best, basis),
+        *gear_beyond(best, basis),
     )
     sentence = f"{_sentence(even, best, basis)}.{_but(near, best, basis)}"
     sentence = " ".join((sentence, *caveats))
@@ -255,6 +256,15 @@ def _switchless(candidates: Sequence[Candidate], best: Candidate, basis: Basis) 
         for least in sorted(switched, key=lambda one: one.price)[:1]:
             said += f"; the cheapest with switches is {least.name}, {basis.amount(least.price)}"
         yield f"{said}."
+
+
+def gear_beyond(best: Candidate, basis: Basis) -> Iterator[str]:
+    """Say that a fabric is cheap for want of a price of domains larger than were asked for."""
+    if not best.geared and best.hb_size > basis.hb_size > 0:
+        yield (
+            f"{best.name} has HB domains of {best.hb_size:,} GPUs, not of {basis.hb_size:,}, and"
+            " the gear inside them has no price here: it costs more than this."
+        )
 
 
 def _changes(

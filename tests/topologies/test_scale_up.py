@@ -1,5 +1,7 @@
 """Racks and pods of scale-up networks as fabrics: the last one partly filled, two tiers inside."""
 
+from typing import Literal
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -100,3 +102,47 @@ def test_bound_links_and_model_are_in_order() -> None:
     assert rows[0].best is not None
     found = simulate(gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
     assert found.found.lower_bound_s <= found.found.iteration_time_s
+
+
+def test_a_pod_that_is_cheap_for_want_of_a_price_is_told() -> None:
+    answer = compare(
+        gpus=100,
+        radix=64,
+        hb_size=8,
+        accelerator="h100-80gb",
+        model="gpt-22b",
+        prices="2026",
+        fabrics=("ualink-1024", "rail-optimized"),
+    )
+    assert answer.verdict is not None
+    assert answer.verdict.fabric == "ualink-1024"
+    (said,) = answer.verdict.caveats
+    assert said.startswith("ualink-1024 has HB domains of 100 GPUs, not of 8, and the gear inside")
+    same = compare(gpus=100, radix=64, hb_size=8, timing=False, fabrics=("rail-only", "fat-tree"))
+    assert same.verdict is not None
+    assert same.verdict.caveats == ()
+
+
+def test_rates_inside_domains_are_told_with_their_links() -> None:
+    notes = build_fabric(FABRICS.load("cloudmatrix384"), Sizing(768, 64, 8, 450e9, 50e9)).notes
+    assert any("448 Gb/s on each of 7 links of a GPU inside HB domains" in one for one in notes)
+    notes = build_fabric(FABRICS.load("ring-8-mesh"), Sizing(64, 64, 8, 300e9, 50e9)).notes
+    assert any("on each of 2 links of a GPU inside HB domains" in one for one in notes)
+
+
+@pytest.mark.parametrize("way", ["hierarchical", "direct"])
+def test_loads_point_rings_on_meshes_to_direct_sending(
+    way: Literal["hierarchical", "direct"],
+) -> None:
+    answer = loads(
+        gpus=64,
+        hb_size=8,
+        accelerator="h100-80gb",
+        model="gpt-22b",
+        batch=64,
+        fabric="full-mesh",
+        algorithm=way,
+    )
+    notes = answer.to_dict()["notes"]
+    assert any("shares links" in one for one in notes) == (way == "hierarchical")
+    assert any("as --algorithm direct does" in one for one in notes) == (way == "hierarchical")
