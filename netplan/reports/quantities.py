@@ -244,6 +244,7 @@ WORDS = {
     "space.enumerated": Words("enumerated plans"),
     "sequences_per_s": Words("throughput", "sequences/s"),
     "tokens_per_s": Words("throughput", "tokens/s"),
+    "throughput_per_s": Words("throughput", "1/s"),
     "tokens_per_s_per_gpu": Words("throughput of a GPU", "tokens/s"),
     "ttft_s": Words("TTFT", "s"),
     "tpot_s": Words("TPOT", "s"),

@@ -41,6 +41,7 @@ from netplan.studies.points import UNEXPECTED, Outcome
 from netplan.studies.published import Published, published_values
 from netplan.studies.questions import ASKED, BILL, currency_of
 from netplan.studies.study import Study
+from netplan.studies.verdict import verdict
 from netplan.version import __version__
 
 FAILED = "failed: "
@@ -173,6 +174,9 @@ class StudyAnswer(Answer):
         reader = Reader(spec, currency_of(spec, catalog), currency_of(spec, catalog, of_book=True))
         names = (*spec.axis_names, *spec.output_names)
         yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self, reader))))
+        found = verdict(self.rows, reader, complete=self.complete)
+        if found:
+            yield Paragraph(found, "strong")
         plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]
         yield Table("points", plain, self.rows, only="programs")
         for chart in spec.charts:
@@ -260,9 +264,9 @@ def _counted(answer: StudyAnswer, reader: Reader) -> Iterator[str]:
         yield f"None of {total:,} points is done."
     elif done < total:
         yield f"{done:,} of {total:,} points are done; these are shown."
-    else:
-        yield f"All {total:,} points are done." if total > 1 else "The one point is done."
     none, failed = len(answer.without_answer), len(answer.failures)
+    if done == total and (none or failed):
+        yield f"All {total:,} points are done." if total > 1 else "The one point is done."
     if none:
         has, their = ("has", "its") if none == 1 else ("have", "their")
         yield f"{none:,} {has} no answer: nothing satisfies {their} question."
@@ -272,7 +276,8 @@ def _counted(answer: StudyAnswer, reader: Reader) -> Iterator[str]:
         yield f"{damaged_points(answer.damaged)}: netplan study resume computes them again."
     stays = ", ".join(reader.named(name, value) for name, value in answer.spec.inputs.items())
     asked = answer.spec.ask + (" and its bill" if answer.spec.bill is not None else "")
-    yield f"Each point: {asked}" + (f" with {stays}." if stays else ".")
+    of = f"Each of {total:,} points" if total > 1 else "The one point"
+    yield f"{of}: {asked}" + (f" with {stays}." if stays else ".")
 
 
 def unexpected_points(answer: StudyAnswer) -> str:

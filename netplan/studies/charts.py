@@ -159,7 +159,7 @@ def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
 def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragraph]:
     """Draw the charts of a study's points, and say which drawings are left out."""
     specs = reader.spec.charts
-    every = [_panels(rows, spec, reader) for spec in specs]
+    every = [panels_of(rows, spec, reader) for spec in specs]
     panels = [
         [one for one in found if one.shows(spec)] for spec, found in zip(specs, every, strict=True)
     ]
@@ -191,7 +191,7 @@ class Panel(Struct, frozen=True):
         return spec.z is None or any(row[spec.z] is not None for row in self.rows)
 
 
-def _panels(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
+def panels_of(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
     """Split the points of a chart."""
     left = left_open(reader.spec, spec)
     names = ((spec.each,) if spec.each else ()) + (left if spec.kind in ("heat", "bars") else ())
