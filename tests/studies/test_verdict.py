@@ -2,10 +2,15 @@
 
 import pytest
 
+from netplan.reports.plots import Key
 from netplan.studies.answer import StudyAnswer
 from netplan.studies.verdict import crossing, even_at, knee_of, spans_of
 from tests.studies.test_study_page import HB_SIZE, HEAT, LINES, Inputs, answered, words
 
+Lines = dict[Key, dict[float, float]]
+A: Key = ("a",)
+B: Key = ("b",)
+C: Key = ("c",)
 FABRICS = {"input": "fabric", "values": ["rail-only", "fat-tree"]}
 
 
@@ -42,20 +47,24 @@ def test_a_heat_chart_says_its_best_point() -> None:
 
 def test_leader_turns_where_lines_cross() -> None:
     # a = x rises through b = 2.5; halfway from 2 to 3 both are 2.5.
-    lines = {("a",): {1: 1.0, 2: 2.0, 3: 3.0}, ("b",): dict.fromkeys((1, 2, 3), 2.5)}
+    lines: Lines = {A: {1: 1.0, 2: 2.0, 3: 3.0}, B: {1: 2.5, 2: 2.5, 3: 2.5}}
     first, second = spans_of(lines, lower=True)
-    assert (first.leaders, first.last, second.first) == ({("a",)}, 2, 3)
+    assert first.leaders == frozenset((A,))
+    assert (first.last, second.first) == (2, 3)
     # 1 is 60 % under 2.5, 2 is 20 %; 2.5 is a sixth under 3.
     assert first.leads == pytest.approx((0.6, 0.2))
     assert second.leads == pytest.approx((1 / 6,))
     assert crossing(lines, first, second) == pytest.approx(2.5)
-    assert [one.leaders for one in spans_of(lines, lower=False)] == [{("b",)}, {("a",)}]
+    assert [one.leaders for one in spans_of(lines, lower=False)] == [
+        frozenset((B,)),
+        frozenset((A,)),
+    ]
 
 
 def test_equal_lines_lead_together() -> None:
-    lines = {(name,): {1: 4.0, 2: 3.0} for name in "ab"} | {("c",): {1: 5.0, 2: 6.0}}
+    lines: Lines = {A: {1: 4.0, 2: 3.0}, B: {1: 4.0, 2: 3.0}, C: {1: 5.0, 2: 6.0}}
     (only,) = spans_of(lines, lower=True)
-    assert only.leaders == {("a",), ("b",)}
+    assert only.leaders == frozenset((A, B))
     assert only.leads == pytest.approx((0.2, 0.5))
 
 
