@@ -25,6 +25,7 @@ ROOMS = (
         "procurement",
         "published",
         "studies",
+        "explore",
         "cli",
         "__main__",
     ),

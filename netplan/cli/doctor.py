@@ -38,6 +38,7 @@ CORE = {
 EXTRAS = {
     "distributed": "studies on a Dask cluster: pip install 'netplan-toolkit[cluster]'",
     "plotly": "plots in notebooks: pip install 'netplan-toolkit[plots]'",
+    "marimo": "the what-if page: pip install 'netplan-toolkit[explore]'",
     "mcp": "tools for agents: pip install 'netplan-toolkit[mcp]'",
 }
 """Distributions of the extras, and how to get them."""

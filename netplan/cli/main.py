@@ -38,6 +38,7 @@ COMMANDS = {
     "report": "Documents to send: the procurement report as one HTML file, with a spreadsheet.",
     "catalog": "List, show and check catalog files.",
     "verify": "Published tables and designs against netplan.",
+    "explore": "What-ifs on a page in the browser: sliders, table, charts, a drawing.",
     "mcp": "The questions as tools for an agent, over stdin and stdout.",
     "completion": "The Tab key for this shell: commands, options, catalog names, studies.",
     "doctor": "Versions, optional parts that are there, a check of the catalogs.",

@@ -43,7 +43,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "verify": ("--only", "table 2"),
 }  # fmt: skip
 ROOT = Path(__file__).parents[2]
-OWN_FORMS = {"cables", "completion", "draw", "export", "mcp"}
+OWN_FORMS = {"cables", "completion", "draw", "explore", "export", "mcp"}
 """Commands that write what other tools read: .csv or .xlsx, as --to says, a script, a protocol."""
 CLOCKED = {"search", "serving", "simulate"}
 """Commands whose answers say how long they took."""

@@ -1,0 +1,59 @@
+"""Serves the page to this machine alone."""
+
+import socket
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from netplan.errors import InputError
+
+HOST = "127.0.0.1"
+HOSTS = [HOST, "localhost"]
+"""Names that a browser may call it by: a page elsewhere cannot reach it under a name of its own."""
+GET_EXPLORE = "pip install 'netplan-toolkit[explore]'"
+APP = Path(__file__).with_name("app.py")
+
+
+def free_port(asked: int) -> int:
+    """The port that is asked for, or any that is free for 0.
+
+    Raises
+    ------
+    InputError
+        If it is taken.
+    """
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((HOST, asked))
+        except OSError as error:
+            raise InputError(
+                f"port {asked} cannot be used ({error.strerror}): give another --port, or 0 for any"
+            ) from None
+        return int(one.getsockname()[1])
+
+
+def make_app() -> Any:  # noqa: ANN401 - an application of the extra's own kind
+    """The page as an ASGI application that answers this machine alone.
+
+    Raises
+    ------
+    InputError
+        If the extra is not installed.
+    """
+    try:
+        marimo = import_module("marimo")
+        hosts = import_module("starlette.middleware.trustedhost")
+        import_module("plotly")
+        import_module("uvicorn")
+    except ImportError as error:
+        raise InputError(f"netplan explore needs {error.name}: {GET_EXPLORE}") from None
+    page = marimo.create_asgi_app(quiet=True).with_app(path="/", root=str(APP)).build()
+    return hosts.TrustedHostMiddleware(page, allowed_hosts=HOSTS)
+
+
+def serve(port: int) -> None:
+    """Serve until Ctrl-C."""
+    app = make_app()
+    uvicorn = import_module("uvicorn")
+    uvicorn.run(app, host=HOST, port=port, log_level="warning")
