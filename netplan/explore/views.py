@@ -14,6 +14,7 @@ from netplan.reports.charts import ACCENT, GREY, hover
 from netplan.units import si
 
 HEIGHT_PX = 320
+NO_VERDICT: Mapping[str, Any] = {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
 CHEAPEST = "#d9702b"
 
 
@@ -55,7 +56,11 @@ def view_of(state: State) -> View:
     except NetplanError as error:
         return View(error=str(error))
     found = [row for row in data["fabrics"] if not row.get("error")]
-    verdict = data["verdict"] or {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
+    verdict = data["verdict"] or {
+        "sentence": "Nothing to recommend.",
+        "fabric": None,
+        "changes": (),
+    }
     chosen = verdict["fabric"]
     return View(
         verdict=verdict["sentence"],
