@@ -1,15 +1,21 @@
 """Serves the page to this machine alone."""
 
+import os
 import socket
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, NoReturn
 
 from netplan.errors import InputError
 
 HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
 """Names that a browser may call it by: a page elsewhere cannot reach it under a name of its own."""
+FORMULAS = "https://cdn.jsdelivr.net/npm/mathjax-full@3.2.2/es5/tex-mml-svg.min.js"
+NO_FORMULAS = f'<script type="text/plain" src="{FORMULAS}" data-status="ready"></script>'
+"""marimo's charts would load a typesetter of formulas from elsewhere, which ours have none of: an
+element that says it is there, and that no browser loads, keeps the page to this machine."""
 GET_EXPLORE = "pip install 'netplan-toolkit[explore]'"
 APP = Path(__file__).with_name("app.py")
 
@@ -48,12 +54,26 @@ def make_app() -> Any:  # noqa: ANN401 - an application of the extra's own kind
         import_module("uvicorn")
     except ImportError as error:
         raise InputError(f"netplan explore needs {error.name}: {GET_EXPLORE}") from None
-    page = marimo.create_asgi_app(quiet=True).with_app(path="/", root=str(APP)).build()
+    page = (
+        marimo.create_asgi_app(quiet=True, html_head=NO_FORMULAS)
+        .with_app(path="/", root=str(APP))
+        .build()
+    )
     return hosts.TrustedHostMiddleware(page, allowed_hosts=HOSTS)
 
 
-def serve(port: int) -> None:
-    """Serve until Ctrl-C."""
-    app = make_app()
-    uvicorn = import_module("uvicorn")
-    uvicorn.run(app, host=HOST, port=port, log_level="warning")
+def serve(port: int) -> NoReturn:
+    """Serve until Ctrl-C, which ends the process at once.
+
+    Open pages, and the threads that work for them, would keep it for minutes: they hold nothing
+    that could be lost.
+    """
+    facts = {"host": HOST, "port": port, "log_level": "error"}
+    server = Thread(
+        target=import_module("uvicorn").run, args=(make_app(),), kwargs=facts, daemon=True
+    )
+    server.start()
+    try:
+        server.join()
+    finally:
+        os._exit(0)
