@@ -26,7 +26,7 @@ def _():
         State,
         steps,
     )
-    from netplan.explore.views import drawing_of_state, view_of
+    from netplan.explore.views import STYLE, drawing_of_state, view_of
 
     return (
         FACTORS,
@@ -35,6 +35,7 @@ def _():
         InputError,
         RADICES,
         RATIOS,
+        STYLE,
         State,
         drawing_of_state,
         escape,
@@ -119,20 +120,7 @@ def _(state, view_of):
 
 
 @app.cell
-def _(controls, drawing_of_state, escape, go, mo, refused, state, view):
-    STYLE = """<style>
-    .np { display: grid; grid-template-columns: 270px minmax(0, 1fr); gap: 28px; }
-    .np > div { min-width: 0; display: flex; flex-direction: column; gap: 14px; }
-    .np .two { display: grid; gap: 12px;
-      grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); }
-    .np-title { font-size: 24px; font-weight: 600; margin-bottom: 12px; }
-    .np .two > div { min-width: 0; overflow: hidden; }
-    .np code.line { display: block; padding: 10px; border-radius: 6px; overflow-wrap: anywhere;
-      background: rgba(128, 128, 128, .14); font-size: 13px; user-select: all; }
-    .np img { max-width: 760px; width: 100%; }
-    @media (max-width: 860px) { .np { grid-template-columns: minmax(0, 1fr); } }
-    </style>"""
-
+def _(STYLE, controls, drawing_of_state, escape, go, mo, refused, state, view):
     def html(one):
         return mo.as_html(one).text
 

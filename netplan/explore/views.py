@@ -14,6 +14,18 @@ from netplan.reports.charts import ACCENT, GREY, hover
 from netplan.units import si
 
 HEIGHT_PX = 320
+STYLE = """<style>
+.np { display: grid; grid-template-columns: 270px minmax(0, 1fr); gap: 28px; }
+.np > div { min-width: 0; display: flex; flex-direction: column; gap: 14px; }
+.np .two { display: grid; gap: 12px;
+  grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); }
+.np-title { font-size: 24px; font-weight: 600; margin-bottom: 12px; }
+.np .two > div { min-width: 0; overflow: hidden; }
+.np code.line { display: block; padding: 10px; border-radius: 6px; overflow-wrap: anywhere;
+  background: rgba(128, 128, 128, .14); font-size: 13px; user-select: all; }
+.np img { max-width: 760px; width: 100%; }
+@media (max-width: 860px) { .np { grid-template-columns: minmax(0, 1fr); } }
+</style>"""
 NO_VERDICT: Mapping[str, Any] = {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
 CHEAPEST = "#d9702b"
 
