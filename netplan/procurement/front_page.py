@@ -56,11 +56,11 @@ def _in_use(found: Findings) -> Iterator[str]:
     for what, scale, amount, beside in amounts:
         if amount is None:
             continue
-        text = f"{what}: {own.least}{scale.one(amount)} {scale.title}"
+        text = f"{what[0].upper()}{what[1:]}: {own.least}{scale.one(amount)} {scale.title}"
         if other is not None and beside is not None:
             text += f" ({other.bill.name} {other.least}{scale.one(beside)})"
         parts.append(text)
-    yield f"{'; '.join(parts)}."
+    yield f"{'. '.join(parts)}."
 
 
 def _why(found: Findings) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _why(found: Findings) -> Iterator[str]:
     if len(names) > 1:
         said += f", of {listed(names)}"
     if verdict.tied:
-        said += f"; {listed(verdict.tied)} tie, so the cheapest of them is shown in full"
+        said += f". {listed(verdict.tied)} tie, so the cheapest of them is shown in full"
     yield f"{said}."
 
 

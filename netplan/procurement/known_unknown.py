@@ -94,9 +94,10 @@ def unpriced_words(lines: Sequence[BillItem]) -> Iterator[str]:
 
 
 class Largest(NamedTuple):
-    """A part of the order by its share of the price."""
+    """A part of the order by its share of the price; the bill counts what is ordered."""
 
     part: str
+    ordered: int
     units: int
     each: float
     share: float
@@ -114,13 +115,21 @@ def largest_prices(found: Findings) -> list[Largest]:
             continue
         share = item.total.base / total
         old = parts.get(item.price.what)
+        ordered = item.line.order + (old.ordered if old else 0)
         units = item.units + (old.units if old else 0)
         share += old.share if old else 0.0
         named = part_words(item.price.what)
         parts[item.price.what] = Largest(
-            named, units, item.offer.base, share, item.trust, item.price
+            named, ordered, units, item.offer.base, share, item.trust, item.price
         )
     return sorted(parts.values(), key=lambda one: -one.share)
+
+
+PRICED_UNITS = (
+    "Ordered counts as the bill does. A price may be of less: of one port of a switch, or of one"
+    " link end of a module that has two."
+)
+"""Why more units have a price than are ordered."""
 
 
 def trust_chapter(found: Findings) -> Iterator[Section]:
@@ -132,6 +141,7 @@ def trust_chapter(found: Findings) -> Iterator[Section]:
         return
     columns = [
         told_column("Part", get="part"),
+        told_column("ordered", get="ordered", form="count"),
         told_column("priced units", "units", "units", form="count"),
         told_column(f"{found.cost.currency} each", "each", form="count"),
         told_column("of price", "share", form="percent"),
@@ -139,7 +149,10 @@ def trust_chapter(found: Findings) -> Iterator[Section]:
         told_column("Date", get="price.date"),
         SOURCE_OF_PRICE,
     ]
-    yield Table("largest prices", columns, rows[:LARGEST_PRICES], only="people")
+    shown = rows[:LARGEST_PRICES]
+    unlike = any(row.ordered != row.units for row in shown)
+    legend = (PRICED_UNITS,) if unlike else ()
+    yield Table("largest prices", columns, shown, legend=legend, only="people")
     yield Paragraph(_resting(rows), "quiet")
 
 

@@ -88,7 +88,7 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> Chart | No
         bar = marks("bar", reach_out, range(len(drivers)), texts, name=name, orientation="h")
         data.append({**bar, "base": base / money.factor, "marker": {"color": colour}})
     ticks = [_part_tick(driver, base) for driver in drivers]
-    title = f"Total, {money.title} (base {money.one(base)})"
+    title = f"{money.title} (base {money.one(base)})"
     # From end to end of the swings: from zero they would be specks on a large total.
     reach = max(abs(getattr(d, end) - base) for d in drivers for end in ("at_low", "at_high"))
     span = [(base + side * reach) / money.factor for side in (-1.15, 1.15)]

@@ -30,6 +30,8 @@ class Candidate(Struct, frozen=True):
         Name of the fabric.
     price
         Base price of its network, of the parts that have one.
+    ends
+        Low to high of that in brackets, for people; empty where nobody needs it.
     complete
         Whether that holds all that sets fabrics apart.
     time_s
@@ -64,6 +66,7 @@ class Candidate(Struct, frozen=True):
     timed: PlanTime | None = None
     hb_size: int = 0
     geared: bool = True
+    ends: str = ""
 
     @property
     def barred(self) -> bool:

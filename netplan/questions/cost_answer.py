@@ -527,7 +527,7 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
 
 
 def _sentence(comparison: Comparison, currency: str) -> str:
-    """Such as: A costs less than B and stays cheaper unless …; at any price of …."""
+    """Such as: A costs less than B and stays cheaper unless …. It does so at any price of …."""
     one, two = comparison.cheaper, comparison.dearer
     if comparison.difference <= 0:
         return f"{one} and {two} cost the same at base prices."
@@ -542,9 +542,9 @@ def _sentence(comparison: Comparison, currency: str) -> str:
     if unless:
         text += f" unless {', or '.join(unless)}"
     if never:
-        text += f"{';' if unless else ''} at any price of {listed(never, 'or')}"
+        text += f"{'. It does so' if unless else ''} at any price of {listed(never, 'or')}"
     if comparison.uncounted:
-        text += f" (not counted, for want of a price: {'; '.join(comparison.uncounted)})"
+        text += f". Not counted, for want of a price: {'; '.join(comparison.uncounted)}"
     return f"{text}."
 
 

@@ -54,6 +54,7 @@ def recommend(
             known[bill.name].candidate(None),
             name=bill.name,
             price=bill.capital.base,
+            ends=_spread(basis.money, bill),
             complete=bill.complete,
             lacking=bool(bill.unpriced_apart),
             life=bill.life,
@@ -144,11 +145,11 @@ def _sentence(
         near = min(dearer, key=lambda bill: (bill.capital.base, bill.name))
         share = 100 * (1 - price.base / near.capital.base)
         less = f"{money.less(price.base, near.capital.base)} {money.title}"
-        text += f", {less} ({share:.0f} %) less than {near.name}, the next cheapest"
+        text += f". That is {less} ({share:.0f} %) less than {near.name}, the next cheapest"
     if chosen.name in slower:
         late = slower[chosen.name]
         pace = f"{100 * late:.1f} % slower than the fastest"
-        text += f", and it trains {pace if late > SAME_PACE else 'as fast as any of them'}"
+        text += f". It trains {pace if late > SAME_PACE else 'as fast as any of them'}"
     return f"{text}."
 
 

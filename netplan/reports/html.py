@@ -123,7 +123,7 @@ def drawn_table(table: TableSection[object]) -> page.Grid:
         rows.append(([one.text(row) for one in columns], at == at_chosen))
     for at, row in enumerate(table.closing):
         rows.append(([one.text(row) for one in columns], at_chosen is None and at == last))
-    return page.Grid(heads, rows)
+    return page.Grid(heads, rows, table.title or table.name.capitalize() or "Table")
 
 
 def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:

@@ -134,10 +134,11 @@ def _visible(value: object) -> object:
 
 
 class Grid(Struct, frozen=True):
-    """A table of texts: title and style of each column, and rows, some of them set off."""
+    """A table of texts: title and style of each column, rows, some set off; its name for ears."""
 
     heads: list[tuple[str, str]]
     rows: list[tuple[Sequence[str], bool]]
+    name: str = "Table"
 
     @property
     def broad(self) -> bool:

@@ -110,7 +110,7 @@ def test_a_discount_is_off_every_price() -> None:
 def test_break_even_statements() -> None:
     rail_only = cost(gpus=32_768, radix=128, prices="2026").statements[0]
     assert rail_only.startswith("rail-only stays cheaper than rail-optimized at any price of a ")
-    assert "not counted, for want of a price: Rack of 42 units" in rail_only
+    assert "Not counted, for want of a price: Rack of 42 units" in rail_only
     same = cost(gpus=1024, radix=64, hb_size=8).statements[0]
     assert same == "rail-only and rail-optimized cost the same at base prices."
     either = cost(gpus=4096, radix=64, hb_size=8, prices="2026", fabrics=("dragonfly", "rail-only"))

@@ -1,6 +1,8 @@
 """The first pages of a procurement report: ten questions of a buyer, answered by text."""
 
+import re
 from collections import Counter
+from html import unescape
 from typing import Any
 
 import pytest
@@ -165,3 +167,64 @@ def test_racks_and_lengths_are_those_of_the_cable_plan() -> None:
         one for one in report.sections() if isinstance(one, Table) and one.name == "cable lengths"
     )
     assert {line.item: line.quantity for line in told.rows} == dict(planned)
+
+
+def shown(html: str) -> str:
+    """What a reader sees of a piece of a page, in one line."""
+    text = unescape(re.sub(r"<[^>]*>", " ", html))
+    return " ".join(text.split())
+
+
+def summary(html: str) -> dict[str, str]:
+    """Texts of the head of a page, and of the chapters that two sheets of paper hold, by key."""
+    head = html[html.index('<div class="verdict">') : html.index('<p class="paper">')]
+    parts = re.findall(r'<section id="(\w+)">(.*?)</section>', html, re.DOTALL)
+    assert [key for key, _ in parts[: len(FRONT)]] == list(FRONT)
+    told = {key: shown(text) for key, text in parts if key in FRONT[:-1]}
+    return {"verdict": shown(head), **told}
+
+
+HALL: dict[str, Any] = {
+    "gpus": 1024,
+    "radix": 64,
+    "hb_size": 8,
+    "accelerator": "h100-80gb",
+    "switch": "qm9700",
+}
+
+
+@pytest.mark.parametrize(
+    "asked", [{"gpus": 32768, "radix": 128}, {**HALL, "spares": ("2%",)}], ids=["order", "tie"]
+)
+def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> None:
+    found = procurement(**asked)
+    told, bill, scale = summary(found.html()), found.chosen, found.cost.scale
+    largest, second = largest_prices(found)[0], found.runner_up
+    assert bill.power_w is not None
+    assert second is not None
+    ends = f"{scale.one(bill.capital.low)} to {scale.one(bill.capital.high)}"
+    answers = {
+        "which fabric": ("verdict", f"Order {found.recommendation.fabric or 'none yet'}:"),
+        "how much": ("verdict", f"{scale.one(bill.capital.base)} {scale.title}"),
+        "range": ("verdict", f"({ends} or more)"),
+        "why": ("verdict", "Why: lowest cost within 5 % of the fastest iteration time"),
+        "what is not priced": ("unknown", "No price : "),
+        "lead time": ("unknown", "Lead time of the order : "),
+        "power": ("decision", f"Power, kW {bill.power_w / 1e3:,.1f} "),
+        "weakest part": ("risks", "Weakest part: leaf switch. "),
+        "source of the largest price": ("trust", largest.price.source.partition(";")[0]),
+        "what would change it": ("changes", f"wins if the network of {bill.name} costs more than"),
+    }
+    for question, (where, answer) in answers.items():
+        assert answer in told[where], f"{question}: {told[where]}"
+    # Short sentences where the board reads: lists of fabrics are the longest.
+    sentences = [text for line in headline(found) for text in re.split(r"[.:] ", line)]
+    assert max(len(text.split()) for text in sentences) <= 25, sentences
+
+
+def test_parts_are_counted_as_on_the_bill_beside_their_prices() -> None:
+    # 1,024 ports of GPUs with a module each; at 48 switches 3,072 link ends, two to a module.
+    found = procurement(**HALL, fabrics=("rail-optimized",), timing=False)
+    modules = next(row for row in largest_prices(found) if row.part.startswith("transceiver"))
+    assert (modules.ordered, modules.units) == (1024 + 3072 // 2, 1024 + 3072)
+    assert modules.ordered == found.chosen.ordered("transceiver")

@@ -1,0 +1,73 @@
+"""Pages of six questions in a real browser: readable, within the page, named, usable by keyboard.
+
+Text stands out by a contrast of 4.5, as the guidelines for accessible pages (WCAG 2.2, 1.4.3) ask
+of text of any size.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import netplan
+from netplan.reports.answer import Answer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ElementHandle, Page
+
+pytestmark = pytest.mark.slow
+PAGES: dict[str, Callable[[], Answer]] = {
+    "study": lambda: netplan.study("hb-size"),
+    "optimize": lambda: netplan.optimize(gpus=4608),
+    "loads": lambda: netplan.loads(gpus=1024, radix=64, fabric="rail-optimized"),
+    "faults": lambda: netplan.faults(gpus=512, radix=64, fabrics=("rail-only",)),
+    "traffic": lambda: netplan.traffic(gpus=1024),
+    "procurement": lambda: netplan.procurement(gpus=1024, radix=64),
+}
+WIDTHS = (1280, 390, 360)
+LOOKS = (Path(__file__).parent / "looks.js").read_text(encoding="utf-8")
+USED = "a[href], button, input, select, textarea, summary, [tabindex='0']"
+SHOWN = "all => all.filter(one => one.checkVisibility() && !one.disabled)"
+
+
+@pytest.fixture(scope="module", params=list(PAGES))
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pages") / f"{request.param}.html"
+    path.write_text(PAGES[request.param]().html(), encoding="utf-8")
+    return path
+
+
+def opened(browser: "Browser", path: Path, width: int) -> tuple["Page", list[str]]:
+    """The page with its charts drawn, and what it writes to the console or asks of others."""
+    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda asked: faults.append(asked.url))
+    page.goto(path.as_uri())
+    for chart in page.locator(".chart").all():
+        chart.locator(".main-svg").first.wait_for()
+    return page, faults
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_can_be_read(browser: "Browser", path: Path, width: int) -> None:
+    page, faults = opened(browser, path, width)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(LOOKS) == [], scheme
+    assert faults == [path.as_uri()]
+    page.context.close()
+
+
+def test_the_tab_key_reaches_all_that_can_be_used(browser: "Browser", path: Path) -> None:
+    page, _ = opened(browser, path, 1280)
+    parts: list[ElementHandle] = page.query_selector_all(USED)
+    page.evaluate("window.reached = new Set()")
+    page.evaluate("document.addEventListener('focusin', event => reached.add(event.target))")
+    for _ in range(len(parts) + 1):
+        page.keyboard.press("Tab")
+    missed = f"all => ({SHOWN})(all).filter(one => !reached.has(one)).map(one => one.outerHTML)"
+    assert [text[:120] for text in page.eval_on_selector_all(USED, missed)] == []
+    page.context.close()
