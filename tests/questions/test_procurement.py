@@ -59,15 +59,19 @@ def test_date_changes_no_hash() -> None:
 
 
 def test_a_slow_fabric_is_not_recommended_however_cheap() -> None:
-    # The dragonfly costs 185.7 M USD against 319.8 and takes 3.336 s against 3.133: 6 % slower.
+    # The dragonfly costs 185.7 M USD against 319.8 and takes 3.201 s against 3.133: 2.1 % slower.
     answer = procurement(
-        gpus=32768, radix=128, fabrics=("dragonfly", "rail-optimized"), iteration_model="ptd-p"
+        gpus=32768,
+        radix=128,
+        fabrics=("dragonfly", "rail-optimized"),
+        iteration_model="ptd-p",
+        within=0.02,
     )
     bases = {bill.name: bill.capital.base for bill in answer.cost.bills}
     assert bases["dragonfly"] < bases["rail-optimized"]
     assert answer.recommendation.fabric == "rail-optimized"
     (said,) = (text for text in answer.recommendation.reasons if text.startswith("dragonfly"))
-    assert said.startswith("dragonfly costs 134.1 M USD less but trains 6.5 % slower than")
+    assert said.startswith("dragonfly costs 134.1 M USD less but trains 2.1 % slower than")
 
 
 def test_no_recommendation_where_prices_that_decide_are_missing() -> None:
