@@ -41,6 +41,7 @@ HEIGHT_PX, LEGEND_PX = 400, 12
 NAMED_SERIES = 24
 """Series up to which a legend names them [1]."""
 
+NAME_LENGTH = 40
 MAX_LINES = 60
 """Lines of one drawing [1]."""
 
@@ -180,7 +181,10 @@ def line_chart(points: Points, room: int) -> Chart:
     keys = spread(list(lines), MAX_LINES)
     drawn = {key: thinned(lines[key], max(room // len(keys), 2)) for key in keys}
     styles = series_styles(keys)
-    data = tuple(_line(points, key, marks, styles[key]) for key, marks in drawn.items())
+    data = tuple(
+        _line(points, same, drawn[same[0]], (*styles[same[0]], number))
+        for number, same in enumerate(_alike(drawn))
+    )
     height, layout = _framed(scales, len(keys), legend=points.named)
     said = tuple(_said_of_lines(points, lines, drawn))
     return Chart(points.key, points.label, height, data, layout, said, zoom=True)
@@ -208,16 +212,32 @@ def thinned(marks: Sequence[Mark], room: int) -> list[Mark]:
     return kept
 
 
-def _line(points: Points, key: Key, marks: Sequence[Mark], style: tuple[str, int]) -> Json:
-    """One line as plotly draws it."""
-    colour, dash = style
+def _alike(drawn: Mapping[Key, Sequence[Mark]]) -> list[list[Key]]:
+    """Series whose lines lie on one another, together; one without values stays alone."""
+    alike: dict[object, list[Key]] = {}
+    for key, marks in drawn.items():
+        seen = any(mark.y is not None for mark in marks)
+        line = tuple((mark.x, mark.y) for mark in marks)
+        alike.setdefault(line if seen else key, []).append(key)
+    return list(alike.values())
+
+
+def _line(
+    points: Points, keys: Sequence[Key], marks: Sequence[Mark], style: tuple[str, int, int]
+) -> Json:
+    """One line as plotly draws it, named after all series that lie on it."""
+    colour, dash, sign = style
     return points.drawn(
         marks,
         mode="lines+markers",
-        name=chart_label(points.name(key), 40),
+        name=chart_label(" = ".join(map(points.name, keys)), NAME_LENGTH * len(keys[:2])),
         connectgaps=False,
         line={"color": colour, "width": 2, "dash": DASHES[dash % len(DASHES)]},
-        marker={"color": colour, "size": 7 if len(marks) <= FEW else 3},
+        marker={
+            "color": colour,
+            "size": 7 if len(marks) <= FEW else 3,
+            "symbol": SIGNS[sign % len(SIGNS)],
+        },
     )
 
 
@@ -225,11 +245,8 @@ def _said_of_lines(
     points: Points, lines: Mapping[Key, list[Mark]], drawn: Mapping[Key, list[Mark]]
 ) -> Iterator[str]:
     """What the drawing leaves out."""
-    alike: dict[tuple[tuple[float | None, float | None], ...], list[Key]] = {}
-    for key, marks in drawn.items():
-        alike.setdefault(tuple((mark.x, mark.y) for mark in marks), []).append(key)
-    for line, keys in alike.items():
-        if len(keys) > 1 and any(y is not None for _, y in line):
+    for keys in _alike(drawn):
+        if len(keys) > 1:
             names = ", ".join(points.name(key) for key in keys)
             yield f"These lines lie on one another: {names}."
     if len(drawn) < len(lines):
@@ -263,7 +280,10 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
     for mark in drawn:
         series.setdefault(points.series[mark.at], []).append(mark)
     styles = series_styles(list(series))
-    data = [_cloud(points, key, found, styles[key]) for key, found in series.items()]
+    data = [
+        _cloud(points, key, found, (styles[key][0], number))
+        for number, (key, found) in enumerate(series.items())
+    ]
     if front:
         data.insert(0, _rings([points.xs[at] for at in front], [points.ys[at] for at in front]))
     legend = points.named or front is not None

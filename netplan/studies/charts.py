@@ -22,7 +22,15 @@ from netplan.reports.plots import (
     line_chart,
     scatter_chart,
 )
-from netplan.reports.quantities import PREFIXED, PRICE_ROW, Scalar, Words, shown, words
+from netplan.reports.quantities import (
+    MONEY_IN_MILLIONS_FROM,
+    PREFIXED,
+    PRICE_ROW,
+    Scalar,
+    Words,
+    shown,
+    words,
+)
 from netplan.reports.sections import Paragraph
 from netplan.studies.definition import ChartSpec, StudyDefinition
 from netplan.studies.expressions import parse_expression
@@ -35,6 +43,9 @@ OK = "ok"
 PLAN = "plan"
 OF_MODEL = "iteration-model."
 """Start of inputs that are values of the iteration model: where none is given, its own holds."""
+
+MILLION_DIGITS = 1
+"""Decimals of millions of money."""
 
 LINE_LENGTH = 48
 """Signs of a line in a hover box that fit a phone [1]."""
@@ -84,7 +95,19 @@ class Reader(Struct, frozen=True):
         """A value of an input or output with its unit."""
         if value is None and name.startswith(OF_MODEL) and name in self.spec.axis_names:
             return "the model's own"
-        return shown(value, self.words(name).unit)
+        unit = self.words(name).unit
+        large, (amount,) = self.in_millions(unit, [value])
+        if large == unit or not isinstance(amount, float):
+            return shown(value, unit)
+        return f"{amount:,.{MILLION_DIGITS}f} {large}"
+
+    def in_millions(self, unit: str, values: Sequence[Scalar]) -> tuple[str, list[Scalar]]:
+        """Unit and values, in millions if they are large amounts of money."""
+        numbers = [one for one in values if finite(one) is not None]
+        large = max((abs(float(one or 0)) for one in numbers), default=0.0)
+        if large < MONEY_IN_MILLIONS_FROM or unit not in (self.currency, self.book_currency, "USD"):
+            return unit, list(values)
+        return f"M {unit}", [one / 1e6 if isinstance(one, (int, float)) else one for one in values]
 
     def part(self, name: str) -> str:
         """What a part of a bar is called."""
@@ -209,6 +232,8 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
     """Draw one panel of a chart."""
     reader, rows = panel.reader, panel.rows
     xs, ys = ([reader.value(row, name) for row in rows] for name in (spec.x, spec.y))
+    y_words = reader.words(spec.y)
+    unit, ys = reader.in_millions(y_words.unit, ys)
     steps = spec.kind == "lines" and inputs_behind(reader.spec, spec.x) is not None
     names = (*panel.series, spec.x, spec.y) if spec.z is None else (spec.x, spec.y, spec.z)
     names += spec.parts
@@ -217,7 +242,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
         key=key,
         label=f"{spec.title}: {panel.heading}" if panel.heading else spec.title,
         x=Axis(reader.words(spec.x), spec.x_log, steps),
-        y=Axis(reader.words(spec.y), spec.y_log),
+        y=Axis(replace(y_words, unit=unit), spec.y_log),
         xs=xs,
         ys=ys,
         series=[tuple(reader.value(row, name) for name in panel.series) for row in rows],

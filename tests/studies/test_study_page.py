@@ -188,11 +188,29 @@ def test_page_says_how_many_drawings_it_leaves_out() -> None:
     assert "The first 16 drawings are shown; 4 more are not." in words(answer)
 
 
+def test_lines_differ_beyond_colour_and_money_is_in_millions() -> None:
+    def priced(inputs: Inputs) -> Inputs:
+        return {"iteration_time_s": 1.0, "cost_usd.base": 5e4 * float(inputs["gpus"] or 0)}
+
+    chart = {**LINES, "y": "cost_usd.base", "series": ["gpus"]}
+    names = ["iteration_time_s", "cost_usd.base"]
+    answer = answered(chart, evaluate=priced, outputs=names)
+    (lines,) = drawn(answer)
+    assert [trace["marker"]["symbol"] for trace in lines["data"]] == ["circle", "square"]
+    # 1,024 GPUs of 50,000 USD.
+    assert lines["data"][0]["y"][0] == pytest.approx(51.2)
+    assert lines["layout"]["yaxis"]["title"] == {"text": "cost, M USD"}
+    assert "cost: 51.2 M USD" in lines["data"][0]["hovertext"][0]
+
+
 def test_lines_on_one_another_are_named() -> None:
     def alike(inputs: Inputs) -> Inputs:
         return {"iteration_time_s": 1.0 / float(inputs["hb_size"] or 1), "memory_bytes": 1.0}
 
-    text = words(answered({**LINES, "series": ["gpus"]}, evaluate=alike))
+    answer = answered({**LINES, "series": ["gpus"]}, evaluate=alike)
+    (chart,) = drawn(answer)
+    assert [trace["name"] for trace in chart["data"]] == ["GPUs 1,024 = GPUs 2,048"]
+    text = words(answer)
     assert "These lines lie on one another: GPUs 1,024, GPUs 2,048." in text
 
 
