@@ -105,7 +105,8 @@ class Reader(Struct, frozen=True):
         """Unit and values, in millions if they are large amounts of money."""
         numbers = [one for one in values if finite(one) is not None]
         large = max((abs(float(one or 0)) for one in numbers), default=0.0)
-        if large < MONEY_IN_MILLIONS_FROM or unit not in (self.currency, self.book_currency, "USD"):
+        currencies = {self.currency, self.book_currency, "USD"} - {""}
+        if large < MONEY_IN_MILLIONS_FROM or unit not in currencies:
             return unit, list(values)
         return f"M {unit}", [one / 1e6 if isinstance(one, (int, float)) else one for one in values]
 
