@@ -86,7 +86,7 @@ class Subject(Struct, frozen=True, dict=True):
             return None
         best, gpus = found.best, self.sizing.gpus
         try:
-            return plan_traffic(found.setting_of(best), best, gpus, "hierarchical")
+            return plan_traffic(found.setting_of(best), best, gpus, "hierarchical", found.levels)
         except InputError:
             return None  # such as a last HB domain that plans of an exact space cannot take
 

@@ -1,5 +1,8 @@
 """The traffic of one iteration of a plan: its program, laid on its placement."""
 
+from collections.abc import Sequence
+
+from netplan.levels import Level
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.traffic.matrix import TrafficMatrix
@@ -7,7 +10,13 @@ from netplan.traffic.patterns import Pattern
 from netplan.traffic.training import training_traffic
 
 
-def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, algorithm: Pattern) -> TrafficMatrix:
+def plan_traffic(
+    setting: Setting,
+    timed: PlanTime,
+    gpus: int,
+    algorithm: Pattern,
+    levels: Sequence[Level],
+) -> TrafficMatrix:
     """Traffic of one iteration of a plan on a cluster.
 
     Parameters
@@ -18,6 +27,8 @@ def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, algorithm: Patter
         GPUs of the cluster [1].
     algorithm
         Which pairs of a group talk.
+    levels
+        Those of the fabric.
 
     Raises
     ------
@@ -27,7 +38,7 @@ def plan_traffic(setting: Setting, timed: PlanTime, gpus: int, algorithm: Patter
     plan = timed.plan
     return training_traffic(
         setting.program(plan.sharding),
-        plan.placement,
+        plan.placement.on(levels),
         gpus=gpus,
         microbatches=setting.microbatches(plan.microbatch, plan.placement.totals),
         interleave=plan.interleave,

@@ -400,7 +400,8 @@ def _as_wired(run: PlacedRun | ServedRun, matrix: TrafficMatrix) -> TrafficMatri
 
 def _rings_on_meshes(run: PlacedRun | ServedRun) -> bool:
     """Whether rings run on meshes, of which the model takes all links at once."""
-    return run.algorithm != "direct" and any(level.kind == "mesh" for level in run.levels)
+    rings = run.algorithm == "ring" or (isinstance(run, ServedRun) and run.algorithm != "direct")
+    return rings and any(level.kind == "mesh" for level in run.levels)
 
 
 def _agreement(

@@ -51,7 +51,7 @@ class PlacedRun(Struct, frozen=True):
     @property
     def placement(self) -> Placement:
         """Where the ranks of the plan lie."""
-        return self.timed.plan.placement
+        return self.timed.plan.placement.on(self.levels)
 
     @property
     def levels(self) -> Sequence[Level]:
@@ -94,7 +94,8 @@ class PlacedRun(Struct, frozen=True):
 
     def matrix(self) -> TrafficMatrix:
         """Traffic of one iteration."""
-        return plan_traffic(self.setting, self.timed, self.fabric.sizing.gpus, self.algorithm)
+        gpus = self.fabric.sizing.gpus
+        return plan_traffic(self.setting, self.timed, gpus, self.algorithm, self.levels)
 
     def heading(self, what: str, *, timed: bool = True) -> Heading:
         """What an answer about the run says first; the time of its plan if that is ``timed``."""

@@ -93,7 +93,7 @@ def _timed(
     members = np.array(sizes)[:, None]
     group = Group(members, np.ones_like(members))
     one = network.collective("all_gather" if twice else kind, group)
-    placement = Placement(tuple(Degrees(data=size) for size in sizes))
+    placement = Placement(tuple(Degrees(data=size) for size in sizes)).on(run.fabric.levels)
     use = CollectiveUse("data", kind, ("data",), WHOLE_BYTES, 1.0)
     matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
     return (1 + twice) * float(one.sending_s(WHOLE_BYTES)[0]), busiest_s(matrix)

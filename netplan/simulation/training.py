@@ -324,7 +324,7 @@ def _transport(job: Job, graph: FabricGraph, conditions: Conditions) -> Transpor
     ranks, stands = placement.gpu_of_rank, job.gpus
     return Transport(
         graph=graph,
-        placement=placement,
+        placement=placement.on(job.fabric.levels),
         gpu_of_rank=ranks if stands is None else stands[ranks].astype(np.int32),
         algorithm=conditions.algorithm,
         routing=conditions.routing,

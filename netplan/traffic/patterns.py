@@ -12,7 +12,8 @@ direct        D/n to every other member       twice that                  D/n to
 ``hierarchical`` splits the group by levels into n_0 (innermost) x n_1 x ... and runs one collective
 a level. A reduce_scatter goes outwards and an all_gather inwards, so that level i handles messages
 of D / (n_0 ... n_(i-1)); an all_to_all shuffles the whole D at every level. Rings carry the
-reductions and gathers, direct exchange the all_to_all.
+reductions and gathers, direct exchange the all_to_all, and all of them on levels that join each
+with each, of whose links a ring would leave most idle.
 
 A ``broadcast`` stands for those of many panels, whose roots take turns: D is what all members send
 together, and each gets the (n-1)/n of it that it lacks, as in an all_gather; a ``reduce`` is the
@@ -23,6 +24,7 @@ all_gather of the rail-only paper (arXiv:2307.12169), section 3.2, whose phases 
 and (x-1)/x D a GPU. SUMMA (van de Geijn and Watts 1997) for panels.
 """
 
+from itertools import zip_longest
 from typing import Literal, get_args
 
 import numpy as np
@@ -130,9 +132,10 @@ def collective_traffic(
     members = placement.groups(*dimensions)
     if pattern != "hierarchical":
         return _flat(collective, members, data_bytes, (placement.gpus, kind), pattern)
-    within: Pattern = "direct" if collective == "all_to_all" else "ring"
     parts, inner = [no_traffic(placement.gpus)], 1
-    for n in placement.splits(*dimensions):
+    splits = placement.splits(*dimensions)
+    for n, mesh in zip_longest(splits, placement.meshes[: len(splits)], fillvalue=False):
+        within: Pattern = "direct" if mesh or collective == "all_to_all" else "ring"
         # Members that differ in this level only: the middle axis of (outer, n, inner), moved last.
         level = members.reshape(len(members), -1, n, inner).swapaxes(2, 3).reshape(-1, n)
         message = data_bytes if collective == "all_to_all" else data_bytes / inner

@@ -71,7 +71,7 @@ def test_bytes_of_a_transform() -> None:
     options = Options(fixed=Fixed(tensor=1024))
     levels = (Level("switch", 8, 300e9), Level("switch", 128, 25e9))
     found = searched(FFT, levels, gpus=1024, options=options)
-    matrix = plan_traffic(found.settings[0], found.best, 1024, "ring")
+    matrix = plan_traffic(found.settings[0], found.best, 1024, "ring", ())
     # 2^40 points of 8 bytes, all but what a GPU keeps, twice; no ring carries them.
     assert matrix.total_bytes == 2 * 8 * 2**40 * 1023 / 1024
     assert matrix.of_kind("tensor").total_bytes == matrix.total_bytes
@@ -128,7 +128,7 @@ def test_bytes_of_a_solution() -> None:
     options = Options(fixed=Fixed(tensor=4, context=32))
     found = searched(HPL, options=options)
     assert (found.best.plan.tensor, found.best.plan.context) == (4, 32)
-    matrix = plan_traffic(found.settings[0], found.best, 128, "ring")
+    matrix = plan_traffic(found.settings[0], found.best, 128, "ring", ())
     steps, word, block = steps_of(4, 32), 2, 1024
     # 32 groups of 4 get the block and its rows, 4 groups of 32 its columns, all but the root.
     down = 32 * 3 * sum(word * block * (block + columns) for _, columns in steps)

@@ -65,7 +65,7 @@ def test_nothing_failed_changes_nothing(fabric: str) -> None:
 def test_links_are_as_busy_as_netplan_faults_reroutes_them() -> None:
     """The same bytes by the same equal split: the busiest network link slows alike."""
     run, graph = placed(**RAIL)
-    matrix = plan_traffic(run.setting, run.timed, graph.gpus, "hierarchical")
+    matrix = plan_traffic(run.setting, run.timed, graph.gpus, "hierarchical", ())
     for fail in (("leaf-spine=1",), ("leaf-spine=3",), ("rail-1/leaf-0",)):
         damage = parse_faults(fail, graph)
         loads = training_loads(graph, damage, matrix)
