@@ -56,7 +56,7 @@ def searched(
 def test_bytes_of_the_matrix_are_those_of_the_exchange(pattern: Pattern, crossing: int) -> None:
     options = Options(fixed=Fixed(expert=128))
     found = searched(options=options)
-    matrix = plan_traffic(found.settings[0], found.best, 128, pattern)
+    matrix = plan_traffic(found.settings[0], found.best, 128, pattern, ())
     # Direct: 127/128 of all rows. By levels: 7/8 of them inside domains, then 15/16 between them.
     sent = 127 / 128 if crossing == 1 else 7 / 8 + 15 / 16
     assert matrix.of_kind("expert").total_bytes == pytest.approx(2 * 128 * sent * ROWS, rel=1e-12)
