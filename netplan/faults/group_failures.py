@@ -5,8 +5,9 @@ the failure book has for one of its kind; kinds that the book has no row of neve
 stops a job on all GPUs if it takes a GPU, an HB switch, or the last port of a GPU. It takes an HB
 domain from the job if one of its GPUs is down, or if none has a port left.
 
-Groups without GPUs are tried one by one, since they may leave the network in islands. Of groups
-with GPUs, racks mostly, ports are counted: a GPU whose network links are all out is cut off.
+Groups without GPUs are tried one by one, since they may leave the network in islands, but for those
+that plainly do not (`netplan.faults.port_losses`): cards, for one, of which each GPU has one. Of
+groups with GPUs, racks mostly, ports are counted: a GPU whose network links are all out is cut off.
 
 Groups that hold as many switches and links, and take as much, are one class, and one in the middle
 of it stands for all. Those of classes beyond the most frequent ones take their domains, and what
@@ -18,14 +19,14 @@ from math import inf
 
 import numpy as np
 from msgspec import Struct
-from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.costing.ranges import End
-from netplan.faults.damage import Damage, directed, find_effects, intact_islands, network_links
+from netplan.faults.damage import Damage, find_effects, intact_islands, network_links
 from netplan.faults.downtime import Effect
 from netplan.faults.groups import RiskGroups, one_for_all, weighted_rates
 from netplan.faults.outages import Cause
+from netplan.faults.port_losses import members, port_losses
 from netplan.faults.rates import FailureBook, FailureRate, Unit
 from netplan.records import replace
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
@@ -225,11 +226,15 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     gpu, of_gpu = np.arange(graph.gpus), np.arange(graph.gpus) // graph.hb_size
     at_gpu = groups.node < graph.gpus
     shape = len(groups), graph.gpus
-    down = _members(groups.node_group[at_gpu], groups.node[at_gpu], shape)
-    cut = _without_ports(graph, groups)
-    cut -= cut.multiply(down)
+    down = members(groups.node_group[at_gpu], groups.node[at_gpu], shape)
+    intact = intact_islands(graph)
+    every = np.ones(graph.link_count, bool)
+    network = port_losses(graph, groups, network_links(graph), intact[0])
+    whole = port_losses(graph, groups, every, intact[1])
+    known = network.known & whole.known
+    cut = network.lost - network.lost.multiply(down)
     cut.eliminate_zeros()
-    inside = _members(gpu, of_gpu, (graph.gpus, graph.domains))
+    inside = members(gpu, of_gpu, (graph.gpus, graph.domains))
     gone = (cut @ inside).tocsr()
     gone.data = np.where(gone.data == np.bincount(of_gpu)[gone.indices], 1.0, 0.0)
     group, domain = (down @ inside + gone).nonzero()
@@ -238,35 +243,17 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     dead = np.diff(down.indptr) > 0
     stops = dead.copy()
     stops[groups.node_group[graph.node_kind[groups.node] == HB_SWITCH]] = True
-    intact = intact_islands(graph)
-    for number in np.flatnonzero(~dead).tolist():
+    # A job inside one domain needs no port.
+    needed = (network if graph.domains > 1 else whole).lost
+    stops |= known & (np.diff(needed.indptr) > 0)
+    group, gpu = whole.lost.nonzero()
+    alone = known[group]
+    pairs.append(group[alone].astype(np.int64) * graph.domains + of_gpu[gpu[alone]])
+    for number in np.flatnonzero(~dead & ~known).tolist():
         effects = find_effects(graph, groups.damage(graph, np.array([number])), intact)
-        # A job inside one domain needs no port.
         lost = effects.cut_off if graph.domains > 1 else effects.cut_off_forwarding
         stops[number] |= len(lost) > 0
         cut_off[number] = len(effects.cut_off)
         pairs.append(number * graph.domains + effects.cut_off_forwarding // graph.hb_size)
     group, domain = np.divmod(np.unique(np.concatenate(pairs)), graph.domains)
     return GroupHits(stops, cut_off, group, domain)
-
-
-def _without_ports(graph: FabricGraph, groups: RiskGroups) -> csr_array:
-    """GPUs whose network links are all out, by group, shape (groups, gpus)."""
-    links = np.flatnonzero(network_links(graph))
-    tail, head = directed(graph, links)
-    at = tail < graph.gpus
-    gpu, other, link = tail[at], head[at], np.tile(links, 2)[at]
-    port = np.arange(len(gpu))
-    nodes = _members(groups.node_group, groups.node, (len(groups), graph.node_count))
-    cables = _members(groups.link_group, groups.link, (len(groups), graph.link_count))
-    out = nodes @ _members(other, port, (graph.node_count, len(gpu)))
-    out = out + cables @ _members(link, port, (graph.link_count, len(gpu)))
-    out.data[:] = 1.0  # a port whose switch and cable both fail is one port
-    lost = out @ _members(port, gpu, (len(gpu), graph.gpus))
-    lost.data = np.where(lost.data == np.bincount(gpu)[lost.indices], 1.0, 0.0)
-    return lost
-
-
-def _members(row: Ints, column: Ints, shape: tuple[int, int]) -> csr_array:
-    """Sparse matrix with ones at some places."""
-    return csr_array((np.ones(len(row)), (row, column)), shape=shape)

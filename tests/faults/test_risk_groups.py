@@ -1,5 +1,7 @@
 """Risk groups in the simulated years: rates, weights, and what a failed group takes from a job."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,12 +9,13 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.faults.damage import find_effects
+from netplan.faults.damage import Damage, Effects, Islands, find_effects, network_links
 from netplan.faults.forecast import CheckpointPolicy, ForecastOptions, reliability_forecast
 from netplan.faults.group_failures import group_failures, group_hits
 from netplan.faults.groups import (
     NOTHING,
     RiskGroups,
+    card_groups,
     hall_risk_groups,
     racks_by_count,
     racks_of_layout,
@@ -97,6 +100,35 @@ def test_any_switches_and_links(name: str, seed: int) -> None:
         for _ in range(4)
     ]
     assert_hits(graph, groups_of(sets))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cards_and_pairs_of_cards(name: str) -> None:
+    graph = CASES[name].graph
+    ends = np.minimum(graph.source, graph.target)
+    outside = network_links(graph)
+    cards = [np.flatnonzero(outside & (ends == gpu)).tolist() for gpu in range(graph.gpus)]
+    pairs = [one + other for one, other in zip(cards, cards[1:] + cards[:1], strict=True)]
+    assert_hits(graph, groups_of([(list[int](), links) for links in cards + pairs]))
+
+
+@pytest.mark.parametrize("hb_size", [1, 4])
+def test_cards_in_planes_need_few_searches(hb_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = expand(FABRICS.load("two-planes"), Sizing(48, 16, hb_size, 450e9, 50e9))
+    assert_hits(graph, card_groups(graph))
+    searched = list[int]()
+
+    def counted(graph: FabricGraph, damage: Damage, *intact: tuple[Islands, Islands]) -> Effects:
+        searched.append(1)
+        return find_effects(graph, damage, *intact)
+
+    monkeypatch.setattr(sys.modules[group_hits.__module__], "find_effects", counted)
+    hits = group_hits(graph, card_groups(graph))
+    # Each card takes its GPU; 13 links at GPUs join 12 domains and two planes to a forest.
+    assert hits.stops.all()
+    assert hits.cut_off.tolist() == [1] * 48
+    assert len(hits.domain) == (48 if hb_size == 1 else 0)
+    assert len(searched) <= 13
 
 
 def test_a_rack_of_gpus_takes_their_domains_and_a_rack_of_leaves_all_of_a_fat_tree() -> None:
