@@ -140,9 +140,10 @@ def test_fibres_of_a_domain_meet_on_one_circuit_switch(gpus: int, switches: int)
     found = faults(**asked, years=1, timing=False).fabrics[0].recoveries[0]  # type: ignore[arg-type]
     assert (found.circuit_switches, found.idle_gpus) == (switches, gpus // 8)
     assert found.single_mode_modules == 2 * gpus
-    # 520 USD a port, and an eighth of the network.
+    # 520 USD a port, 22 for the second fibre of each link, and an eighth of the network.
     bill = netplan.cost(**asked).bills[0]  # type: ignore[arg-type]
-    assert found.price == pytest.approx(switches * 136 * 520 + bill.capital.base / 8)
+    ports, fibres = switches * 136 * 520, 22 * gpus
+    assert found.price == pytest.approx(ports + fibres + bill.capital.base / 8)
     # `cost` marks the same bill: fibre and racks have no price in the book.
     assert found.price_complete == (not bill.quote.unpriced)
 
@@ -246,7 +247,7 @@ def test_parts_are_those_of_the_fabric_with_several_planes_too() -> None:
         ).fabrics[0]
         parts = {one.kind: one.parts for one in found.singles}
         assert parts["leaf"] + parts.get("spine", 0) == found.switches
-        inside = {"gpu", "nic", "hb-link", "leaf", "spine", "hb-switch", "domain", "group"}
+        inside = {"gpu", "nic", "card", "hb-link", "leaf", "spine", "hb-switch", "domain", "group"}
         assert sum(parts[kind] for kind in parts if kind not in inside) == found.links
 
 
@@ -299,7 +300,8 @@ def test_two_planes_survive_what_a_single_one_does_not() -> None:
     )
     assert single(twin, "leaf").gpus_cut_off == single(twin, "host").gpus_cut_off == 0
     assert single(single_plane, "leaf").gpus_cut_off == 32
-    assert twin.gpus_cut_off_per_year == 0
+    # A card takes both of its planes: 512 cards at 2 % a year.
+    assert twin.gpus_cut_off_per_year == pytest.approx(512 * 0.02)
     # Neither links nor leaves nor ports stop the job; all other causes are the same.
     network = twin.forecast.network_interruptions_per_year
     assert network == 0 < single_plane.forecast.network_interruptions_per_year
@@ -446,15 +448,15 @@ def test_training_options_are_those_of_search() -> None:
 
 
 def test_plans_that_must_divide_say_that_more_failures_may_seem_better() -> None:
-    # Without two of 64 domains a dragonfly has 62, which divide worse than 61.
-    asked = {"gpus": 512, "fabrics": ("dragonfly",), "years": 1}
-    two, three = (
-        small(**asked, space="model", fail=[f"domain={count}"]).fabrics[0] for count in (2, 3)
+    # Without 5 of 64 domains a torus has 59, a prime, which divides worse than 56.
+    asked = {"gpus": 512, "fabrics": ("torus-2d",), "years": 1}
+    five, eight = (
+        small(**asked, space="model", fail=[f"domain={count}"]).fabrics[0] for count in (5, 8)
     )
-    times = [scenario(one).impact.iteration_time_s or 0.0 for one in (two, three)]
-    assert times[1] < times[0]
-    assert any(note.startswith("Plans must divide") for note in two.notes)
-    free = small(**asked, fail=["domain=2"]).fabrics[0]
+    times = [scenario(one).impact.iteration_time_s or 0.0 for one in (five, eight)]
+    assert 0 < times[1] < times[0]
+    assert any(note.startswith("Plans must divide") for note in five.notes)
+    free = small(**asked, fail=["domain=5"]).fabrics[0]
     assert not any(note.startswith("Plans must divide") for note in free.notes)
 
 
