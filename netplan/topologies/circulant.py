@@ -54,7 +54,8 @@ def circulant(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     """
     if spec.strides:
         closed = _closed(spec, sizing)
-        spec = spec.changed(switches=closed, degree=circulant_degree(closed, spec.strides))
+        degree = strides_degree(spec, closed, "switches")
+        spec = spec.changed(switches=closed, degree=degree)
     shape = regular_shape(spec, sizing, RegularFamily(even_ends, partial(_drawn, spec.seed)))
     switches, hosts = shape.switches, shape.hosts
     strides = spec.strides or circulant_strides(switches, shape.degree, spec.seed)
@@ -109,6 +110,31 @@ def circulant_degree(switches: int, strides: Iterable[int]) -> int:
     (4, 3)
     """
     return sum(1 if 2 * stride == switches else 2 for stride in strides)
+
+
+def strides_degree(spec: FabricSpec, places: int, what: str) -> int:
+    """Links of each to others that the strides of a spec make, which a degree does not contradict.
+
+    Raises
+    ------
+    InputError
+        If the spec has another degree.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> strides_degree(FABRICS.load("circulant").changed(strides=(1, 5), degree=3), 10, "switches")
+    3
+    """
+    strides = spec.strides or ()
+    degree = circulant_degree(places, strides)
+    if spec.degree not in {None, degree}:
+        told = ", ".join(map(str, strides))
+        raise InputError(
+            f"{spec.name}: strides {told} give each of {places:,} {what} {counted(degree, 'link')}"
+            f" to others, got degree {spec.degree}: leave degree out, or give degree {degree}"
+        )
+    return degree
 
 
 def circulant_distance(switches: int, strides: Iterable[int]) -> float:

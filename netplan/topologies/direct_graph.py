@@ -14,7 +14,7 @@ import numpy as np
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
-from netplan.topologies.circulant import circulant_degree, circulant_links, circulant_strides
+from netplan.topologies.circulant import circulant_links, circulant_strides, strides_degree
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, HALL, FabricGraph
 from netplan.topologies.jellyfish import random_links
@@ -38,7 +38,8 @@ def direct_degree(spec: FabricSpec, sizing: Sizing) -> int:
     """
     domains = sizing.domains
     if spec.strides:
-        return circulant_degree(domains, _strides(spec, sizing))
+        _require_strides(spec, sizing)
+        return strides_degree(spec, domains, "HB domains")
     degree = min(spec.degree or USUAL_DEGREE, domains - 1)
     if spec.degree and (spec.degree > domains - 1 or spec.degree * domains % 2):
         nearest = min(degree, domains - 1)
@@ -55,8 +56,8 @@ def direct_degree(spec: FabricSpec, sizing: Sizing) -> int:
     return degree - degree * domains % 2
 
 
-def _strides(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
-    """Strides of a spec, which join all HB domains."""
+def _require_strides(spec: FabricSpec, sizing: Sizing) -> None:
+    """Refuse strides of a spec that do not join all HB domains; InputError."""
     strides, domains = spec.strides or (), sizing.domains
     told = ", ".join(map(str, strides))
     if len(set(strides)) < len(strides) or 2 * max(strides) > domains:
@@ -70,7 +71,6 @@ def _strides(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
             f"{spec.name}: {domains:,} HB domains and strides {told} share the divisor {common}, so"
             " that the circle falls into parts: make one of the strides 1"
         )
-    return strides
 
 
 def direct_ends(spec: FabricSpec, sizing: Sizing) -> tuple[AnyInts, AnyInts]:

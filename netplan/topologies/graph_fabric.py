@@ -91,7 +91,7 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     graph = graph_of(spec, sizing)
     own = "hb" in graph.group_names
     network = network_only(graph) if own else graph
-    own_sizing = _own_sizing(sizing, graph, network)
+    own_sizing = _own_sizing(spec, sizing, graph, network)
     keep_for(spec, sizing, own_sizing)
     asked, sizing = sizing.hb_size, own_sizing
     tiers = tuple(_tiers(spec, network, sizing))
@@ -124,12 +124,17 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     )
 
 
-def _own_sizing(sizing: Sizing, graph: FabricGraph, network: FabricGraph) -> Sizing:
-    """The sizing with the HB domain and the rates of a graph."""
+def _own_sizing(
+    spec: FabricSpec, sizing: Sizing, graph: FabricGraph, network: FabricGraph
+) -> Sizing:
+    """The sizing with the HB domain and the rates of a graph.
+
+    In direct designs a GPU has no link if no other domain has one of its rank.
+    """
     gpus, ports = network.gpus, network.ports_used[: network.gpus]
     if not ports.all():
         name = network.node_name(int(np.flatnonzero(ports == 0)[0]))
-        if graph.domains > 1:
+        if graph.domains > 1 and spec.family not in DIRECT:
             raise InputError(f"{graph.name}: {name} has no link beyond its HB domain")
     slowest = _slowest_port(network) or sizing.network_bytes_per_s
     sizing = replace(sizing, hb_size=graph.hb_size, network_bytes_per_s=slowest, shared_port=False)
@@ -484,6 +489,14 @@ def _notes(
             " of their names, are one."
         )
     network = network_only(graph)
+    alone = int(np.count_nonzero(network.ports_used[: network.gpus] == 0))
+    if alone and spec.family in DIRECT and network.domains > 1:
+        whole = sizing.domains * sizing.hb_size
+        some = "1 GPU has" if alone == 1 else f"{alone:,} GPUs have"
+        yield (
+            f"{some} no link, since no other HB domain has a GPU of that rank: the network ports"
+            f" there are idle. A design of {whole:,} GPUs has none such."
+        )
     other = network.bytes_per_s != widths_of(network) * sizing.network_bytes_per_s
     if other.any():
         given = ", ".join(f"{gbps(rate):g}" for rate in np.unique(network.bytes_per_s[other]))

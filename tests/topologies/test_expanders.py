@@ -110,6 +110,11 @@ def test_given_shapes_stand() -> None:
     ("name", "keys", "told"),
     [
         ("circulant", {"strides": (1, 1)}, "strides are different, got 1, 1: change"),
+        (
+            "circulant",
+            {"strides": (1, 5), "switches": 13, "degree": 6},
+            "strides 1, 5 give each of 13 switches 4 links to others, got degree 6: leave degree",
+        ),
         ("circulant", {"strides": (1, 10**12)}, "more than 4,194,304: lower switches"),
         ("jellyfish", {"switches": 10**9, "degree": 4}, "more than 4,194,304: lower switches"),
         ("circulant", {"strides": (1, 9), "switches": 12}, "raise switches to 18"),
@@ -133,7 +138,9 @@ def test_bad_parameters_are_one_line(name: str, keys: dict[str, object], told: s
 
 
 @pytest.mark.parametrize("name", DIRECT)
-@pytest.mark.parametrize(("gpus", "hb_size"), [(64, 1), (250, 8), (101, 4), (9, 3), (8, 8)])
+@pytest.mark.parametrize(
+    ("gpus", "hb_size"), [(64, 1), (250, 8), (101, 4), (9, 3), (8, 8), (9, 8), (13, 8)]
+)
 def test_direct_graphs_are_alike_on_every_rail(name: str, gpus: int, hb_size: int) -> None:
     asked = Sizing(gpus, 16, hb_size, 450e9, 50e9, shared_port=True)
     check(spec(name), asked)
@@ -155,8 +162,20 @@ def test_direct_graphs_are_alike_on_every_rail(name: str, gpus: int, hb_size: in
     assert fabric.nic_ports == 2 * fabric.link_count <= degree * gpus
     if gpus % hb_size == 0:
         assert fabric.nic_ports == degree * gpus
+    rest = gpus % hb_size if full == 1 else 0
+    # Beside one full domain, the ranks that the other lacks have nobody to be joined with.
+    alone = f"{hb_size - rest} GPUs have no link" if rest else "no link, since"
+    assert any(alone in note for note in fabric.notes) == bool(rest)
     if degree:
         assert fabric.sizing.network_bytes_per_s == pytest.approx(50e9 / degree)
+
+
+def test_a_degree_that_the_strides_make_stands() -> None:
+    # Strides 1 and 20 of 40: two links and one.
+    asked = Sizing(40, 16, 1, 450e9, 50e9)
+    said = build_fabric(spec("direct-circulant", strides=(1, 20), degree=3), asked)
+    assert said.links == build_fabric(spec("direct-circulant", strides=(1, 20)), asked).links
+    assert network("circulant", 40, strides=(1, 5), hosts_per_switch=4, degree=3).switches == 10
 
 
 def test_direct_circulants_are_those_of_networkx() -> None:
@@ -185,6 +204,7 @@ def test_rates_of_direct_graphs_are_what_links_carry(name: str) -> None:
     [
         ({"strides": (1, 40)}, "at most half of the 64 HB domains, got 1, 40"),
         ({"strides": (2, 4)}, "share the divisor 2"),
+        ({"strides": (1, 5), "degree": 3}, "64 HB domains 4 links to others, got degree 3: leave"),
         ({"degree": 64}, "64 HB domains cannot have 64 links .* the nearest degree .* is 63"),
         ({"degree": 2}, "give degree 3 or more"),
     ],
