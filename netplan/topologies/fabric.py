@@ -176,8 +176,8 @@ class Fabric(Struct, frozen=True):
 
     @property
     def ports_per_gpu(self) -> int:
-        """Network ports of a GPU [1]."""
-        return self.nic_ports // self.sizing.gpus
+        """Network ports of a GPU [1]; one where there are fewer ports than GPUs, but some."""
+        return max(min(1, self.nic_ports), self.nic_ports // self.sizing.gpus)
 
     @property
     def gpu_bytes_per_s(self) -> float:
