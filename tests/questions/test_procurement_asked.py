@@ -35,7 +35,7 @@ def test_servers_are_bought_by_what_their_tokens_cost() -> None:
     paid = {one.fabric: one.served.cost.total.base for one in priced.served if one.served.cost}
     cheapest = min(paid, key=paid.__getitem__)
     assert report.recommendation.fabric == cheapest
-    assert f"a million tokens: ≥ {paid[cheapest]:,.3f}" in headline(report)[1]
+    assert f"A million tokens: ≥ {paid[cheapest]:,.3f}" in headline(report)[1]
     alone = netplan.serving(**{k: v for k, v in SERVED.items() if k != "workload"}, fabric=cheapest)
     assert report.to_dict()["serving"]["plans"] == alone.to_dict()["plans"]
     assert "serving" in keys(report)

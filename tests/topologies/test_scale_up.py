@@ -130,9 +130,9 @@ def test_rates_inside_domains_are_told_with_their_links() -> None:
     assert any("on each of 2 links of a GPU inside HB domains" in one for one in notes)
 
 
-@pytest.mark.parametrize("way", ["hierarchical", "direct"])
+@pytest.mark.parametrize("way", ["hierarchical", "direct", "ring"])
 def test_loads_point_rings_on_meshes_to_direct_sending(
-    way: Literal["hierarchical", "direct"],
+    way: Literal["hierarchical", "direct", "ring"],
 ) -> None:
     answer = loads(
         gpus=64,
@@ -144,5 +144,5 @@ def test_loads_point_rings_on_meshes_to_direct_sending(
         algorithm=way,
     )
     notes = answer.to_dict()["notes"]
-    assert any("shares links" in one for one in notes) == (way == "hierarchical")
-    assert any("as --algorithm direct does" in one for one in notes) == (way == "hierarchical")
+    assert any("shares links" in one for one in notes) == (way == "ring")
+    assert any("as --algorithm direct does" in one for one in notes) == (way == "ring")
