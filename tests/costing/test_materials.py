@@ -115,7 +115,7 @@ def test_the_bill_holds_what_the_fabric_counts(fabric: Fabric) -> None:
         "switch_port": fabric.switches * fabric.sizing.radix // fabric.sizing.port_split,
         "transceiver": fabric.transceivers,
         "copper_cable": fabric.copper_cables,
-        "nic_port": fabric.nic_ports // fabric.sizing.port_split,
+        "nic_port": fabric.cards,  # none for links on boards
     }
     if fabric.sizing.port_split > 1:  # modules of whole ports, at most one half-empty a device
         held = units["transceiver"] * fabric.sizing.port_split
