@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
@@ -106,5 +107,6 @@ def test_the_command_is_a_server() -> None:
         async with mcp.Client(stdio_client(params)) as client:
             return await client.call_tool("compare", ASKED["compare"])
 
-    result = anyio.run(go)
+    with ThreadPoolExecutor(1) as alone:  # a browser of other tests may have a loop in this thread
+        result = alone.submit(anyio.run, go).result()
     assert result.structured_content["verdict"]["fabric"] == "rail-only"

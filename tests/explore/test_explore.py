@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -128,6 +129,12 @@ def test_sliders_move_everything_in_a_browser(page: str, width: int, scheme: Any
     sync_api = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
         pytest.skip("no chromium")
+    with ThreadPoolExecutor(1) as alone:  # a browser of other tests may have a loop in this thread
+        alone.submit(_moved, sync_api, page, width, scheme).result()
+
+
+def _moved(sync_api: Any, page: str, width: int, scheme: str) -> None:  # noqa: ANN401 - a module
+    """Move the first slider, and see all else follow."""
     with sync_api.sync_playwright() as playwright:
         flags = ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=flags)
