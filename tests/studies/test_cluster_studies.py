@@ -1,7 +1,6 @@
 """Studies after COMET: their trends, by hand where they can be."""
 
 import csv
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,24 +20,18 @@ from netplan.published.cluster_figures import (
     split,
 )
 from netplan.records import replace
-from netplan.studies.answer import StudyAnswer
 from netplan.studies.published import Published
 from netplan.studies.sessions import study
 from netplan.traffic.collectives import hb_bandwidth_ratio
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.technologies import MEMORIES
+from tests.studies.shipped import shipped
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "clusters.csv"
 EXPANDED, RATE = "accelerator.expanded_bytes", "accelerator.expanded_bytes_per_s"
 INSIDE, BETWEEN = "accelerator.hb_bytes_per_s", "accelerator.network_bytes_per_s"
 PHASES = [f"{name}_{what}" for name in ("forward", "input_gradient", "weight_gradient")
           for what in ("compute", "comm")]  # fmt: skip
-
-
-@cache
-def shipped(name: str) -> StudyAnswer:
-    """The answer of a shipped study, run once."""
-    return study(name)
 
 
 def times(name: str, *keys: str, of: str = "iteration_time_s") -> dict[Any, Any]:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.studies.test_study import shipped
+from tests.studies.shipped import shipped
 
 
 @pytest.mark.slow

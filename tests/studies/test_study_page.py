@@ -19,7 +19,7 @@ from netplan.studies.definition import ChartSpec, StudyDefinition
 from netplan.studies.points import Outcome, Point
 from netplan.studies.study import make_study
 from tests.questions.test_html_page import HOSTILE, Page, parsed
-from tests.studies.test_study import SMALL
+from tests.studies.shipped import SMALL
 
 Inputs = dict[str, Scalar]
 Trace = dict[str, Any]
