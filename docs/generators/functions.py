@@ -9,9 +9,9 @@ from docs.generators.tables import Pages, code, markdown, table
 MODULES = {
     "Answers": ("netplan.reports.answer",),
     "Counts": (
-        "netplan.topologies.clos",
-        "netplan.topologies.torus",
-        "netplan.topologies.dragonfly",
+        "netplan.topologies.families.clos",
+        "netplan.topologies.families.torus",
+        "netplan.topologies.families.dragonfly",
     ),
     "Collectives": (
         "netplan.traffic.collectives",

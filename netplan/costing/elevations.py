@@ -23,9 +23,9 @@ from netplan.costing.materials import switch_units
 from netplan.costing.power import PowerBook
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import Hardware
-from netplan.topologies.device_names import host_name
+from netplan.topologies.cabling.device_names import host_name
+from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, Server
 from netplan.topologies.expand import expand
-from netplan.topologies.floor_plan import FloorPlan, Layout, Server
 from netplan.topologies.graph import GPU, FabricGraph, network_only
 from netplan.topologies.specs import FabricSpec
 
@@ -149,7 +149,7 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.floor_plan import FLOOR_PLANS
+    >>> from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
     >>> from netplan.topologies.specs import FABRICS
     >>> books = BillBooks(PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"),
     ...                   CABLING_BOOKS.load("2026"), SWITCHES.load("qm9700"),

@@ -38,8 +38,8 @@ from netplan.costing.switches import SWITCHES, SwitchModel, check_switch, circui
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.floor_plan import FloorPlan, SwitchRacks
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.floor_plan import FloorPlan, SwitchRacks
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:

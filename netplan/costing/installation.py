@@ -35,9 +35,9 @@ from netplan.costing.wiring import (
     port_banks,
 )
 from netplan.records import replace
+from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out, stock_length_m
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
-from netplan.topologies.floor_plan import FloorPlan, Layout, lay_out, stock_length_m
 from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FabricSpec
 

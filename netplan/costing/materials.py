@@ -21,9 +21,9 @@ from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.topologies.clos import ceil_div
+from netplan.topologies.cabling.floor_plan import Layout, SwitchRacks
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.floor_plan import Layout, SwitchRacks
+from netplan.topologies.families.clos import ceil_div
 from netplan.units import PERCENT
 
 Category = Literal[

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from netplan.topologies.clos import ceil_div
+from netplan.topologies.families.clos import ceil_div
 
 Rule = Literal["port", "speed", "form", "breakout", "lanes", "fibre", "pairs", "reach", "room"]
 

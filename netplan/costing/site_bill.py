@@ -17,9 +17,9 @@ from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import MANAGEMENT, SERVER, Hardware, wire
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.topologies.clos import ceil_div
+from netplan.topologies.cabling.floor_plan import FloorPlan
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.floor_plan import FloorPlan
+from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.site_networks import SiteNetwork, build_site_network
 from netplan.topologies.specs import FabricSpec
 

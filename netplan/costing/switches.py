@@ -20,10 +20,10 @@ from msgspec import Struct
 from netplan.catalog import Record, Shelf
 from netplan.errors import InputError
 from netplan.records import Entry, PositiveFloat, PositiveInt
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.torus import torus_shape
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.torus import torus_shape
 
 Delivery = Literal["shipping", "announced"]
 Airflow = Literal["power-to-connector", "connector-to-power", "liquid"]

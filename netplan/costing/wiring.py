@@ -22,8 +22,8 @@ from netplan.costing.ports import Cage, Plug, PortBank, Run, Violation, closure,
 from netplan.costing.switches import CircuitLayer, SwitchModel
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.records import replace
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
+from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.specs import UNCABLED
 
 CARD = "network card"

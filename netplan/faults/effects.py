@@ -23,8 +23,8 @@ from netplan.faults.impact import Impact, Single, Subject
 from netplan.faults.link_parts import place_of
 from netplan.faults.pace import Option
 from netplan.faults.rates import FailureRate, Unit, unit_counts
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import TIER_NAMES, Fabric
+from netplan.topologies.families.clos import ceil_div
 
 EXACT = 8
 """Missing domains up to which every number is searched for [1]."""

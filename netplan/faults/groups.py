@@ -38,8 +38,8 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.topologies.assembly import NameBlock, StructuralNames
-from netplan.topologies.clos import ceil_div
-from netplan.topologies.floor_plan import Layout
+from netplan.topologies.cabling.floor_plan import Layout
+from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import (
     GPU,
     HB_GROUP,
@@ -377,7 +377,7 @@ def racks_of_layout(layout: Layout, graph: FabricGraph) -> Racking:
     --------
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.floor_plan import FLOOR_PLANS, lay_out
+    >>> from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, lay_out
     >>> from netplan.topologies.specs import FABRICS
     >>> graph = expand(FABRICS.load("rail-only"), Sizing(2048, 64, 8, 450e9, 50e9))
     >>> racks = racks_of_layout(lay_out(FLOOR_PLANS.load("example-hall"), graph), graph)

@@ -47,7 +47,7 @@ from netplan.faults.groups import (
 )
 from netplan.faults.link_names import BETWEEN, device_port, plain_link
 from netplan.topologies.assembly import StructuralNames
-from netplan.topologies.device_names import slashless
+from netplan.topologies.cabling.device_names import slashless
 from netplan.topologies.fabric import TIER_NAMES
 from netplan.topologies.graph import (
     GPU,

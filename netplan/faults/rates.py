@@ -25,8 +25,8 @@ from netplan.records import (
     PositiveFloat,
     PositiveInt,
 )
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.families.clos import ceil_div
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_YEAR
 
 MAX_PER_YEAR = 100.0

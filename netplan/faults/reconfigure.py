@@ -44,7 +44,7 @@ from netplan.faults.link_parts import ENDS_OF_A_LINK
 from netplan.faults.rates import FailureBook, Unit
 from netplan.faults.recoveries import Recovery, reconfigured
 from netplan.records import replace
-from netplan.topologies.clos import ceil_div
+from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.specs import FabricSpec
 
 

@@ -22,8 +22,8 @@ from netplan.faults.pace import Option
 from netplan.performance.search import SearchResult
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import ceil_div
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.families.clos import ceil_div
 
 SINGLE_MODE, PAIR_OF_FIBRES = "singlemode-fibre", "lc-singlemode"
 """Form of circuit switches with mirrors, which pass single-mode light alone, and its cables."""

@@ -21,16 +21,16 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.topologies.assembly import NameBlock
-from netplan.topologies.bcube import bcube_ports
-from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.families.bcube import bcube_ports
+from netplan.topologies.families.dragonfly import dragonfly_shape
+from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, cut_switches
+from netplan.topologies.families.mixed_domains import domain_of_gpu
+from netplan.topologies.families.switched import clos_tree, endpoints
 from netplan.topologies.graph import connected_parts, network_only
-from netplan.topologies.mixed_domains import domain_of_gpu
 from netplan.topologies.specs import JOINED, OWN_GRAPHS, FabricSpec
-from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks, cut_switches
-from netplan.topologies.switched import clos_tree, endpoints
 
 TWO_TIERS = 2
 

@@ -46,7 +46,7 @@ from netplan.questions.training import TrainingQuestion
 from netplan.questions.verdict import Terms, VerdictQuestion
 from netplan.questions.workload import WorkloadQuestion
 from netplan.records import replace
-from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator

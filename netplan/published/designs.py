@@ -21,11 +21,11 @@ from netplan.errors import InputError
 from netplan.published.checks import Check, check, known, published
 from netplan.records import Entry, replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import leaf_ports, tiers_needed
 from netplan.topologies.designs import DESIGNS, CountedDesign, Counts, DesignSize
-from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import domain_link_count
 from netplan.topologies.fabric import MAX_GPUS, Fabric, Sizing
+from netplan.topologies.families.clos import leaf_ports, tiers_needed
+from netplan.topologies.families.dragonfly import dragonfly_shape
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import bytes_per_s
 

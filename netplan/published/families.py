@@ -24,14 +24,19 @@ from netplan.published.checks import Check, Measured, known, published, stated
 from netplan.records import Entry
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
-from netplan.topologies.circulant import circulant_links, circulant_strides
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.hammingmesh import hammingmesh_shape
-from netplan.topologies.slim_fly import is_order, network_degree, primitive_powers, slim_fly
+from netplan.topologies.families.circulant import circulant_links, circulant_strides
+from netplan.topologies.families.hammingmesh import hammingmesh_shape
+from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks
+from netplan.topologies.families.slim_fly import (
+    is_order,
+    network_degree,
+    primitive_powers,
+    slim_fly,
+)
 from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
-from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import SwitchGraph, SwitchLinks
 from netplan.traffic.paths import PathStatistics, path_statistics
 from netplan.units import bytes_per_s
 

@@ -7,9 +7,9 @@ Frontier (SC 2023).
 from collections.abc import Iterator
 
 from netplan.published.checks import Check, Measured, stated
-from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.dragonfly import dragonfly_shape
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.paths import path_statistics
 from netplan.traffic.patterns import collective_traffic

@@ -17,7 +17,7 @@ from netplan.questions.simulate import simulate
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.work import Burst, Message, Pass, Pipeline
-from netplan.topologies.tiles import TileOrder
+from netplan.topologies.families.tiles import TileOrder
 from netplan.workloads.models import MODELS, Model
 
 MODELS_ON_THE_WAFER = ("t-18b", "t-76b", "t-145b")

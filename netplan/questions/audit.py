@@ -13,14 +13,14 @@ from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, column, columns
 from netplan.spreadsheets import Row
-from netplan.topologies.as_built import Cable, End
-from netplan.topologies.audit_cables import (
+from netplan.topologies.cabling.as_built import Cable, End
+from netplan.topologies.cabling.audit_cables import (
     Claims,
     audit_cables,
     audit_simulator,
     is_simulator_topology,
 )
-from netplan.topologies.audit_designs import Finding, audit_designs, is_design_table
+from netplan.topologies.cabling.audit_designs import Finding, audit_designs, is_design_table
 from netplan.topologies.formats.graph_files import READERS
 from netplan.topologies.formats.kinds import CSV, XLSX, kind_of
 from netplan.topologies.formats.tables import is_cable_table, read_table

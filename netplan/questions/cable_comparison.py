@@ -16,7 +16,7 @@ from netplan.questions.inputs import CatalogReader
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, columns, values_at
-from netplan.topologies.as_built import (
+from netplan.topologies.cabling.as_built import (
     Cable,
     CableList,
     Difference,
@@ -25,6 +25,8 @@ from netplan.topologies.as_built import (
     named_alike,
     require_free_ports,
 )
+from netplan.topologies.cabling.halls import Hall, hall_of
+from netplan.topologies.cabling.matching import Known, match_halls
 from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.infiniband import (
@@ -35,8 +37,6 @@ from netplan.topologies.formats.infiniband import (
 from netplan.topologies.formats.kinds import CSV, SUBNET, TOPO, XLSX, kind_of
 from netplan.topologies.formats.node_names import read_node_names
 from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
-from netplan.topologies.halls import Hall, hall_of
-from netplan.topologies.matching import Known, match_halls
 
 TO_DO, BOTH = ("kind", "instruction"), ("planned", "built")
 

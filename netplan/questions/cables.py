@@ -35,7 +35,7 @@ from netplan.reports.sections import Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
 from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cable_plan import (
+from netplan.topologies.cabling.cable_plan import (
     ROLES,
     CablePlan,
     Sheet,
@@ -44,9 +44,10 @@ from netplan.topologies.cable_plan import (
     plan_sheet,
     with_hosts,
 )
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
+from netplan.topologies.cabling.site_cables import SiteCables
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan
 from netplan.topologies.formats.netbox import NETBOX, NetBoxHall
 from netplan.topologies.formats.sheets import (
     ufm_ethernet,
@@ -56,7 +57,6 @@ from netplan.topologies.formats.sheets import (
 )
 from netplan.topologies.formats.subnet_files import subnet_of
 from netplan.topologies.graph import SWITCH
-from netplan.topologies.site_cables import SiteCables
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 

@@ -25,8 +25,8 @@ from netplan.questions.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 

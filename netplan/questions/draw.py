@@ -21,12 +21,12 @@ from netplan.reports.page import drawing_style
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
 from netplan.reports.svg import standalone
 from netplan.topologies.build import build_fabric
+from netplan.topologies.drawings.network import Coloured, drawing_of
+from netplan.topologies.drawings.places import NetworkMap, network_map
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.topologies.network_drawing import Coloured, drawing_of
-from netplan.topologies.network_map import NetworkMap, network_map
 from netplan.topologies.specs import FABRICS
 from netplan.units import counted, gbps, si
 from netplan.workloads.accelerators import ACCELERATORS

@@ -21,7 +21,7 @@ from netplan.questions.question import (
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
-from netplan.topologies.circuits import cube_circuits
+from netplan.topologies.cabling.circuits import cube_circuits
 from netplan.topologies.expand import expand, lacks_domains, with_domains
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.formats.edge_list import COLUMNS, edge_list_lines, edge_rows

@@ -52,8 +52,8 @@ from netplan.questions.training import TrainingQuestion
 from netplan.questions.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS

@@ -23,7 +23,7 @@ from netplan.questions.graph_designs import GraphSpace, GraphWish
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column, columns
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph_search import BestGraph
+from netplan.topologies.families.graph_search import BestGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.optimum import all_gather_optimum

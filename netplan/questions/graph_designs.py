@@ -1,12 +1,12 @@
 """Graphs among the designs: counts that bounds do not rule out, the best graph of each.
 
-For every HB domain and switch the counts of :mod:`netplan.topologies.graph_search` are priced, and
-taken by rising price. One whose bound is no better than the rate that a cheaper graph gives any
-traffic between its switches is ruled out, whatever its links, and so is one that costs no less than
-a fabric of the catalog whose network gives every port its whole rate. Of the others the best graph
-is searched, and kept if it is faster there than all cheaper ones. Switches that hold whole HB
-domains, whose traffic inside does not leave them, are compared with their like alone, until every
-port has its whole rate. What is kept is timed among all designs, as any fabric is.
+For every HB domain and switch the counts of :mod:`netplan.topologies.families.graph_search` are
+priced, and taken by rising price. One whose bound is no better than the rate that a cheaper graph
+gives any traffic between its switches is ruled out, whatever its links, and so is one that costs no
+less than a fabric of the catalog whose network gives every port its whole rate. Of the others the
+best graph is searched, and kept if it is faster there than all cheaper ones. Switches that hold
+whole HB domains, whose traffic inside does not leave them, are compared with their like alone,
+until every port has its whole rate. What is kept is timed among all designs, as any fabric is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from netplan.questions.designs import Axes, Choice, Design, Objective, build_des
 from netplan.questions.inputs import sizing_on
 from netplan.records import replace
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph_search import (
+from netplan.topologies.families.graph_search import (
     BestGraph,
     Count,
     best_graph,

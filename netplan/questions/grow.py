@@ -22,14 +22,14 @@ from netplan.questions.pricing import PricingQuestion, running_inputs
 from netplan.questions.question import absent, asks, optional, several
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.dragonfly import dragonfly_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.dragonfly import dragonfly_shape
+from netplan.topologies.families.torus import torus_shape
 from netplan.topologies.fills import Weights
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.topologies.growth import GROWING, Growth, Phase, moved_cables, plan_growth
 from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
-from netplan.topologies.torus import torus_shape
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
 

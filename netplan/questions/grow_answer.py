@@ -28,7 +28,7 @@ from netplan.reports.sections import (
     columns,
     values_at,
 )
-from netplan.topologies.cable_plan import Sheet, cable_plan, media_of, plan_sheet
+from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.fabric import SwitchTier
 from netplan.topologies.growth import Growth, Phase
 

@@ -35,11 +35,11 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.topologies.drawings.network import Coloured, drawing_of
+from netplan.topologies.drawings.places import network_map
 from netplan.topologies.expand import expand
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.network_drawing import Coloured, drawing_of
-from netplan.topologies.network_map import network_map
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound

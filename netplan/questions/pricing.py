@@ -25,7 +25,7 @@ from netplan.questions.question import (
     shared,
 )
 from netplan.records import asdict, replace
-from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.units import gbps

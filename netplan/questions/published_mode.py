@@ -18,8 +18,8 @@ from netplan.simulation.palm_model import PalmModel
 from netplan.simulation.ranks import read_ranks
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
+from netplan.topologies.families.tiles import tile_order
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.tiles import tile_order
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS

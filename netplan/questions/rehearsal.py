@@ -19,11 +19,8 @@ from netplan.questions.cable_comparison import CableComparison, compare_cables
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, column
-from netplan.topologies.device_names import node_of_guid
-from netplan.topologies.fabric import Sizing
-from netplan.topologies.formats.kinds import SUBNET, kind_of
-from netplan.topologies.formats.subnet_files import PlannedSubnet
-from netplan.topologies.rehearsal import (
+from netplan.topologies.cabling.device_names import node_of_guid
+from netplan.topologies.cabling.rehearsal import (
     PACKAGES,
     Booted,
     Part,
@@ -33,8 +30,11 @@ from netplan.topologies.rehearsal import (
     rehearse,
     torus_config,
 )
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.torus import torus_shape
+from netplan.topologies.formats.kinds import SUBNET, kind_of
+from netplan.topologies.formats.subnet_files import PlannedSubnet
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.torus import torus_shape
 
 TREES = frozenset({"clos", "scalable-units", "rail-only"})
 """Families of fabrics that are fat trees."""

@@ -26,8 +26,8 @@ from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.designs import DESIGNS
-from netplan.topologies.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS

@@ -27,8 +27,8 @@ from netplan.simulation.ranks import read_ranks, snake, strided
 from netplan.simulation.serving import ServedJob, simulate_round
 from netplan.simulation.training import simulate_training
 from netplan.simulation.work import SimulatedSchedule
+from netplan.topologies.families.tiles import tile_order
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.tiles import tile_order
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
+from netplan.topologies.families.tiles import BORDER
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
-from netplan.topologies.tiles import BORDER
 
 
 class Channels(Struct, frozen=True, eq=False):

@@ -51,9 +51,9 @@ from netplan.simulation.work import (
     parts_of_pipeline,
 )
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.families.tiles import tile_order
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.tiles import tile_order
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model, refuse_unlike

@@ -25,9 +25,9 @@ from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ticks import in_ticks
 from netplan.simulation.work import Branch, Burst, Message, Operation
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.families.tiles import ACROSS_Y, mesh_of
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.tiles import ACROSS_Y, mesh_of
 from netplan.workloads.accelerators import Accelerator
 
 Members = Sequence[int]

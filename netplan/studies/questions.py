@@ -39,7 +39,7 @@ from netplan.questions.simulate import Simulate
 from netplan.reports.quantities import Scalar
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.studies.definition import Ask, StudyDefinition
-from netplan.topologies.floor_plan import FLOOR_PLANS
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, WORKLOADS

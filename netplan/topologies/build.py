@@ -3,24 +3,24 @@
 from collections.abc import Callable
 
 from netplan.records import replace
-from netplan.topologies.bcube import build_bcube
-from netplan.topologies.direct_graph import direct_degree
-from netplan.topologies.dragonfly import build_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.hammingmesh import build_hammingmesh, hammingmesh_ports
-from netplan.topologies.mixed_domains import domain_gpus, domains_note
-from netplan.topologies.product import build_product, product_ports
+from netplan.topologies.families.bcube import build_bcube
+from netplan.topologies.families.direct_gpus import direct_degree
+from netplan.topologies.families.dragonfly import build_dragonfly
+from netplan.topologies.families.hammingmesh import build_hammingmesh, hammingmesh_ports
+from netplan.topologies.families.joined_families import SWITCH_GRAPHS, build_joined_switches
+from netplan.topologies.families.mixed_domains import domain_gpus, domains_note
+from netplan.topologies.families.product import build_product, product_ports
+from netplan.topologies.families.switched import build_clos, build_rail_only, build_scalable_units
+from netplan.topologies.families.tiles import build_tiles
+from netplan.topologies.families.torus import build_torus, torus_ports
 from netplan.topologies.specs import DIRECT, OVERSUBSCRIBED, OWN_GRAPHS, SWITCHLESS, FabricSpec
-from netplan.topologies.switch_families import SWITCH_GRAPHS, build_joined_switches
-from netplan.topologies.switched import build_clos, build_rail_only, build_scalable_units
-from netplan.topologies.tiles import build_tiles
-from netplan.topologies.torus import build_torus, torus_ports
 from netplan.units import gbps
 
 
 def _build_graph(spec: FabricSpec, sizing: Sizing) -> Fabric:
     # Only this needs SciPy, and most questions ask other fabrics.
-    from netplan.topologies.graph_fabric import build_graph_fabric  # noqa: PLC0415
+    from netplan.topologies.own.graph_fabric import build_graph_fabric  # noqa: PLC0415
 
     return build_graph_fabric(spec, sizing)
 

@@ -25,7 +25,7 @@ from netplan.catalog import Record, Shelf, unknown_name
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
-from netplan.topologies.clos import ceil_div, check_radix
+from netplan.topologies.families.clos import ceil_div, check_radix
 from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s
 

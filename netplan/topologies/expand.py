@@ -14,21 +14,21 @@ from netplan.arrays import AnyInts, Indices
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
-from netplan.topologies.bcube import wire_bcube
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import ceil_div
-from netplan.topologies.dragonfly import wire_dragonfly
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.families.bcube import wire_bcube
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.dragonfly import wire_dragonfly
+from netplan.topologies.families.hammingmesh import wire_hammingmesh
+from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import wire_switch_graph
+from netplan.topologies.families.mixed_domains import mixed_link_count, wire_mixed
+from netplan.topologies.families.product import direct_links, wire_product
+from netplan.topologies.families.switched import wire_any_to_any, wire_rail_only
+from netplan.topologies.families.tiles import wire_tiles
+from netplan.topologies.families.torus import wire_torus
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
-from netplan.topologies.hammingmesh import wire_hammingmesh
-from netplan.topologies.mixed_domains import mixed_link_count, wire_mixed
-from netplan.topologies.product import direct_links, wire_product
 from netplan.topologies.specs import OWN_GRAPHS, FabricSpec
-from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import wire_switch_graph
-from netplan.topologies.switched import wire_any_to_any, wire_rail_only
-from netplan.topologies.tiles import wire_tiles
-from netplan.topologies.torus import wire_torus
 
 HYBRID_CUBE_MESH = (
     *((0, 1, 1), (0, 2, 1), (0, 3, 2), (1, 2, 2), (1, 3, 1), (2, 3, 2)),
@@ -172,7 +172,7 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     fabric = build_fabric(spec, sizing)
     sizing = fabric.sizing
     if spec.family in OWN_GRAPHS:
-        from netplan.topologies.graph_fabric import graph_of  # noqa: PLC0415 - as in building
+        from netplan.topologies.own.graph_fabric import graph_of  # noqa: PLC0415 - as in building
 
         graph = graph_of(spec, sizing)
         bare = sizing.hb_size > 1 and "hb" not in graph.group_names

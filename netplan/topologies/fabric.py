@@ -12,7 +12,7 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import replace
-from netplan.topologies.clos import ClosCounts, ceil_div, check_radix
+from netplan.topologies.families.clos import ClosCounts, ceil_div, check_radix
 from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import gbps
 

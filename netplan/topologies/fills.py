@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.topologies.clos import FatTree, LeafPorts, ceil_div
+from netplan.topologies.families.clos import FatTree, LeafPorts, ceil_div
 
 MOST_FILLS = 32
 """Numbers of hosts a leaf, and of pods, that are tried [1]."""
@@ -94,7 +94,7 @@ def best_fills(
     512 hosts on two tiers of 64 ports: h a leaf need 512 / h leaves and h spines, least near
     sqrt(512) = 22.6: 22 + 24, or 19 + 27.
 
-    >>> from netplan.topologies.clos import fat_tree, leaf_ports
+    >>> from netplan.topologies.families.clos import fat_tree, leaf_ports
     >>> tree, ports = fat_tree(2048, 64), leaf_ports(64)
     >>> best_fills(tree, ports, [512, 2048], Weights(1.0, 0.0, (1.0, 0.0)))
     [Fill(leaves=19, each=19), Fill(leaves=64, each=64)]

@@ -30,7 +30,9 @@ from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import (
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
+from netplan.topologies.families.clos import (
     MAX_RADIX,
     FatTree,
     LeafPorts,
@@ -38,13 +40,11 @@ from netplan.topologies.clos import (
     fat_tree,
     leaf_ports,
 )
-from netplan.topologies.dragonfly import dragonfly_shape
-from netplan.topologies.expand import expand
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
+from netplan.topologies.families.dragonfly import dragonfly_shape
+from netplan.topologies.families.switched import clos_tree, wire_tree
 from netplan.topologies.fills import Fill, Weights, best_fills
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switched import clos_tree, wire_tree
 
 GROWING = ("clos", "rail-only", "scalable-units", "dragonfly")
 """Families that grow without moving a cable."""

@@ -15,8 +15,8 @@ from msgspec import Meta
 from netplan.catalog import Record, Shelf
 from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import ClosCounts, ceil_div, leaf_ports
 from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing, clos_parts
+from netplan.topologies.families.clos import ClosCounts, ceil_div, leaf_ports
 from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import bytes_per_s
 

@@ -15,7 +15,7 @@ are long, Jellyfish over its k shortest paths.
     packet by packet and needs to know queues far away.
 
 Shortest paths split by weights of links, by which what is spread over all switches busies them
-alike (`netplan.topologies.spreading`).
+alike (`netplan.topologies.families.spreading`).
 
 Sources: Kim, Dally, Scott and Abts (ISCA 2008) and Singh (thesis, Stanford 2005) for UGAL; Besta
 and Hoefler (SC 2014) for Slim Fly; Ahn et al. (SC 2009) for HyperX; Shpiner et al. (HiPINEB 2017)
@@ -28,9 +28,9 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
+from netplan.topologies.families.spreading import Spread, SwitchMesh
 from netplan.topologies.graph import GPU, FabricGraph, connected_parts
-from netplan.topologies.spreading import Spread, SwitchMesh
-from netplan.topologies.switch_graph import BETWEEN_SWITCHES
 from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_dragonfly import GLOBAL, LOCAL

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats, Ints
+from netplan.topologies.families.torus import ring_next
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.torus import ring_next
 from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads

@@ -8,8 +8,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import Cables, sheet_csv, sheet_xlsx
-from netplan.topologies.as_built import Cable, differences
-from netplan.topologies.cable_plan import Sheet
+from netplan.topologies.cabling.as_built import Cable, differences
+from netplan.topologies.cabling.cable_plan import Sheet
 from tests.topologies.cable_faults import inject
 from tests.topologies.described_hall import Describe, described, managed, nameless, unmanaged
 

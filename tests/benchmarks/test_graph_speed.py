@@ -10,10 +10,10 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.families.jellyfish import random_links
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.jellyfish import random_links
 from netplan.topologies.specs import FABRICS, JOINED, register_fabric
 from netplan.traffic.paths import path_statistics
 

@@ -22,7 +22,7 @@ from netplan.faults.damage import network_links
 from netplan.procurement.report import procurement
 from netplan.studies.questions import answer as study_point
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cable_plan import cable_plan
+from netplan.topologies.cabling.cable_plan import cable_plan
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import SWITCH, network_only

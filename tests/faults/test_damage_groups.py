@@ -23,7 +23,7 @@ from netplan.faults.groups import (
 )
 from netplan.faults.inventory import Inventory
 from netplan.faults.scenario import parse_faults, read_scenario
-from netplan.topologies.floor_plan import FLOOR_PLANS, Layout, lay_out
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, Layout, lay_out
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 from tests.faults.damaged import fabric
 

@@ -14,7 +14,7 @@ from netplan.faults.groups import RiskGroups, hall_risk_groups, racks_by_count
 from netplan.faults.inventory import Inventory, PartNames, Parts
 from netplan.faults.scenario import parse_faults, read_scenario
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cable_plan import cable_plan
+from netplan.topologies.cabling.cable_plan import cable_plan
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph

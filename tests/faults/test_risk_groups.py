@@ -24,9 +24,9 @@ from netplan.faults.groups import (
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, lay_out
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.floor_plan import FLOOR_PLANS, lay_out
 from netplan.topologies.graph import HB_SWITCH, FabricGraph
 from netplan.topologies.specs import FABRICS
 from tests.faults.damaged import small_cases

@@ -10,8 +10,8 @@ import pytest
 from netplan.published.checks import Check, published
 from netplan.published.families import QUANTITIES, family_checks, hops
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.switch_families import switch_graph
 
 ROWS = {row["name"]: row for row in published("families")}
 

@@ -11,9 +11,9 @@ from netplan.errors import CatalogError
 from netplan.published.checks import published
 from netplan.questions.audit import Audit, audit
 from netplan.questions.cables import sheet_csv
-from netplan.topologies.audit_cables import audit_simulator, is_simulator_topology
-from netplan.topologies.audit_designs import COLUMNS, audit_designs
-from netplan.topologies.cable_plan import cable_plan, plan_sheet
+from netplan.topologies.cabling.audit_cables import audit_simulator, is_simulator_topology
+from netplan.topologies.cabling.audit_designs import COLUMNS, audit_designs
+from netplan.topologies.cabling.cable_plan import cable_plan, plan_sheet
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines

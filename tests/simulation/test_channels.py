@@ -18,9 +18,9 @@ from netplan.simulation.training import Conditions, simulate_training
 from netplan.simulation.work import FlowMessage, parts_of_pipeline
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.tiles import mesh_of
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.tiles import mesh_of
 from netplan.workloads.program import stage_layers
 from tests.cli.command import netplan
 from tests.simulation.placed import Case, placed, simulated

@@ -19,9 +19,9 @@ from netplan.simulation.work import Burst, Message
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.tiles import mesh_of, tile_order
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 from tests.simulation.palm_again import Sizes, iteration_ms

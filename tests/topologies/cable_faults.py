@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from netplan.topologies.as_built import Cable, End
+from netplan.topologies.cabling.as_built import Cable, End
 
 KINDS = ("swapped", "wrong port", "wrong speed", "missing", "extra")
 Fault = tuple[str, str, str]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from netplan.topologies.as_built import Cable, End
+from netplan.topologies.cabling.as_built import Cable, End
 
 Describe = Callable[[str], str]
 ALIKE = "Quantum Mellanox Technologies"

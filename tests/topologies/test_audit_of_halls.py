@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from netplan.questions.audit import audit
-from netplan.topologies.as_built import Cable, End
+from netplan.topologies.cabling.as_built import Cable, End
 from tests.topologies.described_hall import described, managed
 from tests.topologies.test_opensm import IBSIM, LIBRARY, OPENSM, ROUTED, subnet_log
 

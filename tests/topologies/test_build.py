@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import MAX_RADIX
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.families.clos import MAX_RADIX
 from netplan.topologies.specs import DIRECT, FABRICS, JOINED, UNCABLED
 from netplan.workloads.accelerators import ACCELERATORS
 

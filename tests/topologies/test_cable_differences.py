@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from netplan.errors import CatalogError
-from netplan.topologies.as_built import Cable, End, cables_of, differences, require_free_ports
+from netplan.topologies.cabling.as_built import (
+    Cable,
+    End,
+    cables_of,
+    differences,
+    require_free_ports,
+)
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

@@ -5,18 +5,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netplan.catalog import shipped_root
-from netplan.topologies.as_built import cables_of, ports_twice
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cable_plan import (
+from netplan.topologies.cabling.as_built import cables_of, ports_twice
+from netplan.topologies.cabling.cable_plan import (
     PLAN_COLUMNS,
     CablePlan,
     cable_plan,
     media_of,
     plan_sheet,
 )
+from netplan.topologies.cabling.floor_plan import Place
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.floor_plan import Place
 from netplan.topologies.formats.netbox import (
     CABLE_COLUMNS,
     NetBoxHall,

@@ -10,8 +10,8 @@ import pytest
 from netplan.errors import CatalogError
 from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import SHEETS, Cables, cables, sheet_csv, sheet_xlsx
-from netplan.topologies.as_built import cables_of
-from netplan.topologies.cable_plan import Sheet, cable_plan
+from netplan.topologies.cabling.as_built import cables_of
+from netplan.topologies.cabling.cable_plan import Sheet, cable_plan
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats import tables

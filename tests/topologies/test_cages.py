@@ -10,7 +10,7 @@ from netplan.costing.switches import SWITCHES, cage_links
 from netplan.errors import CatalogError, InputError
 from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import Cables, cables, sheet_csv, sheet_xlsx
-from netplan.topologies.as_built import (
+from netplan.topologies.cabling.as_built import (
     Cable,
     CableList,
     End,
@@ -19,7 +19,7 @@ from netplan.topologies.as_built import (
     differences,
     named_alike,
 )
-from netplan.topologies.cable_plan import Sheet
+from netplan.topologies.cabling.cable_plan import Sheet
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.topologies.clos import (
+from netplan.topologies.families.clos import (
     clos_counts,
     equal_uplinks,
     fat_tree,
@@ -19,7 +19,7 @@ from netplan.topologies.clos import (
     rail_only_counts,
     unit_tree,
 )
-from netplan.topologies.switched import wire_tree
+from netplan.topologies.families.switched import wire_tree
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 ROWS = list(csv.DictReader((PUBLISHED / "clos_counts.csv").read_text().splitlines()))

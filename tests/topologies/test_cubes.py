@@ -12,11 +12,11 @@ from netplan.questions.cost import cost
 from netplan.questions.export import export
 from netplan.questions.loads import loads
 from netplan.topologies.build import build_fabric
-from netplan.topologies.circuits import cube_circuits
+from netplan.topologies.cabling.circuits import cube_circuits
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.torus import torus_shape
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.torus import torus_shape
 from tests.topologies.test_graph import check
 
 

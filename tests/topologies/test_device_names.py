@@ -14,8 +14,8 @@ from netplan.errors import InputError
 from netplan.questions.cable_comparison import compare_cables
 from netplan.questions.cables import sheet_csv
 from netplan.records import replace
-from netplan.topologies.cable_plan import cable_plan, plan_sheet, with_hosts
-from netplan.topologies.device_names import slashless
+from netplan.topologies.cabling.cable_plan import cable_plan, plan_sheet, with_hosts
+from netplan.topologies.cabling.device_names import slashless
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
-from netplan.topologies.dragonfly import _balanced_shape, _sized_shape
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.dragonfly import _balanced_shape, _sized_shape
+from netplan.topologies.families.torus import near_cube
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.torus import near_cube
 
 
 def sizing(gpus: int, radix: int = 64, hb_size: int = 1) -> Sizing:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from netplan.topologies.build import build_fabric
-from netplan.topologies.drawing import fabric_drawing
+from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FABRICS
 

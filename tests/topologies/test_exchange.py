@@ -16,7 +16,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.device_names import slashless_names
+from netplan.topologies.cabling.device_names import slashless_names
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.edge_list import edge_list_lines, read_edge_list

@@ -7,20 +7,20 @@ import pytest
 from netplan.errors import InputError
 from netplan.questions.loads import loads
 from netplan.topologies.build import build_fabric
-from netplan.topologies.circulant import (
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.circulant import (
     circulant_distance,
     circulant_links,
     circulant_strides,
     drawn_strides,
 )
-from netplan.topologies.expand import expand
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.jellyfish import mean_distance
+from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import SwitchGraph, uniform_share
+from netplan.topologies.families.xpander import lifted_links
 from netplan.topologies.graph import network_only
-from netplan.topologies.jellyfish import mean_distance
 from netplan.topologies.specs import DIRECT, FABRICS, FabricSpec
-from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import SwitchGraph, uniform_share
-from netplan.topologies.xpander import lifted_links
 from tests.topologies.test_graph import check
 
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import fat_tree
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.clos import fat_tree
+from netplan.topologies.families.switched import wire_tree
 from netplan.topologies.graph import GPU, HB_SWITCH, MANAGER, SWITCH, FabricGraph, connected_parts
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.switched import wire_tree
 
 NAMES = tuple(FABRICS.paths())
 SPECS = {name: FABRICS.load(name) for name in NAMES}

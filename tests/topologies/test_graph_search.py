@@ -6,15 +6,15 @@ import pytest
 
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph_search import (
+from netplan.topologies.families.graph_search import (
     Count,
     best_graph,
     counts_holding,
     graphs_of,
     least_mean_distance,
 )
+from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.switch_families import switch_graph
 
 
 def sizing(gpus: int, radix: int, hb_size: int = 1) -> Sizing:

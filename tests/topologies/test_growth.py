@@ -10,15 +10,15 @@ import pytest
 from netplan.errors import InputError
 from netplan.questions.cable_comparison import compare_cables
 from netplan.questions.rehearsal import rehearse_files
-from netplan.topologies.as_built import cables_of, differences, ports_twice
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import fat_tree, leaf_ports
+from netplan.topologies.cabling.as_built import cables_of, differences, ports_twice
+from netplan.topologies.cabling.rehearsal import find_tools
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.clos import fat_tree, leaf_ports
 from netplan.topologies.fills import Fill, Weights, best_fills
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.growth import Growth, plan_growth
-from netplan.topologies.rehearsal import find_tools
 from netplan.topologies.specs import FABRICS
 
 SMALL = Sizing(128, 8, 4, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)

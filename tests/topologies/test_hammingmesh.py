@@ -16,7 +16,7 @@ from netplan.questions.loads import loads
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.hammingmesh import hammingmesh_shape
+from netplan.topologies.families.hammingmesh import hammingmesh_shape
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads

@@ -15,8 +15,13 @@ from netplan.questions.simulate import simulate
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.torus import (
+    LONGEST_RING,
+    MAX_ELONGATION,
+    near_cube,
+    near_cube_holding,
+)
 from netplan.topologies.specs import FABRICS
-from netplan.topologies.torus import LONGEST_RING, MAX_ELONGATION, near_cube, near_cube_holding
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads
 

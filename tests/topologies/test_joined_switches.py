@@ -19,18 +19,18 @@ from netplan.records import replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.jellyfish import mean_distance, random_links
-from netplan.topologies.slim_fly import is_order, network_degree
-from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
-from netplan.topologies.spreading import SwitchMesh
-from netplan.topologies.switch_families import switch_graph
-from netplan.topologies.switch_graph import (
+from netplan.topologies.families.jellyfish import mean_distance, random_links
+from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import (
     UNEVEN,
     SwitchGraph,
     SwitchLinks,
     cut_switches,
     uniform_share,
 )
+from netplan.topologies.families.slim_fly import is_order, network_degree
+from netplan.topologies.families.spreading import SwitchMesh
+from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
 from tests.topologies.test_graph import check
 
 

@@ -10,8 +10,8 @@ import pytest
 from netplan.errors import CatalogError
 from netplan.questions.cable_comparison import CableComparison, Naming, compare_cables
 from netplan.questions.cables import sheet_csv
-from netplan.topologies.as_built import Cable, End
-from netplan.topologies.cable_plan import cable_plan, plan_sheet, with_hosts
+from netplan.topologies.cabling.as_built import Cable, End
+from netplan.topologies.cabling.cable_plan import cable_plan, plan_sheet, with_hosts
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

@@ -10,8 +10,8 @@ import pytest
 
 import netplan
 from netplan.errors import InputError
+from netplan.topologies.drawings.places import MAX_GPUS, MAX_SPOTS, network_map
 from netplan.topologies.graph import SWITCH
-from netplan.topologies.network_map import MAX_GPUS, MAX_SPOTS, network_map
 
 SMALL: dict[str, Any] = {"gpus": 64, "radix": 16, "hb_size": 8}
 FAMILIES = (

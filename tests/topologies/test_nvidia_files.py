@@ -7,8 +7,8 @@ import pytest
 
 import netplan
 from netplan.errors import InputError
-from netplan.topologies.cable_plan import cable_plan, with_hosts
-from netplan.topologies.device_names import slashless
+from netplan.topologies.cabling.cable_plan import cable_plan, with_hosts
+from netplan.topologies.cabling.device_names import slashless
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.nvidia import air_lines, operator_lines

@@ -17,7 +17,7 @@ from netplan.faults.impact import Subject
 from netplan.faults.scenario import parse_faults
 from netplan.levels import Level
 from netplan.topologies.build import build_fabric
-from netplan.topologies.drawing import fabric_drawing
+from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph

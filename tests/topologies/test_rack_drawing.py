@@ -12,14 +12,14 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.procurement.ordered import unnamed_racks
-from netplan.topologies.fabric import Sizing
-from netplan.topologies.floor_plan import FLOOR_PLANS, SwitchRacks
-from netplan.topologies.rack_drawing import (
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, SwitchRacks
+from netplan.topologies.drawings.racks import (
     Elevation,
     elevation_drawing,
     hall_drawing,
     tray_cables,
 )
+from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 
 HALL = FLOOR_PLANS.load("example-hall")

@@ -17,12 +17,12 @@ from netplan.questions import rehearsal
 from netplan.questions.cables import sheet_csv
 from netplan.questions.rehearsal import Rehearsal
 from netplan.records import replace
-from netplan.topologies.cable_plan import cable_plan, plan_sheet, with_hosts
+from netplan.topologies.cabling.cable_plan import cable_plan, plan_sheet, with_hosts
+from netplan.topologies.cabling.rehearsal import find_tools, lowered, parts_of, torus_config
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
 from netplan.topologies.graph import FabricGraph, network_only
-from netplan.topologies.rehearsal import find_tools, lowered, parts_of, torus_config
 from netplan.topologies.specs import FABRICS
 
 Test = TypeVar("Test", bound=Callable[..., None])

@@ -14,10 +14,10 @@ from netplan.errors import CatalogError, InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.topologies.graph import MEMORY, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec, Tile
-from netplan.topologies.tiles import mesh_of, tile_order
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads
 from tests.cli.command import netplan

@@ -13,12 +13,12 @@ from netplan.questions.compare import compare
 from netplan.questions.loads import loads
 from netplan.questions.rehearsal import _routing
 from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.rehearsal import Part
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.torus import ring_next
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.rehearsal import Part
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.topologies.torus import ring_next
 from netplan.traffic.bounds import Operation, group_bound
 from netplan.traffic.demand import split_demand
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix

@@ -10,7 +10,7 @@ from netplan.catalog import shipped_root
 from netplan.errors import InputError
 from netplan.questions.cable_comparison import read_cables
 from netplan.questions.cables import Cables, sheet_csv
-from netplan.topologies.cable_plan import Sheet
+from netplan.topologies.cabling.cable_plan import Sheet
 
 HALL = "example-hall"
 TWIN = str(shipped_root() / "topologies" / "designs" / "twin-plane.yaml")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from netplan.errors import CatalogError, InputError
 from netplan.topologies.build import build_fabric
-from netplan.topologies.clos import ceil_div
-from netplan.topologies.dragonfly import dragonfly_shape, slot
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.dragonfly import dragonfly_shape, slot
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 

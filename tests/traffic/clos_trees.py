@@ -3,12 +3,12 @@
 import numpy as np
 
 from netplan.arrays import Indices, Ints
-from netplan.topologies.clos import fat_tree
+from netplan.topologies.families.clos import fat_tree
 from netplan.traffic.routing_clos import ClosTree
 
 
 def clos_tree(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosTree:
-    """Tree of :func:`netplan.topologies.clos.fat_tree`, without its graph."""
+    """Tree of :func:`netplan.topologies.families.clos.fat_tree`, without its graph."""
     counted = fat_tree(endpoints, radix, oversubscription=oversubscription)
     parents: list[Indices] = []
     links_above: list[Indices] = []

@@ -16,8 +16,7 @@ from msgspec import Struct, field
 from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
 from netplan.records import LARGEST, replace
-from netplan.topologies.descriptions import natural
-from netplan.topologies.flat import with_joined_group
+from netplan.topologies.cabling.descriptions import natural
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,
@@ -30,6 +29,7 @@ from netplan.topologies.graph import (
     FabricGraph,
     connected_parts,
 )
+from netplan.topologies.own.flat import with_joined_group
 from netplan.units import gbps
 
 MAX_NODES, MAX_DRAFT_LINKS, MAX_PORT = 4_000_000, 16_000_000, 65_535

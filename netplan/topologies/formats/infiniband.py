@@ -15,11 +15,11 @@ ibdiagnet (``.topo``): a block a system, a line a port::
 A rate may be missing. Ports of chassis are named by their boards (``L1/P1``). A system without a
 block of its own is a host, and so is one whose type is that of an adapter.
 
-A subnet keeps descriptions as they are; :mod:`netplan.topologies.halls` reads names from them. For
-a graph, nodes are named by their descriptions, spaces written as slashes; where several nodes share
-a description, the GUID follows it. Every channel adapter is one GPU's, except the switches' own
-aggregation nodes, which are managers. Links that join a switch to itself carry no traffic and are
-left out of graphs.
+A subnet keeps descriptions as they are; :mod:`netplan.topologies.cabling.halls` reads names from
+them. For a graph, nodes are named by their descriptions, spaces written as slashes; where several
+nodes share a description, the GUID follows it. Every channel adapter is one GPU's, except the
+switches' own aggregation nodes, which are managers. Links that join a switch to itself carry no
+traffic and are left out of graphs.
 """
 
 import re
@@ -33,8 +33,8 @@ from msgspec import Struct
 from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.records import replace
-from netplan.topologies.descriptions import switch_name
-from netplan.topologies.device_names import ADAPTER
+from netplan.topologies.cabling.descriptions import switch_name
+from netplan.topologies.cabling.device_names import ADAPTER
 from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
 from netplan.units import bytes_per_s

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from msgspec import Struct
 
-from netplan.topologies.cable_plan import CablePlan, Sheet
+from netplan.topologies.cabling.cable_plan import CablePlan, Sheet
 
 SITE, MANUFACTURER = "hall-1", "netplan"
 CABLE_COLUMNS = (

@@ -26,7 +26,7 @@ import numpy as np
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.topologies.device_names import Hosts, host_name, hosts_of, slashless_names
+from netplan.topologies.cabling.device_names import Hosts, host_name, hosts_of, slashless_names
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only, parts_below
 
 SWITCH_IMAGE = {"os": "cumulus-vx-5.16.1", "cpu": 2, "memory": 4096, "storage": 20}

@@ -11,9 +11,9 @@ it says that racks are mapped to columns of the user's choice, such as hall and 
 column of racks stands only in a picture that we have not seen, so ``Rack`` is our choice too.
 """
 
-from netplan.topologies.cable_plan import CablePlan, Device, Sheet, host_ports
-from netplan.topologies.device_names import port_adapter
-from netplan.topologies.floor_plan import Layout
+from netplan.topologies.cabling.cable_plan import CablePlan, Device, Sheet, host_ports
+from netplan.topologies.cabling.device_names import port_adapter
+from netplan.topologies.cabling.floor_plan import Layout
 
 ETHERNET_COLUMNS = ("A-Node Name", "A-Type", "A-Port", "Z-Node Name", "Z-Type", "Z-Port")
 INFINIBAND_COLUMNS = ("Rack", "U", "Name", "HCA/Port", "Rack", "U", "Name", "Port")
@@ -26,7 +26,7 @@ def ufm_ethernet(plan: CablePlan) -> Sheet:
 
     Examples
     --------
-    >>> from netplan.topologies.cable_plan import cable_plan
+    >>> from netplan.topologies.cabling.cable_plan import cable_plan
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.topologies.device_names import host_name
+from netplan.topologies.cabling.device_names import host_name
 from netplan.topologies.graph import SWITCH, FabricGraph, parts_below
 
 NODES, SWITCHES = "Nodes", "Switches"

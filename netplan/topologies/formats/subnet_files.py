@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.topologies.device_names import (
+from netplan.topologies.cabling.device_names import (
     ADAPTER,
     Hosts,
     host_name,

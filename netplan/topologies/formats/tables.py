@@ -17,8 +17,8 @@ from msgspec import Struct
 from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.spreadsheets import Bounds, Row, read_first_sheet
-from netplan.topologies.as_built import Cable, End
-from netplan.topologies.cable_plan import PLAN_COLUMNS
+from netplan.topologies.cabling.as_built import Cable, End
+from netplan.topologies.cabling.cable_plan import PLAN_COLUMNS
 from netplan.topologies.formats.kinds import XLSX, kind_of
 from netplan.topologies.formats.netbox import CABLE_COLUMNS
 from netplan.topologies.formats.sheets import ETHERNET_COLUMNS, INFINIBAND_COLUMNS

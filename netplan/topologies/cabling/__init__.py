@@ -1,0 +1,1 @@
+"""Cables, names and racks of a hall: as planned, as built, and what differs."""

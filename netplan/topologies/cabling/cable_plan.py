@@ -1,0 +1,274 @@
+"""The cable plan of a fabric: one row a cable, port to port.
+
+A plan is a table of columns, made from the arrays of a graph without an object a cable. Ports count
+from 1, as on a front panel; where the switch model is known, its ports are named by cage and half.
+A label says both ends, so that it stays the same when the plan is made again. What nobody has said
+is left empty: racks and units without a floor plan, and lengths.
+
+A plan can name servers and their ports instead of GPUs, as management tools know them. Host h holds
+the GPUs from h x n on, n GPUs a host. Ports are numbered through a host: those of its first GPU,
+then those of the next, so that port p of its GPU r is port r x ports + p. On machines with one
+network adapter a GPU, this is the order of the adapters.
+
+==========================  =================================================================
+``label``                   ``device:port--device:port``, A end first
+``a_device``, ``z_device``  node names of the fabric; A is the end nearer to the GPUs
+``a_port``, ``z_port``      port on the device, from 1; ``1/2`` is port 2 of a switch's cage 1
+``a_rack``, ``a_unit``      where the device stands, if known; likewise ``z_rack``, ``z_unit``
+``gbps``                    rate, one direction [Gb/s]
+``medium``                  ``fibre`` or ``copper``, if known; ``trace`` on a board
+``length_class``            ``rack`` (up to 3 m), ``row`` (about 15 m), ``hall`` (about 30 m)
+``length_m``                length, if a floor plan gives it [m]
+``group``                   link group of the fabric: ``host``, ``leaf-spine``, …
+==========================  =================================================================
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from netplan.arrays import Floats, Indices
+from netplan.errors import InputError
+from netplan.records import replace
+from netplan.topologies.cabling.as_built import cage_port
+from netplan.topologies.cabling.device_names import HOST, host_name
+from netplan.topologies.cabling.floor_plan import Place
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    LENGTH_CLASSES,
+    MANAGER,
+    MEMORY,
+    SWITCH,
+    FabricGraph,
+    network_only,
+)
+from netplan.units import gbps
+
+PLAN_COLUMNS = (
+    *("label", "a_device", "a_port", "a_rack", "a_unit"),
+    *("z_device", "z_port", "z_rack", "z_unit"),
+    *("gbps", "medium", "length_class", "length_m", "group"),
+)
+
+ROLES = {
+    GPU: "gpu",
+    SWITCH: "switch",
+    MANAGER: "manager",
+    HB_SWITCH: "hb-switch",
+    MEMORY: "memory",
+}
+MEDIA = {"optical": "fibre", "copper": "copper", "on-board": "trace", "on-chip": ""}
+
+
+class Device(Struct, frozen=True):
+    """A device of the plan: its name, ``gpu``, ``switch`` or ``manager``, and its place."""
+
+    name: str
+    role: str
+    place: Place
+
+
+class Sheet(Struct, frozen=True):
+    """A table to be written: its header, and rows of the same length."""
+
+    name: str
+    header: tuple[str, ...]
+    rows: Iterator[tuple[str, ...]]
+
+
+class CablePlan(Struct, frozen=True, eq=False):
+    """Cables of a fabric, as columns of one length; the devices with switches after GPUs.
+
+    Ends are numbers of devices with ports from 1. Rates count one direction [Gb/s], lengths are
+    known or empty [m]. With several links in a cage of a switch, its ports are named by cage. The
+    kind of a cable or of its fibre, as ``dac`` or ``multimode``, stands where it is known.
+    """
+
+    devices: Sequence[Device]
+    a: Indices
+    z: Indices
+    a_port: Indices
+    z_port: Indices
+    gbps: Floats
+    medium: Sequence[str]
+    length_class: Sequence[str]
+    group: Sequence[str]
+    length_m: Sequence[str]
+    cage_links: int = 1
+    kind: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        """Cables [1]."""
+        return len(self.a)
+
+    def ends(self) -> Iterator[tuple[Device, str, Device, str]]:
+        """Device and port at the A end, device and port at the Z end, cable by cable."""
+        devices = np.array(self.devices, object)
+        return zip(
+            devices[self.a].tolist(),
+            self.port_names(self.a, self.a_port),
+            devices[self.z].tolist(),
+            self.port_names(self.z, self.z_port),
+            strict=True,
+        )
+
+    def labels(self) -> Iterator[str]:
+        """Labels, cable by cable."""
+        return (f"{a.name}:{a_port}--{z.name}:{z_port}" for a, a_port, z, z_port in self.ends())
+
+    def port_names(self, device: Indices, port: Indices) -> list[str]:
+        """Names of ports, each distinct one made once: those of hosts, then those in cages."""
+        if not len(port):
+            return []
+        numbers = range(int(port.max()) + 1)
+        names = [str(number) for number in numbers]
+        if self.cage_links == 1:
+            return _gather(names, port)
+        switch = np.array([each.role == ROLES[SWITCH] for each in self.devices])
+        names += [cage_port(number, self.cage_links) for number in numbers]
+        return _gather(names, port + len(numbers) * switch[device])
+
+
+def cable_plan(
+    graph: FabricGraph,
+    *,
+    media: Mapping[str, str] | Sequence[str] = (),
+    places: Mapping[str, Place] | None = None,
+    length_m: Floats | None = None,
+    cage_links: int = 1,
+    kinds: Mapping[str, str] | Sequence[str] = (),
+) -> CablePlan:
+    """Plan the cables of a fabric; links inside HB domains come with the servers and are left out.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    media
+        ``fibre`` or ``copper``, by link group or cable by cable.
+    places
+        Racks and units by device name, as far as known.
+    length_m
+        Lengths of the cables, from a floor plan [m], shape (cables,).
+    cage_links
+        Links in a cage of every switch [1].
+    kinds
+        Kinds of cables or of their fibre, by link group or cable by cable.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> plan = cable_plan(graph, media={"host": "copper", "leaf-spine": "fibre"})
+    >>> len(plan), next(plan.labels()), next(plan_sheet(plan).rows)[9:]
+    (64, 'gpu-0:1--leaf-0:1', ('400', 'copper', 'row', '', 'host'))
+    >>> list(with_hosts(plan, 8).labels())[9], host_ports(plan, 8)
+    ('host-1:2--leaf-1:2', 8)
+    """
+    # A graph without HB links was read from a file: its GPU ports are as that file says.
+    network = network_only(graph) if "hb" in graph.group_names else graph
+    known, spot = places or {}, Place()
+    devices = [
+        Device(name, ROLES[kind], known.get(name, spot))
+        for name, kind in zip(network.node_names(), network.node_kind.tolist(), strict=True)
+    ]
+    if isinstance(media, Mapping):
+        media = _gather([media.get(name, "") for name in network.group_names], network.group)
+    if isinstance(kinds, Mapping):
+        kinds = _gather([kinds.get(name, "") for name in network.group_names], network.group)
+    lengths = [""] * network.link_count
+    if length_m is not None:
+        lengths = [f"{length:g}" for length in length_m.tolist()]
+    return CablePlan(
+        devices,
+        network.source,
+        network.target,
+        network.source_port + np.int32(1),
+        network.target_port + np.int32(1),
+        gbps_of(network.bytes_per_s),
+        media or [""] * network.link_count,
+        _gather(LENGTH_CLASSES, network.length_class),
+        _gather(network.group_names, network.group),
+        lengths,
+        cage_links,
+        kinds,
+    )
+
+
+def media_of(fabric: Fabric) -> dict[str, str]:
+    """Medium of every link group, as the fabric plans it."""
+    return {group.name: MEDIA[group.medium] for group in fabric.links}
+
+
+def gbps_of(bytes_per_s: Floats) -> Floats:
+    """Rates in Gb/s; a fabric has few distinct ones."""
+    rates, which = np.unique(bytes_per_s, return_inverse=True)
+    return np.array([gbps(rate) for rate in rates.tolist()])[which]
+
+
+def plan_sheet(plan: CablePlan) -> Sheet:
+    """All columns of the plan."""
+    rates, which = np.unique(plan.gbps, return_inverse=True)
+    rows = (
+        (
+            f"{a.name}:{a_port}--{z.name}:{z_port}",
+            *(a.name, a_port, a.place.rack, a.place.unit),
+            *(z.name, z_port, z.place.rack, z.place.unit),
+            *rest,
+        )
+        for (a, a_port, z, z_port), *rest in zip(
+            plan.ends(),
+            _gather([f"{rate:g}" for rate in rates.tolist()], which),
+            *(plan.medium, plan.length_class, plan.length_m, plan.group),
+            strict=True,
+        )
+    )
+    return Sheet("Cable plan", PLAN_COLUMNS, rows)
+
+
+def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:
+    """Text by number, for every cable."""
+    gathered: list[str] = np.array(values, object)[index].tolist()
+    return gathered
+
+
+def host_ports(plan: CablePlan, host_gpus: int) -> int:
+    """Network ports of a host, its GPUs with the most that any has [1]."""
+    gpus = _gpus(plan)
+    if not 1 <= host_gpus <= gpus:
+        raise InputError(f"a host of {host_gpus:,} GPUs is out of range: give 1 to {gpus:,}")
+    ends = ((plan.a, plan.a_port), (plan.z, plan.z_port))
+    return host_gpus * max(int(port[device < gpus].max(initial=0)) for device, port in ends)
+
+
+def with_hosts(plan: CablePlan, host_gpus: int) -> CablePlan:
+    """Name hosts of so many GPUs instead of GPUs; a host stands where its first GPU does."""
+    gpus, ports = _gpus(plan), host_ports(plan, host_gpus) // host_gpus
+    hosts = [
+        Device(host_name(number), HOST, first.place)
+        for number, first in enumerate(plan.devices[:gpus:host_gpus])
+    ]
+    others = len(hosts) - gpus  # what the numbers of the other devices change by
+
+    def moved(device: Indices, port: Indices) -> tuple[Indices, Indices]:
+        host, rank = np.divmod(device, np.int32(host_gpus))
+        gpu = device < gpus
+        return (
+            np.where(gpu, host, device + np.int32(others)),
+            np.where(gpu, rank * np.int32(ports) + port, port),
+        )
+
+    (a, a_port), (z, z_port) = moved(plan.a, plan.a_port), moved(plan.z, plan.z_port)
+    devices = [*hosts, *plan.devices[gpus:]]
+    return replace(plan, devices=devices, a=a, z=z, a_port=a_port, z_port=z_port)
+
+
+def _gpus(plan: CablePlan) -> int:
+    """GPUs of a plan, which are its first devices [1]."""
+    return sum(device.role == ROLES[GPU] for device in plan.devices)

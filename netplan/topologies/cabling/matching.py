@@ -1,0 +1,410 @@
+"""Which device of a plan every device as built is: by names, by order, or by their ports.
+
+Names that a plan and a hall share decide. Hosts are matched with their adapters in the order of
+:mod:`netplan.topologies.cabling.device_names`; where no name helps, switches are told by their
+ports (:mod:`netplan.topologies.cabling.switch_matching`), and hosts by the order of their names or
+by where most of their cables are plugged in. What was not settled by a name is said.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from netplan.errors import InputError
+from netplan.topologies.cabling.as_built import CAGE_PORT, Cable, CableList, End, devices_alike
+from netplan.topologies.cabling.descriptions import is_makers, last_number, natural, plain_name
+from netplan.topologies.cabling.halls import Hall
+from netplan.topologies.cabling.host_ports import (
+    GPU_NAME,
+    FoundPorts,
+    Places,
+    found_ports,
+    hosts_in,
+    planned_places,
+    ranks_of,
+)
+from netplan.topologies.cabling.switch_matching import Matching, Side, side_of
+
+EXCHANGED, MAX_EXCHANGED = 4, 10
+"""How many times as many cables speak against a name as for it, and how many such are told [1]."""
+
+SERVER_GPUS = (8, 4, 16, 2)
+"""GPUs of a server that are tried where adapters do not tell [1]."""
+
+
+class Known(Struct, frozen=True):
+    """A device as built, what the plan calls it, and how that is known."""
+
+    built: str
+    planned: str
+    how: str
+
+
+class Match(Struct, frozen=True):
+    """Cables as built in the plan's names; what names did not settle, as sentences and devices.
+
+    ``host_of`` says which host a planned GPU is in.
+    """
+
+    cables: Sequence[Cable]
+    notes: tuple[str, ...] = ()
+    known: tuple[Known, ...] = ()
+    host_of: Mapping[str, str] = {}
+
+
+def match_halls(
+    plan: Hall, built: Hall, *, host_gpus: int | None = None, cage_links: int | None = None
+) -> Match:
+    """Name the devices of a hall as a plan does.
+
+    Parameters
+    ----------
+    plan, built
+        Cables planned and as built.
+    host_gpus
+        GPUs of a server, where the plan names GPUs [1]; by the adapters of hosts, if absent.
+    cage_links
+        Links in a cage of a switch [1], where one file names ports by cage.
+
+    Raises
+    ------
+    InputError
+        If ports are named in two ways and nobody says how many links a cage has.
+    """
+    if not built.devices and _names_agree(plan, built):
+        lists = (CableList(hall.path, hall.cables) for hall in (plan, built))
+        return Match(devices_alike(*lists).cables)
+    hosts = hosts_in(plan), hosts_in(built)
+    sides = _sides(plan, built, hosts, cage_links)
+    found = found_ports(built, hosts[1])
+    places = planned_places(plan, hosts[0], host_gpus or _host_gpus(plan, hosts[0], found))
+    found = found.on_hosts(places)
+    return _Matcher((plan, built), sides, places, found).match()
+
+
+def _names_agree(plan: Hall, built: Hall) -> bool:
+    """Whether at least half of the devices of a table are in the plan."""
+    devices = {end.device for cable in built.cables for end in cable[:2]}
+    planned = {end.device for cable in plan.cables for end in cable[:2]}
+    return 2 * len(devices & planned) >= len(devices)
+
+
+def _sides(
+    plan: Hall, built: Hall, hosts: tuple[set[str], set[str]], links: int | None
+) -> tuple[Side, Side]:
+    """Both networks with ports of switches named alike: by their numbers."""
+    cages = [_named_by_cage(hall) for hall in (plan, built)]
+    if links is None and bool(cages[0]) != bool(cages[1]):
+        by = (plan, built) if cages[0] else (built, plan)
+        raise InputError(
+            f"{by[0].path} names the ports of {cages[0] or cages[1]} by cage, {by[1].path} by"
+            " number: say --switch and --radix, such as --switch qm9700"
+        )
+    sides = []
+    for hall, own, by_cage in zip((plan, built), hosts, cages, strict=True):
+        cables = [_numbered(c, links) for c in hall.cables] if by_cage and links else hall.cables
+        guids = {name: device.guid for name, device in hall.devices.items()}
+        sides.append(side_of(cables, own, guids))
+    return sides[0], sides[1]
+
+
+def _named_by_cage(hall: Hall) -> str:
+    """A device whose ports are named by cage; empty if there is none."""
+    ends = (end for cable in hall.cables for end in cable[:2] if "/" in end.port)
+    return next((end.device for end in ends if CAGE_PORT.fullmatch(end.port)), "")
+
+
+def _numbered(cable: Cable, links: int) -> Cable:
+    """A cable with its ports by number, where they are named by cage."""
+    ends = []
+    for end in cable[:2]:
+        if CAGE_PORT.fullmatch(end.port):
+            cage, place = map(int, end.port.split("/"))
+            ends.append(End(end.device, str((cage - 1) * links + place)))
+        else:
+            ends.append(end)
+    return cable._replace(a=ends[0], z=ends[1])
+
+
+def _host_gpus(plan: Hall, hosts: set[str], found: FoundPorts) -> int:
+    """GPUs of a server, by the adapters of hosts as built; 1 where GPUs stand for themselves."""
+    gpus = [name for name in hosts if GPU_NAME.fullmatch(name)]
+    named = found.hosts()
+    if not gpus or not named or sum(host in hosts for host in named) > len(named) // 2:
+        return 1
+    ends = [end for cable in plan.cables for end in cable[:2] if GPU_NAME.fullmatch(end.device)]
+    gpu_ports = max((int(end.port) for end in ends if end.port.isdigit()), default=1)
+    numbers = found.numbers
+    for adapters in (len(numbers), max(numbers) + 1):
+        count, rest = divmod(adapters * found.ports, gpu_ports)
+        if not rest and count and len(gpus) % count == 0:
+            return count
+    return next((n for n in SERVER_GPUS if len(gpus) == n * len(named)), 1)
+
+
+class _Matcher:
+    """The work of :func:`match_halls`, step by step."""
+
+    def __init__(
+        self, halls: tuple[Hall, Hall], sides: tuple[Side, Side], places: Places, found: FoundPorts
+    ) -> None:
+        (planned, self.hall), (self.plan, self.built), self.places = halls, sides, places
+        self.guids = {device.guid: name for name, device in planned.devices.items() if device.guid}
+        self.found = found
+        self.ranks = ranks_of(found.numbers, self._adapters())
+        self.host: dict[str, str] = {}  # as built: in the plan
+        self.how: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.host_end: dict[End, End] = {}
+        self.switches = Matching(self.plan, self.built, self._named(), self.host_end)
+
+    def match(self) -> Match:
+        """Match what has names, then switches, then what is left of hosts."""
+        self._name_hosts()
+        self.switches.places = self._all_places()
+        self.switches.settle()
+        self._order_hosts()
+        self._order_adapters()
+        if self.switches.open and self.host_end:
+            self.switches.settle()
+        self._plug_in()
+        self._say()
+        host_of = {end.device: host for end, (host, _) in self.places.place.items()}
+        return Match(list(self._renamed()), tuple(self.notes), tuple(self._known()), host_of)
+
+    def _adapters(self) -> int:
+        """Adapters of a planned host, the most that any has [1]."""
+        places = 1 + max((place for _, place in self.places.end), default=0)
+        return -(-places // self.found.ports)
+
+    def _named(self) -> dict[str, str]:
+        """Switches whose names, or a word of whose descriptions, the plan has; or their GUIDs."""
+        planned = _unique(self.plan.switches)
+        wished: dict[str, list[str]] = defaultdict(list)
+        for name in self.built.switches:
+            device = self.hall.devices.get(name)
+            texts = [name, *(device.description.replace(";", " ").split() if device else ())]
+            if device and device.shared:
+                texts = []
+            said = [planned[plain] for text in texts if (plain := plain_name(text)) in planned]
+            if device and not said and self.guids.get(device.guid) in self.plan.known:
+                said = [self.guids[device.guid]]
+            if said:
+                wished[said[0]].append(name)
+        return {names[0]: said for said, names in wished.items() if len(names) == 1}
+
+    def _name_hosts(self) -> None:
+        """Hosts whose names the plan has."""
+        planned = _unique(self.places.hosts())
+        for host in self.found.by_host():
+            if (said := planned.get(plain_name(host))) is not None:
+                self.host[host] = said
+        self._place()
+
+    def _place(self) -> None:
+        """Ends in the plan of all hosts that are known."""
+        for end, (host, number, port) in self.found.at.items():
+            said = self.host.get(host)
+            if said is None:
+                continue
+            place = self.ranks[number] * self.found.ports + port
+            planned = self.places.end.get((said, place))
+            if planned is not None:
+                self.host_end[end] = planned
+
+    def _all_places(self) -> dict[End, int]:
+        """Place on its host of every end, planned and as built, for the colours of switches."""
+        places = {end: place for end, (_, place) in self.places.place.items()}
+        for end, (_, number, port) in self.found.at.items():
+            places[end] = self.ranks[number] * self.found.ports + port
+        return places
+
+    def _opposite(self, end: End) -> End | None:
+        """What the plan has in the port that an end as built is plugged into."""
+        far = self.switches.end(self.built.far[end])
+        return self.plan.far.get(far) if far is not None else None
+
+    def _order_hosts(self) -> None:
+        """Hosts with names that the plan has not: in their order, or by most of their cables."""
+        hosts = [host for host in self.found.hosts() if host not in self.host]
+        taken = set(self.host.values())
+        free = [host for host in self.places.hosts() if host not in taken]
+        if not hosts or not free:
+            return
+        plugs = self._plugs(hosts)
+        seen = sum(count.total() for count in plugs.values())
+        for guess in _orders(hosts, free):
+            right = sum(plugs[host][said] for host, said in guess.items())
+            if 2 * right > seen or not seen:
+                self._take(guess, "order")
+                first, last = (min(guess, key=natural), max(guess, key=natural))
+                self.notes.append(
+                    f"hosts are taken in the order of their names: {first} as {guess[first]}"
+                    + (f", {last} as {guess[last]}" if last != first else "")
+                )
+                return
+        guess = _majorities(plugs, taken)
+        self._take(guess, "cables")
+        if guess:
+            self.notes.append(
+                f"{_count(len(guess), 'host')} known by where most of their cables are plugged in,"
+                " not by name"
+            )
+
+    def _plugs(self, hosts: Sequence[str]) -> dict[str, Counter[str]]:
+        """Hosts that the plan has in the switch ports of each host, with the cables that say so."""
+        by_host = self.found.by_host()
+        return {
+            host: Counter(
+                self.places.place[far][0]
+                for end in by_host[host]
+                if (far := self._opposite(end)) is not None and far in self.places.place
+            )
+            for host in hosts
+        }
+
+    def _take(self, guess: Mapping[str, str], how: str) -> None:
+        self.host.update(guess)
+        self.how |= dict.fromkeys(guess, how)
+        self._place()
+
+    def _order_adapters(self) -> None:
+        """Take adapters in another order than that of their numbers where most are plugged so."""
+        votes: dict[int, Counter[int]] = defaultdict(Counter)
+        for end, (host, number, port) in self.found.at.items():
+            far = self._opposite(end) if number >= 0 else None
+            place = self.places.place.get(far) if far is not None else None
+            if place is not None and place[0] == self.host.get(host):
+                rank, own = divmod(place[1], self.found.ports)
+                votes[number][rank] += own == port
+        best = {number: count.most_common(1)[0] for number, count in votes.items() if count}
+        right = sum(count[self.ranks[number]] for number, count in votes.items())
+        gained = sum(n for _, n in best.values())
+        if 2 * right >= gained or len({rank for rank, _ in best.values()}) < len(best):
+            return
+        self.ranks |= {number: rank for number, (rank, _) in best.items()}
+        self.host_end.clear()
+        self._place()
+        order = sorted(best, key=lambda number: self.ranks[number])
+        self.notes.append(
+            "adapters of a host are taken in another order than that of their numbers, by where"
+            f" most are plugged in: {', '.join(map(str, order))}"
+        )
+
+    def _plug_in(self) -> None:
+        """Adapters without names: what the plan has in their switch ports."""
+        taken = set(self.host_end.values())
+        plugged = 0
+        for end, (host, number, _) in self.found.at.items():
+            if end in self.host_end or (number >= 0 and host in self.host):
+                continue
+            device = self.hall.devices.get(end.device)
+            if number >= 0 and device is not None and not is_makers(device.description):
+                continue
+            said = self._opposite(end)
+            if said is not None and said in self.places.place and said not in taken:
+                self.host_end[end] = said
+                taken.add(said)
+                plugged += 1
+        if plugged:
+            self.notes.append(
+                f"{plugged:,} adapters have no names: each is taken for what the plan has in its"
+                " switch port, so that exchanged ones are not seen: --names FILE tells them"
+            )
+
+    def _exchanged(self) -> Iterator[tuple[str, str]]:
+        """Switches with names whose cables are nearly all another's."""
+        unnamed = {*self.switches.by_ports, *self.switches.by_order}
+        for name, mine in self.switches.planned.items():
+            if name in unnamed:
+                continue
+            votes = self.switches.votes(name)
+            said, most = max(votes.items(), key=lambda vote: vote[1], default=(mine, 0))
+            if said != mine and most > EXCHANGED * votes[mine]:
+                yield mine, said
+
+    def _say(self) -> None:
+        """What was settled without names, and what was not settled."""
+        ports, order = len(self.switches.by_ports), len(self.switches.by_order)
+        if ports + order:
+            self.notes.append(
+                f"{_count(ports + order, 'switch')} known by their ports, not by name"
+            )
+        if order:
+            self.notes.append(
+                f"ambiguous: {order:,} times switches looked alike and were taken in the order of"
+                " names and GUIDs; what hangs together may be exchanged as a whole: --names FILE"
+                " settles it"
+            )
+        if left := self.switches.open:
+            self.notes.append(
+                f"{_count(len(left), 'switch')} not found in the plan, such as {left[0]}"
+            )
+        for mine, said in islice(self._exchanged(), MAX_EXCHANGED):
+            self.notes.append(
+                f"the switch that is called {mine} has the cables of {said}: is its name right?"
+            )
+        if inside := self.hall.inside:
+            self.notes.append(f"{_count(inside, 'link')} inside switches left out")
+
+    def _known(self) -> Iterator[Known]:
+        """Devices that are known otherwise than by name."""
+        for how, names in (("ports", self.switches.by_ports), ("order", self.switches.by_order)):
+            for name in names:
+                yield Known(name, self.switches.planned[name], how)
+        for host, how in self.how.items():
+            yield Known(host, self.host[host], how)
+
+    def _renamed(self) -> Iterator[Cable]:
+        """Cables as built, in the names of the plan as far as they are known."""
+        planned, host_end = self.switches.planned, self.host_end
+        for cable in self.hall.cables:
+            a, z = (
+                End(planned[end.device], end.port)
+                if end.device in planned
+                else host_end.get(end, end)
+                for end in cable[:2]
+            )
+            yield cable._replace(a=a, z=z)
+
+
+def _majorities(plugs: Mapping[str, Counter[str]], taken: set[str]) -> dict[str, str]:
+    """Hosts by where at least half of their cables are, the surest first."""
+    guess: dict[str, str] = {}
+    left = set(taken)
+    for host, count in sorted(plugs.items(), key=lambda item: -max(item[1].values(), default=0)):
+        for said, cables in count.most_common(1):
+            if 2 * cables >= count.total() and said not in left:
+                guess[host] = said
+                left.add(said)
+    return guess
+
+
+def _unique(names: Sequence[str]) -> dict[str, str]:
+    """Names by their plain form, those that share one left out."""
+    plain = [plain_name(name) for name in names]
+    counts = Counter(plain)
+    return {key: name for key, name in zip(plain, names, strict=True) if counts[key] == 1}
+
+
+def _orders(hosts: Sequence[str], free: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Guesses by order: by the numbers in names, where gaps are hosts that are dark; by rank."""
+    numbers = [last_number(host) for host in hosts]
+    known = [number for number in numbers if number is not None]
+    if len(set(known)) == len(hosts):
+        first = min(known)
+        for start in dict.fromkeys((first, 1, 0)):
+            if start <= first and max(known) - start < len(free):
+                yield {
+                    host: free[number - start] for host, number in zip(hosts, known, strict=True)
+                }
+    if len(hosts) <= len(free):
+        yield dict(zip(hosts, free, strict=False))
+
+
+def _count(number: int, what: str) -> str:
+    """A number of things with its verb."""
+    plural = f"{what}es" if what.endswith("ch") else f"{what}s"
+    return f"1 {what} is" if number == 1 else f"{number:,} {plural} are"

@@ -1,0 +1,291 @@
+"""Which switch of a plan a switch as built is: by its name, or by its ports.
+
+What names leave open is settled by structure, in this order, again and again until nothing moves:
+
+1. *Votes.* A port of an unknown switch that leads to a known device says which switch the plan has
+   there. The switch that most of its ports say is taken.
+2. *Colours.* Ports alone tell most switches of a fabric apart: a colour
+   (:mod:`netplan.topologies.cabling.refinement`) that only one switch of the plan and one as built
+   have names it. A faulty cable changes the colours around it; those switches are left to votes.
+3. *Order.* Switches that look alike even so, such as those of rails that share no switch, are taken
+   in the order of their names and GUIDs. How many were is said: they may be exchanged.
+4. *Likeness.* What is left, damaged and beside nothing known, is taken for the switch with the most
+   ports in common; that is said, too.
+
+In the end every choice is tried again with all others known, and changed where that explains more
+cables.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from zlib import crc32
+
+import numpy as np
+from msgspec import Struct, field
+
+from netplan.topologies.cabling.as_built import Cable, End
+from netplan.topologies.cabling.descriptions import natural
+from netplan.topologies.cabling.refinement import Colours, Ports, refined
+
+ROUNDS = 6
+"""Rounds of refinement: more than the cables from a leaf to the core and back [1]."""
+
+PASSES = 4
+"""How often choices are tried again [1]."""
+
+LIKE = 256
+"""Switches on either side that are compared one by one at most [1]."""
+
+HOST_PORT = 1 << 40
+"""Port of a peer that is no switch: more than any port's number."""
+
+
+Coloured = Mapping[str, int]
+"""Colours by switch."""
+
+
+class Side(Struct, frozen=True):
+    """One of the two networks: its switches in order, and what every port leads to."""
+
+    switches: Sequence[str]
+    far: Mapping[End, End]
+    ends: Mapping[str, Sequence[End]]
+    known: frozenset[str]
+
+
+def side_of(cables: Iterable[Cable], hosts: set[str], guids: Mapping[str, str]) -> Side:
+    """Ends of cables by device; switches in natural order of their names, then of their GUIDs."""
+    far: dict[End, End] = {}
+    ends: dict[str, list[End]] = defaultdict(list)
+    for cable in cables:
+        far[cable.a], far[cable.z] = cable.z, cable.a
+        ends[cable.a.device].append(cable.a)
+        if cable.a != cable.z:
+            ends[cable.z.device].append(cable.z)
+    switches = sorted(
+        ends.keys() - hosts, key=lambda name: (natural(name.partition(" S-")[0]), guids.get(name))
+    )
+    return Side(switches, far, ends, frozenset(switches))
+
+
+class Matching(Struct):
+    """Switches as built and their names in the plan, as far as they are known.
+
+    Parameters
+    ----------
+    plan, built
+        The two networks, ports named alike.
+    planned
+        Names in the plan by names as built; known ones go in at the start.
+    host_end
+        Ends in the plan by ends as built, of hosts that are known.
+    by_ports, by_order
+        Switches as built that their ports told, and those that were taken in order.
+    """
+
+    plan: Side
+    built: Side
+    planned: dict[str, str]
+    host_end: Mapping[End, End]
+    by_ports: list[str] = field(default_factory=list)
+    by_order: list[str] = field(default_factory=list)
+    places: Mapping[End, int] = field(default_factory=dict)
+    _ports_of: dict[tuple[bool, bool], Ports] = field(default_factory=dict)
+    _coloured: "list[tuple[Coloured, Coloured]]" = field(default_factory=list)
+
+    @property
+    def open(self) -> list[str]:
+        """Switches as built that are not known yet."""
+        return [name for name in self.built.switches if name not in self.planned]
+
+    def settle(self) -> None:
+        """Find what names left open."""
+        fresh = set(self.built.ends)
+        while self.open:
+            fresh = (
+                self._vote(fresh)
+                or self._take_in_order()
+                or self._tell_by_colour()
+                or self._take_in_order()
+                or self._take_the_likest()
+            )
+            if not fresh:
+                break
+        for _ in range(PASSES):
+            if not self._try_again():
+                break
+
+    def end(self, found: End) -> End | None:
+        """An end as the plan names it, if its device is known."""
+        name = self.planned.get(found.device)
+        return self.host_end.get(found) if name is None else End(name, found.port)
+
+    def votes(self, name: str) -> Counter[str]:
+        """Switches of the plan that the neighbours of a switch as built say it is.
+
+        A port counts twice where its number is the planned one, too.
+        """
+        votes: Counter[str] = Counter()
+        for here in self.built.ends[name]:
+            there = self.end(self.built.far[here])
+            said = self.plan.far.get(there) if there is not None else None
+            if said is not None:
+                votes[said.device] += 1 + (said.port == here.port)
+        return votes
+
+    def _vote(self, fresh: set[str]) -> set[str]:
+        """Name the switches beside those that have just been named; these are the next."""
+        taken = set(self.planned.values())
+        beside = {
+            self.built.far[end].device for name in fresh for end in self.built.ends.get(name, ())
+        }
+        wished: dict[str, tuple[int, str]] = {}
+        known = self.plan.known
+        for name in sorted(beside):
+            if name in self.planned or name not in self.built.ends:
+                continue
+            votes = self.votes(name)
+            left = Counter(
+                {said: n for said, n in votes.items() if said in known and said not in taken}
+            )
+            if not left:
+                continue
+            said, most = left.most_common(1)[0]
+            if 2 * most >= votes.total() and (said not in wished or most > wished[said][0]):
+                wished[said] = most, name
+        return self._known({name: said for said, (_, name) in wished.items()}, self.by_ports)
+
+    def _known(self, found: Mapping[str, str], how: list[str]) -> set[str]:
+        self.planned.update(found)
+        how.extend(found)
+        return set(found)
+
+    def _tell_by_colour(self) -> set[str]:
+        """Name the switches whose colours are their own; keep the colours."""
+        self._coloured = []
+        taken = set(self.planned.values())
+        for plan, built in self._colourings():
+            self._coloured.append((plan, built))
+            alone = _alone(plan)
+            found = {
+                name: alone[colour]
+                for colour, name in _alone(built).items()
+                if name not in self.planned and colour in alone and alone[colour] not in taken
+            }
+            if found:
+                self._coloured = []
+                return self._known(found, self.by_ports)
+        return set()
+
+    def _take_in_order(self) -> set[str]:
+        """Name one of the switches that look alike, by its place in the order."""
+        taken = set(self.planned.values())
+        for plan, built in reversed(self._coloured):
+            left: dict[int, list[str]] = defaultdict(list)
+            for said, colour in plan.items():
+                if said not in taken:
+                    left[colour].append(said)
+            for name in self.open:
+                if alike := left.get(built[name]):
+                    return self._known({name: alike[0]}, self.by_order)
+        return set()
+
+    def _take_the_likest(self) -> set[str]:
+        """Name one of the switches that nothing else tells, by its ports in use."""
+        taken = set(self.planned.values())
+        free = [said for said in self.plan.switches if said not in taken][:LIKE]
+        pairs = [
+            (len(_pattern(self.built, name) & _pattern(self.plan, said)), name, said)
+            for name in self.open[:LIKE]
+            for said in free
+        ]
+        most, name, said = max(pairs, key=lambda pair: pair[0], default=(0, "", ""))
+        return self._known({name: said}, self.by_order) if most else set()
+
+    def _colourings(self) -> "Iterable[tuple[Coloured, Coloured]]":
+        """Colours of switches, planned and as built: by links between switches, then by all."""
+        sides = (self.plan, self.built)
+        for with_hosts in (False, True):
+            colours = [self._first(side) for side in sides]
+            for _ in range(ROUNDS):
+                colours = [
+                    refined(self._ports(side, with_hosts=with_hosts), colour)
+                    for side, colour in zip(sides, colours, strict=True)
+                ]
+                plan, built = (
+                    dict(zip(side.switches, colour.tolist(), strict=True))
+                    for side, colour in zip(sides, colours, strict=True)
+                )
+                yield plan, built
+
+    def _first(self, side: Side) -> Colours:
+        """Colours to begin with: known switches have their own, the others one."""
+        number = {said: at + 1 for at, said in enumerate(sorted(self.planned.values()))}
+        named = side.switches
+        if side is self.built:
+            named = [self.planned.get(name, "") for name in named]
+        return np.array([number.get(name, 0) for name in named], np.uint64)
+
+    def _ports(self, side: Side, *, with_hosts: bool) -> Ports:
+        """Ports of switches as arrays, made once."""
+        key = (side is self.plan, with_hosts)
+        if key not in self._ports_of:
+            number = {name: at for at, name in enumerate(side.switches)}
+            rows = [
+                (node, _code(here.port), _code(there.port), number[there.device])
+                if there.device in number
+                else (node, _code(here.port), HOST_PORT + self.places.get(there, 0), -1)
+                for name, node in number.items()
+                for here in side.ends[name]
+                if (there := side.far[here]).device in number or with_hosts
+            ]
+            self._ports_of[key] = Ports(*np.array(rows, np.int64).reshape(-1, 4).T)
+        return self._ports_of[key]
+
+    def _try_again(self) -> bool:
+        """Change choices that explain fewer cables than others would; whether any did."""
+        changed = False
+        owner = {said: name for name, said in self.planned.items()}
+        chosen = set(self.by_ports) | set(self.by_order)
+        known = self.plan.known
+        for name in [*self.by_ports, *self.by_order]:
+            votes = self.votes(name)
+            mine = self.planned[name]
+            said, most = max(
+                ((said, n) for said, n in votes.items() if said in known),
+                key=lambda vote: vote[1],
+                default=(mine, 0),
+            )
+            gain = most - votes[mine]
+            other = owner.get(said)
+            if said == mine or gain <= 0 or (other is not None and other not in chosen):
+                continue
+            if other is not None:
+                theirs = self.votes(other)
+                if gain + theirs[mine] - theirs[said] <= 0:
+                    continue
+                self.planned[other], owner[mine] = mine, other
+            else:
+                del owner[mine]
+            self.planned[name], owner[said] = said, name
+            changed = True
+        return changed
+
+
+def _pattern(side: Side, name: str) -> set[tuple[str, str]]:
+    """Ports of a switch, each with the peer's where that is a switch, too."""
+    return {
+        (here.port, there.port if (there := side.far[here]).device in side.known else "")
+        for here in side.ends[name]
+    }
+
+
+def _code(port: str) -> int:
+    """Number of a port; of its name where it has none."""
+    return int(port) if port.isdigit() and len(port) < 10 else HOST_PORT // 2 + crc32(port.encode())  # noqa: PLR2004
+
+
+def _alone(colours: Coloured) -> dict[int, str]:
+    """Switches whose colour no other has, by colour."""
+    counts = Counter(colours.values())
+    return {colour: name for name, colour in colours.items() if counts[colour] == 1}

@@ -1,0 +1,264 @@
+"""A small network node by node as SVG, with loads or failures as colour."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from markupsafe import Markup
+from msgspec import Struct
+
+from netplan.arrays import Bools, Floats
+from netplan.errors import InputError
+from netplan.reports.escape import short
+from netplan.reports.svg import box, disc, drawing, shifted, square, text, way
+from netplan.topologies.drawings.layers import fabric_drawing
+from netplan.topologies.drawings.places import MAX_SPOTS, NetworkMap, arc_of
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.graph import HB_GROUP, FabricGraph
+from netplan.units import counted
+
+MARGIN, LABELS, LEGEND = 26.0, 150.0, 54.0
+SWITCH_PX, GPU_PX = 8.0, 5.5
+NAMED_SPOTS = 24
+"""HB domains up to which each frame is named [1]."""
+SIGN_PX, TOOLTIP_LENGTH = 7.2, 80
+"""Room of one letter of a name [px]; letters of a title."""
+SHADES = 5
+"""Steps of colour from idle to the busiest [1]."""
+BOW = 0.22
+
+
+class Coloured(Struct, frozen=True, eq=False):
+    """What the colours of links and nodes mean.
+
+    Parameters
+    ----------
+    share
+        Of each link's time in that of the busiest link [1], shape (links,); None without loads.
+    words
+        What is written on a link of full share, such as ``11.8 ms``.
+    links_out, nodes_out, cut_off
+        Links and nodes that have failed, GPUs that reach nobody; None without failures.
+    """
+
+    share: Floats | None = None
+    words: str = ""
+    links_out: Bools | None = None
+    nodes_out: Bools | None = None
+    cut_off: Bools | None = None
+
+
+def drawing_of(
+    graph: FabricGraph, fabric: Fabric | None, places: NetworkMap | None, coloured: Coloured
+) -> Markup:
+    """A network node by node where it has places, else by kinds of devices.
+
+    Raises
+    ------
+    InputError
+        If it has neither places nor counts.
+    """
+    if places is not None:
+        return network_drawing(graph, places, coloured)
+    if fabric is None:
+        raise InputError(
+            f"a graph of {counted(graph.node_count, 'node')} is too large to be drawn node by node"
+            f" (up to {MAX_SPOTS:,} switches and HB domains): draw a part of it"
+        )
+    kinds = {} if coloured.share is None else _shades(graph, coloured.share)
+    return fabric_drawing(fabric, graph, kinds, [*_legend(coloured)])
+
+
+def _shades(graph: FabricGraph, share: Floats) -> dict[str, str]:
+    """Class of the lines of each link group, by its busiest link."""
+    found = {}
+    for code, name in enumerate(graph.group_names):
+        found[name] = f"heat-{shade(float(share[graph.group == code].max(initial=0.0)))}"
+    return found
+
+
+def network_drawing(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -> Markup:
+    """Draw a network whose nodes have their places.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.drawings.places import network_map
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> drawn = network_drawing(graph, network_map(graph), Coloured())
+    >>> drawn.count("<path"), drawn.count("<rect"), drawn.count("<circle")
+    (64, 12, 64)
+    """
+    aside = BOW / 2 * float(max(np.ptp(found.x), np.ptp(found.y))) if found.bent.any() else 0.0
+    left = MARGIN + (LABELS if found.layout == "rows" else aside)
+    x, y = found.x + left, found.y + MARGIN + aside
+    width = float(x.max()) + MARGIN + aside
+    height = float(y.max()) + aside + MARGIN + 30 + LEGEND
+    shapes = [
+        *_domains(graph, found, x, y),
+        *_wires(graph, found, coloured, x, y),
+        *_spots(graph, found, coloured, x, y),
+        *(_row_words(graph, found, y) if found.layout == "rows" else ()),
+        shifted(_legend(coloured), height - LEGEND),
+    ]
+    wires = counted(int(found.links.sum()), "link")
+    title = f"{short(graph.name)}: {counted(graph.gpus, 'GPU')}, {wires}"
+    return drawing(max(width, 480.0), height, title, shapes)
+
+
+def _domains(graph: FabricGraph, found: NetworkMap, x: Floats, y: Floats) -> Iterator[Markup]:
+    """Frames around the GPUs of each HB domain, where each has a spot of its own."""
+    if found.layout != "rows" or graph.hb_size == 1 or found.gpus.max(initial=0) > 1:
+        return
+    for number in range(graph.domains):
+        here = np.arange(number * graph.hb_size, min((number + 1) * graph.hb_size, graph.gpus))
+        low, high = float(x[here].min()) - 11, float(x[here].max()) + 11
+        yield box(low, float(y[here[0]]) - 12, high - low, 24.0, "frame")
+        if graph.domains <= NAMED_SPOTS:
+            words = f"domain {number}"
+            yield text((low + high) / 2, float(y[here[0]]) + 27, words, "name", anchor="middle")
+
+
+def _wires(
+    graph: FabricGraph, found: NetworkMap, coloured: Coloured, x: Floats, y: Floats
+) -> Iterator[Markup]:
+    """A line a wire: thicker for more links, coloured by its busiest link; failed ones on top."""
+    count = found.links
+    share = found.most(coloured.share) if coloured.share is not None else None
+    out = None
+    if coloured.links_out is not None:
+        out = np.bincount(found.wire[(found.wire >= 0) & coloured.links_out], minlength=len(count))
+    rank = np.zeros(len(count)) if share is None else share
+    rank = rank if out is None else rank + 2.0 * (out > 0)
+    for at in np.argsort(rank, kind="stable").tolist():
+        one, two = found.ends[:, at].tolist()
+        ends = [(float(x[end]), float(y[end])) for end in (one, two)]
+        kind, said = "wire", counted(int(count[at]), "link")
+        if share is not None:
+            kind, said = f"wire heat-{shade(float(share[at]))}", f"{said}, busiest {share[at]:.0%}"
+        if out is not None and out[at]:
+            kind, said = "wire failed", f"{said}, {int(out[at])} failed"
+        thick = 0.7 + 0.4 * min(4.0, float(np.log2(count[at])))
+        thick += 0.6 * float(share[at]) if share is not None else 0.0
+        names = " -- ".join(_name(graph, found, end) for end in (one, two))
+        bow = [arc_of(*ends[0], *ends[1], BOW)] if found.bent[at] else []
+        points = [ends[0], *bow, ends[1]]
+        yield way(points, kind, width=thick, title=f"{names}: {said}")
+
+
+def _spots(
+    graph: FabricGraph, found: NetworkMap, coloured: Coloured, x: Floats, y: Floats
+) -> Iterator[Markup]:
+    """A square a switch, a circle a GPU or HB domain; named where there is room."""
+    per_row = np.bincount(found.tier - found.tier.min())[found.tier - found.tier.min()]
+    room = np.ptp(x) / per_row
+    down, cut = _struck(found, coloured)
+    inside = _inside(graph, found, coloured)
+    for at, gpus in enumerate(found.gpus.tolist()):
+        name, kind = _name(graph, found, at), "node gpus" if gpus else "node switch"
+        said = name if gpus <= 1 else f"{name}, {gpus} GPUs"
+        if down[at]:
+            kind, said = f"{kind} failed", f"{said}: failed"
+        elif cut[at]:
+            kind, said = f"{kind} cut", f"{said}: {int(cut[at])} cut off"
+        elif inside is not None and gpus:
+            kind = f"{kind} heat-{shade(float(inside[at]))}"
+            said = f"{said}, busiest inside {inside[at]:.0%}"
+        px, py = float(x[at]), float(y[at])
+        if gpus:
+            yield disc(px, py, GPU_PX if gpus == 1 else SWITCH_PX, kind, said)
+        else:
+            yield square(px, py, SWITCH_PX, kind, said)
+        if gpus == 1 or found.layout != "rows":
+            continue
+        below, last = 24.0 if gpus else -13.0, name.rpartition("/")[2]
+        said = next((one for one in (name, last) if len(one) * SIGN_PX <= room[at]), "")
+        if said:
+            yield text(px, py + below, said, "name", anchor="middle")
+
+
+def _inside(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -> Floats | None:
+    """Share of the busiest link inside the HB domain of each spot [1]; None without loads."""
+    if coloured.share is None:
+        return None
+    most, hb = np.zeros(len(found.first)), graph.links_of(HB_GROUP)
+    spot = found.spot[graph.source[hb]]
+    np.maximum.at(most, spot[spot >= 0], coloured.share[hb][spot >= 0])
+    return most
+
+
+def _struck(found: NetworkMap, coloured: Coloured) -> tuple[Floats, Floats]:
+    """Failed nodes and GPUs cut off at each spot [1]."""
+    none = np.zeros(len(found.first))
+    if coloured.nodes_out is None or coloured.cut_off is None:
+        return none, none
+    drawn = found.spot >= 0
+    out = np.bincount(found.spot[drawn & coloured.nodes_out], minlength=len(none))
+    lost = np.flatnonzero(coloured.cut_off)
+    cut = np.bincount(found.spot[lost], minlength=len(none))
+    return out.astype(float), cut.astype(float)
+
+
+def _name(graph: FabricGraph, found: NetworkMap, at: int) -> str:
+    """What a spot is called: its switch or GPU, or the HB domain of several."""
+    node = int(found.first[at])
+    if found.gpus[at] > 1:
+        return f"domain-{node // graph.hb_size}"
+    return short(graph.node_name(node), TOOLTIP_LENGTH)
+
+
+def _row_words(graph: FabricGraph, found: NetworkMap, y: Floats) -> Iterator[Markup]:
+    """What stands in each row, and the links between a row and the next one."""
+    rows = np.unique(found.tier)[::-1].tolist()
+    for tier in rows:
+        here = np.flatnonzero(found.tier == tier)
+        high, gpus = float(y[here[0]]), int(found.gpus[here].sum())
+        name = graph.node_name(int(found.first[here[0]])).rpartition("/")[2].rpartition("-")[0]
+        words = counted(gpus, "GPU") if gpus else _switches(len(here), name)
+        yield text(MARGIN, high + 4, words, "label")
+        if gpus and graph.hb_size > 1:
+            yield text(MARGIN, high + 20, f"in {counted(graph.domains, 'HB domain')}", "sub")
+        ends = found.ends[:, (found.tier[found.ends] == tier).any(axis=0)]
+        below = (found.tier[ends] < tier).any(axis=0)
+        lower = found.links[(found.tier[found.ends] == tier).any(axis=0)][below].sum()
+        if lower:
+            yield text(MARGIN, high + 62, counted(int(lower), "link"), "sub")
+
+
+def _switches(count: int, name: str) -> str:
+    """So many switches of one tier."""
+    one = f"{short(name, 12)} switch".lstrip()
+    return counted(count, one, f"{one}es")
+
+
+def _legend(coloured: Coloured) -> Iterator[Markup]:
+    """What the colours mean."""
+    y = 12.0
+    if coloured.share is not None:
+        for step in range(SHADES + 1):
+            x = MARGIN + 92 * step
+            words = "idle" if step == 0 else f"to {100 * step // SHADES} %"
+            yield way([(x, y), (x + 26, y)], f"wire heat-{step}", width=4.0)
+            yield text(x + 32, y + 4, words, "sub")
+        yield text(MARGIN, y + 24, f"of the busiest link, {coloured.words}", "sub")
+    if coloured.links_out is not None:
+        items: Sequence[tuple[str, str]] = (("wire failed", "failed"), ("cut", "cut off"))
+        for number, (kind, words) in enumerate(items):
+            x = MARGIN + 110 * number
+            if kind == "cut":
+                yield disc(x + 13, y, SWITCH_PX, "node gpus cut")
+            else:
+                yield way([(x, y), (x + 26, y)], kind, width=3.0)
+            yield text(x + 34, y + 4, words, "sub")
+
+
+def shade(share: float) -> int:
+    """Step of colour of a share of the busiest link: 0 for idle, 5 for the busiest.
+
+    Examples
+    --------
+    >>> shade(0.0), shade(0.01), shade(0.2), shade(0.21), shade(1.0)
+    (0, 1, 1, 2, 5)
+    """
+    return int(np.ceil(min(1.0, share) * SHADES - 1e-9)) if share > 0 else 0

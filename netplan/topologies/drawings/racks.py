@@ -1,0 +1,209 @@
+"""Racks as drawings: the elevation of each kind with device names, and the hall from above.
+
+An elevation shows one rack of each kind, unit by unit. The hall shows every rack and how many
+cables lie on each stretch of tray: a cable runs along the tray of its first end's row to the column
+of its second end, and crosses to that end's row there. That is as long as the length on the bill,
+which counts rows and columns alike.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from markupsafe import Markup
+from msgspec import Struct
+
+from netplan.arrays import Ints
+from netplan.reports.escape import short
+from netplan.reports.svg import box, drawing, line, text
+from netplan.topologies.cabling.floor_plan import Layout
+from netplan.topologies.graph import GPU, FabricGraph
+
+UNIT = 10.5  # height of one rack unit in the drawing
+RACK_WIDTH, RACK_STEP = 158.0, 190.0
+RACK_TOP, RACK_LEFT = 62.0, 26.0
+RACKS_IN_A_LINE, MAX_RACKS = 4, 8
+NAME_LENGTH, TITLE_LENGTH = 22, 30
+
+
+class Held(Protocol):
+    """A device in a rack."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def switch(self) -> bool:
+        """Whether it is a switch."""
+
+    @property
+    def unit(self) -> int:
+        """Lowest unit that it takes."""
+
+    @property
+    def units(self) -> int:
+        """Its height [U]."""
+
+
+class Elevation(Struct, frozen=True):
+    """One rack to draw: lines of text above it, its height [U], and what stands in it."""
+
+    title: str
+    lines: tuple[str, ...]
+    units: int
+    slots: tuple[Held, ...]
+
+
+def elevation_drawing(racks: Sequence[Elevation]) -> Markup:
+    """Draw the elevation of some racks, the first eight of them, four beside each other.
+
+    Examples
+    --------
+    >>> drawn = elevation_drawing([Elevation("1 rack: 7", ("2 of 42 U",), 42, ())])
+    >>> drawn.count("<rect"), "1 rack: 7" in drawn
+    (1, True)
+    """
+    shown = racks[:MAX_RACKS]
+    step = RACK_TOP + max((rack.units for rack in shown), default=0) * UNIT + 22
+    shapes: list[Markup] = []
+    for number, rack in enumerate(shown):
+        row, column = divmod(number, RACKS_IN_A_LINE)
+        shapes += _rack(rack, RACK_LEFT + column * RACK_STEP, row * step)
+    columns, rows = min(len(shown), RACKS_IN_A_LINE), -(-len(shown) // RACKS_IN_A_LINE)
+    width = RACK_LEFT + columns * RACK_STEP
+    return drawing(width, rows * step, "Elevations of racks", shapes)
+
+
+def _rack(rack: Elevation, x: float, top: float) -> Iterator[Markup]:
+    yield text(x, top + 14, short(rack.title, TITLE_LENGTH), "name")
+    for number, words in enumerate(rack.lines[:2]):
+        yield text(x, top + 30 + 14 * number, words, "sub")
+    bottom = top + RACK_TOP + rack.units * UNIT
+    yield box(x, top + RACK_TOP, RACK_WIDTH, rack.units * UNIT, "frame")
+    for slot in rack.slots:
+        y, height = bottom - (slot.unit - 1 + slot.units) * UNIT, slot.units * UNIT
+        kind = "node switch" if slot.switch else "node gpus"
+        yield box(x + 4, y + 0.6, RACK_WIDTH - 8, height - 1.2, kind)
+        name = short(slot.name, NAME_LENGTH)
+        yield text(x + RACK_WIDTH / 2, y + height / 2 + 3, name, "device", anchor="middle")
+    for unit in (1, *range(6, rack.units + 1, 6)):
+        yield text(x - 4, bottom - (unit - 1) * UNIT - 2, str(unit), "tick", anchor="end")
+
+
+class Trays(Struct, frozen=True, eq=False):
+    """Cables on the trays of a hall.
+
+    Parameters
+    ----------
+    along
+        On the stretch right of every rack, along its row [1], shape (rows, racks in a row).
+    across
+        On the stretch from every rack's place to that in the next row [1], the same shape.
+    inside
+        Cables that stay in their rack [1].
+    """
+
+    along: Ints
+    across: Ints
+    inside: int
+
+    @property
+    def most(self) -> int:
+        """Cables on the fullest stretch [1]."""
+        return int(max(self.along.max(initial=0), self.across.max(initial=0)))
+
+
+def tray_cables(layout: Layout, network: FabricGraph) -> Trays:
+    """Cables on every stretch of tray.
+
+    Examples
+    --------
+    Two racks beside each other, one cable between them and one inside the first.
+
+    >>> from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.cabling.floor_plan import lay_out
+    >>> from netplan.topologies.graph import network_only
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = network_only(expand(FABRICS.load("fat-tree"), Sizing(32, 64, 8, 450e9, 50e9)))
+    >>> trays = tray_cables(lay_out(FLOOR_PLANS.load("example-hall"), graph), graph)
+    >>> trays.along[0, :2].tolist(), trays.most, trays.inside
+    ([32, 0], 32, 0)
+    """
+    plan = layout.plan
+    shape = (plan.rows, plan.racks_per_row)
+    gpu = network.node_kind == GPU
+    turned = ~gpu[network.source] & gpu[network.target]
+    near = layout.rack[np.where(turned, network.target, network.source)]
+    far = layout.rack[np.where(turned, network.source, network.target)]
+    (row, column), (end_row, end_column) = (np.divmod(one, shape[1]) for one in (near, far))
+    along, across = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    low, high = np.minimum(column, end_column), np.maximum(column, end_column)
+    np.add.at(along, (row, low), 1)
+    np.subtract.at(along, (row, high), 1)
+    low, high = np.minimum(row, end_row), np.maximum(row, end_row)
+    np.add.at(across, (low, end_column), 1)
+    np.subtract.at(across, (high, end_column), 1)
+    return Trays(along.cumsum(axis=1), across.cumsum(axis=0), int((near == far).sum()))
+
+
+CELL, ROW_GAP = 15.0, 13.0
+HALL_LEFT, HALL_TOP = 46.0, 30.0
+WIDEST = 7.0
+"""Width of the fullest tray in the drawing."""
+
+
+def hall_drawing(layout: Layout, network: FabricGraph, beside: int = 0) -> Markup:
+    """Draw the rows of a hall that are in use, its racks, and its trays by their cables.
+
+    Racks of networks ``beside`` stand after all others, and have no cables in the drawing [1].
+    """
+    trays = tray_cables(layout, network)
+    plan = layout.plan
+    held = np.zeros((plan.rows, plan.racks_per_row), np.int64)
+    gpu = network.node_kind == GPU
+    np.maximum.at(held.reshape(-1), layout.rack[gpu], 1)
+    np.maximum.at(held.reshape(-1), layout.rack[~gpu], 2)
+    after = 1 + int(layout.rack.max(initial=-1))
+    held.reshape(-1)[after : after + beside] = 2
+    rows = 1 + int(np.flatnonzero(held.any(axis=1)).max(initial=0))
+    columns = 1 + int(np.flatnonzero(held[:rows].any(axis=0)).max(initial=0))
+    shapes = list(_hall_racks(held[:rows, :columns]))
+    shapes += _hall_trays(trays, rows, columns)
+    width = max(HALL_LEFT + columns * CELL + 20, 420.0)
+    height = HALL_TOP + rows * (CELL + ROW_GAP) + 34
+    words = f"{network.link_count:,} cables; the fullest stretch of tray holds {trays.most:,}"
+    if beside:
+        words += f"; the last {beside:,} racks are of networks beside"
+    shapes.append(text(HALL_LEFT, height - 10, words, "sub"))
+    return drawing(width, height, f"Hall {plan.name} from above: {words}", shapes)
+
+
+def _hall_racks(held: Ints) -> Iterator[Markup]:
+    """Racks of every row, and the numbers of rows and columns."""
+    kinds = ("place", "node gpus", "node switch")
+    for row, cells in enumerate(held.tolist()):
+        y = HALL_TOP + row * (CELL + ROW_GAP) + ROW_GAP
+        yield text(HALL_LEFT - 8, y + CELL - 4, f"row {row + 1}", "tick", anchor="end")
+        for column, kind in enumerate(cells):
+            yield box(HALL_LEFT + column * CELL + 1, y, CELL - 2, CELL - 2, kinds[kind])
+    for column in (0, *range(4, held.shape[1], 5)):
+        x = HALL_LEFT + (column + 0.5) * CELL
+        yield text(x, HALL_TOP - 6, str(column + 1), "tick", anchor="middle")
+
+
+def _hall_trays(trays: Trays, rows: int, columns: int) -> Iterator[Markup]:
+    """Stretches of tray with cables, wide as they are full."""
+    most = max(trays.most, 1)
+
+    def at(row: int, column: int) -> tuple[float, float]:
+        x = HALL_LEFT + (column + 0.5) * CELL
+        return x, HALL_TOP + row * (CELL + ROW_GAP) + ROW_GAP / 2
+
+    for down, counts in ((False, trays.along), (True, trays.across)):
+        for row, column in np.argwhere(counts[:rows, :columns] > 0).tolist():
+            width = 0.6 + (WIDEST - 0.6) * int(counts[row, column]) / most
+            start, end = at(row, column), at(row + down, column + (not down))
+            yield line(*start, *end, "tray", width=width)

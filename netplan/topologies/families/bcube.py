@@ -1,0 +1,115 @@
+"""BCube(n, k): GPUs with k ports, and k levels of switches that join them digit by digit.
+
+Number the n^k GPUs in base n. The switches of level i join the n GPUs that differ in digit i only,
+so level 0 joins neighbours in racks, and each level has n^(k-1) switches of n ports. A path from
+one level to another passes through GPUs, which forward. Where the GPUs are no power, those with the
+last numbers are missing, and with them the switches that would have none.
+
+Guo et al., BCube: A High Performance, Server-centric Network Architecture for Modular Data Centers
+(SIGCOMM 2009).
+"""
+
+import numpy as np
+
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
+from netplan.topologies.fabric import (
+    Fabric,
+    LinkGroup,
+    Sizing,
+    SwitchTier,
+    hb_level,
+    network_level,
+    port_words,
+)
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
+from netplan.topologies.idle_places import ceil_root, idle_note, whole_part
+from netplan.topologies.specs import FabricSpec
+
+
+def bcube_ports(spec: FabricSpec, sizing: Sizing) -> int:
+    """Ports of a switch, n: the fewest with which n^k hold all GPUs [1].
+
+    Where the switches have ports enough, n is a multiple of the HB domain, whose GPUs then meet on
+    one switch of level 0.
+    """
+    least = ceil_root(sizing.gpus, spec.dimensions)
+    if least > sizing.radix:
+        raise InputError(
+            f"{spec.name} of {sizing.gpus:,} GPUs needs switches of {least} ports, got radix"
+            f" {sizing.radix}: raise the radix, or dimensions in the fabric file"
+        )
+    even = ceil_div(least, sizing.hb_size) * sizing.hb_size
+    return even if even <= sizing.radix else least
+
+
+def build_bcube(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """BCube over all GPUs, one network port a level on each; the last places may be idle."""
+    side, gpus = bcube_ports(spec, sizing), sizing.gpus
+    numbers = range(spec.dimensions)
+    counts = [_switches(gpus, side, i) for i in numbers]
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=tuple(SwitchTier(f"level {i}", counts[i], counts[i], gpus) for i in numbers),
+        links=tuple(
+            LinkGroup(f"level {i}", gpus, gpus, spec.host_medium if i == 0 else "optical")
+            for i in numbers
+        ),
+        nic_ports=gpus * spec.dimensions,
+        levels=_levels(spec, sizing, side),
+        network="any-to-any",
+        notes=(
+            *spec.notes,
+            f"{port_words(sizing, spec.dimensions)}; GPUs forward between levels.",
+            *idle_note(side**spec.dimensions, sizing),
+        ),
+    )
+
+
+def _switches(gpus: int, side: int, level: int) -> int:
+    """Switches of a level that have a GPU: the first ones [1].
+
+    Examples
+    --------
+    Ten GPUs and switches of 4: three at level 0, four above, of which two have three GPUs.
+
+    >>> _switches(10, 4, 0), _switches(10, 4, 1)
+    (3, 4)
+    """
+    step: int = side**level
+    blocks, rest = divmod(gpus, step * side)
+    return blocks * step + min(rest, step)
+
+
+def _levels(spec: FabricSpec, sizing: Sizing, side: int) -> tuple[Level, ...]:
+    """HB domain, then a switch a level; none where domains do not fill the switches of level 0."""
+    if side % sizing.hb_size:
+        return ()
+    rate = sizing.network_bytes_per_s
+    sizes = (side // sizing.hb_size, *[side] * (spec.dimensions - 1))
+    whole = whole_part(sizes, sizing.full_domains)
+    return hb_level(spec, sizing), *(network_level(sizing, size, rate) for size in whole)
+
+
+def wire_bcube(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
+    """Wire all levels, each by GPU; port i of a GPU, after its HB ports, goes to level i."""
+    sizing = fabric.sizing
+    side = bcube_ports(spec, sizing)
+    gpu = np.arange(sizing.gpus, dtype=np.int32)
+    nodes, links = [], []
+    for level, group in enumerate(fabric.links):
+        switches = fabric.tiers[level].switches
+        step = side**level
+        digit = gpu // step % side
+        switch = first + gpu // (step * side) * step + gpu % step
+        first += switches
+        length = RACK if group.medium == "copper" else (HALL if level else ROW)
+        ports = np.full_like(gpu, port + level), digit
+        links.append(Links(group.name, gpu, switch, *ports, sizing.network_bytes_per_s, length))
+        names = NameBlock(f"level-{level}/switch-{{}}", (switches,))
+        nodes.append(Nodes(SWITCH, level + 1, names))
+    return Wired(tuple(nodes), tuple(links))

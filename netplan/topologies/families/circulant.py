@@ -1,0 +1,228 @@
+"""Circulants: switches in a circle, each joined to those some fixed strides before and after it.
+
+Symbols: n switches, strides s_1 ... s_f below n / 2, each of which makes two links a switch; the
+stride n / 2 makes one. All switches see the same network, so one search in breadth gives all
+distances, as bits of whole numbers: what lies one hop on is what was reached, turned by a stride.
+Switches at most k hops away are sums of k strides, in any order, so that they are fewer than in
+other graphs of the degree. A seed draws strides, of which the first is 1; the fewest switches that
+keep the whole rate with these are taken, and then single strides changed as long as that brings
+switches nearer to each other.
+
+Source: mean distances and a local search of circulants in Lu, Fast methods for designing circulant
+network topology with high connectivity and survivability (J. Cloud Computing 5:5, 2016).
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache, partial
+from math import gcd
+
+import numpy as np
+
+from netplan.arrays import AnyInts
+from netplan.errors import InputError
+from netplan.topologies.assembly import NameBlock
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.joined_switches import (
+    BETWEEN_SWITCHES,
+    SwitchGraph,
+    SwitchLinks,
+    require_ports,
+)
+from netplan.topologies.families.regular import (
+    RegularFamily,
+    even_ends,
+    refuse_many_switches,
+    regular_shape,
+)
+from netplan.topologies.specs import FabricSpec
+from netplan.units import counted
+
+TRIES, TRIED_BITS = 300, 60_000_000
+"""Strides that are tried in place of others, as long as the work (bits turned) stays below this."""
+
+
+def circulant(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
+    """Circulant of a spec: its own strides, switches and hosts, else the fewest at the whole rate.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> spec = FABRICS.load("circulant").changed(switches=13, hosts_per_switch=4, strides=(1, 5))
+    >>> graph = circulant(spec, Sizing(50, 16, 1, 450e9, 50e9))
+    >>> graph.said
+    '13 switches of 4 hosts in a circle, each joined to others over strides of 1, 5 both ways.'
+    """
+    if spec.strides:
+        closed = _closed(spec, sizing)
+        degree = strides_degree(spec, closed, "switches")
+        spec = spec.changed(switches=closed, degree=degree)
+    shape = regular_shape(spec, sizing, RegularFamily(even_ends, partial(_drawn, spec.seed)))
+    switches, hosts = shape.switches, shape.hosts
+    strides = spec.strides or circulant_strides(switches, shape.degree, spec.seed)
+    said = (
+        f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')} in a circle, each"
+        f" joined to others over strides of {', '.join(map(str, strides))} both ways."
+        if strides
+        else f"One switch of {counted(hosts, 'host')}."
+    )
+    links = (SwitchLinks(BETWEEN_SWITCHES, *circulant_links(switches, strides)),)
+    names = NameBlock("switch-{}", (switches,))
+    graph = SwitchGraph((("switch", names),), hosts, links if strides else (), said)
+    return require_ports(spec.name, graph, sizing.radix)
+
+
+def _drawn(seed: int, switches: int, degree: int) -> float:
+    """Mean distance of two switches with the strides of a seed [1]."""
+    return circulant_distance(switches, drawn_strides(switches, degree, seed))
+
+
+def _closed(spec: FabricSpec, sizing: Sizing) -> int:
+    """Switches that the strides of a spec join: its own, or the fewest that hold the GPUs."""
+    strides = spec.strides or ()
+    hosts = spec.hosts_per_switch or max(1, sizing.radix - 2 * len(strides))
+    needed = max(2 * max(strides), -(-sizing.gpus // hosts))
+    switches = spec.switches or needed
+    if len(set(strides)) < len(strides):
+        said = ", ".join(map(str, strides))
+        raise InputError(f"{spec.name}: strides are different, got {said}: change the strides")
+    refuse_many_switches(spec.name, max(switches, needed))
+    if 2 * max(strides) > switches:
+        raise InputError(
+            f"{spec.name}: strides are at most half of the {switches} switches, got"
+            f" {', '.join(map(str, strides))}: raise switches to {needed}, or change the strides"
+        )
+    joined = next(n for n in range(switches, 2 * switches + 2) if gcd(n, *strides) == 1)
+    if spec.switches and joined != switches:
+        raise InputError(
+            f"{spec.name}: {switches} switches and strides {', '.join(map(str, strides))} share the"
+            f" divisor {gcd(switches, *strides)}, so that the circle falls into parts: the nearest"
+            f" that work are {joined} switches"
+        )
+    return joined
+
+
+def circulant_degree(switches: int, strides: Iterable[int]) -> int:
+    """Links of a switch to others [1].
+
+    Examples
+    --------
+    >>> circulant_degree(13, (1, 5)), circulant_degree(10, (1, 5))
+    (4, 3)
+    """
+    return sum(1 if 2 * stride == switches else 2 for stride in strides)
+
+
+def strides_degree(spec: FabricSpec, places: int, what: str) -> int:
+    """Links of each to others that the strides of a spec make, which a degree does not contradict.
+
+    Raises
+    ------
+    InputError
+        If the spec has another degree.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> strides_degree(FABRICS.load("circulant").changed(strides=(1, 5), degree=3), 10, "switches")
+    3
+    """
+    strides = spec.strides or ()
+    degree = circulant_degree(places, strides)
+    if spec.degree not in {None, degree}:
+        told = ", ".join(map(str, strides))
+        raise InputError(
+            f"{spec.name}: strides {told} give each of {places:,} {what} {counted(degree, 'link')}"
+            f" to others, got degree {spec.degree}: leave degree out, or give degree {degree}"
+        )
+    return degree
+
+
+def circulant_distance(switches: int, strides: Iterable[int]) -> float:
+    """Mean distance of two switches of a circulant [1]; infinite if it falls into parts.
+
+    Examples
+    --------
+    Two hops from 0 with strides 1 and 5 lead to all 13: 4 are one hop away, 8 two.
+
+    >>> round(circulant_distance(13, (1, 5)), 3), circulant_distance(12, (2, 4))
+    (1.667, inf)
+    """
+    turns = [turn for stride in strides for turn in {stride, switches - stride}]
+    whole = (1 << switches) - 1
+    seen = front = 1
+    found, hops, count = 0, 0, 1
+    while front and count < switches:
+        hops += 1
+        reached = 0
+        for turn in turns:
+            reached |= front << turn
+        reached = (reached | reached >> switches) & whole
+        front = reached & ~seen
+        seen |= front
+        met = front.bit_count()
+        count += met
+        found += hops * met
+    return found / (switches - 1) if count == switches else float("inf")
+
+
+def drawn_strides(switches: int, degree: int, seed: int) -> tuple[int, ...]:
+    """Strides of a seed, at random but for the first, which is 1; half the circle comes last.
+
+    Examples
+    --------
+    >>> drawn_strides(6, 5, 0), drawn_strides(1, 0, 0), len(drawn_strides(100, 9, 0))
+    ((1, 2, 3), (), 5)
+    """
+    below, count = (switches - 1) // 2, degree // 2
+    half = (switches // 2,) if degree % 2 else ()
+    if count >= below:
+        return (*range(1, below + 1), *half)
+    if count == 0:
+        return half
+    rng = np.random.default_rng((seed, switches, degree))
+    others = 2 + rng.choice(below - 1, count - 1, replace=False)
+    return (1, *np.sort(others).tolist(), *half)
+
+
+@lru_cache(maxsize=64)
+def circulant_strides(switches: int, degree: int, seed: int) -> tuple[int, ...]:
+    """Strides of a seed, changed one by one while switches come nearer to each other.
+
+    Examples
+    --------
+    >>> circulant_strides(13, 4, 0)
+    (1, 5)
+    """
+    strides = drawn_strides(switches, degree, seed)
+    below, count = (switches - 1) // 2, degree // 2
+    if count <= 1 or count >= below:
+        return strides
+    rng = np.random.default_rng((seed, switches, degree, 1))
+    best = circulant_distance(switches, strides)
+    for _ in range(min(TRIES, TRIED_BITS // (switches * degree))):
+        at, new = int(rng.integers(1, count)), int(rng.integers(2, below + 1))
+        if new not in strides:
+            tried = (*strides[:at], new, *strides[at + 1 :])
+            distance = circulant_distance(switches, tried)
+            if distance < best:
+                strides, best = tried, distance
+    return (*sorted(strides[:count]), *strides[count:])
+
+
+def circulant_links(switches: int, strides: Iterable[int]) -> tuple[AnyInts, AnyInts]:
+    """Ends of all links, the lower one first, in rising order.
+
+    Examples
+    --------
+    >>> low, high = circulant_links(6, (1, 3))
+    >>> list(zip(low.tolist(), high.tolist()))
+    [(0, 1), (0, 3), (0, 5), (1, 2), (1, 4), (2, 3), (2, 5), (3, 4), (4, 5)]
+    """
+    here = np.arange(switches, dtype=np.int64)
+    codes = [np.empty(0, np.int64)]
+    for stride in strides:
+        start = here[: switches // 2] if 2 * stride == switches else here
+        there = (start + stride) % switches
+        codes.append(np.minimum(start, there) * switches + np.maximum(start, there))
+    low, high = np.divmod(np.sort(np.concatenate(codes)), switches)
+    return low, high

@@ -1,0 +1,114 @@
+"""Dragonfly+: groups of leaves and spines; spines are joined to those of other groups.
+
+Symbols, of switches with k ports: p = k/2 hosts a leaf, l leaves and s = k/2 spines a group, one
+link from each leaf to each spine, h = k/2 global links a spine; g groups, at most s h + 1, and as
+many links between any two groups as the global ports allow, dealt out over the spines in turn. A
+file may say other numbers of each.
+
+Source: Shpiner, Haramaty, Eliad, Zdornov, Gafni and Zahavi, Dragonfly+: Low Cost Topology for
+Scaling Datacenters (HiPINEB 2017). Routed over shortest paths here, which never visit a third
+group.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import AnyInts
+from netplan.errors import InputError
+from netplan.topologies.assembly import NameBlock
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.joined_switches import (
+    Groups,
+    SwitchGraph,
+    SwitchLinks,
+    refuse_ports,
+    require_ports,
+)
+from netplan.topologies.specs import FabricSpec
+from netplan.units import counted
+
+
+class _Shape(Struct, frozen=True):
+    """Hosts a leaf, leaves, spines, global links a spine, groups, links of each pair of groups."""
+
+    hosts: int
+    leaves: int
+    spines: int
+    ports: int
+    groups: int
+    copies: int
+
+
+def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
+    """Dragonfly+ of a spec: its own shape, else balanced for the radix, in as few groups as hold.
+
+    Examples
+    --------
+    1,024 hosts in four groups of 16 leaves of 16: 256 global ports a group, 85 to each other one.
+
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = dragonfly_plus(FABRICS.load("dragonfly-plus"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> graph.switches, [(one.name, len(one.source)) for one in graph.links]
+    (128, [('leaf-spine', 1024), ('between groups', 510)])
+    """
+    shape = _shape(spec, sizing)
+    leaves, spines, groups = shape.leaves, shape.spines, shape.groups
+    leaf = np.arange(groups * leaves)
+    first = groups * leaves  # spines are numbered after all leaves
+    above = first + np.add.outer(leaf // leaves * spines, np.arange(spines)).ravel()
+    links = [SwitchLinks("leaf-spine", np.repeat(leaf, spines), above, spec.local_medium)]
+    if groups > 1:
+        links.append(SwitchLinks("between groups", *_global(shape, first)))
+    between = f", {counted(shape.copies, 'link')} between any two" if groups > 1 else ""
+    said = (
+        f"{counted(groups, 'group')} of {counted(leaves, 'leaf', 'leaves')} with"
+        f" {counted(shape.hosts, 'host')} and {counted(spines, 'spine')}{between}."
+    )
+    tiers = (
+        ("leaf", NameBlock("group-{}/leaf-{}", (groups, leaves))),
+        ("spine", NameBlock("group-{}/spine-{}", (groups, spines))),
+    )
+    # Inside a group all spines share what leaves a leaf.
+    inside = Groups(leaves, spines)
+    graph = SwitchGraph(tiers, shape.hosts, tuple(links), said, inside, even=True)
+    return require_ports(spec.name, graph, sizing.radix)
+
+
+def _shape(spec: FabricSpec, sizing: Sizing) -> _Shape:
+    """Shape of a spec; what it does not say is balanced for the radix."""
+    half, gpus = sizing.radix // 2, sizing.gpus
+    hosts = spec.hosts_per_switch or half
+    ports = spec.global_links_per_switch or half
+    most = spec.switches_per_group or half
+    spines = spec.spines_per_group or half
+    groups = spec.groups or ceil_div(gpus, hosts * most)
+    leaves = spec.switches_per_group or ceil_div(gpus, hosts * groups)
+    copies = spec.links_per_pair or (spines * ports // (groups - 1) if groups > 1 else 0)
+    reached = spines * ports // max(1, spec.links_per_pair or 1) + 1
+    held = hosts * most * min(groups, reached)
+    if held < gpus or leaves > most:
+        raise InputError(
+            f"{spec.name}: {min(groups, reached):,} groups of {hosts * most:,} hosts hold"
+            f" {held:,} GPUs, got {gpus:,}: raise --radix, or groups in the fabric file"
+        )
+    if groups > reached:
+        raise InputError(
+            f"{spec.name}: {spines} spines with {ports} global links reach {reached - 1:,} other"
+            f" groups, got {groups:,} groups: give at most {reached:,}"
+        )
+    # Before all links are laid: a leaf's ports, and a spine's to the leaves alone.
+    refuse_ports(spec.name, max(hosts + spines, leaves), hosts, sizing.radix)
+    return _Shape(hosts, leaves, spines, ports, groups, copies)
+
+
+def _global(shape: _Shape, first: int) -> tuple[AnyInts, AnyInts]:
+    """Ends of the global links, pair of groups by pair: slots of a group go round its spines."""
+    low, high = (np.repeat(one, shape.copies) for one in np.triu_indices(shape.groups, 1))
+    copy = np.tile(np.arange(shape.copies), len(low) // shape.copies)
+    ends = []
+    for own, other in ((low, high), (high, low)):
+        rank = other - (other > own)
+        slot = rank * shape.copies + copy
+        ends.append(first + own * shape.spines + slot % shape.spines)
+    return ends[0], ends[1]

@@ -1,0 +1,148 @@
+"""HyperX: switches on a grid, each joined to all others along every dimension.
+
+Symbols: L dimensions of S_1 ... S_L switches, T hosts a switch, K links between two switches that
+differ in one coordinate. A switch needs T + sum of K (S_i - 1) ports. Half of uniform traffic
+crosses the middle of a dimension, (S/2)^2 K links a line against S T / 4 hosts each way, so every
+port keeps its whole rate where K S_i >= T.
+
+Source: Ahn, Binkert, Davis, McLaren and Schreiber, HyperX: Topology, Routing, and Packaging of
+Efficient Large-Scale Networks (SC 2009). A HyperX of one dimension is a full mesh of switches, of
+two switches a side a hypercube.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from netplan.arrays import AnyInts
+from netplan.errors import InputError
+from netplan.topologies.assembly import NameBlock
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.specs import FabricSpec
+from netplan.units import counted
+
+AXES = {1: (), 2: ("row",), 3: ("layer", "row"), 4: ("cube", "layer", "row")}
+"""Names of all dimensions but the last, the slowest first."""
+
+
+def hyperx(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
+    """HyperX of a spec: its own sizes and hosts, else the fewest switches at the whole rate.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = hyperx(FABRICS.load("hyperx"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> graph.switches, graph.hosts, graph.said
+    (110, 10, '11 x 10 switches of 10 hosts, 1 link to each along a dimension.')
+    """
+    sizes, hosts, copies = _shape(spec, sizing)
+    pattern = "/".join([*(f"{axis}-{{}}" for axis in AXES[len(sizes)]), "switch-{}"])
+    switches = np.arange(prod(sizes), dtype=np.int64)
+    links, stride = [], prod(sizes)
+    for number, size in enumerate(sizes, start=1):
+        stride //= size
+        if size > 1:
+            ends = _along(switches, size, stride, copies)
+            links.append(SwitchLinks(f"dimension {number}", *ends))
+    said = (
+        f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
+        f" {counted(copies, 'link')} to each along a dimension."
+    )
+    graph = SwitchGraph(
+        (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), said, even=True
+    )
+    return require_ports(spec.name, graph, sizing.radix)
+
+
+def _along(switches: AnyInts, size: int, stride: int, copies: int) -> tuple[AnyInts, AnyInts]:
+    """Links of one dimension: all pairs of every line."""
+    low, high = (np.repeat(end, copies) for end in np.triu_indices(size, 1))
+    start = switches[switches // stride % size == 0]
+    source, target = (np.add.outer(start, stride * end).ravel() for end in (low, high))
+    return source, target
+
+
+def _shape(spec: FabricSpec, sizing: Sizing) -> tuple[tuple[int, ...], int, int]:
+    """Sizes, hosts a switch and links a pair."""
+    copies = spec.links_per_pair or 1
+    if spec.sizes is None:
+        room = sizing.gpus, sizing.radix
+        return *_smallest(spec.name, room, spec.dimensions, copies, spec.hosts_per_switch), copies
+    if len(spec.sizes) > len(AXES):
+        raise InputError(f"{spec.name}: a HyperX has 1 to {len(AXES)} sizes, got {len(spec.sizes)}")
+    held = prod(spec.sizes)
+    hosts = spec.hosts_per_switch or ceil_div(sizing.gpus, held)
+    if held * hosts < sizing.gpus:
+        shape = " x ".join(map(str, spec.sizes))
+        raise InputError(
+            f"{spec.name}: {shape} switches of {hosts} hosts hold {held * hosts:,} GPUs, got"
+            f" {sizing.gpus:,}: raise sizes or hosts_per_switch in the fabric file"
+        )
+    return spec.sizes, hosts, copies
+
+
+@lru_cache(maxsize=1024)
+def _smallest(
+    name: str, room: tuple[int, int], dimensions: int, copies: int, hosts: int | None
+) -> tuple[tuple[int, ...], int]:
+    """Sizes and hosts of the HyperX with the fewest switches that keeps the whole rate.
+
+    Of those with as many switches the one with the fewest dimensions, then links. A spec that says
+    how many hosts a switch has may have more of them than the whole rate allows.
+    """
+    gpus, radix = room
+    if dimensions > len(AXES):
+        raise InputError(f"{name}: a HyperX has 1 to {len(AXES)} dimensions, got {dimensions}")
+    if gpus <= (hosts or radix):
+        return (1,), hosts or gpus
+    found: list[tuple[int, int, int, tuple[int, ...], int]] = []
+    for each in (hosts,) if hosts else range(1, radix):
+        for count in range(1, dimensions + 1):
+            for sizes in grids_near(ceil_div(gpus, each), count, radix):
+                full = bool(hosts) or all(copies * size >= each for size in sizes)
+                if full and each + sum(copies * (size - 1) for size in sizes) <= radix:
+                    found.append((prod(sizes), count, sum(sizes), sizes, each))
+    if not found:
+        most = _most(radix, dimensions, copies, hosts)
+        raise InputError(
+            f"{name} of {counted(dimensions, 'dimension')} and radix {radix} holds at most"
+            f" {most:,} GPUs at the rate of a port, got {gpus:,}: raise --radix, or dimensions in"
+            " the fabric file"
+        )
+    *_, sizes, each = min(found)
+    return sizes, ceil_div(gpus, prod(sizes)) if hosts is None else each
+
+
+def _most(radix: int, dimensions: int, copies: int, hosts: int | None) -> int:
+    """GPUs of the largest HyperX of so many dimensions, as long as each other but for one [1].
+
+    Examples
+    --------
+    Eleven hosts, 11 and 10 links: 12 x 11 switches.
+
+    >>> _most(32, 2, 1, None)
+    1452
+    """
+    held = 0
+    for each in (hosts,) if hosts else range(1, radix):
+        steps, longer = divmod((radix - each) // copies, dimensions)
+        side = steps + 1
+        if hosts or copies * side >= each:
+            held = max(held, each * side ** (dimensions - longer) * (side + 1) ** longer)
+    return held
+
+
+def grids_near(needed: int, dimensions: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Grids near a cube that hold so many switches, two or more a side, sizes falling."""
+    if dimensions == 1:
+        if 1 < needed <= most:
+            yield (needed,)
+        return
+    root = max(2, round(needed ** (1 / dimensions)))
+    for side in range(max(2, root - 2), min(most, root + 2) + 1):
+        for rest in grids_near(ceil_div(needed, side), dimensions - 1, most):
+            yield tuple(sorted((*rest, side), reverse=True))

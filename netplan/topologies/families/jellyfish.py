@@ -1,0 +1,143 @@
+"""Jellyfish: switches joined at random, each with equally many links to others.
+
+Symbols: n switches of r links to others and T hosts. In a random graph of this degree the share of
+switches further away than j hops is about exp(-r ((r-1)^j - 1) / ((r-2) n)), whose sum over j from
+0 on is the mean distance d; uniform traffic keeps the rate of a port where T d <= r.
+
+A seed makes the graph: ends of links are paired at random, and pairs that join a switch to itself
+or repeat a link swap ends with others until none is left; of dense graphs the links that are *not*
+there are drawn so. A draw in which the switches do not hang together is drawn again.
+
+Source: Singla, Hong, Popa and Godfrey, Jellyfish: Networking Data Centers Randomly (NSDI 2012).
+Graphs of low degree that are drawn at random are expanders with high probability.
+"""
+
+from functools import lru_cache
+from math import exp
+
+import numpy as np
+
+from netplan.arrays import AnyInts, Ints
+from netplan.topologies.assembly import NameBlock
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.joined_switches import (
+    BETWEEN_SWITCHES,
+    SwitchGraph,
+    SwitchLinks,
+    require_ports,
+)
+from netplan.topologies.families.regular import (
+    LEAST_DEGREE,
+    RegularFamily,
+    even_ends,
+    regular_shape,
+)
+from netplan.topologies.graph import connected_parts
+from netplan.topologies.specs import FabricSpec
+from netplan.units import counted
+
+NEGLIGIBLE = 1e-9
+
+
+def jellyfish(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
+    """Jellyfish of a spec: its own switches, degree and hosts, else the fewest at the whole rate.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = jellyfish(FABRICS.load("jellyfish"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
+    (94, 11, {21})
+    """
+    shape = regular_shape(spec, sizing, RANDOM)
+    switches, degree, hosts = shape.switches, shape.degree, shape.hosts
+    ends = random_links(switches, degree, spec.seed)
+    links = (SwitchLinks(BETWEEN_SWITCHES, *ends),) if degree else ()
+    said = (
+        f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')}, each with"
+        f" {counted(degree, 'link')} to others at random (seed {spec.seed})."
+    )
+    names = NameBlock("switch-{}", (switches,))
+    graph = SwitchGraph((("switch", names),), hosts, links, said)
+    return require_ports(spec.name, graph, sizing.radix)
+
+
+def mean_distance(switches: int, degree: int) -> float:
+    """Mean distance of two switches in a random graph, as it is expected [1].
+
+    Examples
+    --------
+    3,200 switches of 36 links: 36 of them one hop away, a third two, the rest three.
+
+    >>> round(mean_distance(3200, 36), 3), mean_distance(8, 7)
+    (2.656, 1.0)
+    """
+    if degree >= switches - 1:
+        return 1.0
+    # The neighbours are known; what lies beyond them is thinned out by chance.
+    share, found = 1 - degree / (switches - 1), 1.0
+    reached = layer = degree
+    while share > NEGLIGIBLE and degree > 1:
+        found += share
+        layer *= degree - 1
+        reached += layer
+        share = exp(-reached / switches)
+    return found
+
+
+RANDOM = RegularFamily(even_ends, mean_distance)
+
+
+@lru_cache(maxsize=4)
+def random_links(switches: int, degree: int, seed: int) -> tuple[AnyInts, AnyInts]:
+    """Ends of the links of a random graph, each switch with equally many, in rising order.
+
+    Examples
+    --------
+    >>> low, high = random_links(10, 3, seed=1)
+    >>> np.bincount(np.concatenate((low, high))).tolist()
+    [3, 3, 3, 3, 3, 3, 3, 3, 3, 3]
+    """
+    generator = np.random.default_rng(seed)
+    dense = degree > (switches - 1) // 2
+    while True:
+        code = _drawn(switches, switches - 1 - degree if dense else degree, generator)
+        if dense:
+            low, high = np.triu_indices(switches, 1)
+            code = np.setdiff1d(low * np.int64(switches) + high, code)
+        low, high = np.divmod(np.sort(code), switches)
+        if degree < LEAST_DEGREE or not connected_parts(switches, low, high).any():
+            return low, high
+
+
+def _drawn(switches: int, degree: int, generator: np.random.Generator) -> Ints:
+    """Links of a graph of this degree as low * switches + high, shape (links,), none twice."""
+    if not degree:
+        return np.empty(0, np.int64)
+    ends = generator.permutation(np.repeat(np.arange(switches), degree)).reshape(-1, 2)
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    code = low * np.int64(switches) + high
+    _, first, place = np.unique(code, return_index=True, return_inverse=True)
+    bad = np.flatnonzero((low == high) | (first[place] != np.arange(len(code))))
+    pairs, there = [*zip(low.tolist(), high.tolist(), strict=True)], set(code.tolist())
+    waiting = bad.tolist()
+    spoilt = set(waiting)
+    while waiting:
+        one, other = waiting[-1], int(generator.integers(len(pairs)))
+        if other in spoilt:
+            if len(spoilt) == len(pairs):
+                return _drawn(switches, degree, generator)
+            continue
+        (a, b), (c, d) = pairs[one], pairs[other]
+        if generator.integers(2):
+            c, d = d, c
+        new = [(min(pair), max(pair)) for pair in ((a, c), (b, d))]
+        codes = [x * switches + y for x, y in new]
+        if any(x == y for x, y in new) or codes[0] == codes[1] or not there.isdisjoint(codes):
+            continue
+        old = pairs[other]
+        there.discard(old[0] * switches + old[1])
+        there.update(codes)
+        pairs[one], pairs[other] = new
+        spoilt.discard(waiting.pop())
+    return np.array([x * switches + y for x, y in pairs], np.int64)

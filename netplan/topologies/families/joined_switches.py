@@ -1,0 +1,534 @@
+"""Networks of switches joined directly: hosts at every switch, links between switches.
+
+HyperX, Slim Fly, Jellyfish, dragonfly+ and other graphs differ only in which switches are joined. A
+family makes a :class:`SwitchGraph`; counts, levels, ports and wiring follow from it here.
+
+GPUs fill the switches that take hosts in order, so many to a switch; what a design holds beyond the
+GPUs that are asked for are idle places at its end. On a switch the ports of hosts come first, then
+those of the link groups in their order, each in the order of its links.
+
+Levels: HB domain, and the network of all domains, whose tiers are the switches. Symbols: s
+switches of T hosts, w what the busiest link carries when each switch sends 1 to each other one.
+
+* Detours. Whatever the traffic, each message may go to a switch drawn from all of them, and from
+  there where it is bound. Then links carry what they would if all switches sent to all, as much as
+  leaves them, twice: X leaving each busies no link longer than 2 X w / s. So traffic finds as many
+  links out of a switch as in a tree whose leaves have s / (2 w) uplinks, whoever talks to whom.
+* All to all takes no detours: T T / N to each other switch, w times that on the busiest link.
+
+Messages inside a group of switches (a dragonfly's) take detours there, or its spines. What adaptive
+routing reaches (`netplan.traffic.routing_joined`) is never less than detours alone.
+
+Sources: Valiant and Brebner, Universal Schemes for Parallel Communication (STOC 1981); Singh,
+Load-Balanced Routing in Interconnection Networks (thesis, Stanford 2005) for UGAL, which chooses
+between the two for each packet.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import AnyInts, Floats
+from netplan.errors import InputError
+from netplan.levels import Level, Tier
+from netplan.records import replace
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
+from netplan.topologies.fabric import (
+    Fabric,
+    LinkGroup,
+    Sizing,
+    SwitchTier,
+    hb_level,
+    network_level,
+)
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.spreading import Spread, SwitchMesh
+from netplan.topologies.families.switched import planes_note
+from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
+from netplan.topologies.specs import FabricSpec, Medium
+from netplan.units import counted
+
+MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
+"""Switches from which hops are counted: all of smaller networks, spread evenly over larger ones, as
+many as keep the work over all arcs within a limit."""
+
+ROUNDING = 1e-9
+BETWEEN_SWITCHES = "between switches"
+"""Group of links of graphs whose links are all alike, by which routing knows them."""
+
+MEASURED_LOADS = 3_000_000
+"""Switches times links of networks whose every link is loaded; of larger ones those of a group are
+taken on average [1]."""
+
+UNEVEN = 1.45
+"""What the busiest link of a large random graph carries at most, over the mean [1]: 1.44 in one of
+500 switches with 40 links, 1.20 of 1,600 with 24 (tests/topologies/test_joined_switches.py)."""
+
+
+class Groups(Struct, frozen=True):
+    """Groups of switches, whose traffic stays inside where it can.
+
+    Parameters
+    ----------
+    switches
+        Switches with hosts of a group [1].
+    links
+        Links out of one of them that its own traffic has at least, whoever talks to whom [1].
+    """
+
+    switches: int
+    links: float
+
+
+class SwitchLinks(Struct, frozen=True, eq=False):
+    """Links of one group between switches, numbered from 0: their ends, shape (links,)."""
+
+    name: str
+    source: AnyInts
+    target: AnyInts
+    medium: Medium = "optical"
+
+
+class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
+    """Switches joined directly.
+
+    Parameters
+    ----------
+    tiers
+        Names of the switches, tier by tier; those of the first tier take hosts.
+    hosts
+        Hosts that a switch of the first tier holds [1].
+    links
+        Links between switches, group by group.
+    said
+        What the design is, in a sentence.
+    groups
+        Groups of switches, where it has any.
+    even
+        Whether links of a group carry alike where all switches send to all.
+    """
+
+    tiers: tuple[tuple[str, NameBlock], ...]
+    hosts: int
+    links: tuple[SwitchLinks, ...]
+    said: str
+    groups: Groups | None = None
+    even: bool = False
+
+    @property
+    def host_switches(self) -> int:
+        """Switches that take hosts [1]."""
+        return len(self.tiers[0][1])
+
+    @property
+    def switches(self) -> int:
+        """Switches of all tiers [1]."""
+        return sum(len(names) for _, names in self.tiers)
+
+    @property
+    def capacity(self) -> int:
+        """Hosts that it holds [1]."""
+        return self.hosts * self.host_switches
+
+    def degrees(self) -> AnyInts:
+        """Links of every switch to others, shape (switches,) [1]."""
+        ends = [end for group in self.links for end in (group.source, group.target)]
+        joined = np.concatenate(ends) if ends else np.empty(0, np.int64)
+        return np.bincount(joined, minlength=self.switches)
+
+    @cached_property
+    def pair_loads(self) -> tuple[float, ...]:
+        """What the busiest link of each group carries if each switch sends 1 to each other one [1].
+
+        Switches with hosts do so. Links of groups of switches come first.
+
+        Examples
+        --------
+        Three switches in a line: the first link carries what goes to two of them.
+
+        >>> names, ends = NameBlock("switch-{}", (3,)), (np.array([0, 1]), np.array([1, 2]))
+        >>> line = SwitchLinks("line", *ends)
+        >>> SwitchGraph((("switch", names),), 8, (line,), "").pair_loads
+        (2.0,)
+        """
+        mesh = self.mesh
+        if mesh.hosts == 1 or not len(mesh.source):
+            return (0.0,) * len(self.links)
+        if mesh.work <= MEASURED_LOADS:
+            begins = np.cumsum([0, *(len(one.source) for one in self.links[:-1])])
+            most = np.maximum.reduceat(mesh.all_to_all().max(axis=0), begins)
+        else:
+            each = [2 * len(one.source) for one in self.links]
+            most = self.hops() * mesh.hosts * (mesh.hosts - 1) / each
+            most = most * (1.0 if self.even else UNEVEN)
+        return tuple(most.tolist())
+
+    @property
+    def pair_load(self) -> float:
+        """What the busiest of all links carries if each switch sends 1 to each other one [1]."""
+        return max(self.pair_loads, default=0.0)
+
+    @property
+    def own_groups(self) -> Groups | None:
+        """Groups, with the links that a switch has for what it sends to all others."""
+        groups, mesh = self.groups, self.mesh
+        if groups is None or groups.switches == mesh.hosts or mesh.work > MEASURED_LOADS:
+            return groups
+        sent = np.zeros(mesh.hosts)
+        sent[0] = 1 / mesh.hosts
+        alone = Spread(np.zeros(mesh.hosts, np.int64), sent, np.zeros(mesh.hosts))
+        return Groups(groups.switches, min(groups.links, 1 / float(mesh.loads((alone,)).max())))
+
+    @cached_property
+    def mesh(self) -> SwitchMesh:
+        """All switches, and the links of all groups, weighted where there are not too many."""
+        nothing = np.empty(0, np.int64)
+        source = np.concatenate([nothing, *(one.source for one in self.links)])
+        target = np.concatenate([nothing, *(one.target for one in self.links)])
+        return SwitchMesh(self.switches, self.host_switches, source, target).balanced()
+
+    def hops(self, filled: int | None = None) -> Floats:
+        """Hops over each group of links on shortest paths, a pair of switches with hosts [1].
+
+        Of all shortest paths between two switches each counts the same. Shape (groups,). Only the
+        first ``filled`` switches count, if given.
+        """
+        hosts = self.host_switches if filled is None else filled
+        if not self.links or hosts == 1:
+            return np.zeros(len(self.links))
+        arcs = 2 * sum(len(one.source) for one in self.links)
+        most = max(LEAST_SOURCES, min(MEASURED_SOURCES, MEASURED_ARCS // arcs))
+        sources = np.unique(np.linspace(0, hosts - 1, min(hosts, most)).astype(np.int64))
+        return self._hops_from(sources, hosts) / (len(sources) * (hosts - 1))
+
+    def _hops_from(self, sources: AnyInts, hosts: int) -> Floats:
+        """Hops over each group on the paths from some switches to all others with hosts [1].
+
+        Paths are counted outwards, a hop a round; then each switch at the far end hands its unit
+        back to those before it, in proportion to the paths that lead there.
+        """
+        # Only this needs SciPy, and most questions ask other fabrics.
+        from scipy.sparse import coo_array  # noqa: PLC0415
+
+        shape = (self.switches, self.switches)
+        joined = [
+            coo_array((np.ones(len(one.source)), (one.source, one.target)), shape=shape).tocsr()
+            for one in self.links
+        ]
+        groups = [(one + one.T).tocsr() for one in joined]
+        every = sum(groups[1:], start=groups[0])
+        paths = np.zeros((self.switches, len(sources)))
+        paths[sources, np.arange(len(sources))] = 1.0
+        rounds, seen = [paths], paths > 0
+        while True:
+            further = (every @ rounds[-1]) * ~seen
+            if not further.any():
+                break
+            rounds.append(further)
+            seen |= further > 0
+        ends = np.zeros((self.switches, 1))
+        ends[:hosts] = 1.0
+        carried = np.zeros_like(paths)
+        found = np.zeros(len(groups))
+        for near, far in zip(rounds[-2::-1], rounds[:0:-1], strict=True):
+            unit = np.divide(carried + ends, far, out=np.zeros_like(far), where=far > 0)
+            back = [near * (group @ unit) for group in groups]
+            found += [float(part.sum()) for part in back]
+            carried = sum(back[1:], start=back[0])
+        return found
+
+
+def build_switch_graph(spec: FabricSpec, sizing: Sizing, graph: SwitchGraph) -> Fabric:
+    """Counts, levels and notes of a network of switches that are joined directly.
+
+    ``sizing`` and ``graph`` are those of one plane.
+    """
+    planes, used = spec.planes, graph.degrees()
+    used[: graph.host_switches] += _hosts_at(graph, sizing.gpus)
+    tiers, first = [], 0
+    for name, names in graph.tiers:
+        ports = planes * int(used[first : first + len(names)].sum())
+        tiers.append(SwitchTier(name, planes * len(names), planes * len(names), ports))
+        first += len(names)
+    counts = [("host", sizing.gpus, spec.host_medium)]
+    counts += [(one.name, len(one.source), one.medium) for one in graph.links]
+    network, notes = joined_levels(graph, sizing, planes)
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=tuple(tiers),
+        links=tuple(
+            LinkGroup(name, planes * links, planes * links, medium)
+            for name, links, medium in counts
+            if links
+        ),
+        nic_ports=sizing.gpus * planes,
+        levels=(hb_level(spec, sizing), *network),
+        network="any-to-any",
+        notes=(*spec.notes, graph.said, *_counted_notes(spec, graph, sizing), *notes),
+    )
+
+
+def _counted_notes(spec: FabricSpec, graph: SwitchGraph, sizing: Sizing) -> Iterator[str]:
+    """What is idle, and what planes are."""
+    idle = graph.capacity - sizing.gpus
+    if idle:
+        places = f"{counted(idle, 'place')} {'stays' if idle == 1 else 'stay'} idle"
+        yield f"It holds {graph.capacity:,} GPUs: {places}."
+    if spec.planes > 1:
+        yield planes_note(spec, sizing)
+
+
+def _hosts_at(graph: SwitchGraph, gpus: int) -> AnyInts:
+    """GPUs at every switch that takes hosts, shape (host switches,) [1]."""
+    starts = graph.hosts * np.arange(graph.host_switches)
+    return np.clip(gpus - starts, 0, graph.hosts)
+
+
+def uniform_share(graph: SwitchGraph, gpus: int) -> float:
+    """Share of a port's rate that uniform traffic gets between switches [1].
+
+    Examples
+    --------
+    Four switches, all joined, of eight hosts: three quarters of a GPU's traffic go to other
+    switches, over one hop; 12 directions of links carry that of 32 GPUs: 12 / (32 x 3/4).
+
+    >>> low, high = np.triu_indices(4, 1)
+    >>> names = NameBlock("switch-{}", (4,))
+    >>> graph = SwitchGraph((("switch", names),), 8, (SwitchLinks("mesh", low, high),), "")
+    >>> round(uniform_share(graph, 32), 6)
+    0.5
+    """
+    hosts = _hosts_at(graph, gpus)
+    apart = gpus * gpus - float((hosts.astype(float) ** 2).sum())
+    if not apart:
+        return 1.0
+    each = apart / gpus / gpus  # share of a GPU's traffic that leaves its switch
+    shares = [
+        2 * len(one.source) / (gpus * each * hops)
+        for one, hops in zip(
+            graph.links, graph.hops(ceil_div(gpus, graph.hosts)).tolist(), strict=True
+        )
+        if hops
+    ]
+    least = min([1.0, *shares])
+    return 1.0 if least > 1 - ROUNDING else least
+
+
+def joined_network(
+    sizing: Sizing,
+    shape: tuple[int, int],
+    pair_loads: Sequence[float],
+    groups: Groups | None = None,
+    *,
+    planes: int = 1,
+) -> tuple[Level, float]:
+    """Level of switches that are joined directly, and the share of a port that any traffic gets.
+
+    Parameters
+    ----------
+    sizing
+        GPUs, and the rate of a port of one of so many ``planes``.
+    shape
+        Switches with hosts, and hosts of each [1].
+    pair_loads
+        What the busiest links carry if each switch sends 1 to each other one, those inside groups
+        first [1].
+    groups
+        Groups of switches, if there are any.
+
+    Examples
+    --------
+    12 switches of 11 hosts, all joined: a link carries 1, so that detours have 12 / 2 links.
+
+    >>> level, share = joined_network(Sizing(132, 32, 1, 450e9, 50e9), (12, 11), [1.0])
+    >>> level.tiers[0].links, round(share, 4)
+    (6.0, 0.5455)
+    """
+    switches, hosts = shape
+    domains, extra = max(1, sizing.full_domains), sizing.gpus % sizing.hb_size
+    rate = sizing.network_bytes_per_s * planes
+    most = max(pair_loads, default=0.0)
+    if sizing.gpus <= hosts or not most:
+        return network_level(sizing, domains, rate), 1.0
+
+    def tier(links: float, held: int, beyond: Tier | None = None) -> Tier:
+        spread = (sizing.gpus, ceil_div(sizing.gpus, held))
+        ranks = sizing.hb_size
+        return Tier(spread, links, ranks, domains, extra, held=held, beyond=beyond)
+
+    links = switches / (2 * most)
+    tiers = [tier(links, hosts)]
+    if groups is not None and groups.switches < switches:
+        inside, between = pair_loads[0], max(pair_loads[1:])
+        held = hosts * groups.switches
+        # Links inside a group carry what leaves its switches, and what detours of others put there.
+        transit = 2 * inside / switches - 1 / groups.links
+        around = tier(groups.switches / transit, held) if transit > 0 else None
+        tiers = [tier(groups.links, hosts, around)]
+        tiers.append(tier(groups.switches * switches / (2 * between), held))
+    elif groups is not None:
+        tiers = [tier(groups.links, hosts)]
+        links = groups.links
+    if all(one.oversubscription(domains) <= 1 for one in tiers):
+        return network_level(sizing, domains, rate), 1.0
+    tiers[0] = replace(tiers[0], pair_links=1 / most)
+    return network_level(sizing, domains, rate, tuple(tiers)), min(1.0, links / hosts)
+
+
+def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list[Level], list[str]]:
+    """Level over the HB domains, and what it is worth."""
+    shape = graph.host_switches, graph.hosts
+    level, any_share = joined_network(
+        sizing, shape, graph.pair_loads, graph.own_groups, planes=planes
+    )
+    share = 1.0
+    if graph.pair_load:
+        share = min(1.0, sizing.gpus / (graph.hosts**2 * graph.pair_load))
+    if share < 1 - ROUNDING:
+        told = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
+    else:
+        told = "the links between switches carry uniform traffic at the rate of the ports"
+    note = f"Over shortest paths {told}"
+    if any_share < 1:
+        note += f", over detours any traffic {100 * any_share:.3g} %"
+    return [level], [f"{note}."]
+
+
+def wire_switch_graph(
+    spec: FabricSpec, fabric: Fabric, graph: SwitchGraph, first: int, port: int
+) -> Wired:
+    """Wire hosts by GPU, then the links between switches, group by group, plane by plane."""
+    gpus, rate = fabric.sizing.gpus, fabric.sizing.network_bytes_per_s
+    planes, count = spec.planes, graph.switches
+    gpu = np.arange(gpus, dtype=np.int32)
+    switch, place = np.divmod(gpu, np.int32(graph.hosts))
+    length = RACK if spec.host_medium == "copper" else ROW
+    base = np.zeros(count, np.int32)
+    base[: graph.host_switches] = graph.hosts
+    links = []
+    for plane in range(planes):
+        ports = np.full_like(gpu, port + plane)
+        under = _planar(switch, graph, plane, planes, first)
+        links.append(Links("host", gpu, under, ports, place, rate, length))
+    for one in graph.links:
+        source, target = one.source.astype(np.int32), one.target.astype(np.int32)
+        ports_used = ports_in_order(source, target, base)
+        length = HALL if one.medium == "optical" else RACK
+        for plane in range(planes):
+            low, high = (_planar(end, graph, plane, planes, first) for end in (source, target))
+            links.append(Links(one.name, low, high, *ports_used, rate, length))
+        base += np.bincount(np.concatenate((source, target)), minlength=count).astype(np.int32)
+    nodes = [
+        Nodes(SWITCH, number, _in_planes(names, planes))
+        for number, (_, names) in enumerate(graph.tiers, start=1)
+    ]
+    return Wired(tuple(nodes), tuple(links))
+
+
+def _planar(switch: AnyInts, graph: SwitchGraph, plane: int, planes: int, first: int) -> AnyInts:
+    """Nodes of the switches of one plane: the planes of a tier stand one after the other."""
+    sizes = np.array([len(names) for _, names in graph.tiers], np.int32)
+    before = np.cumsum(sizes, dtype=np.int32) - sizes
+    tier = np.searchsorted(before, switch, side="right") - 1
+    shift = first + (planes - 1) * before + plane * sizes
+    nodes: AnyInts = (switch + shift.astype(np.int32)[tier]).astype(np.int32)
+    return nodes
+
+
+def _in_planes(names: NameBlock, planes: int) -> NameBlock:
+    """Names of a tier in all planes."""
+    if planes == 1:
+        return names
+    return NameBlock(f"plane-{{}}/{names.pattern}", (planes, *names.shape))
+
+
+def ports_in_order(source: AnyInts, target: AnyInts, base: AnyInts) -> tuple[AnyInts, AnyInts]:
+    """Ports of a group's links at both ends: in the order of the links, from each switch's base.
+
+    Examples
+    --------
+    >>> ports_in_order(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([4, 4, 4]))
+    (array([4, 5, 5]), array([4, 4, 5]))
+    """
+    ends = np.stack((source, target), axis=1).ravel()
+    order = np.argsort(ends, kind="stable")
+    begins = np.flatnonzero(np.diff(ends[order], prepend=-1))
+    rank = np.empty(len(ends), base.dtype)
+    counts = np.diff(begins, append=len(ends))
+    rank[order] = np.arange(len(ends)) - np.repeat(begins, counts)
+    port = base[ends] + rank
+    return port[0::2], port[1::2]
+
+
+def require_ports(name: str, graph: SwitchGraph, radix: int) -> SwitchGraph:
+    """The graph, if its switches have as many ports as it needs.
+
+    Raises
+    ------
+    InputError
+        If they have not.
+    """
+    needed = graph.degrees()
+    needed[: graph.host_switches] += graph.hosts
+    refuse_ports(name, int(needed.max()), graph.hosts, radix)
+    return graph
+
+
+def refuse_ports(name: str, needed: int, hosts: int, radix: int) -> None:
+    """Refuse switches of more ports than they have; InputError."""
+    if needed > radix:
+        raise InputError(
+            f"{name}: a switch needs {needed} ports, got radix {radix}: raise --radix to {needed},"
+            f" or lower hosts_per_switch ({hosts} here) or the links between switches in the"
+            " fabric file"
+        )
+
+
+def cut_switches(graph: SwitchGraph) -> list[int]:
+    """Switches whose loss parts the others.
+
+    A search in depth numbers the switches; one parts the network if from below it nothing leads to
+    a lower number than its own (Hopcroft and Tarjan, Algorithm 447, 1973).
+
+    Examples
+    --------
+    Two triangles that share switch 2.
+
+    >>> low, high = np.array([0, 0, 1, 2, 2, 3]), np.array([1, 2, 2, 3, 4, 4])
+    >>> names = NameBlock("switch-{}", (5,))
+    >>> graph = SwitchGraph((("switch", names),), 4, (SwitchLinks("two", low, high),), "")
+    >>> cut_switches(graph)
+    [2]
+    """
+    others: list[list[int]] = [[] for _ in range(graph.switches)]
+    for one in graph.links:
+        for low, high in zip(one.source.tolist(), one.target.tolist(), strict=True):
+            others[low].append(high)
+            others[high].append(low)
+    number, lowest, found = [-1] * graph.switches, [0] * graph.switches, set[int]()
+    met, branches = 1, 0
+    number[0] = 0
+    stack = [(0, -1, iter(others[0]))]
+    while stack:
+        node, above, left = stack[-1]
+        for other in left:
+            if number[other] < 0:
+                number[other] = lowest[other] = met
+                met += 1
+                stack.append((other, node, iter(others[other])))
+                break
+            if other != above:
+                lowest[node] = min(lowest[node], number[other])
+        else:
+            stack.pop()
+            if above == 0:
+                branches += 1
+            elif above > 0:
+                lowest[above] = min(lowest[above], lowest[node])
+                if lowest[node] >= number[above]:
+                    found.add(above)
+    return sorted(found | ({0} if branches > 1 else set()))

@@ -1,0 +1,164 @@
+"""HB domains of several sizes or kinds in one cluster, such as racks of 72 beside servers of 8.
+
+GPUs fill the kinds in the order of the fabric file; the last domain may be filled in part. All have
+the HB bandwidth of the accelerator, shared evenly by their links. Inside, domains are wired as they
+are. What counts domains of one size (levels, rails, plans, loads) sees groups of the greatest size
+that divides all of them: between two groups traffic takes the network, also where a larger domain
+holds both, so that times are no shorter than those of the cluster.
+"""
+
+from collections import Counter
+from math import inf
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.product import direct_links
+from netplan.topologies.graph import HB_SWITCH, INSIDE
+from netplan.topologies.specs import DomainKind, FabricSpec
+
+
+class FilledDomains(Struct, frozen=True):
+    """Domains of one kind that hold GPUs: the first of these, and how many they are [1]."""
+
+    kind: DomainKind
+    first: int
+    gpus: int
+
+    @property
+    def domains(self) -> int:
+        """Domains, the last one perhaps partly filled [1]."""
+        return ceil_div(self.gpus, self.kind.size)
+
+
+def fill_domains(spec: FabricSpec, gpus: int) -> tuple[FilledDomains, ...]:
+    """The kinds of domains that so many GPUs fill, in order.
+
+    Raises
+    ------
+    InputError
+        If the domains hold fewer.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> [(one.domains, one.gpus) for one in fill_domains(FABRICS.load("mixed-domains"), 1000)]
+    [(8, 576), (53, 424)]
+    """
+    found, first = [], 0
+    for kind in spec.domains:
+        held = int(min(gpus - first, inf if kind.count is None else kind.size * kind.count))
+        if held:
+            found.append(FilledDomains(kind, first, held))
+        first += held
+    if first < gpus:
+        raise InputError(
+            f"{spec.name}: its HB domains hold {first:,} GPUs, got {gpus:,}: give at most"
+            f" {first:,}, or leave out the count of the last kind"
+        )
+    return tuple(found)
+
+
+def domain_gpus(spec: FabricSpec, gpus: int) -> tuple[tuple[int, int], ...]:
+    """Each size of domains with its GPUs; empty where all are of one size.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> domain_gpus(FABRICS.load("mixed-domains"), 1000), domain_gpus(FABRICS.load("nvl72"), 1000)
+    (((72, 576), (8, 424)), ())
+    """
+    if not spec.domains:
+        return ()
+    held: Counter[int] = Counter()
+    for one in fill_domains(spec, gpus):
+        held[one.kind.size] += one.gpus
+    return tuple(held.items())
+
+
+def domain_of_gpu(spec: FabricSpec, sizing: Sizing) -> Ints:
+    """HB domain of every GPU, as they are joined, shape (gpus,).
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> asked = Sizing(600, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> np.unique(domain_of_gpu(FABRICS.load("mixed-domains"), asked), return_counts=True)[1]
+    array([72, 72, 72, 72, 72, 72, 72, 72,  8,  8,  8])
+    """
+    if not spec.domains:
+        return np.arange(sizing.gpus) // sizing.hb_size
+    found, number = [], 0
+    for one in fill_domains(spec, sizing.gpus):
+        found.append(number + np.arange(one.gpus) // one.kind.size)
+        number += one.domains
+    return np.concatenate(found)
+
+
+def domains_note(spec: FabricSpec, gpus: int) -> str:
+    """What domains there are, and how they are timed."""
+    kinds = ", ".join(
+        f"{one.domains:,} of {one.kind.size:,} GPUs"
+        + ("" if one.kind.kind == "switch" else f" in a {one.kind.kind}")
+        for one in fill_domains(spec, gpus)
+    )
+    return (
+        f"HB domains: {kinds}. Plans and loads count groups of {spec.hb_size}: between these"
+        " traffic takes the network, also inside a larger domain."
+    )
+
+
+def mixed_link_count(spec: FabricSpec, gpus: int) -> int:
+    """Links inside all domains; where GPUs are joined directly, those of full ones [1]."""
+    return sum(
+        one.gpus * one.kind.ports
+        if one.kind.kind == "switch"
+        else one.domains * one.kind.size * one.kind.ports // 2
+        for one in fill_domains(spec, gpus)
+    )
+
+
+def wire_mixed(spec: FabricSpec, sizing: Sizing) -> Wired:
+    """HB switches, numbered after the GPUs kind by kind, and all links inside HB domains."""
+    nodes: list[Nodes] = []
+    links: list[Links] = []
+    number, switch = 0, sizing.gpus
+    for one in fill_domains(spec, sizing.gpus):
+        if one.kind.size > 1 and one.kind.kind == "switch":
+            names = NameBlock("domain-{}/nvswitch-{}", (one.domains, one.kind.planes), first=number)
+            nodes.append(Nodes(HB_SWITCH, -1, names))
+            links.append(_switched(one, sizing, switch))
+            switch += len(names)
+        elif one.kind.size > 1:
+            links.append(_direct(one, sizing))
+        number += one.domains
+    return Wired(tuple(nodes), tuple(links))
+
+
+def _switched(one: FilledDomains, sizing: Sizing, first: int) -> Links:
+    """A link of every GPU to each switch of its domain, by GPU, then switch."""
+    planes = one.kind.planes
+    local = np.repeat(np.arange(one.gpus, dtype=np.int32), planes)
+    plane = np.tile(np.arange(planes, dtype=np.int32), one.gpus)
+    domain, rank = np.divmod(local, np.int32(min(one.kind.size, one.gpus)))
+    rate = sizing.hb_bytes_per_s / planes
+    return Links(
+        "hb", one.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE
+    )
+
+
+def _direct(one: FilledDomains, sizing: Sizing) -> Links:
+    """Links from GPU to GPU, one domain's pattern repeated; pairs that miss a GPU are left out."""
+    pattern = direct_links(one.kind.kind, one.kind.size)
+    base = one.kind.size * np.arange(one.domains, dtype=np.int32)
+    source, target = (np.add.outer(base, end).ravel() for end in pattern[:2])
+    ports = [np.add.outer(0 * base, port).ravel() for port in pattern[2:]]
+    there = (source < one.gpus) & (target < one.gpus)
+    near, far = (one.first + end[there] for end in (source, target))
+    rate = sizing.hb_bytes_per_s / one.kind.ports
+    return Links("hb", near, far, ports[0][there], ports[1][there], rate, INSIDE)

@@ -1,0 +1,571 @@
+"""Fabrics of Clos networks: any-to-any, rail-only, and vendors' scalable units; counted and wired.
+
+How GPUs meet the networks:
+
+``rail wiring``      endpoints ordered by rank, then domain: a rail stays under as few leaves as
+                     its size allows;
+``fat-tree wiring``  endpoints in the order of the GPUs: consecutive GPUs share a leaf;
+``scalable units``   half a radix of nodes a unit, and one leaf for each of its rails;
+``rail-only``        a network of its own for every rail, or a share of one switch.
+
+``planes``           as many copies of a Clos network as a GPU has ports, one port to each.
+
+Inside a network the wiring is that of :func:`netplan.topologies.families.clos.fat_tree`, with the
+ports written out. Endpoints are spread evenly over the leaves, in order. Bundle p of every leaf's
+uplinks leads to plane p, over whose switches the leaves are again spread in order; in the top tier
+a plane is one switch, so that every switch below has the same number of links to each. On a switch
+the ports to the tier below come first (room for a full leaf, whether or not it is full), then those
+to the tier above.
+
+Host links come plane by plane, in the order of the GPUs, then of the management hosts. Links above
+follow network by network, in the order in which they are counted.
+"""
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import AnyInts, Ints
+from netplan.errors import InputError
+from netplan.levels import Level, Tier
+from netplan.records import replace
+from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
+from netplan.topologies.fabric import (
+    TIER_NAMES,
+    Fabric,
+    Sizing,
+    clos_parts,
+    hb_level,
+    network_level,
+)
+from netplan.topologies.families.clos import (
+    MAX_RADIX,
+    ClosCounts,
+    FatTree,
+    LeafPorts,
+    TreeTier,
+    ceil_div,
+    clos_counts,
+    fat_tree,
+    leaf_ports,
+    rail_only_counts,
+    unit_tree,
+)
+from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH
+from netplan.topologies.specs import FabricSpec
+
+
+def build_clos(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """One Clos network over all GPUs; with rail wiring a rail stays under its leaves.
+
+    With several planes there is one such network a plane, of ports at a share of the rate; a
+    switch has that many times more of them.
+    """
+    ratio = _ratio(spec, sizing)
+    ends = sizing.gpus + spec.management_links
+    plane = plane_sizing(spec, sizing)
+    tree = clos_tree(spec, plane)
+    tiers = () if ratio == 1 else _tiers(tree, plane, plane.hb_size, by_rank=spec.rail_wiring)
+    built = tree.counts.times(spec.planes)
+    tree_of = partial(fat_tree, ends, plane.radix, oversubscription=ratio)
+    bound = clos_counts(
+        ends, plane.radix, oversubscription=ratio, trunk_width=spec.trunk_width
+    ).times(spec.planes)
+    other = tree_of(even=not spec.even_pods, trunk_width=spec.trunk_width).counts
+    fabric = _fabric(spec, plane, (built, bound), tiers, ratio)
+    return _with_pods_told(spec, fabric, other.switches * spec.planes)
+
+
+def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
+    """Sizing of one plane: ports split, so that there are more of them, each slower.
+
+    A sizing whose ports are split already is left as it is.
+
+    Raises
+    ------
+    InputError
+        If a switch would have more ports than netplan plans.
+
+    Examples
+    --------
+    51.2 Tb/s as 64 ports of 800 Gb/s, or 512 of 100 Gb/s in each of eight planes.
+
+    >>> whole = Sizing(4096, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> from netplan.topologies.specs import FABRICS
+    >>> plane = plane_sizing(FABRICS.load("eight-planes"), whole)
+    >>> plane.radix, plane.speed_gbps
+    (512, 100.0)
+    """
+    parts = spec.planes // sizing.port_split
+    if parts == 1:
+        return sizing
+    if sizing.radix * parts > MAX_RADIX:
+        raise InputError(
+            f"{spec.name}: {spec.planes} planes split {sizing.radix} ports a switch into"
+            f" {sizing.radix * parts:,}, more than {MAX_RADIX:,}: --radix counts whole ports, of"
+            f" {sizing.speed_gbps:g} Gb/s; give at most {MAX_RADIX // parts // 2 * 2}, or take"
+            " fewer planes"
+        )
+    return replace(
+        sizing,
+        radix=sizing.radix * parts,
+        network_bytes_per_s=sizing.network_bytes_per_s / parts,
+        port_split=spec.planes,
+    )
+
+
+def planes_note(spec: FabricSpec, sizing: Sizing) -> str:
+    """What the planes of a fabric are, and which ports the radix counts.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> whole = Sizing(4096, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> spec = FABRICS.load("two-planes")
+    >>> planes_note(spec, plane_sizing(spec, whole))[:56]
+    '2 planes: the 64 ports of 800 Gb/s of a switch are split'
+    """
+    split = sizing.port_split
+    return (
+        f"{spec.planes} planes: the {sizing.radix // split} ports of {split * sizing.speed_gbps:g}"
+        f" Gb/s of a switch are split into {sizing.radix} of {sizing.speed_gbps:g} Gb/s, and the"
+        " port of a GPU into one for every plane."
+    )
+
+
+def build_rail_only(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """One network a rail, none between rails; other traffic is forwarded inside HB domains."""
+    ratio = _ratio(spec, sizing)
+    count = partial(
+        rail_only_counts, sizing.gpus, sizing.radix, sizing.hb_size, oversubscription=ratio
+    )
+    built, bound = count(wireable=True, even=spec.even_pods), count()
+    tiers: tuple[Tier, ...] = ()
+    if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
+        tree = fat_tree(sizing.domains, sizing.radix, oversubscription=ratio, even=spec.even_pods)
+        tiers = _tiers(tree, sizing, 1)
+    fabric = _fabric(spec, sizing, (built, bound), tiers, ratio)
+    other = count(wireable=True, even=not spec.even_pods)
+    return _with_pods_told(spec, fabric, other.switches)
+
+
+def build_scalable_units(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Whole scalable units: one leaf a rail and unit, each with half its ports down.
+
+    Leaf-to-spine cables are laid for whole units; host ports beyond the GPUs stay dark.
+    """
+    tree = clos_tree(spec, sizing)
+    whole = tree.counts
+    ends = sizing.gpus + spec.management_links
+    built = ClosCounts(sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:]))
+    bound = clos_counts(ends, sizing.radix)
+    fabric = _fabric(spec, sizing, (built, bound), (), 1.0)
+    half = sizing.radix // 2
+    nodes, part = divmod(ends, sizing.hb_size)
+    units, needed = tree.leaves // sizing.hb_size, ceil_div(nodes + (part > 0), half)
+    notes = []
+    if built.tiers > 1 and units > needed:
+        notes.append(
+            f"{units:,} units, where {needed:,} would hold the nodes: so many wire evenly, and the"
+            " nodes are spread over all."
+        )
+    elif not tree.even:
+        notes.append(f"So many units have no pods of equal size: {REFUSED}.")
+    elif part and nodes % half == 0 and built.tiers > 1:
+        refused = REFUSED.replace("refuses", "may refuse")
+        notes.append(f"The last unit has leaves without hosts: until they have some, {refused}.")
+    return replace(fabric, notes=(*fabric.notes, *notes))
+
+
+REFUSED = "OpenSM's fat-tree routing refuses the network"
+
+
+def clos_tree(spec: FabricSpec, sizing: Sizing) -> FatTree:
+    """Tree of the one Clos network, or of each plane, that joins all GPUs of this sizing.
+
+    The endpoints of scalable units are those of whole units, dark ones included; more units are
+    laid where their number cannot be wired evenly, and the nodes are spread over all.
+    """
+    hosts = sizing.gpus + spec.management_links
+    if spec.family == "scalable-units":
+        units = ceil_div(ceil_div(hosts, sizing.hb_size), sizing.radix // 2)
+        return unit_tree(units, sizing.hb_size, sizing.radix)
+    ratio = _ratio(spec, sizing)
+    return fat_tree(
+        hosts,
+        sizing.radix,
+        oversubscription=ratio,
+        even=spec.even_pods,
+        trunk_width=spec.trunk_width,
+    )
+
+
+def _with_pods_told(spec: FabricSpec, fabric: Fabric, other: int) -> Fabric:
+    """Say what pods of unequal size save; ``other`` is the switch count of the other way."""
+    if spec.even_pods and other < fabric.switches:
+        named = "fabric uneven-clos, or " if spec.family == "clos" else ""
+        note = (
+            f"With pods of unequal size {other:,} switches would do ({named}--set"
+            " fabric.even_pods=false), but OpenSM's fat-tree routing refuses them."
+        )
+    elif other > fabric.switches:
+        note = (
+            f"Pods of unequal size: {fabric.switches:,} switches, where equal ones need {other:,}."
+            " OpenSM's fat-tree routing (ftree) refuses them unless its root switches are listed;"
+            " updn and minhop take them."
+        )
+    else:
+        return fabric
+    return replace(fabric, notes=(note, *fabric.notes))
+
+
+def _ratio(spec: FabricSpec, sizing: Sizing) -> float:
+    return sizing.oversubscription or spec.oversubscription
+
+
+def _tiers(tree: FatTree, sizing: Sizing, ranks: int, *, by_rank: bool = False) -> tuple[Tier, ...]:
+    """Tiers of a network that may bind, from the leaves up; it joins so many ranks of a domain."""
+    domains = max(1, sizing.full_domains)
+    extra = sizing.gpus % sizing.hb_size if ranks > 1 else 0
+    found = []
+    spread: tuple[int, ...] = (tree.endpoints,)
+    for groups, links in tree.groups:
+        spread += (groups,)
+        found.append(Tier(spread, links, ranks, domains, extra, by_rank))
+    return tuple(tier for tier in found if tier.oversubscription(domains) > 1)
+
+
+def _fabric(
+    spec: FabricSpec,
+    sizing: Sizing,
+    counts: tuple[ClosCounts, ClosCounts],
+    binding: tuple[Tier, ...],
+    ratio: float,
+) -> Fabric:
+    """Assemble a fabric from its counts and the tiers that may bind."""
+    tiers, links = clos_parts(*counts, spec.host_medium)
+    rate = sizing.network_bytes_per_s * spec.planes
+    notes = list(spec.notes)
+    if spec.planes > 1:
+        notes.append(planes_note(spec, sizing))
+    if spec.trunk_width > 1 and len(tiers) > 1:
+        rate_gbps = spec.trunk_width * sizing.speed_gbps
+        notes.append(
+            f"Links above the leaves are trunks of {rate_gbps:g} Gb/s, each in place of"
+            f" {spec.trunk_width} ports of {sizing.speed_gbps:g} Gb/s, which the radix counts."
+        )
+    if ratio > 1:
+        ports = leaf_ports(sizing.radix, ratio, spec.trunk_width)
+        notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))
+    levels: tuple[Level, ...] = (
+        hb_level(spec, sizing),
+        network_level(sizing, max(1, sizing.full_domains), rate, binding),
+    )
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=tiers,
+        links=links,
+        nic_ports=sizing.gpus * spec.planes,
+        levels=levels,
+        network="rail-only" if spec.family == "rail-only" else "any-to-any",
+        notes=tuple(notes),
+    )
+
+
+def _thinned(ports: LeafPorts, *, tiers: int, binds: bool) -> str:
+    """What the oversubscription of leaves does."""
+    if tiers == 1:
+        return "One tier of switches: there is no uplink to oversubscribe."
+    if not binds:
+        return (
+            f"Oversubscribed {ports.down}:{ports.up}, but rails lie under single leaves:"
+            " traffic along rails keeps the full rate."
+        )
+    return (
+        f"Leaves have {ports.down} ports down and {ports.up} up: where all of a leaf's"
+        f" traffic leaves it, it runs at 1/{ports.oversubscription:.3g} of the port rate."
+    )
+
+
+class Stage(Struct, frozen=True, eq=False):
+    """Links between two tiers of one network, as numbers within each tier, shape (links,)."""
+
+    lower: AnyInts
+    upper: AnyInts
+    lower_port: AnyInts
+    upper_port: AnyInts
+
+
+class ClosWiring(Struct, frozen=True):
+    """One Clos network, its switches numbered within each tier.
+
+    The shape of a tier is a grid: ``(leaves,)``, and above it ``(spines,)`` or ``(planes,
+    spines)``, with one more index for planes inside planes. Stages are the links below each tier;
+    in the first, ``lower`` counts endpoints in order.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def switches_per_tier(self) -> tuple[int, ...]:
+        """Switches in each tier [1]."""
+        return tuple(int(np.prod(shape)) for shape in self.shapes)
+
+
+def wire_tree(tree: FatTree) -> ClosWiring:
+    """Wire one Clos network."""
+    if not tree.tiers:
+        return ClosWiring((), ())
+    leaves = tree.tiers[0].switches
+    stages = [_spread(np.arange(tree.endpoints, dtype=np.int32), leaves)]
+    shapes: list[tuple[int, ...]] = [(leaves,)]
+    width = tree.trunk_width
+    # A trunk of w ports has the number of the first of them, the next multiple of w.
+    planes, first_port = 1, ceil_div(ceil_div(tree.endpoints, leaves), width)
+    for lower, upper in pairwise(tree.tiers):
+        stages.append(_trunks(_planes(lower.switches, upper, planes, first_port), width))
+        shape = (*shapes[-1][:-1], upper.planes)
+        shapes.append(shape if upper.switches == 1 else (*shape, upper.switches))
+        planes *= upper.planes
+        first_port = ceil_div(lower.switches, upper.switches) * upper.links_each
+    return ClosWiring(tuple(shapes), tuple(stages))
+
+
+def _spread(ends: AnyInts, leaves: int) -> Stage:
+    """Endpoints in order, spread evenly: leaf l takes those from floor(l n / leaves) on."""
+    starts = np.arange(leaves + 1, dtype=np.int64) * len(ends) // leaves
+    sizes = np.diff(starts)
+    leaf = np.repeat(np.arange(leaves, dtype=np.int32), sizes)
+    port = ends - np.repeat(starts[:-1], sizes).astype(np.int32)
+    return Stage(ends, leaf, np.zeros_like(ends), port)
+
+
+def _trunks(stage: Stage, width: int) -> Stage:
+    """A stage whose links take so many ports each."""
+    if width == 1:
+        return stage
+    ports = width * stage.lower_port, width * stage.upper_port
+    return Stage(stage.lower, stage.upper, *ports)
+
+
+def _planes(ends: int, tier: TreeTier, outer: int, first_port: int) -> Stage:
+    """Links from ``ends`` switches in each of ``outer`` planes to the planes above them.
+
+    Ordered by outer plane, plane, switch and link; below the top tier by switch before plane.
+    Bundle p of a switch leads to plane p, whose switches take the ends in order.
+    """
+    bundle = (tier.planes, ends) if tier.switches > 1 else (ends, tier.planes)
+    grid = np.indices((outer, *bundle, tier.links_each), dtype=np.int32)
+    around, first, second, link = (index.ravel() for index in grid)
+    plane, end = (first, second) if tier.switches > 1 else (second, first)
+    spread = _spread(np.arange(ends, dtype=np.int32), tier.switches)
+    return Stage(
+        around * ends + end,
+        (around * tier.planes + plane) * tier.switches + spread.upper[end],
+        first_port + plane * tier.links_each + link,
+        spread.upper_port[end] * tier.links_each + link,
+    )
+
+
+class Network(Struct, frozen=True):
+    """Equal copies of one Clos network.
+
+    ``prefix`` is the pattern before a switch's own name, with ``{}`` for the copy from ``first``
+    on; it is empty for a single network. The leaves have names of their own if these stand for more
+    than a number.
+    """
+
+    wiring: ClosWiring
+    copies: int = 1
+    prefix: str = ""
+    first: int = 0
+    leaf_names: NameBlock | None = None
+
+    def switches(self, tier: int) -> int:
+        """Switches of one tier, all copies together [1]."""
+        sizes = self.wiring.switches_per_tier
+        return self.copies * sizes[tier] if tier < len(sizes) else 0
+
+    def names(self, tier: int) -> NameBlock:
+        """Names of the switches of one tier."""
+        if tier == 0 and self.leaf_names:
+            return self.leaf_names
+        label = TIER_NAMES[tier] if tier < len(TIER_NAMES) else f"tier-{tier + 1}"
+        shape = self.wiring.shapes[tier]
+        pattern = "plane-{}/" * (len(shape) - 1) + label + "-{}"
+        if self.prefix:
+            return NameBlock(self.prefix + pattern, (self.copies, *shape), self.first)
+        return NameBlock(pattern, shape)
+
+
+class Attachment(Struct, frozen=True, eq=False):
+    """Host links, shape (links,): the host and its network port, the leaf and the leaf's port.
+
+    Hosts are GPUs, then managers; leaves are counted over all networks.
+    """
+
+    host: Ints
+    host_port: Ints
+    leaf: Ints
+    leaf_port: Ints
+
+
+def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
+    """Wire one Clos network over all GPUs, and over management hosts if there are any."""
+    sizing = fabric.sizing
+    hosts = np.arange(sizing.gpus + spec.management_links)
+    wiring = wire_tree(clos_tree(spec, sizing))
+    end = endpoints(spec, sizing, hosts)
+    bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
+    plane = np.repeat(np.arange(spec.planes), len(hosts))
+    attachment = Attachment(
+        host=np.tile(hosts, spec.planes),
+        host_port=plane,
+        leaf=plane * leaves + np.tile(bottom.upper[end], spec.planes),
+        leaf_port=np.tile(bottom.upper_port[end], spec.planes),
+    )
+    names = _leaf_names(spec, fabric, leaves)
+    network = Network(wiring, leaf_names=names)
+    if spec.planes > 1:
+        network = Network(wiring, spec.planes, "plane-{}/")
+    return wire_networks(fabric, [network], attachment, (first, port))
+
+
+def endpoints(spec: FabricSpec, sizing: Sizing, hosts: Ints) -> Ints:
+    """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
+    domain, rank = np.divmod(hosts, sizing.hb_size)
+    if spec.family == "scalable-units":
+        half = sizing.radix // 2
+        nodes = ceil_div(sizing.gpus + spec.management_links, sizing.hb_size)
+        units = clos_tree(spec, sizing).endpoints // (sizing.hb_size * half)
+        if units > ceil_div(nodes, half):
+            # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
+            unit: Ints = ((domain + 1) * units - 1) // nodes
+            place = domain - unit * nodes // units
+        else:
+            unit, place = np.divmod(domain, half)
+        return (unit * sizing.hb_size + rank) * half + place
+    if not spec.rail_wiring:
+        return hosts
+    # The first ranks have one GPU more if the last domain is partly filled, so a rail begins
+    # where the rails before it, some of them shorter, end. Managers come after all rails.
+    full, extra = divmod(sizing.gpus, sizing.hb_size)
+    by_rail = rank * full + np.minimum(rank, extra) + domain
+    return np.where(hosts < sizing.gpus, by_rail, hosts)
+
+
+def _leaf_names(spec: FabricSpec, fabric: Fabric, leaves: int) -> NameBlock | None:
+    """Names that say which unit or rail a leaf serves, where it serves one only."""
+    rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
+    even = leaves % rails == 0 and leaves > 1
+    if spec.family == "scalable-units" and even:
+        return NameBlock("unit-{}/leaf-{}", (leaves // rails, rails))
+    if spec.rail_wiring and even and gpus % rails == 0 and not spec.management_links:
+        return NameBlock("rail-{}/leaf-{}", (rails, leaves // rails))
+    return None
+
+
+def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
+    """Wire a network for every rail, none between rails; small rails share switches."""
+    sizing = fabric.sizing
+    hosts = sizing.domains
+    if hosts <= 1:
+        return Wired()
+    gpu = np.arange(sizing.gpus)
+    domain, rank = np.divmod(gpu, sizing.hb_size)
+    if hosts <= sizing.radix:
+        shared = sizing.radix // hosts
+        switches = ceil_div(sizing.hb_size, shared)
+        names = NameBlock("rail-{}/leaf-0" if shared == 1 else "leaf-{}", (switches,))
+        network = Network(ClosWiring(((switches,),), ()), leaf_names=names)
+        leaf_port = rank % shared * hosts + domain
+        attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
+        return wire_networks(fabric, [network], attachment, (first, port))
+    tree = partial(
+        fat_tree,
+        radix=sizing.radix,
+        oversubscription=_ratio(spec, sizing),
+        even=spec.even_pods,
+    )
+    long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
+    long = wire_tree(tree(hosts))
+    networks = [Network(long, long_rails, "rail-{}/")]
+    leaves = long.switches_per_tier[0]
+    is_long = rank < long_rails
+    leaf = rank * leaves + long.stages[0].upper[domain]
+    leaf_port = long.stages[0].upper_port[domain]
+    if long_rails < sizing.hb_size:
+        short = wire_tree(tree(hosts - 1))
+        networks.append(Network(short, sizing.hb_size - long_rails, "rail-{}/", long_rails))
+        # The last domain has no GPU on the short rails: its index is never looked up there.
+        within = np.minimum(domain, hosts - 2)
+        base = long_rails * leaves + (rank - long_rails) * short.switches_per_tier[0]
+        leaf = np.where(is_long, leaf, base + short.stages[0].upper[within])
+        leaf_port = np.where(is_long, leaf_port, short.stages[0].upper_port[within])
+    attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port.astype(np.int64))
+    return wire_networks(fabric, networks, attachment, (first, port))
+
+
+def wire_networks(
+    fabric: Fabric, networks: list[Network], attachment: Attachment, begin: tuple[int, int]
+) -> Wired:
+    """Number all switches tier by tier, and translate every stage to node numbers.
+
+    ``begin`` holds the number of the first switch and the port of a GPU that the network takes.
+    """
+    sizing = fabric.sizing
+    first, port = begin
+    nodes: list[Nodes] = []
+    bases: list[list[int]] = []  # number of the first switch, by tier and network
+    for tier in range(len(networks[0].wiring.shapes)):
+        bases.append([])
+        for network in networks:
+            bases[tier].append(first)
+            if network.switches(tier):
+                nodes.append(Nodes(SWITCH, tier + 1, network.names(tier)))
+                first += network.switches(tier)
+    managers = max(0, int(attachment.host.max()) + 1 - sizing.gpus)
+    if managers:
+        nodes.append(Nodes(MANAGER, 0, NameBlock("manager-{}", (managers,))))
+    is_gpu = attachment.host < sizing.gpus
+    source = np.where(is_gpu, attachment.host, attachment.host - sizing.gpus + first)
+    source_port = attachment.host_port + port * is_gpu
+    leaf = bases[0][0] + attachment.leaf
+    rate = sizing.network_bytes_per_s
+    names = [group.name for group in fabric.links]
+    links = [Links(names[0], source, leaf, source_port, attachment.leaf_port, rate, ROW)]
+    for tier, name in enumerate(names[1:], start=1):
+        for number, network in enumerate(networks):
+            if network.switches(tier):
+                base = (bases[tier - 1][number], bases[tier][number])
+                width = fabric.links[tier].width
+                links.append(_stage(network, tier, base, name, width * rate))
+    return Wired(tuple(nodes), tuple(links))
+
+
+def _stage(network: Network, tier: int, base: tuple[int, int], name: str, rate: float) -> Links:
+    """Links below one tier, copy after copy."""
+    stage = network.wiring.stages[tier]
+    sizes = network.wiring.switches_per_tier
+    copy = np.arange(network.copies, dtype=np.int32)
+
+    def repeat(numbers: AnyInts, first: int, step: int) -> AnyInts:
+        if network.copies == 1:
+            return numbers + np.int32(first)
+        repeated: AnyInts = np.add.outer(copy * np.int32(step), numbers + np.int32(first)).ravel()
+        return repeated
+
+    return Links(
+        name,
+        repeat(stage.lower, base[0], sizes[tier - 1]),
+        repeat(stage.upper, base[1], sizes[tier]),
+        repeat(stage.lower_port, 0, 0),
+        repeat(stage.upper_port, 0, 0),
+        rate,
+        HALL,
+    )

@@ -1,0 +1,392 @@
+"""Tori: GPU-to-GPU links in rings, no switches; counted and wired.
+
+With HB domains the torus joins domains: the GPUs of equal rank form one torus a rail, and every
+GPU has two network ports a dimension. With domains of one GPU it is a torus of chips.
+
+Domain d stands at c0 + s0 (c1 + s1 (c2 + ...)): the first axis runs fastest. Along each axis the
+GPUs of equal rank are joined in rings, from every member to its next; a ring of two has one link.
+Rings are closed or open. Circuit switches may join the faces of cubes: then sizes are those of
+whole cubes, and all links out of a cube are optical, also those around a single one. On a GPU the
+ports of axis 0 come first, plus direction before minus.
+
+A torus with axes of k and of 2 k members may be twisted: the links around each short axis lead half
+way along every long one. So k x k x 2k and k x 2k x 2k become alike in all directions (Camarero,
+Martinez and Beivide, IEEE Transactions on Computers 64, 2015, on lattice graphs); TPU v4 has both.
+Time models see the short axes as open lines.
+
+A prime number of domains, which would be one long ring, takes a grid near a cube where nearly all
+stand in whole layers of it; its last places are idle. Rings through them, and through the GPUs that
+the last, partly filled domain lacks, are open lines.
+"""
+
+from functools import cache, lru_cache
+from math import prod
+
+import numpy as np
+
+from netplan.arrays import AnyInts, Bools
+from netplan.errors import InputError
+from netplan.levels import Level, LevelKind
+from netplan.topologies.assembly import Links, Wired
+from netplan.topologies.fabric import MAX_GPUS, Fabric, LinkGroup, Sizing, hb_level, port_words
+from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.graph import HALL, RACK
+from netplan.topologies.idle_places import (
+    ceil_root,
+    grids_holding,
+    idle_note,
+    lines_along,
+    whole_part,
+)
+from netplan.topologies.specs import FabricSpec, Medium
+from netplan.units import counted
+
+LONGEST_RING = 16
+"""Longest ring that may take all domains [1]: as long as those of TPU v4's 4,096 chips."""
+
+MAX_ELONGATION = 4
+"""Longest over shortest side of a torus beyond which a note says so [1]."""
+MAX_PLACES = 4 * MAX_GPUS
+"""Places of a grid, with and without GPUs [1]."""
+
+
+def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Torus over all HB domains, as near to a cube as the factors of their number allow."""
+    sizes = torus_shape(spec, sizing)
+    block = spec.copper_block if sizing.hb_size == 1 else 0
+    links = tuple(
+        group
+        for axis in range(len(sizes))
+        for group in (
+            _listed_links(axis, spec, sizing)
+            if spec.twist or spec.circuit_switch
+            else _axis_links(axis, sizes, sizing, block=block, closed=spec.wraparound)
+        )
+    )
+    rate = sizing.network_bytes_per_s
+    ports = torus_ports(spec, sizing)
+
+    def level(size: int, whole: int) -> Level:
+        # A ring that is not whole is open.
+        closed = spec.wraparound and whole == size and not (spec.twist and size == min(sizes))
+        kind: LevelKind = "ring" if closed else "line"
+        latency_s = sizing.network_latency_s
+        return Level(kind, whole, rate, step_latency_s=latency_s, interlaced=spec.twist)
+
+    whole = whole_part(sizes, sizing.full_domains)
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=(),
+        links=links,
+        nic_ports=ports * sizing.gpus,
+        levels=(hb_level(spec, sizing), *map(level, sizes, whole)),
+        network="direct",
+        notes=(
+            *spec.notes,
+            *_media(links, block),
+            *_cube_notes(sizes, spec),
+            *_notes(sizes, sizing, ports, spec),
+        ),
+    )
+
+
+def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
+    """Sizes along each axis: the spec's own, if they hold the HB domains, or near a cube."""
+    if spec.sizes is None:
+        side = spec.copper_block if spec.circuit_switch else 1
+        blocks = ceil_div(sizing.domains, side**spec.dimensions)
+        least = 1 if spec.circuit_switch else 2
+        found = (
+            _twisted_holding(blocks, spec.dimensions, least)
+            if spec.twist
+            else near_cube_holding(blocks, spec.dimensions)
+        )
+        return refuse_many_places(spec.name, tuple(side * size for size in found))
+    sizes = refuse_many_places(spec.name, spec.sizes)
+    if prod(sizes) < sizing.domains or (prod(sizes) > sizing.domains and not spec.circuit_switch):
+        shape = " x ".join(str(size) for size in sizes)
+        raise InputError(
+            f"{spec.name}: {shape} positions hold {prod(sizes):,} HB domains, got"
+            f" {sizing.domains:,}: take {prod(sizes) * sizing.hb_size:,} GPUs, or change sizes in"
+            " the fabric file"
+        )
+    return sizes
+
+
+def refuse_many_places(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of a grid, if it has no more places than netplan plans, idle ones included.
+
+    Raises
+    ------
+    InputError
+        If it has more.
+    """
+    if prod(sizes) > MAX_PLACES:
+        shape = " x ".join(map(str, sizes))
+        raise InputError(
+            f"{name}: {shape} are more than {MAX_PLACES:,} places: lower sizes, or the side of"
+            " blocks, in the fabric file"
+        )
+    return sizes
+
+
+def torus_ports(spec: FabricSpec, sizing: Sizing) -> int:
+    """Network ports of a GPU: two an axis, one along an axis of two that is not twisted [1]."""
+    sizes = torus_shape(spec, sizing)
+    return 2 * len(sizes) if spec.twist else sum(min(2, size - 1) for size in sizes)
+
+
+@cache
+def near_cube(positions: int, dimensions: int) -> tuple[int, ...]:
+    """Sizes of the grid nearest to a cube with exactly this many positions, largest first.
+
+    Examples
+    --------
+    >>> near_cube(20, 2), near_cube(64, 3)
+    ((5, 4), (4, 4, 4))
+    """
+    if dimensions == 1:
+        return (positions,)
+    # The smallest side is at most the root.
+    shapes = (
+        (*near_cube(positions // side, dimensions - 1), side)
+        for side in range(round(positions ** (1 / dimensions)) + 1, 0, -1)
+        if positions % side == 0
+    )
+    return tuple(sorted(min(shapes, key=sum), reverse=True))
+
+
+@cache
+def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
+    """Sizes of a grid near a cube that holds so many positions, exactly where their factors allow.
+
+    Where all would be one ring of more than `LONGEST_RING`, as prime numbers are, the grid with the
+    most positions in whole layers is taken, if they are nearly all; of several the one with the
+    fewest places. Shorter rings stay: with none idle, and two links of a GPU, their collectives are
+    faster.
+
+    Examples
+    --------
+    17 are 2 x 2 x 5 with three idle places, 16 in whole layers; 13 remain a ring, 26 two.
+
+    >>> [near_cube_holding(positions, 3) for positions in (64, 17, 13, 26)]
+    [(4, 4, 4), (2, 2, 5), (13, 1, 1), (13, 2, 1)]
+    """
+    exact = near_cube(positions, dimensions)
+    if dimensions == 1 or max(exact) < positions or positions <= LONGEST_RING:
+        return exact
+
+    def worth(sizes: tuple[int, ...]) -> tuple[int, int, int]:
+        return -prod(whole_part(sizes, positions)), prod(sizes), sum(sizes)
+
+    near = [sizes for sizes in grids_holding(positions, dimensions) if not is_long(sizes)]
+    return min(near, key=worth) if near else exact
+
+
+@cache
+def _twisted_holding(positions: int, dimensions: int, least: int = 2) -> tuple[int, ...]:
+    """Sizes of the smallest twisted torus that holds so many positions, short axes first.
+
+    Examples
+    --------
+    >>> [_twisted_holding(positions, 3) for positions in (128, 256, 100, 8)]
+    [(4, 4, 8), (4, 8, 8), (3, 6, 6), (2, 2, 4)]
+    """
+    found = []
+    for longs in range(1, dimensions):
+        short = max(least, ceil_root(ceil_div(positions, 2**longs), dimensions))
+        found.append((*[short] * (dimensions - longs), *[2 * short] * longs))
+    return min(found, key=prod)
+
+
+def is_long(sizes: tuple[int, ...]) -> bool:
+    """Whether a torus is so long that a note says so."""
+    return max(sizes) > MAX_ELONGATION * max(1, min(sizes))
+
+
+def _axis_links(
+    axis: int, sizes: tuple[int, ...], sizing: Sizing, *, block: int, closed: bool
+) -> list[LinkGroup]:
+    """Links along one axis: copper inside blocks of a rack, optical between them.
+
+    GPUs that are missing leave out their own links, and open their rings.
+    """
+    size = sizes[axis]
+    lines = lines_along(sizing.gpus, sizing.hb_size * prod(sizes[:axis]), size)
+    links, copper = 0, 0
+    for count, members in lines:
+        if members < 2:  # noqa: PLR2004 - one member has no neighbour
+            continue
+        around = closed and members == size > 2  # noqa: PLR2004 - two share one link
+        each = members - 1 + around
+        links += count * each
+        if block > 1:
+            # One link leaves each block; the last one leads back to the first block.
+            copper += count * (each if size <= block else each - (members - 1) // block - around)
+    counts: dict[Medium, int] = {"copper": copper, "optical": links - copper}
+    return [
+        LinkGroup(f"ring {axis + 1} {medium}", number, number, medium)
+        for medium, number in counts.items()
+        if number
+    ]
+
+
+@lru_cache(maxsize=256)
+def _listed_links(axis: int, spec: FabricSpec, sizing: Sizing) -> tuple[LinkGroup, ...]:
+    """Links along one axis of a torus that is twisted or made of cubes, as wired."""
+    sizes, rails = torus_shape(spec, sizing), sizing.hb_size
+    domain, following = _next_along(sizes, axis, closed=True, twist=spec.twist)
+    # A link joins the later domain's GPUs, of which there are no more than of the earlier's.
+    later = np.maximum(domain, following).astype(np.int64)
+    members = np.clip(sizing.gpus - later * rails, 0, rails)
+    copper = _in_one_block(sizes, (domain, following), spec, rails)
+    counts: dict[Medium, int] = {
+        "copper": int(members[copper].sum()),
+        "optical": int(members[~copper].sum()),
+    }
+    return tuple(
+        LinkGroup(f"ring {axis + 1} {medium}", number, number, medium)
+        for medium, number in counts.items()
+        if number
+    )
+
+
+def _media(links: tuple[LinkGroup, ...], block: int) -> list[str]:
+    """What the links are made of, as counted."""
+    media = {group.medium for group in links}
+    if len(media) == 1:
+        return [f"All links are {'copper' if 'copper' in media else 'optical'}."]
+    return [f"Links are copper inside blocks of side {block}, optical between them."][: len(media)]
+
+
+def _cube_notes(sizes: tuple[int, ...], spec: FabricSpec) -> list[str]:
+    """What circuit switches join."""
+    if not spec.circuit_switch:
+        return []
+    side = spec.copper_block
+    cubes = f"{counted(prod(sizes) // side ** len(sizes), 'cube')} of side {side}"
+    switches = f"circuit switches ({spec.circuit_switch}) join the faces"
+    return [f"{cubes}: {switches}, so that any whole cubes make a torus."]
+
+
+def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: FabricSpec) -> list[str]:
+    shape = " x ".join(str(size) for size in sizes)
+    of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
+    kind = "twisted torus" if spec.twist else "torus"
+    notes = [f"{shape} {kind} of {of}: {port_words(sizing, ports)}."]
+    if spec.twist:
+        half = max(sizes) // 2
+        notes.append(
+            f"Links around an axis of {min(sizes)} lead {half} places along every axis of"
+            f" {max(sizes)}; such axes are timed as open lines, and traffic over all of the torus"
+            " can be faster (netplan loads)."
+        )
+    if not spec.wraparound:
+        notes.append("No links around: the rings are open lines.")
+    if is_long(sizes):
+        notes.append(
+            f"{sizing.domains:,} has no factors near a cube: this torus is long and slow; choose a"
+            " number of domains such as a power of two."
+        )
+    if sizing.gpus < prod(sizes) * sizing.hb_size:
+        whole = " x ".join(map(str, whole_part(sizes, sizing.full_domains)))
+        notes.append(
+            f"Rings through places without a GPU are open lines: {whole} of {of} are timed."
+        )
+    if prod(sizes) > sizing.domains:
+        notes += idle_note(prod(sizes) * sizing.hb_size, sizing)
+    return notes
+
+
+def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
+    """Wire all rings, ordered by axis, then copper before optical, then the domain they leave."""
+    sizes = torus_shape(spec, fabric.sizing)
+    links = []
+    for axis, size in enumerate(sizes):
+        if size == 1:
+            continue
+        source, target, copper = _ring(sizes, axis, fabric, spec)
+        # Two members share one link, but for those that the twist leads past.
+        arrival = port + (size > 2 or spec.twist)  # noqa: PLR2004
+        for medium, chosen, length in (("copper", copper, RACK), ("optical", ~copper, HALL)):
+            ends = source[chosen], target[chosen]
+            ports = np.full_like(ends[0], port), np.full_like(ends[0], arrival)
+            name = f"ring {axis + 1} {medium}"
+            links.append(Links(name, *ends, *ports, fabric.sizing.network_bytes_per_s, length))
+        port = arrival + 1
+    return Wired(links=tuple(links))
+
+
+def _ring(
+    sizes: tuple[int, ...], axis: int, fabric: Fabric, spec: FabricSpec
+) -> tuple[AnyInts, AnyInts, Bools]:
+    """Links along one axis: GPU, next GPU, and whether the link stays inside a block."""
+    rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
+    ends = _next_along(sizes, axis, closed=spec.wraparound, twist=spec.twist)
+    copper = np.repeat(_in_one_block(sizes, ends, spec, rails), rails)
+    rank = np.arange(rails, dtype=np.int32)
+    source, target = (np.add.outer(end * rails, rank).ravel() for end in ends)
+    there = (source < gpus) & (target < gpus)
+    return source[there], target[there], copper[there]
+
+
+def _next_along(
+    sizes: tuple[int, ...], axis: int, *, closed: bool, twist: bool
+) -> tuple[AnyInts, AnyInts]:
+    """Domains that a link leaves along one axis, and the next one of each.
+
+    Examples
+    --------
+    Around the axis of two the twist leads half way along that of four.
+
+    >>> [end.tolist() for end in _next_along((2, 4), 0, closed=True, twist=True)]
+    [[0, 1, 2, 3, 4, 5, 6, 7], [1, 4, 3, 6, 5, 0, 7, 2]]
+    """
+    size = sizes[axis]
+    domain = np.arange(prod(sizes), dtype=np.int32)
+    following = ring_next(sizes, axis, twist=twist)
+    # The last member's next is the first; with two members that link is already there.
+    if not closed or (size == 2 and not twist):  # noqa: PLR2004
+        inner = domain // prod(sizes[:axis]) % size < size - 1
+        domain, following = domain[inner], following[inner]
+    return domain, following
+
+
+def ring_next(sizes: tuple[int, ...], axis: int, *, twist: bool) -> AnyInts:
+    """Next place of every place along one axis, around too, shape (places,).
+
+    Examples
+    --------
+    >>> ring_next((3, 2), 0, twist=False), ring_next((1, 2), 0, twist=True)
+    (array([1, 2, 0, 4, 5, 3], dtype=int32), array([1, 0], dtype=int32))
+    """
+    size, stride = sizes[axis], prod(sizes[:axis])
+    place = np.arange(prod(sizes), dtype=np.int32)
+    last = place // stride % size == size - 1
+    following = place + np.where(last, -(size - 1) * stride, stride).astype(np.int32)
+    if twist and size == min(sizes):
+        for number, long in enumerate(sizes):
+            if long > size:
+                step, half = prod(sizes[:number]), long // 2
+                shift = np.where(following // step % long < half, half, -half) * step
+                following = following + (last * shift).astype(np.int32)
+    return following
+
+
+def _in_one_block(
+    sizes: tuple[int, ...], ends: tuple[AnyInts, AnyInts], spec: FabricSpec, rails: int
+) -> Bools:
+    """Whether links stay inside a block; with several rails, or without blocks, none does.
+
+    Of blocks whose faces circuit switches join, no link around does.
+    """
+    block = spec.copper_block if rails == 1 else 0
+    found = np.full(len(ends[0]), block > 1)
+    for axis, size in enumerate(sizes if block > 1 else ()):
+        one, other = (end // prod(sizes[:axis]) % size for end in ends)
+        found &= one // block == other // block
+        if spec.circuit_switch:
+            found &= np.abs(one - other) < block - 1
+    return found

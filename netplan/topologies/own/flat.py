@@ -1,0 +1,79 @@
+"""Graphs of switches that are joined directly, each with as many GPUs: told by their links."""
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Ints
+from netplan.records import replace
+from netplan.topologies.assembly import NameBlock
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
+
+UNNAMED = "leaf-leaf"
+"""Group of links between leaves, before it is known that these are alike."""
+
+
+class Flat(Struct, frozen=True, eq=False):
+    """GPUs of a switch, and number of each node among the switches (-1 of others), in order."""
+
+    hosts: int
+    number: Ints
+
+    def switches(self, network: FabricGraph) -> SwitchGraph:
+        """The switches and their links, as those of families are told."""
+        ends = self.number[network.source], self.number[network.target]
+        between = (ends[0] >= 0) & (ends[1] >= 0)
+        links = SwitchLinks(BETWEEN_SWITCHES, ends[0][between], ends[1][between])
+        names = NameBlock("switch-{}", (int(self.number.max()) + 1,))
+        return SwitchGraph((("leaf", names),), self.hosts, (links,), "")
+
+
+def flat(network: FabricGraph) -> Flat | None:
+    """What a network is if all its switches take GPUs, as many each, in their order; else None.
+
+    Every GPU has one port, and all links have one rate.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(64, 16, 1, 450e9, 50e9)
+    >>> [(found := flat(expand(FABRICS.load(name), sizing))) and found.hosts
+    ...  for name in ("jellyfish", "fat-tree")]
+    [7, None]
+    """
+    gpus, kind = network.gpus, network.node_kind
+    switch = kind == SWITCH
+    first, second = network.source, network.target
+    between = switch[first] & switch[second]
+    up = (kind[first] == GPU) & switch[second]
+    if (
+        not between.any()
+        or np.count_nonzero(up) != gpus
+        or np.count_nonzero(up | between) != network.link_count
+        or (network.node_tier[switch] != 1).any()
+        or (network.bytes_per_s != network.bytes_per_s[0]).any()
+    ):
+        return None
+    under = np.full(gpus, -1, np.int64)
+    under[first[up]] = second[up]
+    if (under < 0).any():
+        return None
+    hosts = int(np.count_nonzero(under == under[0]))
+    seen = under[::hosts]
+    if len(np.unique(seen)) < len(seen) or (under != np.repeat(seen, hosts)[:gpus]).any():
+        return None
+    number = np.full(network.node_count, -1, np.int64)
+    number[seen] = np.arange(len(seen))
+    empty = np.flatnonzero(switch & (number < 0))
+    number[empty] = len(seen) + np.arange(len(empty))
+    return Flat(hosts, number)
+
+
+def with_joined_group(graph: FabricGraph) -> FabricGraph:
+    """The graph with links between alike switches in the group by which routing knows them."""
+    if UNNAMED not in graph.group_names or flat(network_only(graph)) is None:
+        return graph
+    names = tuple(BETWEEN_SWITCHES if name == UNNAMED else name for name in graph.group_names)
+    return replace(graph, group_names=names)

@@ -1,0 +1,507 @@
+"""A fabric from any graph: counts from its nodes, levels as measured on its links.
+
+The graph is somebody's: a file, or what a function of Python makes (`own_graph`). Switches count by
+their tiers, which are their distances from the GPUs unless the file says otherwise. Links count by
+what they join: ``host`` (a GPU or manager and a switch of tier 1), the name of a higher tier (a GPU
+and a switch there), ``leaf-spine``, ``leaf-leaf`` and so on, ``direct`` (two GPUs). ``ring ...``
+and ``mesh ...`` between GPUs stay what the file calls them, since routing knows them. Links within
+a rack are planned in copper, all others in optics.
+
+Levels: where every switch takes as many GPUs, and all are joined directly at one rate, those of
+HyperX, Jellyfish and the like, whose routing such a graph has (`flat`, `joined_switches`). Else the
+HB domain, then the parts that hang together below each tier, where they are alike and hold whole
+domains; last, all of it. Each has the rate that traffic between its parts gets on the links
+(`measured_rates`), the least of evenly spread traffic and of rings over parts 1, 2, 4 ... on. Parts
+next to each other of one rate are one level. Rails that are rings, meshes or products of them, as
+tori are, have a level an axis (`grids`).
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from netplan.arrays import Bools, Ints
+from netplan.errors import InputError
+from netplan.levels import Level, LevelKind
+from netplan.records import replace
+from netplan.topologies.fabric import (
+    MIN_GPUS,
+    TIER_NAMES,
+    Fabric,
+    LinkGroup,
+    Reach,
+    Sizing,
+    SwitchTier,
+    network_level,
+)
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, joined_levels
+from netplan.topologies.graph import (
+    GPU,
+    HB_SWITCH,
+    INSIDE,
+    RACK,
+    SWITCH,
+    FabricGraph,
+    connected_parts,
+    network_only,
+)
+from netplan.topologies.idle_places import idle_note
+from netplan.topologies.own.flat import UNNAMED, flat
+from netplan.topologies.own.grids import GridAxis, grid_axes
+from netplan.topologies.own.measured_rates import (
+    MOST_STEPS,
+    HostGroups,
+    host_groups,
+    level_patterns,
+    seconds_per_byte,
+)
+from netplan.topologies.own.own_graph import keep_for, own_graph, whole_graph
+from netplan.topologies.specs import DIRECT, FabricSpec, Medium
+from netplan.units import counted, gbps
+
+COPPER_CLASSES = (INSIDE, RACK)
+ROUNDING = 1e-9
+WIDEST = 1000
+"""Times the rate of a port that no link has [1]."""
+
+
+def build_graph_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    """Counts, levels and notes of a fabric from a graph.
+
+    Raises
+    ------
+    InputError
+        If the graph holds fewer GPUs, a switch needs more ports than the radix, or what the network
+        joins are neither all GPUs nor those of a rail.
+    """
+    fabric = _built(spec, sizing)
+    keep_for(spec, sizing, fabric.sizing)
+    return fabric
+
+
+def graph_of(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
+    """The graph of a fabric, its links in the groups of its counts."""
+    return _grouped(own_graph(spec, sizing))
+
+
+# Questions about one fabric ask for it many times.
+@lru_cache(maxsize=16)
+def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
+    graph = graph_of(spec, sizing)
+    own = "hb" in graph.group_names
+    network = network_only(graph) if own else graph
+    own_sizing = _own_sizing(spec, sizing, graph, network)
+    keep_for(spec, sizing, own_sizing)
+    asked, sizing = sizing.hb_size, own_sizing
+    tiers = tuple(_tiers(spec, network, sizing))
+    reach = _reach(spec, network)
+    kind, domain = ("switch", None) if not own else _domain_kind(graph)
+    alike = flat(network)
+    if spec.family in DIRECT and sizing.hb_size > 1 and sizing.domains >= MIN_GPUS:
+        levels, measured = _levels_of_rail(spec, sizing)
+    elif alike is None:
+        levels, measured = _levels(network, sizing)
+    else:
+        levels, measured = joined_levels(alike.switches(network), sizing, 1)
+    shared = Level(kind, sizing.hb_size, sizing.hb_bytes_per_s).links_per_gpu
+    inside = Level(
+        kind,
+        sizing.hb_size,
+        domain or sizing.hb_bytes_per_s / max(1, shared),
+        step_latency_s=sizing.hb_latency_s,
+    )
+    return Fabric(
+        name=spec.name,
+        title=spec.title,
+        sizing=sizing,
+        tiers=tiers,
+        links=tuple(_link_groups(network)),
+        nic_ports=int(network.ports_used[: network.gpus].sum()),
+        levels=(inside, *levels),
+        network=reach,
+        notes=(*spec.notes, *_notes(spec, asked, sizing, graph, measured)),
+    )
+
+
+def _own_sizing(
+    spec: FabricSpec, sizing: Sizing, graph: FabricGraph, network: FabricGraph
+) -> Sizing:
+    """The sizing with the HB domain and the rates of a graph.
+
+    In direct designs a GPU has no link if no other domain has one of its rank.
+    """
+    gpus, ports = network.gpus, network.ports_used[: network.gpus]
+    if not ports.all():
+        name = network.node_name(int(np.flatnonzero(ports == 0)[0]))
+        if graph.domains > 1 and spec.family not in DIRECT:
+            raise InputError(f"{graph.name}: {name} has no link beyond its HB domain")
+    slowest = _slowest_port(network) or sizing.network_bytes_per_s
+    sizing = replace(sizing, hb_size=graph.hb_size, network_bytes_per_s=slowest, shared_port=False)
+    if "hb" not in graph.group_names:
+        return sizing
+    rate = np.zeros(graph.node_count)
+    inside = graph.links_of("hb")
+    for end in (graph.source[inside], graph.target[inside]):
+        np.add.at(rate, end, graph.bytes_per_s[inside])
+    first = min(graph.hb_size, gpus)
+    return replace(sizing, hb_bytes_per_s=float(rate[:first].min()))
+
+
+def _slowest_port(network: FabricGraph) -> float:
+    """Rate of the slowest network port of a GPU [B/s]; 0 where there is none."""
+    at_gpu = (network.source < network.gpus) | (network.target < network.gpus)
+    return float(network.bytes_per_s[at_gpu].min(initial=np.inf)) if at_gpu.any() else 0.0
+
+
+def _tiers(spec: FabricSpec, network: FabricGraph, sizing: Sizing) -> Iterator[SwitchTier]:
+    """Switches tier by tier, and their ports in use."""
+    switch = network.node_kind == SWITCH
+    if not switch.any():
+        return
+    width = widths_of(network)
+    ends = np.concatenate([network.source, network.target])
+    used = np.bincount(ends, np.tile(width, 2), network.node_count).astype(np.int64)
+    busiest = int(np.argmax(np.where(switch, used, 0)))
+    if used[busiest] > sizing.radix:
+        raise InputError(
+            f"{spec.name}: {network.node_name(busiest)} has {used[busiest]:,} ports in use, got"
+            f" radix {sizing.radix}: raise --radix to {used[busiest]:,}"
+        )
+    height = tier_numbers(network)
+    for tier in range(1, int(height.max()) + 1):
+        here = height == tier
+        count = int(np.count_nonzero(here))
+        yield SwitchTier(tier_name(tier), count, count, int(used[here].sum()))
+
+
+def tier_numbers(network: FabricGraph) -> Ints:
+    """Tier of every node from 1 on, without gaps; 0 for what is no switch, shape (nodes,)."""
+    switch = network.node_kind == SWITCH
+    found = np.zeros(network.node_count, np.int64)
+    found[switch] = np.unique(network.node_tier[switch], return_inverse=True)[1].reshape(-1) + 1
+    return found
+
+
+def tier_name(tier: int) -> str:
+    """Name of a tier, from 1.
+
+    Examples
+    --------
+    >>> tier_name(1), tier_name(4)
+    ('leaf', 'tier 4')
+    """
+    return TIER_NAMES[tier - 1] if tier <= len(TIER_NAMES) else f"tier {tier}"
+
+
+def _grouped(graph: FabricGraph) -> FabricGraph:
+    """The graph with its links outside HB domains in groups by what they join."""
+    inside = np.zeros(graph.link_count, bool)
+    inside[graph.links_of("hb")] = True
+    height = tier_numbers(graph)
+    ends = height[graph.source], height[graph.target]
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    direct = (graph.node_kind[graph.source] == GPU) & (graph.node_kind[graph.target] == GPU)
+    copper = np.isin(graph.length_class, COPPER_CLASSES)
+    width = widths_of(graph)
+    tiers = int(high.max(initial=0)) + 1
+    sizes = (2, 2, 2, tiers, tiers, int(width.max(initial=1)) + 1, max(1, len(graph.group_names)))
+    code = np.ravel_multi_index((inside, direct, copper, low, high, width, graph.group), sizes)
+    found, which = np.unique(code, return_inverse=True)
+    kinds = np.stack(np.unravel_index(found, sizes))
+    names = [
+        _group_name(graph.group_names[given], (low, high), inside=inside, direct=direct)
+        for inside, direct, _, low, high, _, given in kinds.T.tolist()
+    ]
+    if UNNAMED in names and flat(network_only(graph)) is not None:
+        names = [BETWEEN_SWITCHES if name == UNNAMED else name for name in names]
+    several = {name for name in names if len(_of(kinds[5], names, name)) > 1}
+    names = [
+        f"{name} {wide}x" if name in several and wide > 1 else name
+        for name, wide in zip(names, kinds[5].tolist(), strict=True)
+    ]
+    both = {name for name in names if name != "hb" and len(_of(kinds[2], names, name)) > 1}
+    names = [
+        f"{name} copper" if one and name in both else name
+        for name, one in zip(names, kinds[2], strict=True)
+    ]
+    groups = tuple(dict.fromkeys(sorted(names, key=lambda name: name != "hb")))
+    number = np.array([groups.index(name) for name in names], np.int8)
+    return replace(graph, group=number[which.reshape(-1)], group_names=groups)
+
+
+def _of(values: Ints, names: list[str], name: str) -> set[int]:
+    """What the kinds of one name have."""
+    return {value for value, one in zip(values.tolist(), names, strict=True) if one == name}
+
+
+def widths_of(graph: FabricGraph) -> Ints:
+    """Whole times the rate of a GPU's slowest network port that a link has; 1 of all others [1].
+
+    Links of GPUs count one each, and so do those whose rate is no multiple.
+    """
+    outside = np.ones(graph.link_count, bool)
+    outside[graph.links_of("hb")] = False
+    at_gpu = (graph.source < graph.gpus) | (graph.target < graph.gpus)
+    found = np.ones(graph.link_count, np.int64)
+    ports = graph.bytes_per_s[outside & at_gpu]
+    if len(ports):
+        times = graph.bytes_per_s / ports.min()
+        whole = np.abs(times - np.round(times)) < ROUNDING * times
+        trunk = outside & ~at_gpu & whole & (times < WIDEST)
+        found[trunk] = np.round(times[trunk]).astype(np.int64).clip(1)
+    return found
+
+
+def _group_name(given: str, tiers: tuple[int, int], *, inside: bool, direct: bool) -> str:
+    """Name of a group of links by what they join."""
+    low, high = tiers
+    if inside:
+        return "hb"
+    if direct:
+        return given if given.startswith(("ring", "mesh")) else "direct"
+    if not low:
+        return "host" if high == 1 else tier_name(high)
+    return f"{tier_name(low)}-{tier_name(high)}"
+
+
+def _link_groups(network: FabricGraph) -> Iterator[LinkGroup]:
+    """Links of each group, and what they are planned in."""
+    width = widths_of(network)
+    for name, links in network.links_per_group().items():
+        first = network.links_of(name)[0]
+        copper = np.isin(network.length_class[first], COPPER_CLASSES)
+        medium: Medium = "copper" if copper else "optical"
+        yield LinkGroup(name, links, links, medium, int(width[first]))
+
+
+def _reach(spec: FabricSpec, network: FabricGraph) -> Reach:
+    """How far the network reaches: to all GPUs over switches, or along rails, or GPU to GPU."""
+    gpus, size = network.gpus, network.hb_size
+    part = connected_parts(network.node_count, network.source, network.target)[:gpus]
+    rank = np.arange(gpus) % size
+    if not part.any() and (network.node_kind == SWITCH).any():
+        return "any-to-any"
+    ends = network.source % size, network.target % size
+    if not (network.node_kind == SWITCH).any():
+        along = bool(np.all(ends[0] == ends[1]))
+        if along or not part.any():
+            return "direct" if along else "any-to-any"
+    if np.array_equal(part, part[:size][rank]):
+        return "rail-only"
+    lost = network.node_name(int(np.flatnonzero(part != part[:size][rank])[0]))
+    raise InputError(
+        f"{spec.name}: its network joins neither all GPUs nor the GPUs of equal rank of all HB"
+        f" domains ({lost} is elsewhere): check the HB domains of {size:,} GPUs, in the order of"
+        " their names"
+    )
+
+
+def _domain_kind(graph: FabricGraph) -> tuple[LevelKind, float | None]:
+    """How the GPUs of an HB domain are joined, and the rate of a link where it is not shared out.
+
+    Direct links that are neither one ring nor one mesh count as a switch at the rate that traffic
+    spread evenly over the domain gets.
+    """
+    size = graph.hb_size
+    inside = graph.links_of("hb")
+    source, target = graph.source[inside], graph.target[inside]
+    if (graph.node_kind[np.maximum(source, target)] == HB_SWITCH).any() or size == 1:
+        return "switch", None
+    here = (source < size) & (target < size)
+    rates = graph.bytes_per_s[inside][here]
+    grid = grid_axes(source[here], target[here], rates, size)
+    if grid is not None and len(grid) == 1:
+        return grid[0].kind, None
+    domain = replace(
+        graph,
+        gpus=size,
+        node_kind=graph.node_kind[:size],
+        node_tier=graph.node_tier[:size],
+        names=tuple(graph.names[:size]),
+        source=source[here],
+        target=target[here],
+        source_port=graph.source_port[inside][here],
+        target_port=graph.target_port[inside][here],
+        bytes_per_s=rates,
+        length_class=graph.length_class[inside][here],
+        group=graph.group[inside][here],
+    )
+    hosts = host_groups(domain)
+    everywhere = np.zeros(size, np.int64)
+    patterns = [*level_patterns(hosts, everywhere, np.arange(size), ())]
+    return "switch", 1 / seconds_per_byte(hosts, patterns)[0]
+
+
+def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str]]:
+    """Levels of the network over full HB domains, and how they were measured."""
+    domains = max(1, sizing.full_domains)
+    if domains == 1:
+        return [], []
+    grid = _grid(network, domains)
+    if grid is not None:
+        latency = sizing.network_latency_s
+        levels = [
+            Level(axis.kind, axis.size, axis.bytes_per_s, step_latency_s=latency) for axis in grid
+        ]
+        return levels, []
+    hosts = host_groups(network)
+    port = _port_rate(network)
+    found: list[tuple[int, float]] = []
+    everything, below = True, 1
+    for size in _part_sizes(network, domains):
+        rate, whole = _rate(hosts, sizing, below, size)
+        everything &= whole
+        rate = port if rate > port * (1 - ROUNDING) else rate
+        if found and abs(found[-1][1] / rate - 1) < ROUNDING:
+            found[-1] = (found[-1][0] * size // below, rate)
+        else:
+            found.append((size // below, rate))
+        below = size
+    notes = [_rates_note(found, port)]
+    if not everything:
+        notes.append("Links of one kind count by their mean: the graph is too large for each.")
+    return [network_level(sizing, size, rate) for size, rate in found], notes
+
+
+def _levels_of_rail(spec: FabricSpec, sizing: Sizing) -> tuple[list[Level], list[str]]:
+    """Levels of one rail, which all others are like, for the full HB domains."""
+    asked = replace(sizing, gpus=sizing.domains, hb_size=1)
+    levels, measured = _levels(_grouped(own_graph(spec, asked)), asked)
+    if sizing.full_domains == sizing.domains:
+        return levels, measured
+    rest = sizing.full_domains
+    return [replace(level, size=rest) for level in levels if rest > 1], measured
+
+
+def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
+    """Axes of the grid that every rail is; None if they are none, or not all the same one."""
+    if (network.node_kind == SWITCH).any() or network.gpus % network.hb_size:
+        return None
+    source, target, size = network.source, network.target, network.hb_size
+    if (source % size != target % size).any() or not network.link_count:
+        return None
+    found = {
+        grid_axes(source[rail] // size, target[rail] // size, network.bytes_per_s[rail], domains)
+        for rail in (source % size == rank for rank in range(size))
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _port_rate(network: FabricGraph) -> float:
+    """Bandwidth of the GPU that has the least, all its ports together [B/s]."""
+    rate = np.zeros(network.node_count)
+    for end in (network.source, network.target):
+        np.add.at(rate, end, network.bytes_per_s)
+    return float(rate[: network.gpus].min())
+
+
+def _part_sizes(network: FabricGraph, domains: int) -> Iterator[int]:
+    """Domains in the parts that hang together below each tier, where they are alike; last, all."""
+    size = network.hb_size
+    below = 1
+    for joined in _joined_below(network):
+        part = _parts(network, joined)[: domains * size : size]
+        each = int(np.bincount(part).max())
+        alike = domains % each == 0 and np.array_equal(part, np.arange(domains) // each)
+        if alike and each % below == 0 and below < each < domains:
+            yield each
+            below = each
+    if domains > below:
+        yield domains
+
+
+def _joined_below(network: FabricGraph) -> Iterator[Bools]:
+    """Links that join parts: those up to each tier, first without those within it, then all."""
+    height = tier_numbers(network)
+    ends = height[network.source], height[network.target]
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    near = np.zeros(network.link_count, bool)
+    near[network.links_of("local")] = True
+    for tier in range(1, int(height.max()) + 1):
+        yield (high < tier) | ((high == tier) & (low < tier))
+        yield (high < tier) | ((high == tier) & ((low < tier) | near))
+        yield high <= tier
+
+
+def _parts(network: FabricGraph, joined: Bools) -> Ints:
+    """Part of each GPU of what some links and HB domains join, numbered in order."""
+    gpus = np.arange(network.gpus)
+    source = np.concatenate([network.source[joined], gpus])
+    target = np.concatenate([network.target[joined], gpus // network.hb_size * network.hb_size])
+    part = connected_parts(network.node_count, source, target)[: network.gpus]
+    return np.unique(part, return_inverse=True)[1].reshape(-1)
+
+
+def _rate(hosts: HostGroups, sizing: Sizing, below: int, size: int) -> tuple[float, bool]:
+    """Rate of a GPU for what crosses parts of ``below`` domains in those of ``size`` [B/s]."""
+    gpus, each = len(hosts.of_gpu), sizing.hb_size
+    gpu = np.arange(gpus)
+    domain = gpu // each
+    there = domain < sizing.full_domains // size * size
+    outer, inner = (np.where(there, domain // one, -1) for one in (size, below))
+    parts = size // below
+    steps = []
+    for step in _step_sizes(parts):
+        ahead = (domain // below % parts + step) % parts
+        to = (domain // size * parts + ahead) * below + domain % below
+        steps.append(np.where(there, to * each + gpu % each, gpu))
+    seconds, whole = seconds_per_byte(hosts, [*level_patterns(hosts, outer, inner, steps)])
+    return 1 / seconds, whole
+
+
+def _step_sizes(parts: int) -> list[int]:
+    """Powers of two below the parts, spread over all of them.
+
+    Examples
+    --------
+    >>> _step_sizes(3), _step_sizes(256)
+    ([1, 2], [1, 4, 16, 128])
+    """
+    powers = [1 << place for place in range(max(1, (parts - 1).bit_length())) if 1 << place < parts]
+    if len(powers) <= MOST_STEPS:
+        return powers
+    places = np.linspace(0, len(powers) - 1, MOST_STEPS).astype(int)
+    return [powers[place] for place in places.tolist()]
+
+
+def _rates_note(found: list[tuple[int, float]], port: float) -> str:
+    """What traffic gets, as it was measured."""
+    if all(rate == port for _, rate in found):
+        return "On its links all GPUs together reach the whole rate of their ports."
+    parts = [
+        f"between {size:,} parts {100 * rate / port:.3g} % of a GPU's rate" for size, rate in found
+    ]
+    return f"Measured on its links, over shortest paths: {', then '.join(parts)}."
+
+
+def _notes(
+    spec: FabricSpec, asked: int, sizing: Sizing, graph: FabricGraph, measured: list[str]
+) -> Iterator[str]:
+    """What the graph is, what is idle, and how it was measured."""
+    held = whole_graph(spec, sizing).gpus
+    yield from idle_note(held, sizing)
+    if graph.hb_size != asked:
+        yield f"The HB domain is the graph's own: {counted(graph.hb_size, 'GPU')}."
+    if graph.hb_size > 1 and "hb" not in graph.group_names:
+        yield (
+            f"Its graph has no links inside HB domains: each {graph.hb_size:,} GPUs, in the order"
+            " of their names, are one."
+        )
+    network = network_only(graph)
+    alone = int(np.count_nonzero(network.ports_used[: network.gpus] == 0))
+    if alone and spec.family in DIRECT and network.domains > 1:
+        whole = sizing.domains * sizing.hb_size
+        some = "1 GPU has" if alone == 1 else f"{alone:,} GPUs have"
+        yield (
+            f"{some} no link, since no other HB domain has a GPU of that rank: the network ports"
+            f" there are idle. A design of {whole:,} GPUs has none such."
+        )
+    other = network.bytes_per_s != widths_of(network) * sizing.network_bytes_per_s
+    if other.any():
+        given = ", ".join(f"{gbps(rate):g}" for rate in np.unique(network.bytes_per_s[other]))
+        yield (
+            f"Links of {given} Gb/s are counted and priced as links of {sizing.speed_gbps:g} Gb/s,"
+            " the rate of a GPU's slowest port."
+        )
+    yield from measured
