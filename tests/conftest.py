@@ -5,6 +5,7 @@ Examples have no deadline, since a busy machine is no failure.
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,10 @@ def pytest_configure() -> None:
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    # A shell without job control has what it starts in the background ignore Ctrl-C, and so would
+    # all that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
