@@ -114,7 +114,7 @@ def _readme(folder: str) -> str:
         other = re.fullmatch(r"\.\./(\w+)/README\.md(#.*)?", target)
         if other and other[1] in FOLDERS:
             return f"[{said}]({other[1]}.md{other[2] or ''})"
-        return said if said.startswith("`") else f"{said} (`{target}`)"
+        return said if said.startswith("`") else f"{said} (`{target.removeprefix('../')}`)"
 
     return _levelled(re.sub(r"\[([^\]]*)\]\(([^)\s]*)\)", plain, text))
 

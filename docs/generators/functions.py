@@ -1,6 +1,6 @@
 """Functions that a researcher may want alone: modules of the rooms, documented from docstrings."""
 
-import ast
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -38,6 +38,8 @@ functions that take arrays or plain numbers and stand alone, each with its formu
 its units in brackets; a unit of 1 is a count, a share or a ratio. Import them from their module.
 
 """
+FIRST_LINE = re.compile(r'(?:#.*\n)*\s*r?"""(.*?)(?:"""|\n)')
+"""First line of the docstring that a module begins with."""
 PACKAGE = Path(__file__).parents[2] / "netplan"
 
 
@@ -78,11 +80,11 @@ def _all_modules() -> str:
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.name in ("__init__.py", "__main__.py"):
             continue
-        said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        said = FIRST_LINE.match(path.read_text(encoding="utf-8"))
         inside = path.relative_to(PACKAGE).with_suffix("").parts
         room = inside[0] if len(inside) > 1 else "ground"
         name = ".".join(("netplan", *inside))
-        rooms.setdefault(room, []).append((code(name), markdown(said.partition("\n")[0])))
+        rooms.setdefault(room, []).append((code(name), markdown(said[1] if said else "")))
     for room, rows in rooms.items():
         text += f"## {room}\n\n" + table(["module", "holds"], rows) + "\n"
     return text

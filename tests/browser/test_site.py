@@ -86,7 +86,8 @@ def test_every_option_key_and_quantity_is_told(site: Path) -> None:
 
 
 def test_the_functions_have_their_examples(site: Path) -> None:
-    page = (site / "reference/made/functions/topologies.clos.html").read_text(encoding="utf-8")
+    functions = site / "reference/made/functions"
+    page = (functions / "topologies.families.clos.html").read_text(encoding="utf-8")
     assert "clos_counts" in page
     assert "&gt;&gt;&gt;" in page
 

@@ -16,6 +16,7 @@ import click
 import pytest
 import yaml
 
+from docs.generators import made_pages
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
 from netplan.costing.requests import Request
@@ -37,6 +38,8 @@ README = TEXTS["README.md"]
 BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"^<!-- (netplan [^\n]*) -->\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 TIMING = re.compile(r"\d[\d.]* (s|ms|µs)\)")
 MANY = 9
 """Commands of a block from which on they are single examples, not steps [1]."""
@@ -205,7 +208,30 @@ def test_every_command_has_an_example() -> None:
 
 def test_the_readme_is_short() -> None:
     """What it is, two commands, five questions, and where to read on."""
-    assert len(README.splitlines()) < 120
+    assert len(README.splitlines()) <= 90
+
+
+def anchors(text: str) -> set[str]:
+    """Anchors of the headings of a page, as Markdown has them."""
+    plain = (re.sub(r"[^\w\- ]", "", head.lower()) for head in HEADING.findall(text))
+    return {head.replace(" ", "-") for head in plain}
+
+
+def test_links_lead_to_pages_and_headings_that_are_there() -> None:
+    """Those to pages that are made, too: names of functions move with their modules."""
+    made = {(MADE / name).resolve(): text for name, text in made_pages().items()}
+    readmes = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("*/README.md")}
+    assert len(readmes) >= 4
+    written = {ROOT / page: text for page, text in TEXTS.items()}
+    known = {**{path.resolve(): text for path, text in (written | readmes).items()}, **made}
+    lost = []
+    for page, text in (written | readmes).items():
+        for target, anchor in LINK.findall(text):
+            path = (page.parent / target).resolve() if target else page.resolve()
+            there = path in known or path.exists()
+            if not there or (anchor and anchor not in anchors(known.get(path, f"# {anchor}"))):
+                lost.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert lost == []
 
 
 def test_the_first_command_is_that_of_the_first_output() -> None:
