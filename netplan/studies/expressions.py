@@ -22,6 +22,8 @@ from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
 
 MAX_LENGTH = 500
+MAX_DEPTH = 250
+"""Operations inside each other: a sum as long as a formula may be, on the stack of any Python."""
 LARGEST = 10**300
 """Largest whole number that a formula may give: the largest float has a few digits more."""
 
@@ -159,8 +161,10 @@ def require_expression(text: str) -> None:
         raise ValueError(str(error)) from None
 
 
-def _compiled(node: ast.expr, names: set[str]) -> Callable[[Values], Value]:
+def _compiled(node: ast.expr, names: set[str], depth: int = 1) -> Callable[[Values], Value]:
     """What computes a node; its names are added to ``names``, KeyError if it is not allowed."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
     name = _name(node)
     if name is not None:
         names.add(name)
@@ -169,7 +173,7 @@ def _compiled(node: ast.expr, names: set[str]) -> Callable[[Values], Value]:
         constant = node.value
         return lambda _: constant
     join, operands = _operation(node)
-    parts = [_compiled(operand, names) for operand in operands]
+    parts = [_compiled(operand, names, depth + 1) for operand in operands]
     return lambda values: join(*[part(values) for part in parts])
 
 

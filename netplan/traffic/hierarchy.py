@@ -419,10 +419,10 @@ class Network(Struct, frozen=True):
             return Summed(tuple(hops), mean), Longest(slowest)
         fill = (hops * s_per_byte * on_average).sum(axis=0)
         s_per_byte = s_per_byte * crossing
-        slowest = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
+        at = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
         return (
             Affine(fill, (hops * hop_s).sum(axis=0)),
-            Affine(*(part[slowest, np.arange(placements.count)] for part in (s_per_byte, hop_s))),
+            Affine(*(part[at, np.arange(placements.count)] for part in (s_per_byte, hop_s))),
         )
 
     def _slowdowns(self, pipeline: Group) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError, NetplanError
-from netplan.studies.expressions import parse_expression
+from netplan.studies.expressions import MAX_DEPTH, parse_expression
 
 WHOLE = st.integers(1, 1000)
 
@@ -64,6 +64,10 @@ def test_columns_are_points_one_by_one(rows: list[tuple[int, int]]) -> None:
 def test_everything_else_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         parse_expression(text)
+
+
+def test_a_sum_as_long_as_a_formula_may_be() -> None:
+    assert parse_expression("+".join("a" * MAX_DEPTH))({"a": 1}) == MAX_DEPTH
 
 
 def test_errors_say_what_is_wrong() -> None:

@@ -38,8 +38,9 @@ def check(spec: FabricSpec, asked: Sizing) -> FabricGraph:
         assert list(graph.switches_per_tier().values()) == [t.switches for t in fabric.tiers]
     check_ports(graph, fabric.sizing.radix)
     network_ends = (graph.source, graph.target)
-    hb = graph.group == graph.group_names.index("hb") if "hb" in graph.group_names else False
-    on_gpus = sum(np.count_nonzero((graph.node_kind[end] == GPU) & ~hb) for end in network_ends)
+    own = [number for number, name in enumerate(graph.group_names) if name != "hb"]
+    outside = np.isin(graph.group, own)
+    on_gpus = sum(np.count_nonzero((graph.node_kind[end] == GPU) & outside) for end in network_ends)
     assert on_gpus <= fabric.nic_ports
     return graph
 

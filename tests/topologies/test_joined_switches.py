@@ -204,9 +204,8 @@ def test_dragonfly_plus_joins_all_groups_alike() -> None:
         np.add.at(counted, pairs, 1)
         copies = 16 // (groups - 1)
         assert all(counted[a, b] == copies for a, b in combinations(range(groups), 2))
-        spread = np.bincount(
-            np.concatenate((graph.links[1].source, graph.links[1].target)) - graph.host_switches
-        )
+        ends = np.concatenate((graph.links[1].source, graph.links[1].target), dtype=np.int64)
+        spread = np.bincount(ends - graph.host_switches)
         assert spread.max() - spread.min() <= 1
     with pytest.raises(InputError, match="17 groups of 16 hosts hold 272 GPUs, got 273"):
         network("dragonfly-plus", 273, 8)

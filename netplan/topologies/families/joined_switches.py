@@ -135,7 +135,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
     def degrees(self) -> AnyInts:
         """Links of every switch to others, shape (switches,) [1]."""
         ends = [end for group in self.links for end in (group.source, group.target)]
-        joined = np.concatenate(ends) if ends else np.empty(0, np.int64)
+        joined = np.concatenate(ends, dtype=np.int64) if ends else np.empty(0, np.int64)
         return np.bincount(joined, minlength=self.switches)
 
     @cached_property
