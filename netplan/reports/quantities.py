@@ -397,7 +397,9 @@ def words(name: str, currency: str = "") -> Words:
     parts = [_part(part) for part in path.split(".")]
     unit = next((found.unit for found in reversed(parts) if found.unit), "")
     quantity = " ".join(found.quantity for found in parts if found.quantity)
-    if quantity in ("million", "billion"):
+    if quantity == "million":
+        return Words(f"cost{case}", f"M {unit}")
+    if quantity == "billion":
         return Words(f"{quantity} {unit}{case}")
     return Words(quantity + case, unit)
 

@@ -41,6 +41,9 @@ STATUS = "status"
 
 OK = "ok"
 PLAN = "plan"
+NONE = "none"
+"""Name of a part that is left out, such as of expanded memory."""
+
 OF_MODEL = "iteration-model."
 """Start of inputs that are values of the iteration model: where none is given, its own holds."""
 
@@ -127,8 +130,10 @@ class Reader(Struct, frozen=True):
         """Names and values in one line, such as ``HB domain 8 GPUs``; a text stands for itself."""
         found = []
         for name, value in values:
-            text = value if isinstance(value, str) else None
-            found.append(text or self.named(name, value))
+            if value == NONE:
+                found.append(f"no {self.words(name).quantity}")
+            else:
+                found.append(value if isinstance(value, str) else self.named(name, value))
         return ", ".join(found)
 
     def box(self, row: Row, names: Sequence[str]) -> str:
@@ -306,10 +311,10 @@ def left_open(study: StudyDefinition, spec: ChartSpec) -> tuple[str, ...]:
     if any(inputs_behind(study, name) is None for name in places):
         return ()
     each = (spec.each,) if spec.each else ()
-    return _open_axes(study, (*places, *each, *spec.series))
+    return open_axes(study, (*places, *each, *spec.series))
 
 
-def _open_axes(spec: StudyDefinition, names: Iterable[str]) -> tuple[str, ...]:
+def open_axes(spec: StudyDefinition, names: Iterable[str]) -> tuple[str, ...]:
     """First input of every axis that varies while these inputs and outputs stay."""
     settled: set[str] = set()
     for name in names:
@@ -331,4 +336,4 @@ def _box_names(
     outputs = [name for name in spec.output_names if name not in (*names, PLAN)]
     others = [name for name in outputs if inputs_behind(spec, name) is None][:OTHER_OUTPUTS]
     plan = [PLAN] if PLAN in spec.output_names else []
-    return tuple(dict.fromkeys((*names, *plan, *_open_axes(spec, (*names, *shared)), *others)))
+    return tuple(dict.fromkeys((*names, *plan, *open_axes(spec, (*names, *shared)), *others)))

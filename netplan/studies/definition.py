@@ -68,6 +68,40 @@ class ChartSpec(Entry, frozen=True, kw_only=True):
             raise ValueError("over is the input that spreads y: a scatter without front has one")
 
 
+class Finding(Entry, frozen=True, kw_only=True):
+    """One answer of the study's verdict, computed from its points.
+
+    ``best``: which value of the inputs ``by`` has the best output ``of``, and where that turns over
+    another input. ``worth``: how ``of`` changes from one value of ``by`` (``start``, else the
+    first) to another (``end``, else the last; of names the best). ``knee``: beyond which value of
+    ``over`` next to nothing is left to gain. ``even``: up to which value of ``over`` it is above or
+    below 1. ``range``: the least and the most of ``of``. ``front``: the ends of the Pareto front of
+    the chart of ``of`` over ``over``.
+
+    Cases apart by ``each`` are told apart; of values of what is ``tuned`` the best counts; only
+    points ``where`` inputs have these values are read.
+    """
+
+    kind: Literal["best", "worth", "knee", "even", "range", "front"]
+    of: Name
+    by: tuple[Name, ...] = ()
+    over: Name | None = None
+    each: tuple[Name, ...] = ()
+    tuned: tuple[Name, ...] = ()
+    start: Scalar = None
+    end: Scalar = None
+    where: dict[str, Scalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a finding without what it is about."""
+        if self.kind == "best" and not self.by:
+            raise ValueError("best needs by: the inputs whose values are compared")
+        if self.kind == "worth" and len(self.by) != 1:
+            raise ValueError("worth needs by: the one input whose values are compared")
+        if self.kind in ("knee", "even", "front") and self.over is None:
+            raise ValueError(f"{self.kind} needs over: what the output goes along")
+
+
 class Note(Entry, frozen=True, kw_only=True):
     """What to know about a study, as long as the inputs that it speaks ``of`` are the file's."""
 
@@ -97,6 +131,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]
     relative: tuple[Relative, ...] = ()
     charts: tuple[ChartSpec, ...] = ()
+    answers: tuple[Finding, ...] = ()
     titles: dict[str, str] | None = None
     notes: tuple[str | Note, ...] = ()
 
@@ -104,6 +139,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         """Refuse names that stand twice, and charts of what is not there."""
         self._names_once()
         self._charts_show_what_is_there()
+        self._answers_are_about_what_is_there()
         for name in self.titles or {}:
             if name not in (*self.axis_names, *self.inputs, *self.output_names):
                 raise ValueError(f"titles: {name} is neither an input nor an output of the study")
@@ -142,6 +178,20 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
                     f"relative {row.name}: of is an output and to names axes, got {row.of},"
                     f" {', '.join(row.to)}"
                 )
+
+    def _answers_are_about_what_is_there(self) -> None:
+        known = {*self.output_names, *self.axis_names, *self.inputs}
+        fronts = [(one.y, one.x) for one in self.charts if one.front]
+        for answer in self.answers:
+            start = f"answer of {answer.of}"
+            for name in (answer.of, answer.over, *answer.by, *answer.each, *answer.tuned):
+                if name is not None and name not in known:
+                    raise ValueError(f"{start}: {name} is neither an input nor an output")
+            for name in answer.where:
+                if name not in known:
+                    raise ValueError(f"{start}: where: {name} is neither an input nor an output")
+            if answer.kind == "front" and (answer.of, answer.over) not in fronts:
+                raise ValueError(f"{start}: no chart of it over {answer.over} has a front")
 
     @property
     def axis_names(self) -> tuple[str, ...]:

@@ -1,63 +1,100 @@
-"""What a study answers in sentences: who leads and where that turns, the knee, or the best point.
+"""What a study answers, in a sentence or two: who leads and by how much, where that turns, knees.
 
-They are read off the points of the first chart, one sentence a drawing. Inputs that are given
-rather than chosen, such as a model or a number of GPUs, make a sentence each as well.
+The study's file says which ``answers`` its points are to give; one without any is read off all its
+charts. Points that differ in anything else are cases: cases with the same answer are said together,
+others side by side or as a range, never a sentence each.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Literal
 
 from msgspec import Struct
 
-from netplan.reports.axes import finite
+from netplan.reports.axes import finite, in_order
 from netplan.reports.plots import Key
 from netplan.reports.quantities import listed
-from netplan.studies.charts import Panel, Reader, Row, front_of, inputs_behind, panels_of
-from netplan.studies.definition import ChartSpec, StudyDefinition
+from netplan.studies.charts import (
+    Reader,
+    Row,
+    front_of,
+    inputs_behind,
+    left_open,
+    open_axes,
+    panels_of,
+)
+from netplan.studies.definition import ChartSpec, Finding, StudyDefinition
+from netplan.studies.turns import KNEE, SAME, Line, Span, crossing, even_at, knee_of, spans_of
 
 SCALE = frozenset(("gpus", "batch", "model", "prompt", "output", "concurrency", "requests_a_stage"))
 GIVEN = SCALE | {"seed", "iteration_model", "acceptance", "ttft_ms", "tpot_ms"}
 """Inputs that a study compares under, not among."""
 
 LOW_UNITS = frozenset(("s", "ms", "µs", "USD", "W", "kW", "MW", "kWh", "B", "m"))
-LOW_WORDS = ("days", "million", "usd", "switches", "links", "transceivers")
+LOW_WORDS = ("days", "million", "usd", "switches", "links", "transceivers", "over what no")
 HIGH_WORDS = ("mfu", "throughput", "utilisation", "efficiency", "rate", "speed", "goodput")
 """Units and words of outputs of which less, or more, is better."""
 
-MOST_SAID = 4
+MOST_SAID = 3
 """Sentences of a verdict [1]."""
 
 MOST_TURNS = 3
 """Changes of the leader up to which each is said [1]."""
 
-SAME = 1e-6
-"""Values this close to the best share its place [1]."""
+MOST_TOLD = 2
+"""Cases up to which the turns of each are told [1]."""
 
-KNEE = 0.05
-"""A knee has at least all but this share of what there is to gain [1]."""
+MOST_GROUPS = 4
+"""Answers up to which each is said with its cases; of more the range [1]."""
 
-Line = Mapping[float, float]
+MOST_NAMED = 3
+"""Different best points of one case up to which each is named [1]."""
 
+DOUBLE = 2.0
+"""Ratio from which a change is said in times, not in percent [1]."""
 
-class Span(Struct, frozen=True):
-    """A stretch of the horizontal axis with the same leaders, and how far the next is behind."""
-
-    leaders: frozenset[Key]
-    first: float
-    last: float
-    leads: tuple[float, ...]
+Lines = Mapping[Key, Line]
+Cases = Mapping[Key, Sequence[Lines]]
+"""Lines by what leads, in cases that are the same but for what goes unsaid."""
 
 
 def verdict(rows: Sequence[Row], reader: Reader, *, complete: bool = True) -> str:
     """Say what the points of a study answer; empty where there is nothing to compare."""
-    specs = reader.spec.charts
-    said = list(_of_chart(rows, specs[0], reader)) if specs else _of_outputs(rows, reader)
+    said = _said(reader.spec.answers, rows, reader)
     if not said:
-        return ""
+        said = _said(tuple(_of_charts(reader.spec, reader)), rows, reader)
+    text = " ".join(f"{_capital(one)}." for one in _joined(said[:MOST_SAID]))
     more = len(said) - MOST_SAID
-    text = " ".join(f"{one}." for one in said[:MOST_SAID])
-    text += f" The charts show {more:,} more cases." if more > 0 else ""
-    return _capital(text) if complete else f"So far: {text}"
+    text += f" The charts show {more} more." if more > 0 else ""
+    return text if complete or not text else f"So far: {text[:1].lower()}{text[1:]}"
+
+
+def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> list[str]:
+    """Sentences of some findings, each once."""
+    found: dict[str, None] = {}
+    for one in findings:
+        left = [row for row in rows if _among(row, one, reader)]
+        text = Teller(one, reader).sentence(left)
+        if text:
+            found[text] = None
+    return list(found)
+
+
+def _joined(said: Sequence[str]) -> list[str]:
+    """Sentences on the same subject as one."""
+    found: list[str] = []
+    for text in said:
+        subject, colon, rest = text.partition(": ")
+        if colon and found and found[-1].startswith(subject + colon):
+            found[-1] += f"; {rest}"
+        else:
+            found.append(text)
+    return found
+
+
+def _among(row: Row, finding: Finding, reader: Reader) -> bool:
+    return all(reader.value(row, name) == value for name, value in finding.where.items())
 
 
 def _capital(text: str) -> str:
@@ -89,27 +126,47 @@ def lower_is_better(spec: StudyDefinition, name: str, unit: str, quantity: str) 
     return True if unit in LOW_UNITS or any(word in quantity for word in LOW_WORDS) else None
 
 
-def _of_outputs(rows: Sequence[Row], reader: Reader) -> list[str]:
-    """The best and worst point by the first output that has a better end; without any chart."""
-    for name in reader.spec.output_names:
-        if _lower(reader, name) is not None:
-            return list(_ends("", rows, reader.spec.axis_names, name, reader))
-    return []
+def _of_charts(spec: StudyDefinition, reader: Reader) -> Iterator[Finding]:
+    """What each chart of a study that names no answers shows; bars only where nothing else is."""
+    charts = [one for one in spec.charts if one.kind != "bars"] or spec.charts
+    for chart in charts:
+        yield from _of_chart(chart, spec)
+    if not charts:
+        for name in spec.output_names:
+            if _lower(reader, name) is not None:
+                yield Finding(kind="best", of=name, by=spec.axis_names)
+                return
 
 
-def _of_chart(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Iterator[str]:
-    """One sentence for each drawing and each case in it."""
-    over_input = chart.kind == "lines" and inputs_behind(reader.spec, chart.x) is not None
-    for panel in panels_of(rows, chart, reader):
-        if chart.kind == "heat":
-            yield from _ends(panel.heading, panel.rows, (chart.x, chart.y), str(chart.z), reader)
-        elif chart.kind == "scatter" and chart.front:
-            yield from _front(panel, chart)
-        elif over_input:
-            yield from _cases(panel, chart)
-        else:
-            names = (*panel.series, chart.x)
-            yield from _ends(panel.heading, panel.rows, names, chart.y, reader)
+def _of_chart(chart: ChartSpec, spec: StudyDefinition) -> Iterator[Finding]:
+    """What a chart shows."""
+    each = (chart.each,) if chart.each else ()
+    series = (*chart.series, *(left_open(spec, chart) if chart.kind == "lines" else ()))
+    given = (*each, *(name for name in series if name in GIVEN))
+    chosen = tuple(name for name in series if name not in GIVEN)
+    if chart.kind == "heat":
+        yield Finding(kind="best", of=str(chart.z), by=(chart.x, chart.y), each=each)
+    elif chart.kind == "scatter" and chart.front:
+        yield Finding(kind="front", of=chart.y, over=chart.x, each=each)
+    elif inputs_behind(spec, chart.x) is None or chart.kind != "lines" or _own_scales(chart, spec):
+        by = (*chart.series, *((chart.x,) if inputs_behind(spec, chart.x) else ()))
+        yield Finding(kind="best", of=chart.y, by=by or spec.axis_names, each=each)
+    elif chosen:
+        yield Finding(kind="best", of=chart.y, by=chosen, over=chart.x, each=given)
+    else:
+        kind: Literal["even", "knee"] = "even" if _is_relative(spec, chart.y) else "knee"
+        yield Finding(kind=kind, of=chart.y, over=chart.x, each=given)
+
+
+def _is_relative(spec: StudyDefinition, name: str) -> bool:
+    """Whether 1 is what all are compared with."""
+    return any(row.name == name for row in spec.relative)
+
+
+def _own_scales(chart: ChartSpec, spec: StudyDefinition) -> bool:
+    """Whether every line is compared with a point of its own, so that all cross there."""
+    behind = inputs_behind(spec, chart.x) or frozenset()
+    return any(row.name == chart.y and behind & set(row.to) for row in spec.relative)
 
 
 def _lower(reader: Reader, name: str) -> bool | None:
@@ -119,133 +176,204 @@ def _lower(reader: Reader, name: str) -> bool | None:
     return lower_is_better(reader.spec, name, found.unit, found.quantity)
 
 
-def _ends(
-    heading: str, rows: Sequence[Row], names: Sequence[str], name: str, reader: Reader
-) -> Iterator[str]:
-    """The points with the least and most of an output, the better one first."""
-    known = [(value, row) for row in rows if (value := finite(row.get(name))) is not None]
-    if len(known) < 2:  # noqa: PLR2004 - one point compares with nothing
-        return
-    quantity = reader.words(name).quantity
-    low, high = (pick(known, key=lambda one: one[0]) for pick in (min, max))
-    start = f"{heading}: {quantity}" if heading else quantity
-    if high[0] - low[0] <= SAME * abs(high[0]):
-        yield f"{start} is {reader.shown(name, low[0])} at every point"
-        return
-    varied = [one for one in names if len({reader.value(row, one) for _, row in known}) > 1]
-    ends = {"lowest": low, "highest": high}
-    order = ("lowest", "highest") if _lower(reader, name) in (True, None) else ("highest", "lowest")
-    said = [
-        f"{word} with {_at(varied, row, reader)} ({reader.shown(name, value)})"
-        for word in order
-        for value, row in (ends[word],)
-    ]
-    times = f", {high[0] / low[0]:.3g} times apart" if low[0] > 0 else ""
-    yield f"{start} is {said[0]} and {said[1]}{times}"
+class Best(Struct, frozen=True):
+    """The best of some series at one place: which, how far the next is behind, and its value."""
 
-
-def _at(names: Sequence[str], row: Row, reader: Reader) -> str:
-    """Where a point stands; what it does not have goes unsaid."""
-    told = [(name, value) for name in names if (value := reader.value(row, name)) is not None]
-    return reader.texts(told) or "none"
-
-
-def _front(panel: Panel, chart: ChartSpec) -> Iterator[str]:
-    """How many designs nothing beats, and the two ends of them."""
-    front = [panel.rows[at] for at in front_of(panel.rows, chart)]
-    reader = panel.reader
-    if not front:
-        return
-    x, y = (reader.words(name).quantity for name in (chart.x, chart.y))
-    ends = [
-        f"{reader.shown(chart.x, row[chart.x])} for {reader.shown(chart.y, row[chart.y])}"
-        + (f" ({_at(chart.series, row, reader)})" if chart.series else "")
-        for row in (front[0], front[-1])
-    ]
-    start = f"{panel.heading}: " if panel.heading else ""
-    span = " to ".join(dict.fromkeys(ends))
-    count = f"{len(front):,} of {len(panel.rows):,} designs"
-    yield f"{start}{count} are beaten by none, {x} for {y}: {span}"
-
-
-def _cases(panel: Panel, chart: ChartSpec) -> Iterator[str]:
-    """Lines over an input, apart by what is given."""
-    reader = panel.reader
-    given = tuple(name for name in panel.series if name in GIVEN)
-    chosen = tuple(name for name in panel.series if name not in GIVEN)
-    cases: dict[Key, list[Row]] = {}
-    for row in panel.rows:
-        cases.setdefault(tuple(reader.value(row, name) for name in given), []).append(row)
-    for values, rows in cases.items():
-        # A value that all cases share goes without saying.
-        told = zip(given, values, strict=True) if len(cases) > 1 else ()
-        heading = ", ".join(filter(None, (panel.heading, reader.texts(told))))
-        start = f"{heading}: " if heading else ""
-        lower = _lower(reader, chart.y)
-        lines = _lines(rows, chart, chosen, reader)
-        if lower is None or not any(lines.values()) or _own_scales(chart, reader.spec):
-            yield from _ends(heading, rows, (*chosen, chart.x), chart.y, reader)
-            continue
-        teller = Teller(chart, chosen, lower, reader)
-        yield start + teller.sentence(lines)
-
-
-def _own_scales(chart: ChartSpec, spec: StudyDefinition) -> bool:
-    """Whether every line is compared with a point of its own, so that all cross there."""
-    behind = inputs_behind(spec, chart.x) or frozenset()
-    return any(row.name == chart.y and behind & set(row.to) for row in spec.relative)
-
-
-def _lines(
-    rows: Sequence[Row], chart: ChartSpec, chosen: tuple[str, ...], reader: Reader
-) -> dict[Key, dict[float, float]]:
-    """Values over x of each series but the one that all are compared with."""
-    relative = next((one for one in reader.spec.relative if one.name == chart.y), None)
-    reference = None
-    if relative is not None and set(chosen) & set(relative.to):
-        reference = tuple(relative.to.get(name) for name in chosen)
-    lines: dict[Key, dict[float, float]] = {}
-    for row in rows:
-        key = tuple(reader.value(row, name) for name in chosen)
-        x, y = finite(reader.value(row, chart.x)), finite(row[chart.y])
-        if x is not None and y is not None and key != reference:
-            lines.setdefault(key, {})[x] = y
-    return lines
+    keys: frozenset[Key]
+    lead: float
+    value: float
+    worst: tuple[Key, float]
 
 
 class Teller(Struct, frozen=True):
-    """Says of some lines which leads, where that turns, and where the leader's knee is."""
+    """Says what the points of a study answer to one of its questions."""
 
-    chart: ChartSpec
-    chosen: tuple[str, ...]
-    lower: bool
+    finding: Finding
     reader: Reader
 
-    @property
-    def word(self) -> str:
-        """Which end is the better one."""
-        return "lowest" if self.lower else "highest"
+    def sentence(self, rows: Sequence[Row]) -> str:
+        """The answer; empty where the points have nothing to compare."""
+        if self.finding.kind == "front":
+            return self._front(rows)
+        cases = self._cases(rows)
+        if not cases:
+            return ""
+        kinds = {
+            "best": self._best,
+            "knee": self._knee,
+            "even": self._even,
+            "worth": self._worth,
+            "range": self._reach,
+        }
+        text = kinds[self.finding.kind](cases)
+        return f"{self._where()}{text}" if text else ""
+
+    def _where(self) -> str:
+        """Which points are read, if not all."""
+        said = []
+        for name, value in self.finding.where.items():
+            if isinstance(value, bool):
+                said.append(("" if value else "not ") + self.reader.words(name).quantity)
+            else:
+                said.append(self.reader.texts([(name, value)]))
+        return f"with {listed(said)}, " if said else ""
 
     @property
-    def _relative(self) -> bool:
-        """Whether 1 is what all are compared with."""
-        return any(row.name == self.chart.y for row in self.reader.spec.relative)
+    def _lower(self) -> bool | None:
+        return _lower(self.reader, self.finding.of)
 
-    def sentence(self, lines: Mapping[Key, Line]) -> str:
-        """The answer of one case."""
-        quantity = self.reader.words(self.chart.y).quantity
-        if len(lines) == 1:
-            return f"{quantity}: {self._course(next(iter(lines.values())))}"
-        spans = spans_of(lines, lower=self.lower)
-        if len(spans) == 1:
-            return f"{quantity} {self._one(spans[0], lines)}"
+    @property
+    def _quantity(self) -> str:
+        return self.reader.words(self.finding.of).quantity
+
+    @property
+    def _word(self) -> str:
+        return "lowest" if self._lower else "highest"
+
+    def _cases(self, rows: Sequence[Row]) -> Cases:
+        """Lines of each case; of points apart only by what is tuned the best stays."""
+        finding, reader = self.finding, self.reader
+        over = (finding.over,) if finding.over else ()
+        named = (*finding.by, *over, *finding.each, *finding.tuned)
+        others = open_axes(reader.spec, named)
+        reference = self._reference()
+        pick = min if self._lower else max
+        cases: dict[Key, dict[Key, dict[Key, dict[float, float]]]] = {}
+        for row in rows:
+            y = finite(row.get(finding.of))
+            x = finite(reader.value(row, finding.over)) if finding.over else 0.0
+            each, other, by = (
+                tuple(reader.value(row, name) for name in names)
+                for names in (finding.each, others, finding.by)
+            )
+            if y is None or x is None or (finding.kind == "best" and by == reference):
+                continue
+            line = cases.setdefault(each, {}).setdefault(other, {}).setdefault(by, {})
+            line[x] = pick(y, line.get(x, y))
+        return {each: tuple(found.values()) for each, found in cases.items()}
+
+    def _reference(self) -> Key | None:
+        """The series that all are compared with, which is never the best."""
+        of = self.finding.of
+        to = next((row.to for row in self.reader.spec.relative if row.name == of), {})
+        by = self.finding.by
+        return (
+            tuple(to.get(name) for name in by) if set(by) & set(to) and self.finding.over else None
+        )
+
+    # Who leads.
+
+    def _best(self, cases: Cases) -> str:
+        """Which is best, where that turns, or how often each is."""
+        every = [lines for found in cases.values() for lines in found]
+        if self._lower is None or (len(every) == 1 and not self.finding.over):
+            return self._ends(every)
+        points = {key: list(self._points(found)) for key, found in cases.items()}
+        bests = [one for found in points.values() for one in found]
+        if all(len(lines) == 1 for lines in every):
+            relative = _is_relative(self.reader.spec, self.finding.of)
+            course = self._even if relative else self._knee
+            return course(cases) if self.finding.over else ""
+        start = f"{self._quantity} is {self._word}"
+        common = frozenset.intersection(*(one.keys for one in bests))
+        if common:
+            where = f" at all {len(bests)} points" if len(bests) > 1 else ""
+            said = f"{self._before()}{self._winners(bests)}{where}"
+            return f"{start} {said}{_by([one.lead for one in bests])}"
+        if self.finding.over and len(every) <= MOST_TOLD:
+            return "; ".join(
+                f"{self._case(key, cases)}{self._turns(lines)}"
+                for key, found in cases.items()
+                for lines in found
+            )
+        told = {key: self._winners(found) for key, found in points.items()}
+        said = self._grouped(told, self._winners(bests))
+        return f"{start} {self._before()}{said}{_by([one.lead for one in bests])}"
+
+    def _points(self, found: Sequence[Lines]) -> Iterator[Best]:
+        """The best at every place of some cases, where there are several to choose from."""
+        pick = min if self._lower else max
+        for lines in found:
+            for x in sorted({x for line in lines.values() for x in line}):
+                values = {key: line[x] for key, line in lines.items() if x in line}
+                best = pick(values.values())
+                ahead = frozenset(k for k, v in values.items() if abs(v - best) <= SAME * abs(best))
+                others = [value for key, value in values.items() if key not in ahead]
+                following = pick(others) if others else best
+                lead = abs(following - best) / abs(following) if following else 0.0
+                worst = (max if self._lower else min)(values.items(), key=lambda one: one[1])
+                if len(values) > 1 or len(lines) == 1:
+                    yield Best(ahead, lead, best, worst)
+
+    def _before(self) -> str:
+        """What stands before the best of what is compared: its name, where that is a number."""
+        return f"at {self._title(self.finding.by[0])} " if self._numbers else "with "
+
+    @property
+    def _numbers(self) -> bool:
+        """Whether what is compared is one input of numbers."""
+        spec, by = self.reader.spec, self.finding.by
+        behind = [inputs_behind(spec, name) or () for name in by]
+        values = [
+            row[axis.names.index(name)]
+            for names in behind
+            for name in names
+            for axis in spec.axes
+            if name in axis.names
+            for row in axis.rows
+        ]
+        return len(by) == 1 and not any(isinstance(value, (str, bool)) for value in values)
+
+    def _winners(self, bests: Sequence[Best]) -> str:
+        """Which are best in some cases: one in all, a range of numbers, or each and how often."""
+        common = frozenset.intersection(*(one.keys for one in bests))
+        if self._numbers:
+            keys = common or frozenset(key for one in bests for key in one.keys)
+            return self._range(self.finding.by[0], [float(key[0] or 0) for key in keys])
+        if common:
+            return self._names(common)
+        counts = Counter(self._names(one.keys) for one in bests).most_common()
+        said = [f"{name} at {count}" for name, count in counts[:MOST_NAMED]]
+        more = len(counts) - MOST_NAMED
+        said += [f"{more} others at the rest"] * (more > 0)
+        said[0] += f" of {len(bests)} points"
+        return listed(said)
+
+    def _ends(self, every: Sequence[Lines]) -> str:
+        """The least and the most of all points, the better one first."""
+        known = [
+            (value, key)
+            for lines in every
+            for key, line in lines.items()
+            for value in line.values()
+        ]
+        if len(known) < 2:  # noqa: PLR2004 - one point compares with nothing
+            return ""
+        low, high = (pick(known, key=lambda one: one[0]) for pick in (min, max))
+        if high[0] - low[0] <= SAME * abs(high[0]):
+            return f"{self._quantity} is {self._value(low[0])} at every point"
+        ends = {"lowest": low, "highest": high}
+        order = ("highest", "lowest") if self._lower is False else ("lowest", "highest")
+        keys = [key for _, key in known]
+        said = [
+            f"{word} with {self._key(key, keys)} ({self._value(value)})"
+            for word in order
+            for value, key in (ends[word],)
+        ]
+        times = f", {high[0] / low[0]:.3g} times apart" if low[0] > 0 else ""
+        return f"{self._quantity} is {said[0]} and {said[1]}{times}"
+
+    def _turns(self, lines: Lines) -> str:
+        """Who leads on which stretch, and where the leaders' lines cross."""
+        spans = spans_of(lines, lower=bool(self._lower))
         if len(spans) - 1 > MOST_TURNS:
             best = max(spans, key=lambda span: len(span.leads))
             count = sum(len(one.leads) for one in spans)
-            where = self.reader.words(self.chart.x).quantity
+            where = self.reader.words(str(self.finding.over)).quantity
             return (
-                f"{quantity}: which is {self.word} changes {len(spans) - 1} times over {where};"
-                f" longest it is {self._names(best.leaders)}, at {len(best.leads)} of {count}"
+                f"{self._quantity}: which is {self._word} changes {len(spans) - 1} times over"
+                f" {where}; longest it is {self._names(best.leaders)}, at {len(best.leads)} of"
+                f" {count}"
             )
         parts = ", ".join(self._part(at, spans) for at in range(len(spans)))
         crossed = [
@@ -254,149 +382,267 @@ class Teller(Struct, frozen=True):
             if (place := crossing(lines, one, two)) is not None
         ]
         places = f"; lines cross at about {listed(crossed)}" if crossed else ""
-        return f"{quantity} is {self.word} {parts}{places}"
-
-    def _names(self, keys: frozenset[Key]) -> str:
-        """Names of some series."""
-        texts = (self.reader.texts(zip(self.chosen, key, strict=True)) for key in keys)
-        return listed(sorted(texts))
-
-    def _x(self, value: float, *, named: bool = False) -> str:
-        """A place on the horizontal axis."""
-        whole = int(value) if value == int(value) else float(f"{value:.4g}")
-        form = self.reader.named if named else self.reader.shown
-        return form(self.chart.x, whole)
+        return f"{self._quantity} is {self._word} {parts}{places}"
 
     def _part(self, at: int, spans: Sequence[Span]) -> str:
         """One stretch: who leads, where, and by how much at most."""
         span = spans[at]
-        where = f"from {self._x(span.first)} to {self._x(span.last)}"
-        if at == 0:
-            where = f"up to {self._x(span.last, named=True)}"
+        where = f" from {self._x(span.first)} to {self._x(span.last)}"
+        if len(spans) == 1:
+            where = " throughout"
+        elif at == 0:
+            where = f" up to {self._x(span.last, named=True)}"
         elif at == len(spans) - 1:
-            where = f"from {self._x(span.first)} on"
+            where = f" from {self._x(span.first)} on"
         elif span.first == span.last:
-            where = f"at {self._x(span.first)}"
-        return f"with {self._names(span.leaders)} {where}{_by(span, most=True)}"
+            where = f" at {self._x(span.first)}"
+        most = [max(span.leads)] if len(spans) == 1 else span.leads
+        return f"with {self._names(span.leaders)}{where}{_by(most, most=True)}"
 
-    def _one(self, span: Span, lines: Mapping[Key, Line]) -> str:
-        """One leader all along."""
-        leader = next(key for key in lines if key in span.leaders)
-        course, names = self._course(lines[leader]), self._names(span.leaders)
-        if len(span.leaders) == len(lines):
-            return f"is the same with {names}: {course}"
-        return f"is {self.word} with {names} throughout{_by(span)}: {course}"
+    # What more of an input brings.
 
-    def _course(self, line: Line) -> str:
-        """The best point of a line, its knee, or only its ends."""
-        places = sorted(line)
-        first, last = places[0], places[-1]
-        values = [line[x] for x in places]
-        best = (min if self.lower else max)(places, key=lambda x: line[x])
-        at = {x: self.reader.shown(self.chart.y, line[x]) for x in places}
-        if max(values) - min(values) <= SAME * abs(line[best]):
-            return f"{at[best]} at every point"
-        if best not in (first, last):
-            ends = " and ".join(f"{at[x]} at {self._x(x)}" for x in (first, last))
-            return f"best at {self._x(best, named=True)} ({at[best]}, against {ends})"
-        course = f"{at[first]} at {self._x(first, named=True)}, {at[last]} at {self._x(last)}"
-        even = even_at(line) if self._relative else None
-        if even is not None:
-            course += f"; even (1) at about {self._x(even)}"
-        knee = knee_of(line, lower=self.lower) if best == last else None
-        if knee is None or knee in (first, last):
-            return course
-        return f"{course}; from {self._x(knee)} on less than {100 * KNEE:.0f} % is left to gain"
+    def _knee(self, cases: Cases) -> str:
+        """From where on more of an input brings next to nothing, or where its best value is."""
+        over = str(self.finding.over)
+        every = [line for found in cases.values() for lines in found for line in lines.values()]
+        if self._lower is None or len({x for line in every for x in line}) <= 1:
+            return self._reach(cases)
+        inside = any(self._inside(line) for line in every)
+        place = self._peak if inside else self._knee_of
+        places = {
+            key: [place(line) for lines in found for line in lines.values()]
+            for key, found in cases.items()
+        }
+        whole = self._range(over, [place(line) for line in every])
+        said = self._grouped({key: self._range(over, one) for key, one in places.items()}, whole)
+        if inside:
+            return f"{self._quantity} is {self._word} at {self._title(over)} {said}"
+        left = f"less than {100 * KNEE:.0f} % of {self._quantity} is left to gain"
+        return f"{left} beyond {self._title(over)} {said}"
 
+    def _inside(self, line: Line) -> bool:
+        """Whether both ends of a line are worse than its best value by more than a knee."""
+        best = line[self._peak(line)]
+        return all(abs(line[x] - best) > KNEE * abs(best) for x in (min(line), max(line)))
 
-def spans_of(lines: Mapping[Key, Line], *, lower: bool) -> list[Span]:
-    """Stretches of x with the same leaders; equal values lead together.
+    def _peak(self, line: Line) -> float:
+        return (min if self._lower else max)(sorted(line), key=lambda x: line[x])
 
-    Examples
-    --------
-    >>> lines = {("a",): {1: 1.0, 2: 2.0, 3: 3.0}, ("b",): {1: 2.0, 2: 2.0, 3: 2.0}}
-    >>> [(sorted(one.leaders), one.first, one.last) for one in spans_of(lines, lower=True)]
-    [([('a',)], 1.0, 2.0), ([('b',)], 3.0, 3.0)]
-    """
-    found: list[Span] = []
-    for x in sorted({float(x) for line in lines.values() for x in line}):
-        values = {key: line[x] for key, line in lines.items() if x in line}
-        best = (min if lower else max)(values.values())
-        ahead = frozenset(
-            key for key, value in values.items() if abs(value - best) <= SAME * abs(best)
-        )
-        others = [value for key, value in values.items() if key not in ahead]
-        following = (min if lower else max)(others) if others else best
-        lead = abs(following - best) / abs(following) if following else 0.0
-        both = found[-1].leaders & ahead if found else frozenset()
-        if both:
-            found[-1] = Span(both, found[-1].first, x, (*found[-1].leads, lead))
+    def _knee_of(self, line: Line) -> float:
+        found = knee_of(line, lower=bool(self._lower))
+        return max(line) if found is None else found
+
+    def _reach(self, cases: Cases) -> str:
+        """The least and the most of an output."""
+        told = {
+            key: self._span(
+                [y for lines in found for line in lines.values() for y in line.values()]
+            )
+            for key, found in cases.items()
+        }
+        every = [
+            y
+            for found in cases.values()
+            for lines in found
+            for line in lines.values()
+            for y in line.values()
+        ]
+        if len(every) <= 1:
+            return ""
+        return f"{self._quantity} is {self._grouped(told, self._span(every))}"
+
+    def _span(self, values: Sequence[float]) -> str:
+        """Least to most of some values of the output."""
+        return _to(*(self._value(end) for end in (min(values), max(values))))
+
+    def _even(self, cases: Cases) -> str:
+        """Up to where an output is above or below 1."""
+        over = str(self.finding.over)
+        told: dict[Key, str] = {}
+        every: list[float] = []
+        sides = set()
+        for key, found in cases.items():
+            lines = [line for one in found for line in one.values()]
+            passed = [x for line in lines if (x := even_at(line)) is not None]
+            sides |= {line[min(line)] > 1 for line in lines}
+            every += passed
+            told[key] = self._range(over, passed) if len(passed) == len(lines) else "no value"
+        if not every or len(sides) > 1:
+            return self._knee(cases)
+        side = "above" if sides.pop() else "below"
+        said = self._grouped(told, self._range(over, every))
+        return f"{self._quantity} is {side} 1 up to about {self._title(over)} {said}"
+
+    def _worth(self, cases: Cases) -> str:
+        """How an output changes from the first value of an input, or that given, to the others."""
+        (name,) = self.finding.by
+        values = in_order(key[0] for found in cases.values() for lines in found for key in lines)
+        start = self.finding.start if self.finding.start is not None else values[0]
+        others = [value for value in values if value != start]
+        if start not in values or not others:
+            return ""
+        numbers = all(finite(value) is not None for value in values)
+        last = self.finding.end if self.finding.end in others else None
+        if last is None and numbers:
+            last = others[-1]
+        pick = min if self._lower else max
+        changes: dict[Key, list[float]] = {}
+        for key, found in cases.items():
+            for lines in found:
+                first = lines.get((start,), {})
+                for x, one in first.items():
+                    rest = [
+                        line[x]
+                        for other, line in lines.items()
+                        if x in line and other != (start,) and last in (None, other[0])
+                    ]
+                    if rest and one:
+                        changes.setdefault(key, []).append(pick(rest) / one)
+        every = [ratio for found in changes.values() for ratio in found]
+        if not every:
+            return ""
+        quantity = self.reader.words(name).quantity
+        if numbers:
+            ends = [self.reader.shown(name, value) for value in (start, last)]
+            what = f"{quantity} from {_to(*ends)}"
         else:
-            found.append(Span(ahead, x, x, (lead,)))
-    return found
+            ends = [self.reader.texts([(name, value)]) for value in (last or others[0], start)]
+            best = "the best " + quantity if last is None and len(others) > 1 else ends[0]
+            what = f"{best} against {ends[1]}"
+        told = {key: changed(found) for key, found in changes.items()}
+        return f"{what}: {self._quantity} {self._grouped(told, changed(every))}"
+
+    def _front(self, rows: Sequence[Row]) -> str:
+        """How many designs nothing beats, and the two ends of them."""
+        finding, reader = self.finding, self.reader
+        chart = next(
+            one
+            for one in reader.spec.charts
+            if one.front and (one.x, one.y) == (finding.over, finding.of)
+        )
+        said = []
+        for panel in panels_of(rows, chart, reader):
+            front = [panel.rows[at] for at in front_of(panel.rows, chart)]
+            ends = [self._design(row, chart) for row in (front[:1] + front[-1:])]
+            if ends:
+                start = f"{panel.heading}: " if panel.heading else ""
+                count = f"{len(front):,} of {len(panel.rows):,} designs"
+                span = f"from {' to '.join(ends)}" if len(front) > 1 else ends[0]
+                said.append(f"{start}{count} are beaten by none, {span}")
+        return "; ".join(said)
+
+    def _design(self, row: Row, chart: ChartSpec) -> str:
+        """What a design costs, what one gets for it, and which it is."""
+        x, y = (self.reader.shown(name, row[name]) for name in (chart.x, chart.y))
+        named = self.reader.texts((name, self.reader.value(row, name)) for name in chart.series)
+        return f"{x} for {y}" + (f" ({named})" if named else "")
+
+    # Words.
+
+    def _grouped(self, told: Mapping[Key, str], whole: str) -> str:
+        """Answers with the cases that have them; the one of all where they are too many."""
+        groups: dict[str, list[str]] = {}
+        for key, text in told.items():
+            named = self.reader.texts(zip(self.finding.each, key, strict=True))
+            groups.setdefault(text, []).append(named)
+        if len(groups) == 1 or len(groups) > MOST_GROUPS or len(told) > 2 * MOST_GROUPS:
+            return whole
+        between = "; " if len(self.finding.each) > 1 else ", "
+        return between.join(f"{text} for {listed(names)}" for text, names in groups.items())
+
+    def _case(self, key: Key, cases: Cases) -> str:
+        """Start of a sentence about one of several cases."""
+        if len(cases) == 1 or not key:
+            return ""
+        return f"{self.reader.texts(zip(self.finding.each, key, strict=True))}: "
+
+    def _names(self, keys: frozenset[Key]) -> str:
+        """Names of some series."""
+        return listed(sorted(self._key(key, ()) for key in keys))
+
+    def _key(self, key: Key, among: Sequence[Key]) -> str:
+        """Name of a series, by what differs among some; what it does not have goes unsaid."""
+        told = [
+            (name, value)
+            for at, (name, value) in enumerate(zip(self.finding.by, key, strict=True))
+            if value is not None and (not among or len({one[at] for one in among}) > 1)
+        ]
+        return self.reader.texts(told) or "none"
+
+    def _value(self, value: float) -> str:
+        unit = self.reader.words(self.finding.of).unit
+        return self.reader.shown(self.finding.of, value if unit else float(f"{value:.3g}"))
+
+    def _x(self, value: float, *, named: bool = False) -> str:
+        """A place on the horizontal axis."""
+        return self._place(str(self.finding.over), value, named=named)
+
+    def _place(self, name: str, value: float, *, named: bool = False) -> str:
+        whole = int(value) if value == int(value) else float(f"{value:.4g}")
+        return (self.reader.named if named else self.reader.shown)(name, whole)
+
+    def _title(self, name: str) -> str:
+        return self.reader.words(name).quantity
+
+    def _range(self, name: str, values: Sequence[float]) -> str:
+        """Least to most of some values of an input."""
+        return _to(*(self._place(name, end) for end in (min(values), max(values))))
 
 
-def crossing(lines: Mapping[Key, Line], one: Span, two: Span) -> float | None:
-    """Where the leaders of two neighbouring stretches cross, on straight lines between points.
+def _to(low: str, high: str) -> str:
+    """From one value to another, with their unit once.
 
     Examples
     --------
-    >>> lines = {("a",): {1: 1.0, 3: 3.0}, ("b",): {1: 2.5, 3: 2.5}}
-    >>> crossing(lines, *spans_of(lines, lower=True))
-    2.5
+    >>> _to("32 GPUs", "128 GPUs"), _to("1", "2"), _to("8 GB", "8 GB"), _to("1 GB", "1 TB")
+    ('32 to 128 GPUs', '1 to 2', '8 GB', '1 GB to 1 TB')
     """
-    here, there = one.last, two.first
-    first, second = (min(span.leaders, key=str) for span in (one, two))
-    places = [(lines[key].get(here), lines[key].get(there)) for key in (first, second)]
-    (a, c), (b, d) = places
-    if a is None or b is None or c is None or d is None or (a - b) * (c - d) >= 0:
-        return None
-    share = (a - b) / ((a - b) - (c - d))
-    return here + share * (there - here)
+    if low == high:
+        return low
+    unit = high.rpartition(" ")[2] if " " in high else ""
+    return f"{low.removesuffix(unit).rstrip()} to {high}" if unit else f"{low} to {high}"
 
 
-def even_at(line: Line) -> float | None:
-    """Where a line first passes 1, on straight lines between its points.
+def changed(ratios: Sequence[float]) -> str:
+    """How far an output changes, from the least to the most.
 
     Examples
     --------
-    >>> even_at({0: 1.5, 10: 0.5}), even_at({0: 1.5, 10: 1.25})
-    (5.0, None)
+    >>> changed([1.1, 1.25]), changed([0.8]), changed([0.95, 1.1]), changed([1.0])
+    ('10 to 25 % higher', '20 % lower', '5 % lower to 10 % higher', 'the same')
+    >>> changed([1.5, 3.0]), changed([1.0, 1.02])
+    ('1.5 to 3 times as high', 'up to 2 % higher')
     """
-    for here, there in pairwise(sorted(line)):
-        one, two = line[here] - 1, line[there] - 1
-        if one * two < 0:
-            return here + (there - here) * one / (one - two)
-    return None
+    low, high = min(ratios), max(ratios)
+    if high >= DOUBLE:
+        ends = dict.fromkeys(f"{one:.3g}" for one in (low, high))
+        return f"{' to '.join(ends)} times as high"
+    below, above = (_percent(abs(one - 1)) for one in (low, high))
+    if below == above == "0":
+        return "the same"
+    if low < 1 < high and "0" not in (below, above):
+        return f"{below} % lower to {above} % higher"
+    word = "higher" if above != "0" and high > 1 else "lower"
+    near, far = (below, above) if word == "higher" else (above, below)
+    if near == "0":
+        return f"up to {far} % {word}"
+    return f"{far} % {word}" if near == far else f"{near} to {far} % {word}"
 
 
-def knee_of(line: Line, *, lower: bool) -> float | None:
-    """The first x from which on no further one is better by more than the share of a knee.
-
-    Examples
-    --------
-    >>> knee_of({1: 8.0, 2: 4.0, 4: 2.0, 8: 1.95, 16: 1.94}, lower=True)
-    4
-    """
-    for x in sorted(line):
-        later = [value for place, value in line.items() if place >= x]
-        best = min(later) if lower else max(later)
-        if abs(best - line[x]) <= KNEE * abs(line[x]):
-            return x
-    return None
-
-
-def _by(span: Span, *, most: bool = False) -> str:
+def _by(leads: Sequence[float], *, most: bool = False) -> str:
     """By how much the leader is ahead of the next."""
-    low, high = min(span.leads), max(span.leads)
+    low, high = min(leads), max(leads)
     if high <= SAME:
         return ""
     low_text, high_text = (_percent(one) for one in (low, high))
-    if low <= SAME or (most and len(span.leads) > 1):
+    if low_text == "0" or (most and len(leads) > 1):
         return f" (by up to {high_text} %)"
     between = high_text if low_text == high_text else f"{low_text} to {high_text}"
     return f" (by {between} %)"
 
 
 def _percent(share: float) -> str:
+    """A share in percent; 0 for less than a twentieth of one."""
+    if share < 5e-4:  # noqa: PLR2004 - what its docstring says
+        return "0"
     return f"{100 * share:.2g}" if share < 1 else f"{100 * share:,.0f}"

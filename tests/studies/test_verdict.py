@@ -2,9 +2,13 @@
 
 import pytest
 
+from netplan.records import RecordError
 from netplan.reports.plots import Key
+from netplan.reports.sections import Paragraph
 from netplan.studies.answer import StudyAnswer
-from netplan.studies.verdict import crossing, even_at, knee_of, spans_of
+from netplan.studies.definition import STUDIES
+from netplan.studies.turns import crossing, even_at, knee_of, spans_of
+from tests.studies.shipped import shipped
 from tests.studies.test_study_page import HB_SIZE, HEAT, LINES, Inputs, answered, words
 
 Lines = dict[Key, dict[float, float]]
@@ -43,6 +47,76 @@ def test_a_heat_chart_says_its_best_point() -> None:
     )
     assert said in words(answered(HEAT))
     assert said in words(answered())  # a study without charts
+
+
+def test_cases_with_one_answer_are_said_together() -> None:
+    # 10,000 / domain / GPUs: halved three times from 8 to 64 GPUs a domain, 87.5 % less.
+    worth = {"kind": "worth", "of": "iteration_time_s", "by": ["hb_size"], "each": ["gpus"]}
+    said = "HB domain from 8 to 64 GPUs: iteration time 88 % lower."
+    assert said in words(answered(LINES, answers=[worth]))
+    to = worth | {"start": 16, "end": 32}
+    said = "HB domain from 16 to 32 GPUs: iteration time 50 % lower."
+    assert said in words(answered(LINES, answers=[to]))
+
+
+def test_cases_with_other_answers_stand_side_by_side() -> None:
+    # 1,024 GPUs stop gaining at 16 a domain, 2,048 at 32.
+    def time(inputs: Inputs) -> Inputs:
+        most = 16 if inputs["gpus"] == 1024 else 32
+        return {"iteration_time_s": 64.0 / min(float(inputs["hb_size"] or 0), most)}
+
+    knee = {"kind": "knee", "of": "iteration_time_s", "over": "hb_size", "each": ["gpus"]}
+    found = answered(LINES, evaluate=time, answers=[knee])
+    said = (
+        "Less than 5 % of iteration time is left to gain beyond HB domain 16 GPUs for GPUs 1,024,"
+        " 32 GPUs for GPUs 2,048."
+    )
+    assert said in words(found)
+    together = answered(LINES, evaluate=time, answers=[{**knee, "each": []}])
+    assert "beyond HB domain 16 to 32 GPUs." in words(together)
+    at = {"kind": "range", "of": "iteration_time_s", "where": {"gpus": 1024}}
+    # 64 / 8 and 64 / 16
+    reach = "With GPUs 1,024, iteration time is 4 to 8 s."
+    assert reach in words(answered(LINES, evaluate=time, answers=[at]))
+
+
+def test_of_what_is_tuned_the_best_counts() -> None:
+    # Domains of 64 take least; 2,048 GPUs take half of 1,024.
+    best = {"kind": "best", "of": "iteration_time_s", "by": ["gpus"], "tuned": ["hb_size"]}
+    worth = {"kind": "worth", "of": "iteration_time_s", "by": ["gpus"], "tuned": ["hb_size"]}
+    text = words(answered(LINES, answers=[best, worth]))
+    assert "Iteration time is lowest with GPUs 2,048" in text
+    assert "GPUs from 1,024 to 2,048: iteration time 50 % lower." in text
+
+
+def test_a_study_without_answers_is_read_off_all_its_charts() -> None:
+    memory = LINES | {"y": "memory_bytes", "series": ["gpus"]}
+    text = words(answered(LINES, memory))
+    assert "iteration time is left to gain" in text
+    assert "emory" in text.split("iteration time is left to gain")[1][:80]
+
+
+def test_answers_about_what_is_not_there_are_refused() -> None:
+    for wrong in (
+        {"kind": "best", "of": "iteration_time_s", "by": ["radix"]},
+        {"kind": "best", "of": "iteration_time_s"},
+        {"kind": "worth", "of": "iteration_time_s", "by": ["gpus", "hb_size"]},
+        {"kind": "front", "of": "iteration_time_s", "over": "memory_bytes"},
+        {"kind": "knee", "of": "iteration_time_s"},
+    ):
+        with pytest.raises(RecordError, match=r"answer|needs"):
+            answered(LINES, answers=[wrong])
+
+
+@pytest.mark.parametrize("name", list(STUDIES.paths()))
+def test_shipped_studies_answer_in_short(name: str) -> None:
+    answer = shipped(name)
+    texts = [one.text for one in answer.sections() if isinstance(one, Paragraph)]
+    assert answer.spec.answers
+    said = texts[0]
+    assert any(sign.isdigit() for sign in said)
+    assert 40 < len(said) < 480
+    assert "nan" not in said.split()
 
 
 def test_leader_turns_where_lines_cross() -> None:
