@@ -6,10 +6,11 @@ question counts them (:class:`~netplan.costing.compute.Compute`).
 Every question about money asks for this bill: a comparison, an order, an optimization, a report, a
 study, the hardware of a recovery. So equal inputs cost the same to the cent, whoever asks.
 
-Some lines may lack a price, or a power, and still leave fabrics comparable: fibre, racks, gear
-inside HB domains, networks beside, and the first network card of each GPU, which are the same on
-every fabric or small. What else lacks one *sets the fabric apart*: its sum is a lower bound, and
-nothing is proven by it.
+Some lines may lack a price, or a power, and still leave fabrics comparable: fibre, racks, networks
+beside, the first network card of each GPU, and gear inside HB domains of the size that is asked
+for, which are the same on every fabric or small. What else lacks one *sets the fabric apart*: its
+sum is a lower bound ("at least"), and nothing is proven by it. So it is with HB domains larger than
+those asked for: a fabric that brings them needs a price of their gear before money speaks for it.
 """
 
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from netplan.costing.materials import (
     BillItem,
     Category,
     bill_items,
+    hb_size_of,
     switch_racks,
     switch_units,
     with_spares,
@@ -67,6 +69,8 @@ class BillBooks(Struct, frozen=True):
         Accelerators and expanded memory that the bill counts, too.
     cards
         Whether network cards are bought with the network; else they come inside the servers.
+    hb_size
+        GPUs of the largest HB domains that need no price of their own; those asked for if 0 [1].
     """
 
     prices: PriceBook
@@ -79,6 +83,7 @@ class BillBooks(Struct, frozen=True):
     site_switches: tuple[SwitchModel, ...] = ()
     compute: Compute = NO_COMPUTE
     cards: bool = True
+    hb_size: int = 0
 
     @property
     def models(self) -> tuple[SwitchModel, ...]:
@@ -106,6 +111,8 @@ class Bill(Struct, frozen=True):
         What the lines do not show.
     site_racks
         Racks of the switches of networks beside [1].
+    hb_size
+        GPUs of the HB domains that were asked for; the gear of larger ones sets it apart [1].
     """
 
     fabric: Fabric
@@ -114,6 +121,7 @@ class Bill(Struct, frozen=True):
     racks: SwitchRacks
     notes: tuple[str, ...]
     site_racks: int
+    hb_size: int
 
     @property
     def name(self) -> str:
@@ -208,13 +216,17 @@ class Bill(Struct, frozen=True):
             line
             for line in lines
             if not line.network
-            and line.part not in MAY_LACK_A_PRICE
+            and (line.part not in MAY_LACK_A_PRICE or self._brought(line))
             and (line.part != "nic_port" or line.quantity > self.gpus)
         )
 
+    def _brought(self, line: BillItem) -> bool:
+        """Whether a line is the gear of HB domains that are larger than those asked for."""
+        return line.part == "hb_gear" and hb_size_of(line) > self.hb_size > 0
+
 
 MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "hb_gear"})
-"""Parts whose missing price does not set a fabric apart."""
+"""Parts whose missing price does not set a fabric apart, gear of the HB domains asked for."""
 
 
 class FabricBill(Bill, frozen=True):
@@ -295,7 +307,8 @@ def make_bill(
     models = (books.switch, books.ocs)
     power = (f"{one.name}: {one.power_note}" for one in models if one and one.power_note)
     notes = (*made.notes, *power, *site.notes, *lent_notes(quote, books.prices))
-    return Bill(fabric, quote, draw, made.racks, notes, site.racks)
+    asked = books.hb_size or sizing.hb_size
+    return Bill(fabric, quote, draw, made.racks, notes, site.racks, asked)
 
 
 def _site(books: BillBooks, fabric: Fabric, racks: int) -> "SiteBill":

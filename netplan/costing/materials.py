@@ -142,6 +142,8 @@ class BillItem(Struct, frozen=True):
     def priced_as(self) -> str:
         """The part that a price book has, in words, with its link rate or its model."""
         rate = self.model if self.part in BESIDE else f"{self.speed_gbps:.4g}G"
+        if self.part == "hb_gear":
+            rate = f"domains of {hb_size_of(self):,}"
         return f"{PART_NAMES[self.part]} ({rate})"
 
     @property
@@ -448,6 +450,11 @@ def _hb_gear(fabric: Fabric) -> Iterator[BillItem]:
             kinds=(hb_kind(size),),
             notes=(f"{ceil_div(gpus, size):,} domains; usually part of the servers",),
         )
+
+
+def hb_size_of(gear: BillItem) -> int:
+    """GPUs of one HB domain, of a line of the gear inside them [1]."""
+    return int(gear.kinds[0].removeprefix(hb_kind(0)[:-1]))
 
 
 def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:

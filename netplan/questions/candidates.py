@@ -48,10 +48,6 @@ class Candidate(Struct, frozen=True):
         Accelerators of the product, if they are others than those asked for.
     timed
         The plan behind the time.
-    hb_size
-        GPUs of its HB domains [1].
-    geared
-        Whether the gear inside them has a price, or there is none to pay.
     """
 
     name: str
@@ -64,8 +60,6 @@ class Candidate(Struct, frozen=True):
     direct: bool = False
     built_with: tuple[str, ...] = ()
     timed: PlanTime | None = None
-    hb_size: int = 0
-    geared: bool = True
     ends: str = ""
 
     @property
@@ -130,8 +124,6 @@ class Basis(Struct, frozen=True):
     bought: str = "network"
     barred: bool = False
     """Whether times carry error bars, which tell them apart then."""
-    hb_size: int = 0
-    """GPUs of the HB domains that were asked for; fabrics may have larger ones of their own [1]."""
 
     @property
     def near(self) -> str:

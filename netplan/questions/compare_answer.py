@@ -164,8 +164,6 @@ class FabricRow(Struct, frozen=True):
             direct=self.fabric is not None and self.fabric.network == "direct",
             built_with=self.built_with,
             timed=self.best,
-            hb_size=self.fabric.sizing.hb_size if self.fabric else 0,
-            geared=self.bill is None or self.bill.geared,
         )
 
     def run(self, terms: Terms | None) -> RunCost | None:
@@ -378,8 +376,7 @@ class Comparison(Answer):
         bought = "network and memory" if any(inputs["expanded_memories"]) else "network"
         barred = any(row.best.error for row in self.rows if row.best)
         weighed = inputs["rule"], inputs["within"], run, self.scale
-        asked = inputs["hb_size"]
-        return Basis(*weighed, inputs["timing"], bought, barred=barred, hb_size=asked)
+        return Basis(*weighed, inputs["timing"], bought, barred=barred)
 
     @property
     def scale(self) -> Scale:

@@ -154,4 +154,4 @@ def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:
         notes.append(f"No power in {books.power.name} for {parts}.")
     life = lifetime(bill.capital, bill.draw.typical_w, running)
     made = (bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes))
-    return FabricBill(*made, bill.site_racks, life)
+    return FabricBill(*made, bill.site_racks, bill.hb_size, life)

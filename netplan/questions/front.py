@@ -279,7 +279,8 @@ class Optimization(Answer):
         if len(self.rows) == 1:
             verb, equals = "costs" if cost else "draws", len(self.rows[0].equal)
             who = "One design beats" if not equals else f"{equals + 1:,} equal designs beat"
-            return f"{who} all others: none {verb} less, and none trains faster."
+            told = f"none {verb} less, and none trains faster{self._of_whole}"
+            return f"{who} all others: {told}.{self._free_gear}"
         at = self.knee or 0
         value, time_s = self.points[at]
         step = self.step(at)
@@ -294,6 +295,26 @@ class Optimization(Answer):
             f" {shown}. The next step, to {at + 2}, is {100 * step.faster:.2g} %"
             f" faster{doubt} for {self._amount(step.price)} more:"
             f" {self._amount(step.per_percent)} for each percent.{self._cheapest_equal()}"
+            f"{self._free_gear}"
+        )
+
+    @property
+    def _of_whole(self) -> str:
+        """Which designs are meant, where some lack prices that set them apart."""
+        lacking = any(one.name == "complete" and one.excluded for one in self.tally.constraints)
+        whole = "price" if self.objective == "cost" else "power"
+        return f", of those whose whole {whole} is known" if lacking else ""
+
+    @property
+    def _free_gear(self) -> str:
+        """Say that sizes of HB domains that were asked for side by side are not weighed."""
+        bills = [row.row.bill for row in self.rows if row.row.bill]
+        sizes = {bill.fabric.sizing.hb_size for bill in bills if not bill.geared}
+        if self.objective != "cost" or not sizes or max(sizes) <= min(self.inputs["hb_sizes"]):
+            return ""
+        return (
+            f" Aside from the gear inside HB domains, which has no price: domains of {max(sizes):,}"
+            " look as free as smaller ones."
         )
 
     def equal(self, number: int) -> bool:

@@ -199,6 +199,10 @@ class Optimize(
         chips = variants(reader, on, self.expanded_memories)
         self.check_tiers(*(one.chip for one in chips))
         books = self.counting_cards(read_books(reader, self.prices, self.power, self.cabling))
+        # Larger domains than the servers have are bought beside them, unless they are asked for;
+        # where the book has gear by size, the constraint `GEAR_PRICED` weighs every size.
+        own = self.gpus if books.prices.hb_sizes else on.hb_size
+        books = replace(books, hb_size=max(self.hb_sizes, default=own))
         specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
         axes = Axes(
             specs=specs,

@@ -2,8 +2,8 @@
 
 The rule is that of ``netplan compare`` (:mod:`netplan.questions.verdict`), on the bills of the
 order: spares, discount and networks beside included. Only bills with a price for every switch,
-module and copper cable compete; fibre, racks, gear inside HB domains and the first card of each GPU
-may be without one.
+module and copper cable compete; fibre, racks, the first card of each GPU and the gear inside HB
+domains of the size that is asked for may be without one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from netplan.questions.candidates import Basis
 from netplan.questions.compare_answer import FabricRow
 from netplan.questions.cost_answer import CostAnswer, open_above
 from netplan.questions.token_cost import cheapest
-from netplan.questions.verdict import Probe, Verdict, decide, gear_beyond
+from netplan.questions.verdict import Probe, Verdict, decide
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
 
@@ -70,8 +70,7 @@ def recommend(
     rule = (f"Rule: {verdict.rule}.", *(change.sentence for change in verdict.changes), *aside)
     if verdict.fabric is None:
         return Recommendation(None, _undecided(answer, verdict), rule, verdict)
-    gear = tuple(gear_beyond(own[verdict.fabric], basis))
-    rule = (*(one for one in verdict.caveats if one not in gear), *rule)
+    rule = (*verdict.caveats, *rule)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
     rivals = [bill for bill in answer.bills if bill.name in own and bill is not chosen]
     others = [bill for bill in rivals if bill.complete]
@@ -79,7 +78,7 @@ def recommend(
     if basis.barred and times_s:
         fastest = own[min(times_s, key=times_s.__getitem__)]
         slower |= {name: 0.0 for name in slower if basis.same_time(own[name], fastest)}
-    sentence = " ".join((_sentence(answer.scale, chosen, others, slower), *gear))
+    sentence = _sentence(answer.scale, chosen, others, slower)
     told = {change.fabric for change in verdict.changes}
     untold = {name: late for name, late in slower.items() if name not in told}
     reasons = _reasons(answer, chosen, others, untold)

@@ -6,6 +6,7 @@ servers and their energy included; accelerators on the bill cost no hours beside
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -15,7 +16,8 @@ from netplan.questions.run_cost import RunCost, run_cost
 from netplan.questions.serving_answer import ServedPlan
 from netplan.questions.verdict import Terms, Verdict
 from netplan.records import asdict, replace
-from netplan.reports.sections import Column, column, columns
+from netplan.reports.quantities import listed
+from netplan.reports.sections import Column, column, columns, value_at
 
 MILLION_TOKENS = 1e6
 """Tokens whose price is told [1]."""
@@ -63,9 +65,9 @@ class Served(Struct, frozen=True):
     def to_dict(self, currency: str) -> dict[str, Any]:
         """The fabric's part of the JSON."""
         plan, cost = self.plan.in_short(), self.cost
-        parts: dict[str, Any] = {}
+        parts: dict[str, Any] = {"tokens_cost_complete": cost.complete if cost else None}
         if cost is not None:
-            parts = {
+            parts |= {
                 name: {"currency": currency, **asdict(getattr(cost, part))}
                 for name, part in COST_PARTS.items()
             }
@@ -95,9 +97,16 @@ def token_columns(currency: str, at: str = "served") -> Iterator[Column[Any]]:
     for name, part in COST_PARTS.items():
         path = f"{at}.cost.{part}.base"
         if part == "total":
-            yield column(name, path, title=f"{currency}/M tokens")
+            title = f"{currency}/M tokens"
+            yield column(name, path, title=title, mark=partial(_at_least, at=at))
         else:
-            yield column(name, path, shown="wide")
+            yield column(name, path, shown="wide", mark=partial(_at_least, at=at))
+    yield column("tokens_cost_complete", f"{at}.cost.complete", shown="never")
+
+
+def _at_least(row: object, at: str) -> tuple[str, str]:
+    """The sign of a price of tokens on a fabric that lacks prices of its own."""
+    return ("≥ " if value_at(row, f"{at}.cost.complete") is False else ""), ""
 
 
 LEGEND = (
@@ -119,4 +128,12 @@ def cheapest(rows: Sequence[tuple[str, Served | None]], money: str) -> Verdict |
         f" {cost.network.base:,.3g} of it for the bill."
     )
     alone = names[0] if len(names) == 1 else None
-    return Verdict(alone, "least cost of a million tokens", sentence, () if alone else (*names,))
+    open_ones = [
+        name
+        for name, one in rows
+        if one and one.cost and not one.cost.complete and one.cost.total.base <= least
+    ]
+    aside = (f"Aside, since parts have no price: {listed(open_ones)}.",) if open_ones else ()
+    sentence = " ".join((sentence, *aside))
+    tied = () if alone else (*names,)
+    return Verdict(alone, "least cost of a million tokens", sentence, tied, caveats=aside)

@@ -106,7 +106,7 @@ def decide(
         basis = replace(basis, rule="price")
     field = list(_field(candidates, basis))
     if not field:
-        return None
+        return _too_slow(candidates, basis)
     best = min(field, key=lambda one: _value(one, basis))
     even = [one for one in field if not any(_beats(other, one, basis) for other in field)]
     near = [] if basis.rule != "near-fastest" else _barely_slow(candidates, field, best, basis)
@@ -114,7 +114,6 @@ def decide(
         *_aside(candidates, best, basis),
         *_unlike(candidates, best),
         *_switchless(candidates, best, basis),
-        *gear_beyond(best, basis),
     )
     sentence = f"{_sentence(even, best, basis)}.{_but(near, best, basis)}"
     sentence = " ".join((sentence, *caveats))
@@ -126,6 +125,22 @@ def decide(
     names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
     alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
     return Verdict(alone, _rule_words(basis), sentence, tied, tuple(changes), caveats)
+
+
+def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:
+    """No fabric, where those with a whole price are slow beside one without; else nothing."""
+    fastest = min(candidates, key=lambda one: one.time_s, default=None)
+    if (
+        fastest is None
+        or basis.rule != "near-fastest"
+        or not any(one.complete for one in candidates)
+    ):
+        return None
+    said = (
+        f"No fabric with a whole price trains as fast as {fastest.name}, of which parts have none,"
+        f" within {100 * basis.within:g} %: none is recommended."
+    )
+    return Verdict(None, _rule_words(basis), said, ())
 
 
 def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]:
@@ -230,7 +245,7 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
 
 def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
     """Who might cost less, but lacks prices."""
-    passed = [one.name for one in candidates if one.lacking and one.price < best.price]
+    passed = [one.name for one in candidates if one.lacking and one.price <= best.price]
     if passed and basis.rule != "fastest":
         yield f"Aside, since parts have no price: {listed(passed)}."
 
@@ -256,15 +271,6 @@ def _switchless(candidates: Sequence[Candidate], best: Candidate, basis: Basis) 
         for least in sorted(switched, key=lambda one: one.price)[:1]:
             said += f"; the cheapest with switches is {least.name}, {basis.amount(least.price)}"
         yield f"{said}."
-
-
-def gear_beyond(best: Candidate, basis: Basis) -> Iterator[str]:
-    """Say that a fabric is cheap for want of a price of domains larger than were asked for."""
-    if not best.geared and best.hb_size > basis.hb_size > 0:
-        yield (
-            f"{best.name} has HB domains of {best.hb_size:,} GPUs, not of {basis.hb_size:,}, and"
-            " the gear inside them has no price here: it costs more than this."
-        )
 
 
 def _changes(

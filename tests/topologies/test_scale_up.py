@@ -1,12 +1,12 @@
 """Racks and pods of scale-up networks as fabrics: the last one partly filled, two tiers inside."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from netplan import compare, loads, simulate
+from netplan import compare, cost, loads, simulate
 from netplan.faults.groups import domain_of_node
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import domain_link_count, expand, hb_tiers
@@ -104,23 +104,55 @@ def test_bound_links_and_model_are_in_order() -> None:
     assert found.found.lower_bound_s <= found.found.iteration_time_s
 
 
-def test_a_pod_that_is_cheap_for_want_of_a_price_is_told() -> None:
-    answer = compare(
-        gpus=100,
-        radix=64,
-        hb_size=8,
-        accelerator="h100-80gb",
-        model="gpt-22b",
-        prices="2026",
-        fabrics=("ualink-1024", "rail-optimized"),
-    )
+def test_larger_domains_without_a_price_of_their_gear_never_win_by_money() -> None:
+    asked: dict[str, Any] = {"gpus": 144, "radix": 64, "hb_size": 8, "accelerator": "b200"}
+    asked |= {"model": "gpt-22b", "fabrics": ("nvl72", "rail-optimized")}
+    answer = compare(**asked, prices="rail-only-2023")
+    racks, clos = answer.rows
+    assert racks.cost is not None
+    assert clos.cost is not None
+    # All that has a price costs the same: the racks' gear alone sets them apart.
+    assert racks.cost.base == clos.cost.base
+    assert (racks.cost_complete, clos.cost_complete) == (False, True)
     assert answer.verdict is not None
-    assert answer.verdict.fabric == "ualink-1024"
-    (said,) = answer.verdict.caveats
-    assert said.startswith("ualink-1024 has HB domains of 100 GPUs, not of 8, and the gear inside")
-    same = compare(gpus=100, radix=64, hb_size=8, timing=False, fabrics=("rail-only", "fat-tree"))
-    assert same.verdict is not None
-    assert same.verdict.caveats == ()
+    assert answer.verdict.sentence.startswith(
+        "No fabric with a whole price trains as fast as nvl72, of which parts have none, within 5 %"
+    )
+    by_price = compare(**asked, prices="rail-only-2023", rule="price").verdict
+    assert by_price is not None
+    assert by_price.fabric == "rail-optimized"
+    assert by_price.caveats == ("Aside, since parts have no price: nvl72.",)
+    (line,) = answer.text().split("nvl72  ", 1)[1].splitlines()[:1]
+    assert "≥ " in line
+    assert any("No price" in note and "(domains of 72)" in note for note in racks.notes)
+    told = {row["fabric"]: row["cost_complete"] for row in answer.to_dict()["fabrics"]}
+    assert told == {"nvl72": False, "rail-optimized": True}
+    # A price of the gear, and domains of the size that is asked for, are whole.
+    assert all(row.cost_complete for row in compare(**asked, prices="2026").rows)
+    same = compare(**asked | {"hb_size": 72}, prices="rail-only-2023")
+    assert all(row.cost_complete for row in same.rows)
+    # Bills read the same.
+    bills = {bill.name: bill.complete for bill in cost(**_untrained(asked)).bills}
+    assert bills == {"nvl72": False, "rail-optimized": True}
+
+
+def _untrained(asked: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in asked.items() if name != "model"} | {
+        "prices": "rail-only-2023"
+    }
+
+
+def test_serving_leaves_larger_domains_without_a_price_aside() -> None:
+    asked: dict[str, Any] = {"gpus": 144, "radix": 64, "hb_size": 8, "accelerator": "b200"}
+    asked |= {"workload": "serving", "model": "llama-3.1-8b", "prices": "rail-only-2023"}
+    answer = compare(**asked, fabrics=("nvl72", "rail-optimized"))
+    assert answer.verdict is not None
+    assert answer.verdict.fabric == "rail-optimized"
+    assert answer.verdict.caveats in ((), ("Aside, since parts have no price: nvl72.",))
+    found = {row.name: row.to_dict() for row in answer.rows}
+    assert found["nvl72"]["tokens_cost_complete"] is False
+    assert found["rail-optimized"]["tokens_cost_complete"] is True
+    assert answer.text().count("≥ ") >= 2
 
 
 def test_rates_inside_domains_are_told_with_their_links() -> None:
