@@ -91,7 +91,7 @@ class Optimize(
     --------
     >>> answer = optimize(gpus=4096, model="gpt-175b", fabrics=("rail-only", "fat-tree"))
     >>> [(row.design.key()["fabric"], row.design.fabric.sizing.hb_size) for row in answer.rows]
-    [('rail-only', 1024)]
+    [('rail-only', 256)]
     """
 
     command: ClassVar[str] = "optimize"
