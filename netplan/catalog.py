@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from netplan.documents import Document, read_scalar, read_yaml
+from netplan.documents import Document, read_yaml, read_yaml_value
 from netplan.errors import CatalogError, UnknownNameError
 from netplan.records import Entry, RecordError, replace
 
@@ -246,7 +246,7 @@ def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> dict[s
         if not isinstance(inner, dict):
             raise CatalogError(f"{origin}: no key {parent!r}: known: {', '.join(data)}")
         data = inner
-    data[last] = read_scalar(text)
+    data[last] = read_yaml_value(text)
     return data
 
 
@@ -273,7 +273,7 @@ def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:
     named = [row for row in rows if isinstance(row, dict) and name in row.values()]
     found = named
     if at:
-        wanted_number = read_scalar(number)
+        wanted_number = read_yaml_value(number)
         found = [row for row in named if wanted_number in row.values()]
     if len(found) > 1:
         found = [row for row in found if "model" not in row] or found
@@ -309,7 +309,8 @@ def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, s
             given = [
                 said
                 for key, said in applied.items()
-                if key == field or (key.startswith(within) and key.rpartition(".")[2] in text)
+                if f"{field}.".startswith(f"{key}.")
+                or (key.startswith(within) and key.rpartition(".")[2] in text)
             ]
             where = f"{document.path}:{document.line(location)}"
             lines.append(f"{', '.join(given) or where}: {text}")

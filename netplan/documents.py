@@ -165,23 +165,33 @@ def _document(path: Path, text: str) -> Document:
     return Document(path, data, root)
 
 
-def read_scalar(text: str) -> object:
-    """Read one YAML 1.2 value, as given on the command line.
+def read_yaml_value(text: str) -> object:
+    """Read one YAML 1.2 value, as given on the command line: a scalar, ``[...]`` or ``{...}``.
+
+    What is no such value, or has anchors, tags or a key twice, is a text.
 
     Examples
     --------
-    >>> read_scalar("96e9"), read_scalar("no"), read_scalar("true")
-    (96000000000.0, 'no', True)
+    >>> [read_yaml_value(text) for text in ("96e9", "no", "true", "[1, 5]", "{kind: ring}")]
+    [96000000000.0, 'no', True, [1, 5], {'kind': 'ring'}]
+    >>> read_yaml_value("[1, 5"), read_yaml_value("[&a 1, *a]")
+    ('[1, 5', '[&a 1, *a]')
     """
+    path = Path("value")
     try:
-        # Only a scalar is built: thousands of brackets would overflow the parser's stack.
-        *_, first = islice(yaml.parse(text, CoreLoader), 3)
-        if not isinstance(first, yaml.ScalarEvent):
-            return text
+        if not text.lstrip().startswith(("[", "{")):
+            # Nothing but a scalar is built from other texts, a list of lines is none.
+            *_, first = islice(yaml.parse(text, CoreLoader), 3)
+            if not isinstance(first, yaml.ScalarEvent):
+                return text
+        _refuse_anchors_and_depth(path, text)  # thousands of brackets overflow the parser's stack
+        root = yaml.compose(text, CoreLoader)
+        if root is not None:
+            _refuse_tricks(path, root)
         value = yaml.load(text, CoreLoader)  # noqa: S506 - CoreLoader is a safe loader
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, CatalogError):
         return text
-    return value if isinstance(value, (int, float, str, bool)) else text
+    return value if isinstance(value, (int, float, str, bool, list, dict)) else text
 
 
 def _refuse_anchors_and_depth(path: Path, text: str) -> None:

@@ -101,6 +101,8 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         if isinstance(data, Mapping):
             try:
                 cls.check_first(data)
+            except RecordError:
+                raise
             except ValueError as error:
                 raise RecordError([Fault((), str(error))]) from None
         try:
@@ -115,7 +117,7 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
 
     @classmethod
     def check_first(cls, data: Mapping[str, object]) -> None:
-        """Refuse data as a whole, by a ValueError, before it is looked at key by key."""
+        """Refuse data before it is looked at key by key: by a ValueError, or a RecordError."""
 
     def changed(self, **values: Any) -> Self:  # noqa: ANN401 - values of its fields
         """Copy the record with other values, which are not checked but by the record itself."""
@@ -209,9 +211,13 @@ def _faults(schema: type[Struct], kind: Any, data: Any, at: Location) -> Iterato
         yield Fault(at, f"{_path(at)}: got {data!r:.60}: {_expected(arm, data, message)}")
 
 
+_OF_PARTS = {tuple, dict, Union, UnionType}
+"""Kinds of types that are made from others, of which faults are told."""
+
+
 def _arm(kind: Any, data: object) -> Any:  # noqa: ANN401 - types are values here
     """The one type of a union that data could be meant for; the type itself if it is none."""
-    if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) in {tuple, dict}:
+    if get_origin(kind) is Annotated and get_origin(get_args(kind)[0]) in _OF_PARTS:
         kind = get_args(kind)[0]
     if get_origin(kind) not in {Union, UnionType}:
         return kind
@@ -262,7 +268,7 @@ def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
                 bound = getattr(meta, name)
                 if bound is not None and not getattr(operator, name)(data, bound):
                     return f"input should be {words} {bound}"
-    words = message.partition(", got ")[0].partition(" - at ")[0]
+    words = message.partition(", got ")[0].partition(" - at ")[0].replace(" | null", "")
     for name, word in _WORDS.items():
         words = words.replace(f"`{name}`", word)
     return words.replace("Expected", "input should be").replace("`", "")

@@ -19,6 +19,7 @@ from netplan.catalog import Record, Shelf, shipped_root
 from netplan.questions.shelves import all_shelves
 from netplan.reports.quantities import words
 from netplan.studies.definition import STUDIES
+from netplan.topologies.keys import FAMILIES, families_of
 
 FOLDERS = ("traffic", "topologies", "costing", "reports")
 PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or false"}
@@ -206,6 +207,21 @@ def _struct(kind: type[Struct], role: str, folder: str) -> Iterator[str]:
         for one in _fields(kind)
     ]
     yield table(HEADS, rows) if rows else ""
+    if families_of(kind):
+        yield from _families(kind)
+
+
+def _families(kind: type[Struct]) -> Iterator[str]:
+    """A row a family: the keys that it reads beside those of all families."""
+    yield "\n## Keys of each family\n"
+    told = families_of(kind)
+    every = [one.encode_name for one in _fields(kind) if one.encode_name not in told]
+    yield f"Every family reads {', '.join(map(code, every))}. Other keys are refused.\n"
+    rows = [
+        (code(family), ", ".join(code(key) for key in told if family in told[key]))
+        for family in FAMILIES
+    ]
+    yield table(["family", "keys of its own"], rows)
 
 
 def _said(kind: type[Struct]) -> str:

@@ -30,7 +30,8 @@ from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks
 from netplan.topologies.families.mixed_domains import domain_of_gpu
 from netplan.topologies.families.switched import clos_tree, endpoints
 from netplan.topologies.graph import connected_parts, network_only
-from netplan.topologies.specs import JOINED, OWN_GRAPHS, FabricSpec
+from netplan.topologies.keys import JOINED, OWN_GRAPHS
+from netplan.topologies.specs import FabricSpec
 
 TWO_TIERS = 2
 

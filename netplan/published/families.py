@@ -36,7 +36,8 @@ from netplan.topologies.families.slim_fly import (
     primitive_powers,
     slim_fly,
 )
-from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
+from netplan.topologies.keys import JOINED
+from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.paths import PathStatistics, path_statistics
 from netplan.units import bytes_per_s
 

@@ -361,7 +361,7 @@ class Cables(FabricQuestion[Answer]):
         named = {one.name: reader.named(SWITCHES, one.switch or None) for one in found}
         return SiteBooks(
             tuple(
-                (one, reader.load(FABRICS, one.fabric), fitting(one, named[one.name]))
+                (one, reader.beside(FABRICS, one.fabric), fitting(one, named[one.name]))
                 for one in found
             ),
             cabling,

@@ -20,7 +20,7 @@ from netplan.questions.token_cost import Served
 from netplan.questions.verdict import Terms
 from netplan.questions.workload import WorkloadQuestion
 from netplan.records import replace
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
 DEFAULT_FABRICS = ("rail-optimized", "rail-only")
@@ -66,7 +66,7 @@ class Cost(WorkloadQuestion[CostAnswer], PricingQuestion[CostAnswer]):
         money = self.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = self.running(reader, books.prices, money)
-        specs = [reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS]
+        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS)
         sizing = self.sized(chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         _check_circuits(books, specs)

@@ -21,7 +21,8 @@ from netplan.questions.inputs import Ports, sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.specs import OVERSUBSCRIBED, SWITCHLESS, FabricSpec
+from netplan.topologies.keys import OVERSUBSCRIBED, SWITCHLESS
+from netplan.topologies.specs import FabricSpec
 
 Objective = Literal["cost", "power"]
 

@@ -55,7 +55,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
 NAMED = 100
@@ -187,7 +187,8 @@ class FaultsQuestion(
         books = replace(books, switch=reader.named(SWITCHES, self.switch))
         rack, sizing = books.cabling.racks, self.sized(on)
         circuit = check_circuit(reader.load(SWITCHES, self.circuit_switch))
-        specs = {name: reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS}
+        names = tuple(dict.fromkeys(self.fabrics or DEFAULT_FABRICS))
+        specs = dict(zip(names, reader.fabrics(names), strict=True))
         require_switch(books.switch, [*specs.values()], sizing, reader.roots)
         return Shared(
             specs=specs,

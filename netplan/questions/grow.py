@@ -29,7 +29,8 @@ from netplan.topologies.families.torus import torus_shape
 from netplan.topologies.fills import Weights
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.topologies.growth import GROWING, Growth, Phase, moved_cables, plan_growth
-from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
+from netplan.topologies.keys import JOINED
+from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -125,7 +126,7 @@ class Grow(PricingQuestion[GrowthAnswer]):
         money = self.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = self.running(reader, books.prices, money)
-        specs = [reader.load(FABRICS, name) for name in self.fabrics or DEFAULT_FABRICS]
+        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS)
         sizing = self.sized(chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         begins = tuple(accumulate(self._gaps(), initial=0.0))

@@ -1,14 +1,16 @@
 """From the names in a question to records: catalogs, values replaced for one run, sizes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from netplan.catalog import Record, Shelf, unknown_name, user_roots
-from netplan.documents import read_scalar
+from netplan.documents import read_yaml_value
 from netplan.errors import InputError
 from netplan.reports.quantities import PREFIXED, words
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.keys import faults_of
+from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
@@ -40,6 +42,45 @@ class CatalogReader:
         self._known += [shelf.role, record.name]
         return record
 
+    def fabrics(self, names: Iterable[str]) -> list[FabricSpec]:
+        """Load fabrics that stand side by side; one that has no use for a value says so in a note.
+
+        Raises
+        ------
+        CatalogError
+            If none of them has a use for a value.
+        """
+        names = tuple(names)
+        useless = {name: self._useless(FABRICS.load(name, self.roots)) for name in names}
+        nobody = set(self.overrides).intersection(*useless.values())
+        found = []
+        for name in names:
+            spare = {key: why for key, why in useless[name].items() if key not in nobody}
+            mine = {key: text for key, text in self.overrides.items() if key not in spare}
+            spec = FABRICS.load(name, self.roots, mine)
+            self._known += [FABRICS.role, spec.name]
+            told = [
+                f"--set {key}={self.overrides[key]} does not apply here: {why}."
+                for key, why in spare.items()
+            ]
+            found.append(spec.changed(notes=(*spec.notes, *told)) if told else spec)
+        return found
+
+    def _useless(self, spec: FabricSpec) -> dict[str, str]:
+        """Values given for every fabric that mean nothing for this one, and why."""
+        common = {
+            key.split(".")[1]: key for key in self.overrides if key.startswith(f"{FABRICS.role}.")
+        }
+        known = [one for one in common if one in FabricSpec.__struct_fields__]
+        faults = faults_of(FabricSpec, spec.family, known)
+        return {common[str(at[0])]: text.partition(": leave")[0] for at, text in faults}
+
+    def beside(self, shelf: Shelf[RecordT], name: str) -> RecordT:
+        """Load a record that is none of the question's own: only its name replaces values in it."""
+        mine = {key: one for key, one in self.overrides.items() if key.startswith(f"{name}.")}
+        self._known.append(name)
+        return shelf.load(name, self.roots, mine)
+
     def named(self, shelf: Shelf[RecordT], name: str | None) -> RecordT | None:
         """Load a record where one is named."""
         return self.load(shelf, name) if name else None
@@ -50,7 +91,7 @@ class CatalogReader:
             role = key.partition(".")[0]
             if role not in self._known:
                 raise unknown_name(f"--set {key}: record", role, list(dict.fromkeys(self._known)))
-        return {key: read_scalar(text) for key, text in self.overrides.items()}
+        return {key: read_yaml_value(text) for key, text in self.overrides.items()}
 
 
 def require_least(option: str, value: int, least: int = 0) -> None:

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from netplan.catalog import Record, Shelf
 from netplan.questions.inputs import CatalogReader
 from netplan.records import PositiveInt
+from netplan.topologies.specs import FABRICS
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -52,8 +53,11 @@ class Library(Struct, frozen=True):
 
 def read_library(reader: CatalogReader, wanted: Iterable[tuple[Shelf[Any], str | None]]) -> Library:
     """Load the named records; None stands for one that the question does not have."""
+    named = [(shelf, name) for shelf, name in wanted if name is not None]
+    fabrics = iter(reader.fabrics(name for shelf, name in named if shelf is FABRICS))
     records: list[tuple[str, Record]] = [
-        (shelf.role, reader.load(shelf, name)) for shelf, name in wanted if name is not None
+        (shelf.role, next(fabrics) if shelf is FABRICS else reader.load(shelf, name))
+        for shelf, name in named
     ]
     return Library(tuple(records), reader.replaced())
 

@@ -303,8 +303,8 @@ def _specs(
     Of designs that are equally good the first is named: those that are no product come first.
     """
     if fabrics:
-        return tuple(reader.load(FABRICS, name) for name in dict.fromkeys(fabrics)), ()
-    every = [reader.load(FABRICS, name) for name in FABRICS.paths(reader.roots)]
+        return tuple(reader.fabrics(fabrics)), ()
+    every = reader.fabrics(FABRICS.paths(reader.roots))
     known = [spec for spec in every if not spec.only_named]
     known.sort(key=lambda spec: (bool(spec.accelerators), *_place(spec.name)))
     apart = [

@@ -135,7 +135,7 @@ class PricingQuestion(CardsQuestion[AnswerT_co], SwitchQuestion[AnswerT_co]):
             switch=reader.named(SWITCHES, self.switch),
             ocs=reader.named(SWITCHES, self.ocs),
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
-            networks=tuple((one, reader.load(FABRICS, one.fabric)) for one in networks),
+            networks=tuple((one, reader.beside(FABRICS, one.fabric)) for one in networks),
             site_switches=tuple(reader.load(SWITCHES, name) for name in named),
             compute=Compute(accelerator=chip),
         )

@@ -23,7 +23,7 @@ from netplan.questions.readers import read_pairs, read_settings, read_value, spl
 from netplan.records import LARGEST as LARGEST_REAL
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.specs import register_fabric
+from netplan.topologies.own.functions import register_fabric
 from netplan.workloads.accelerators import Accelerator
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)

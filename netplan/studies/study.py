@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from netplan.documents import read_scalar
+from netplan.documents import read_yaml_value
 from netplan.errors import InfeasibleError, InputError
 from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
@@ -216,5 +216,5 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:
 
 
 def _scalar(text: str) -> Scalar:
-    value = read_scalar(text)
+    value = read_yaml_value(text)
     return value if isinstance(value, (bool, int, float)) else text

@@ -14,7 +14,8 @@ from netplan.topologies.families.product import build_product, product_ports
 from netplan.topologies.families.switched import build_clos, build_rail_only, build_scalable_units
 from netplan.topologies.families.tiles import build_tiles
 from netplan.topologies.families.torus import build_torus, torus_ports
-from netplan.topologies.specs import DIRECT, OVERSUBSCRIBED, OWN_GRAPHS, SWITCHLESS, FabricSpec
+from netplan.topologies.keys import DIRECT, OVERSUBSCRIBED, OWN_GRAPHS, SWITCHLESS
+from netplan.topologies.specs import FabricSpec
 from netplan.units import gbps
 
 

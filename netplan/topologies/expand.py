@@ -28,7 +28,8 @@ from netplan.topologies.families.switched import wire_any_to_any, wire_rail_only
 from netplan.topologies.families.tiles import wire_tiles
 from netplan.topologies.families.torus import wire_torus
 from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
-from netplan.topologies.specs import OWN_GRAPHS, FabricSpec
+from netplan.topologies.keys import OWN_GRAPHS
+from netplan.topologies.specs import FabricSpec
 
 HYBRID_CUBE_MESH = (
     *((0, 1, 1), (0, 2, 1), (0, 3, 2), (1, 2, 2), (1, 3, 1), (2, 3, 2)),

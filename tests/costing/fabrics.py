@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.specs import DIRECT, FABRICS, JOINED
+from netplan.topologies.keys import DIRECT, JOINED
+from netplan.topologies.specs import FABRICS
 
 NAMES = tuple(FABRICS.paths())
 SPECS = {name: FABRICS.load(name) for name in NAMES}

@@ -15,7 +15,8 @@ from netplan.performance.setting import Training
 from netplan.questions.inputs import sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.specs import DIRECT, FABRICS
+from netplan.topologies.keys import DIRECT
+from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS

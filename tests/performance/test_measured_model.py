@@ -14,7 +14,8 @@ from netplan.performance.setting import Setting, Training
 from netplan.questions.inputs import sizing_on
 from netplan.records import RecordError, replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.specs import DIRECT, FABRICS
+from netplan.topologies.keys import DIRECT
+from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.kernels import attention_backward_time_s, attention_time_s, product_time_s
 from netplan.workloads.model_parts import WindowAttention

@@ -175,7 +175,7 @@ def test_grids_beyond_all_clusters_are_refused(name: str, keys: dict[str, object
         ({"copper_block": 2}, "needs copper_block of 3 or more"),
         ({"hb_size": 8}, "hb_size: 1"),
         ({"circuit_switch": "../palomar"}, "circuit_switch"),
-        ({"family": "bcube"}, "circuit_switch needs family: torus"),
+        ({"family": "bcube", "sizes": (4, 4)}, "needs family: torus"),
     ],
 )
 def test_others_than_cubes_are_refused(keys: dict[str, object], said: str) -> None:

@@ -20,7 +20,8 @@ from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.families.joined_switches import SwitchGraph, uniform_share
 from netplan.topologies.families.xpander import lifted_links
 from netplan.topologies.graph import network_only
-from netplan.topologies.specs import DIRECT, FABRICS, FabricSpec
+from netplan.topologies.keys import DIRECT
+from netplan.topologies.specs import FABRICS, FabricSpec
 from tests.topologies.test_graph import check
 
 

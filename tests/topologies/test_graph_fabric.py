@@ -22,7 +22,8 @@ from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
 from netplan.topologies.graph import FabricGraph, network_only
-from netplan.topologies.specs import FABRICS, FabricSpec, register_fabric
+from netplan.topologies.own.functions import register_fabric
+from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads
 from tests.topologies.test_graph import check
@@ -267,7 +268,7 @@ def test_unfit_graphs_are_one_clear_line(
         ("file: folder", "no regular file"),
         ("file: found.csv\nstamp: [1]", "unknown key stamp"),
         ("file: found.csv\nfunction: os.system", "unknown key function"),
-        ("file: found.csv\nhb_kind: ring", "hb_kind and hb_planes mean nothing"),
+        ("file: found.csv\nhb_kind: ring", "hb_kind means nothing for family: graph"),
         ("seed: 3", "seed needs family"),
     ],
 )

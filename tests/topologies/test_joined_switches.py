@@ -30,7 +30,8 @@ from netplan.topologies.families.joined_switches import (
 )
 from netplan.topologies.families.slim_fly import is_order, network_degree
 from netplan.topologies.families.spreading import SwitchMesh
-from netplan.topologies.specs import FABRICS, JOINED, FabricSpec
+from netplan.topologies.keys import JOINED
+from netplan.topologies.specs import FABRICS, FabricSpec
 from tests.topologies.test_graph import check
 
 

@@ -118,7 +118,11 @@ def test_bound_links_and_model_are_in_order() -> None:
     ("domains", "keys", "message"),
     [
         ([{"size": 8}, {"size": 72}], {}, "only the last kind may have no count"),
-        ([{"size": 8, "count": 1}], {"family": "rail-only"}, "need family: clos"),
+        (
+            [{"size": 8, "count": 1}],
+            {"family": "rail-only"},
+            "domains needs family: clos",
+        ),
         ([{"size": 8, "count": 1}], {"hb_planes": 2}, "leave out hb_kind"),
         ([{"size": 8, "count": 1}], {"hb_size": 4}, "leave out hb_kind"),
         ([{"size": 16, "count": 1, "kind": "mesh"}, {"size": 8}], {}, "8 of 16, 8"),

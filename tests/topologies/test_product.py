@@ -21,7 +21,8 @@ from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.specs import FABRICS, Axis, FabricSpec
+from netplan.topologies.parts import Axis
+from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.hierarchy import group_time
 from netplan.traffic.loads import LinkLoads
@@ -238,7 +239,7 @@ def test_gpus_that_do_not_fit(name: str, gpus: int, message: str) -> None:
     ("keys", "message"),
     [
         ("family: product\n", "needs axes"),
-        ("family: torus\naxes: [{kind: ring}]\n", "axes need family: product"),
+        ("family: torus\naxes: [{kind: ring}]\n", "axes needs family: product, got torus"),
         ("family: product\naxes: [{kind: ring}, {kind: mesh}]\n", "at most one"),
         ("family: product\naxes: [{kind: star}]\n", "'ring' or 'mesh'"),
         ("family: product\naxes: [{kind: mesh, size: 0}]\n", "size"),

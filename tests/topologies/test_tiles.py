@@ -17,7 +17,8 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.topologies.graph import MEMORY, FabricGraph
-from netplan.topologies.specs import FABRICS, FabricSpec, Tile
+from netplan.topologies.parts import Tile
+from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads
 from tests.cli.command import netplan
@@ -190,7 +191,7 @@ SQUARE = "cores: [2, 2], link_bytes_per_s: 1e9"
     ("keys", "message"),
     [
         (TILES, "needs a tile"),
-        (f"family: torus\ntile: {{{SQUARE}}}\n", "a tile needs family: tiles"),
+        (f"family: torus\ntile: {{{SQUARE}}}\n", "tile needs family: tiles, got torus"),
         (f"family: tiles\ntile: {{{SQUARE}}}\n", "hb_size: 1"),
         (f"{TILES}sizes: [2, 2, 2]\ntile: {{{SQUARE}}}\n", "two sizes"),
         (

@@ -11,7 +11,7 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, FabricGraph
-from netplan.topologies.specs import JOINED
+from netplan.topologies.keys import JOINED
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.placement import DATA, EXPERT, Degrees, Placement, Placements

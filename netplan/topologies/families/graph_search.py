@@ -33,7 +33,8 @@ from netplan.topologies.families.hyperx import grids_near
 from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
 from netplan.topologies.families.regular import LEAST_DEGREE
-from netplan.topologies.specs import FABRICS, FabricSpec, Family
+from netplan.topologies.keys import Family
+from netplan.topologies.specs import FABRICS, FabricSpec
 
 THINNER = 0.85
 """Fewer links are tried in steps of this ratio [1]."""

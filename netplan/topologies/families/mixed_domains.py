@@ -20,7 +20,8 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.product import direct_links
 from netplan.topologies.graph import HB_SWITCH, INSIDE
-from netplan.topologies.specs import DomainKind, FabricSpec
+from netplan.topologies.parts import DomainKind
+from netplan.topologies.specs import FabricSpec
 
 
 class FilledDomains(Struct, frozen=True):

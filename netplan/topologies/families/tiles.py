@@ -31,7 +31,8 @@ from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing, hb_level
 from netplan.topologies.families.torus import near_cube
 from netplan.topologies.graph import INSIDE, MEMORY, MEMORY_GROUP
-from netplan.topologies.specs import MESH_AXES, FabricSpec, Tile
+from netplan.topologies.parts import Tile
+from netplan.topologies.specs import MESH_AXES, FabricSpec
 from netplan.units import gbps
 
 TileOrder = Literal["snake", "line"]

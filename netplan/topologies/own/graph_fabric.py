@@ -47,6 +47,7 @@ from netplan.topologies.graph import (
     network_only,
 )
 from netplan.topologies.idle_places import idle_note
+from netplan.topologies.keys import DIRECT
 from netplan.topologies.own.flat import UNNAMED, flat
 from netplan.topologies.own.grids import GridAxis, grid_axes
 from netplan.topologies.own.measured_rates import (
@@ -57,7 +58,7 @@ from netplan.topologies.own.measured_rates import (
     seconds_per_byte,
 )
 from netplan.topologies.own.own_graph import keep_for, own_graph, whole_graph
-from netplan.topologies.specs import DIRECT, FabricSpec, Medium
+from netplan.topologies.specs import FabricSpec, Medium
 from netplan.units import counted, gbps
 
 COPPER_CLASSES = (INSIDE, RACK)

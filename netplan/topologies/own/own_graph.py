@@ -27,7 +27,9 @@ from netplan.topologies.graph import (
     PickedNames,
     connected_parts,
 )
-from netplan.topologies.specs import DIRECT, FUNCTIONS, FabricSpec
+from netplan.topologies.keys import DIRECT
+from netplan.topologies.own.functions import FUNCTIONS
+from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s
 
 if TYPE_CHECKING:
