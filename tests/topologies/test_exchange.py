@@ -66,7 +66,7 @@ def assert_same(found: FabricGraph, graph: FabricGraph) -> None:
 
 @pytest.mark.parametrize(("name", "gpus", "radix"), FABRIC_SIZES)
 def test_graphml_round_trip(name: str, gpus: int, radix: int, tmp_path: Path) -> None:
-    graph = fabric(name, gpus, radix, management_links=0)
+    graph = fabric(name, gpus, radix)
     path = written(tmp_path / "x.graphml", graphml_lines(graph))
     found = read_graphml(path)
     assert_same(found, graph)
