@@ -25,9 +25,10 @@ from netplan.traffic.statistics import (
     idle_pairs_share,
     kind_shares,
 )
-from netplan.units import si
+from netplan.units import counted, si
 
 HEAT_BLOCKS = 32
+"""Blocks of GPUs of a heat map, each way, at the most [1]."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -40,6 +41,7 @@ class TrafficAnswer(Answer):
     idle_pairs_share: float
     hb_share: float
     heat_bytes: tuple[tuple[float, ...], ...]
+    block_gpus: int
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan traffic --format json``."""
@@ -50,6 +52,7 @@ class TrafficAnswer(Answer):
             hb_share=self.hb_share,
             idle_pairs_share=self.idle_pairs_share,
             kinds=[{**asdict(share), "pair_bytes": share.pair_bytes} for share in self.shares],
+            heat_map_block_gpus=self.block_gpus,
             heat_map_bytes=[list(row) for row in self.heat_bytes],
         )
 
@@ -70,14 +73,49 @@ class TrafficAnswer(Answer):
 
     def _heat(self) -> Heat:
         """Blocks of GPUs against blocks of GPUs."""
-        gpus, blocks = self.matrix.gpus, len(self.heat_bytes)
-        size = -(-gpus // blocks)
+        gpus, size, hb_size = self.matrix.gpus, self.block_gpus, self.run.fabric.sizing.hb_size
+        inside = f"{counted(size // hb_size, 'HB domain')}" if size >= hb_size else ""
+        part = inside or (f"1/{hb_size // size} of an HB domain" if hb_size % size == 0 else "")
+        starts = range(0, gpus, size)
         return Heat(
             "heat_map",
-            f"Heat map: rows send, {size:,} GPUs a block, a shade is a factor of 100.",
+            f"Who sends to whom: rows send, columns receive, {counted(size, 'GPU')} a block",
             quantity("total_bytes"),
-            tuple(f"GPU {at * size:,} to {(at + 1) * size - 1:,}" for at in range(blocks)),
+            self._blocks,
             self.heat_bytes,
+            tuple(f"{at:,}" for at in starts),
+            f"first GPU of a block{f' ({part})' if part else ''}",
+            hb_size // size if size < hb_size else 0,
+            tuple(self._heat_words()),
+        )
+
+    @property
+    def _blocks(self) -> tuple[str, ...]:
+        """What each block is called."""
+        gpus, size = self.matrix.gpus, self.block_gpus
+        starts = range(0, gpus, size)
+        return tuple(f"GPU {at:,} to {min(at + size, gpus) - 1:,}" for at in starts)
+
+    def _heat_words(self) -> Iterator[str]:
+        """What the heat map shows, for those who do not see it."""
+        cells = self.heat_bytes
+        whole = self.matrix.total_bytes
+        if not whole:
+            return
+        pairs = len(cells) ** 2
+        used = sum(cell > 0 for row in cells for cell in row)
+        own = sum(row[at] for at, row in enumerate(cells))
+        most, sender, receiver = max(
+            (cell, row, column)
+            for row, line in enumerate(cells)
+            for column, cell in enumerate(line)
+        )
+        names = self._blocks
+        toward = "among themselves" if sender == receiver else f"to {names[receiver]}"
+        yield (
+            f"{used:,} of {pairs:,} pairs of blocks exchange something; {100 * own / whole:.4g} %"
+            f" of all bytes stay inside a block. Most, {si(most, 'B')} {self.run.each}:"
+            f" {names[sender]} {toward}."
         )
 
     def heat_page(self) -> str:
@@ -131,7 +169,8 @@ class Traffic(RunQuestion[TrafficAnswer]):
         """Place the run and sum up its matrix."""
         run = self.run()
         matrix = run.matrix()
-        heat = heat_map(matrix, min(HEAT_BLOCKS, matrix.gpus))
+        block = _block_gpus(matrix.gpus, run.fabric.sizing.hb_size)
+        heat = heat_map(matrix, -(-matrix.gpus // block), block)
         return TrafficAnswer(
             run=run,
             matrix=matrix,
@@ -139,7 +178,22 @@ class Traffic(RunQuestion[TrafficAnswer]):
             idle_pairs_share=idle_pairs_share(matrix),
             hb_share=hb_share(matrix, run.fabric.sizing.hb_size),
             heat_bytes=tuple(tuple(float(cell) for cell in row) for row in heat),
+            block_gpus=block,
         )
+
+
+def _block_gpus(gpus: int, hb_size: int) -> int:
+    """GPUs of one block of the heat map: an even part of an HB domain, or whole domains [1].
+
+    Examples
+    --------
+    >>> _block_gpus(32_768, 256), _block_gpus(64, 8), _block_gpus(4608, 512)
+    (1024, 2, 256)
+    """
+    for size in range(1, hb_size + 1):
+        if hb_size % size == 0 and size * HEAT_BLOCKS >= gpus:
+            return size
+    return hb_size * -(-gpus // (hb_size * HEAT_BLOCKS))
 
 
 traffic = training_traffic = asks(Traffic)

@@ -7,12 +7,12 @@ Charts bring plotly into the page; an answer without charts is a few kilobytes.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.reports import page
 from netplan.reports.charts import Chart
-from netplan.reports.escape import plain
+from netplan.reports.heat_drawing import heat_drawing
 from netplan.reports.sections import Bars, Heading, Heat, Section, is_for
 from netplan.reports.sections import Table as TableSection
 
@@ -23,7 +23,6 @@ FRAGMENT_STYLE = (
     ".netplan .number{text-align:right;font-variant-numeric:tabular-nums}"
     ".netplan .quiet{opacity:.7}.netplan .strong{font-weight:600}</style>"
 )
-SHADES = 12
 
 
 class Block(Struct, frozen=True):
@@ -105,7 +104,8 @@ def blocks(sections: Iterable[Section]) -> list[Block]:
         elif isinstance(section, Bars):
             shown = (section.title, _bars(section))
         elif isinstance(section, Heat):
-            shown = (section.title, _heat(section))
+            amounts = drawn_table(section.largest) if section.largest.rows else None
+            shown = (section.title, heat_drawing(section), section.said, amounts)
         found.append(Block(kind, shown))
     return found
 
@@ -137,25 +137,3 @@ def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:
         )
         for name, amount, share in bars.shares()
     ]
-
-
-def _heat(heat: Heat) -> list[tuple[str, list[Markup]]]:
-    """Rows of coloured cells, each with its amount as a tooltip."""
-    largest = max((cell for row in heat.cells for cell in row), default=0.0)
-    rows = []
-    for sender, cells in zip(heat.labels, heat.cells, strict=True):
-        drawn = [
-            _cell(cell, largest, f"{sender} to {receiver}: {heat.quantity.shown(cell)}")
-            for receiver, cell in zip(heat.labels, cells, strict=True)
-        ]
-        rows.append((sender, drawn))
-    return rows
-
-
-def _cell(cell: float, largest: float, tip: str) -> Markup:
-    """One cell, darker for more (logarithmic over twelve powers of ten)."""
-    from math import log10
-
-    depth = max(0.0, 1 + log10(cell / largest) / SHADES) if cell > 0 else 0.0
-    text = escape(plain(tip))
-    return Markup('<td style="--depth:{}" title="{}"></td>').format(f"{depth:.3f}", text)

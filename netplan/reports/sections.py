@@ -264,6 +264,10 @@ class Bars(Struct, frozen=True):
         return Table(self.name, (name, amount, share), self.shares(), self.title)
 
 
+MOST_CELLS = 256
+"""Cells of a heat map whose amounts a page says in words [1]."""
+
+
 class Heat(Struct, frozen=True):
     """A square of amounts, darker for more: rows send, columns receive.
 
@@ -277,6 +281,12 @@ class Heat(Struct, frozen=True):
         One a row and column.
     cells
         Amounts, shape (rows, rows).
+    ticks, axis
+        Short names of rows and columns, and what they name; the labels if empty.
+    group
+        Rows that belong together, such as the blocks of one HB domain; 0 if none do [1].
+    said
+        What it shows, in sentences.
     """
 
     name: str
@@ -284,6 +294,17 @@ class Heat(Struct, frozen=True):
     quantity: Quantity
     labels: tuple[str, ...]
     cells: tuple[tuple[float, ...], ...]
+    ticks: tuple[str, ...] = ()
+    axis: str = ""
+    group: int = 0
+    said: tuple[str, ...] = ()
+
+    @property
+    def largest(self) -> Table[Any]:
+        """Cells that are not nothing, the largest first, as people read them."""
+        table = self.table
+        rows = sorted((row for row in table.rows if row[2] > 0), key=lambda row: -row[2])
+        return replace(table, rows=rows[:MOST_CELLS])
 
     @property
     def table(self) -> Table[Any]:

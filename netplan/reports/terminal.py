@@ -166,7 +166,7 @@ def _bars(bars: Bars, width: int) -> Iterator[str]:
 def _heat(heat: Heat, width: int) -> Iterator[str]:
     """Blocks against blocks, darker for more (logarithmic)."""
     largest = max((cell for row in heat.cells for cell in row), default=0.0)
-    yield from _text(heat.title, width)
+    yield from _text(f"{heat.title}; a shade is a factor of 100.", width)
     for row in heat.cells:
         yield _cut("".join(shade(cell, largest) * 2 for cell in row), width)
 

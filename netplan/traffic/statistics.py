@@ -108,11 +108,11 @@ def hb_share(matrix: TrafficMatrix, hb_size: int) -> float:
     return inside / total
 
 
-def heat_map(matrix: TrafficMatrix, blocks: int) -> Floats:
+def heat_map(matrix: TrafficMatrix, blocks: int, size: int | None = None) -> Floats:
     """Sum the matrix into ``blocks`` x ``blocks`` cells of consecutive GPUs [B].
 
-    At most 4,096 cells a side; every block holds ceil(N / blocks) GPUs, the last ones less. A row's
-    GPUs send, a column's receive.
+    At most 4,096 cells a side; every block holds ``size`` GPUs, ceil(N / blocks) if none is given,
+    the last ones less. A row's GPUs send, a column's receive.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def heat_map(matrix: TrafficMatrix, blocks: int) -> Floats:
             f"a heat map of {blocks} x {blocks} blocks cannot be drawn: give 1 to"
             f" {min(matrix.gpus, MAX_BLOCKS):,}"
         )
-    size = -(-matrix.gpus // blocks)
+    size = max(size or 0, -(-matrix.gpus // blocks))
     cell = matrix.source // size * np.int64(blocks) + matrix.destination // size
     heat = sum_by(cell, matrix.flow_bytes, blocks * blocks).reshape(blocks, blocks)
     for groups in matrix.groups:

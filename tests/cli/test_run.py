@@ -1,6 +1,7 @@
 """``netplan traffic``, ``loads`` and ``export``: contracts, hand-worked values, wrong input."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,16 @@ def test_heat_map_is_one_offline_page(tmp_path: Path) -> None:
     netplan("traffic", *FIGURE_4, *FIXED, "--heat-map", str(path))
     page = path.read_text(encoding="utf-8")
     assert "Traffic of gpt-1t, batch 3,072, on 3,072 gh200-96gb" in page
-    assert "GPU 0 to 95 to GPU 96 to 191" in page  # what hovering over a cell says
+    assert "<title>GPU 0 to 95 to GPU 96 to 191: " in page  # what hovering over a cell says
+    assert "first GPU of a block (12 HB domains)" in page
+    names = re.findall(r'aria-label="(Who sends to whom[^"]*)"', page)
+    assert any("pairs of blocks exchange something" in name for name in names)
+    # Amounts in numbers, for those who use no pointer: the largest first.
+    amounts = re.findall(
+        r'<td class="number"[^>]*>([\d.]+) TB</td>', page.partition("<details>")[2]
+    )
+    assert amounts == sorted(amounts, key=float, reverse=True)
+    assert len(amounts) > 30
     assert "<script src=" not in page
     assert "<link " not in page
 

@@ -75,6 +75,9 @@ def test_statistics_of_groups_equal_those_of_all_cells(seed: int) -> None:
             np.add.reduceat(cells, range(0, 24, size)), range(0, 24, size), axis=1
         )
         np.testing.assert_allclose(heat_map(matrix, blocks), sums, atol=1e-12)
+    # Blocks of a size of their own, the last one of 3 GPUs only.
+    uneven = np.add.reduceat(np.add.reduceat(cells, range(0, 24, 7), 0), range(0, 24, 7), axis=1)
+    np.testing.assert_allclose(heat_map(matrix, 4, 7), uneven, atol=1e-12)
     shares = {share.kind: share for share in kind_shares(matrix)}
     assert set(shares) == {"data", "expert"}
     expert = dense(matrix.of_kind("expert"))
