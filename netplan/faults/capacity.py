@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage import Damage
 from netplan.faults.flows import FlowNetwork, reduced_graph
@@ -188,7 +188,7 @@ def remaining_bandwidth(
         share=share,
         pairs=found.classes.pairs,
         all_pairs=graph.domains * (graph.domains - 1) // 2,
-        domains_lost=graph.domains - len(np.unique(alive)),
+        domains_lost=graph.domains - len(distinct_values(alive)),
         low=0.0 if all_classes else _least_share(before, after),
     )
 

@@ -23,7 +23,7 @@ from math import gcd
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.blocks import BlockTree
 from netplan.faults.damage import Damage, network_links, no_damage
@@ -311,7 +311,7 @@ def _ending_only(graph: FabricGraph, ends: Ints, domain: Ints) -> tuple[Ints, In
 def _unit(graph: FabricGraph, outer: Bools) -> float:
     """Rate that all others are multiples of, or a small part of the largest [B/s]."""
     rates = graph.bytes_per_s
-    distinct = np.unique(rates[rates > 0])
+    distinct = distinct_values(rates[rates > 0])
     if not len(distinct):
         return 1.0
     total = 0.0

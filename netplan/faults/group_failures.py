@@ -20,7 +20,7 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.costing.ranges import End
 from netplan.faults.damage import Damage, find_effects, intact_islands, network_links
 from netplan.faults.downtime import Effect
@@ -255,5 +255,5 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
         stops[number] |= len(lost) > 0
         cut_off[number] = len(effects.cut_off)
         pairs.append(number * graph.domains + effects.cut_off_forwarding // graph.hb_size)
-    group, domain = np.divmod(np.unique(np.concatenate(pairs)), graph.domains)
+    group, domain = np.divmod(distinct_values(np.concatenate(pairs)), graph.domains)
     return GroupHits(stops, cut_off, group, domain)

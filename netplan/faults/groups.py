@@ -34,7 +34,7 @@ from string import ascii_uppercase
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.topologies.assembly import NameBlock, StructuralNames
@@ -128,7 +128,7 @@ class RiskGroups(Struct, frozen=True, eq=False):
         >>> RiskGroups("feed", ["A", "B"], np.array([1]), node, none, none).held()
         array([1])
         """
-        return np.unique(np.concatenate([self.node_group, self.link_group]))
+        return distinct_values(np.concatenate([self.node_group, self.link_group]))
 
     def __len__(self) -> int:
         """Groups [1]."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.capacity import remaining_bandwidth
 from netplan.faults.damage import (
@@ -109,7 +109,7 @@ class Subject(Struct, frozen=True, dict=True):
         outer = network_links(self.graph)
         had = self.pods.capacity(self.graph, outer)
         left = self.pods.capacity(self.graph, outer & ~damage.links_out(self.graph))
-        own = np.unique(self.pods.label[: self.graph.gpus])
+        own = distinct_values(self.pods.label[: self.graph.gpus])
         own = own[had[own] > 0]
         return float((left[own] / had[own]).min()) if len(own) else None
 
@@ -306,7 +306,7 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
         gpus_down=len(effects.gpus_down),
         gpus_cut_off=len(effects.cut_off),
         gpus_unreachable=len(effects.cut_off_forwarding),
-        domains_hit=len(np.unique(gone // subject.graph.hb_size)),
+        domains_hit=len(distinct_values(gone // subject.graph.hb_size)),
         domains_out=out.domains if out else 0,
         gpus_out=out.gpus if out else 0,
         bandwidth_share=left.worst_share,

@@ -34,7 +34,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Ints
+from netplan.arrays import Bools, Ints, distinct_values
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.faults.damage import Damage, network_links, no_damage
@@ -344,7 +344,7 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
 
     def _not_joined(self, sides: Sequence[str], ends: Ints) -> InputError:
         """Two nodes have no such link: where those of the first go."""
-        others = np.unique(self._end_node[ends ^ 1])[:NEIGHBOURS_NAMED]
+        others = distinct_values(self._end_node[ends ^ 1])[:NEIGHBOURS_NAMED]
         names = " and ".join(self.inventory.graph.node_name(node) for node in others.tolist())
         known = f": links of the first go to {names}" if len(others) else ""
         return InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}{known}")

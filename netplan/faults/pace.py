@@ -39,7 +39,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.faults.damage import Damage, Effects, network_links
 from netplan.faults.slabs import Slabs
 from netplan.records import replace
@@ -382,7 +382,7 @@ class Paces(Struct, frozen=True, eq=False):
         levels = _by_domain(graph, np.minimum, self.hb_share)
         lost = _by_domain(graph, np.logical_or, self.down)
         found: set[Option] = set()
-        for hb_pace in np.unique(np.append(levels[levels > 0], 1.0)).tolist():
+        for hb_pace in distinct_values(np.append(levels[levels > 0], 1.0)).tolist():
             out = lost | (levels < hb_pace)
             short, lower = self.down | (self.hb_share < hb_pace), 0.0
             for upper, paces, thin in self._steps():
@@ -400,7 +400,7 @@ class Paces(Struct, frozen=True, eq=False):
         """
         graph = self.cuts.graph
         had = gpu_bytes_per_s(graph, network_links(graph))
-        for upper in np.unique(np.append(self.in_part[self.in_part > 0], 1.0)).tolist():
+        for upper in distinct_values(np.append(self.in_part[self.in_part > 0], 1.0)).tolist():
             rate = np.where(self.in_part < upper, 0.0, self.rate)
             yield upper, np.minimum(self.cuts.domain_pace(rate), self.whole), rate < had
 
@@ -423,7 +423,7 @@ class _Ranks(Struct, frozen=True, eq=False):
         ranked, most = self.pace[order], np.maximum.accumulate(self.hurt[order])
         inside = ranked[(ranked > between[0]) & (ranked < between[1])]
         least = float(self.whole.min())
-        for pace in np.unique(np.append(inside, between[1])).tolist():
+        for pace in distinct_values(np.append(inside, between[1])).tolist():
             domains = int(np.searchsorted(ranked, pace))
             # Without some GPUs of every domain the blocks of several domains are no wider.
             gpus = self.size if least < pace else int(most[domains - 1])
@@ -433,7 +433,7 @@ class _Ranks(Struct, frozen=True, eq=False):
     def _members(self, domains: Ints) -> Iterator[int]:
         """Of each level, the members that some domains are in."""
         for level, size in enumerate(self.sizes):
-            yield len(np.unique(domains // prod(self.sizes[:level]) % size))
+            yield len(distinct_values(domains // prod(self.sizes[:level]) % size))
 
 
 def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool = True) -> Leg:

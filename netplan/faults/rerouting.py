@@ -19,7 +19,7 @@ from math import inf, isfinite
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage import Damage, directed, find_islands, network_links, no_damage
 from netplan.faults.pace import Cuts
@@ -268,7 +268,7 @@ def _reach(graph: FabricGraph, links: Ints, passing: Bools, island: Ints) -> Int
     own = np.flatnonzero(passing)
     node = np.concatenate([own, tail[ends]])
     size = np.int64(graph.node_count)
-    node, found = np.divmod(np.unique(node * size + island[np.append(own, head[ends])]), size)
+    node, found = np.divmod(distinct_values(node * size + island[np.append(own, head[ends])]), size)
     count = np.bincount(node, minlength=graph.node_count)
     place = np.arange(len(node)) - np.repeat(np.cumsum(count) - count, count)
     reach = np.full((graph.node_count, max(1, int(count.max(initial=0)))), -1, np.int64)

@@ -10,7 +10,7 @@ of the domain come first.
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Indices
+from netplan.arrays import AnyInts, Indices, distinct_values
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
@@ -231,7 +231,7 @@ def switched_domain_size(graph: FabricGraph) -> int:
     first, second = np.minimum(graph.source, graph.target), np.maximum(graph.source, graph.target)
     inside = (first < graph.gpus) & (graph.node_kind[second] == HB_SWITCH)
     # Several links may join a GPU to its switch.
-    pairs = np.unique(second[inside].astype(np.int64) * graph.gpus + first[inside])
+    pairs = distinct_values(second[inside].astype(np.int64) * graph.gpus + first[inside])
     return int(np.unique(pairs // graph.gpus, return_counts=True)[1].max(initial=0))
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints
+from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.records import replace
 
@@ -328,7 +328,7 @@ def switches_suffice(graph: "FabricGraph", links: Ints) -> bool:
     gpu, switch = np.where(is_first, first, second), np.where(is_first, second, first)
     count = graph.node_count
     plane = connected_parts(count, graph.source[between], graph.target[between])[switch]
-    reach = np.unique(gpu * np.int64(count) + plane)
+    reach = distinct_values(gpu * np.int64(count) + plane)
     touched = np.bincount(reach % count, minlength=count)
     whole = connected_parts(count, graph.source[links], graph.target[links])[: graph.gpus]
     size = np.bincount(whole)[whole]

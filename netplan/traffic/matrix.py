@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints
+from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.records import replace
 
@@ -155,7 +155,7 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         groups = []
         for each in self.groups:
             own = share[each.members[:, 0]]
-            for one in np.unique(own[own > 0]):
+            for one in distinct_values(own[own > 0]):
                 members = each.members[own == one]
                 groups.append(
                     replace(each, members=members, pair_bytes=float(one) * each.pair_bytes)
@@ -253,24 +253,31 @@ def combine(matrices: Iterable[TrafficMatrix]) -> TrafficMatrix:
         listed = ", ".join(f"{size:,}" for size in sorted(sizes)) or "none"
         raise InputError(f"matrices of one size can be added, got sizes {listed}")
     gpus = sizes.pop()
-    source, destination, kind = (
-        np.concatenate([getattr(part, name) for part in parts]).astype(np.int64)
-        for name in ("source", "destination", "kind")
+    source, destination, kind, amount = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("source", "destination", "kind", "flow_bytes")
     )
-    amount = np.concatenate([part.flow_bytes for part in parts])
     # One whole number for (source, destination, kind) sorts and merges all three at once.
-    key = (source * gpus + destination) * len(KINDS) + kind
-    distinct, place = np.unique(key[amount > 0], return_inverse=True)
-    pair, code = np.divmod(distinct, len(KINDS))
-    first, second = np.divmod(pair, gpus)
-    return TrafficMatrix(
-        gpus,
-        first.astype(np.int32),
-        second.astype(np.int32),
-        sum_by(place, amount[amount > 0], len(distinct)),
-        code.astype(np.int8),
-        tuple(group for part in parts for group in part.groups if group.pair_bytes > 0),
-    )
+    key = (source * np.int64(gpus) + destination) * len(KINDS) + kind
+    if not (sends := amount > 0).all():
+        source, destination, kind = source[sends], destination[sends], kind[sends]
+        key, amount = key[sends], amount[sends]
+    one, total = _merged(key, amount)
+    groups = tuple(group for part in parts for group in part.groups if group.pair_bytes > 0)
+    return TrafficMatrix(gpus, source[one], destination[one], total, kind[one], groups)
+
+
+def _merged(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
+    """In rising order of keys: one that has the key, and the sum of all that have it."""
+    order = np.argsort(key)
+    ordered, new = key[order], np.ones(len(key), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    if new.all():
+        return order, amount[order]
+    place = np.empty(len(key), np.int64)
+    place[order] = np.cumsum(new) - 1
+    one = order[new]
+    return one, sum_by(place, amount, len(one))
 
 
 def check_flows(matrix: TrafficMatrix) -> None:

@@ -23,7 +23,7 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.topologies.graph import (
     GPU,
@@ -73,7 +73,7 @@ def _is_star(graph: FabricGraph, links: np.ndarray) -> bool:
         return False
     members = np.minimum(graph.gpus - gpu // graph.hb_size * graph.hb_size, graph.hb_size)
     ends = np.bincount(switch, minlength=graph.node_count)[switch]
-    pairs = np.unique(gpu * np.int64(graph.node_count) + switch)
+    pairs = distinct_values(gpu * np.int64(graph.node_count) + switch)
     return bool(np.all(ends == members)) and len(pairs) == len(links)
 
 

@@ -25,7 +25,7 @@ from math import prod
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
@@ -330,7 +330,7 @@ def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> _Laid | None:
     ring = axis_of_link > 0
     steps = position[graph.target[ring]] - position[graph.source[ring]]
     strides = np.cumprod([1, *sizes])[axis_of_link[ring]]
-    if stride != graph.gpus or np.any(steps != strides) or len(np.unique(position)) < stride:
+    if stride != graph.gpus or np.any(steps != strides) or len(distinct_values(position)) < stride:
         return None
     return _Laid(Torus(tuple(sizes), closed=False), axis_of_link, position)
 

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, sum_by
 
@@ -64,7 +64,7 @@ def pair_count(matrix: TrafficMatrix) -> int:
     several partitions if they share a part of the partitions' common refinement.
     """
     used = matrix.flow_bytes > 0
-    pairs = np.unique(matrix.source[used] * np.int64(matrix.gpus) + matrix.destination[used])
+    pairs = distinct_values(matrix.source[used] * np.int64(matrix.gpus) + matrix.destination[used])
     each = [_labels(matrix.gpus, groups) for groups in matrix.groups if groups.pair_bytes > 0]
     # Many collectives share their groups, and every distinct partition doubles the work.
     labels = list({label.tobytes(): label for label in each}.values())

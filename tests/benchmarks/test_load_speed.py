@@ -18,11 +18,12 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.demand import Leg
-from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
+from netplan.traffic.matrix import TrafficMatrix, UniformGroups, combine, flows_matrix, no_traffic
 from netplan.traffic.routing import Routing, link_loads
 from netplan.traffic.routing_clos import ClosTree, _tier_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from netplan.traffic.routing_torus import Torus, _dimension_order
+from netplan.traffic.statistics import pair_count
 from tests.traffic.clos_trees import attached, clos_tree, rail_order
 
 MILLION = 1 << 20
@@ -65,6 +66,21 @@ def sums(places: list[tuple[NDArray[np.int32], int]], amount: NDArray[np.float64
 def million() -> tuple[ClosTree, TrafficMatrix]:
     tree = attached(clos_tree(MILLION, 128), rail_order(MILLION, 8))
     return tree, random_flows(MILLION, FLOWS)
+
+
+def test_sum_of_matrices_of_a_million_gpus(benchmark: BenchmarkFixture) -> None:
+    parts = [random_flows(MILLION, FLOWS), ring(MILLION)]
+    assert len(benchmark(combine, parts).source) > MILLION
+
+
+def test_floor_of_a_sum_of_matrices(benchmark: BenchmarkFixture) -> None:
+    # Sorting the same pairs, and putting one column in their order.
+    keys = np.random.default_rng(0).integers(0, MILLION**2, FLOWS + MILLION)
+    benchmark(lambda: keys[np.argsort(keys)])
+
+
+def test_pairs_of_a_million_gpus(benchmark: BenchmarkFixture) -> None:
+    assert benchmark(pair_count, random_flows(MILLION, FLOWS)) > 0.99 * FLOWS
 
 
 def test_clos_of_a_million_gpus(

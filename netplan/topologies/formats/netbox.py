@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import distinct_values
 from netplan.topologies.cabling.cable_plan import CablePlan, Sheet
 
 SITE, MANUFACTURER = "hall-1", "netplan"
@@ -154,7 +155,7 @@ def netbox_interfaces(plan: CablePlan, hall: NetBoxHall) -> Sheet:
 
     def rows() -> Iterator[tuple[str, ...]]:
         names = plan.port_names(device[order], port[order])
-        kinds = {gbps: types.get(gbps, "other") for gbps in np.unique(rate).tolist()}
+        kinds = {gbps: types.get(gbps, "other") for gbps in distinct_values(rate).tolist()}
         for number, name, gbps in zip(
             device[order].tolist(), names, rate[order].tolist(), strict=True
         ):

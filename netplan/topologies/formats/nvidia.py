@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, distinct_values
 from netplan.errors import InputError
 from netplan.topologies.cabling.device_names import Hosts, host_name, hosts_of, slashless_names
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only, parts_below
@@ -114,7 +114,7 @@ def operator_lines(
     links = np.flatnonzero(is_gpu[network.source] & is_switch[network.target])
     domain = np.arange(graph.gpus) // graph.hb_size
     unit, pod = (parts_below(network, tier, domain) for tier in (UNIT_TIER, POD_TIER))
-    leaves = np.unique(network.target[links])
+    leaves = distinct_values(network.target[links])
     yield '{"nodes": [\n'
     workers = [host_name(n) for n in range(hosts.of(network.gpus - 1) + 1)]
     yield "".join(_node(name, "host", "default") + ",\n" for name in workers)

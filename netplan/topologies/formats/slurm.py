@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, distinct_values
 from netplan.errors import InputError
 from netplan.topologies.cabling.device_names import host_name
 from netplan.topologies.graph import SWITCH, FabricGraph, parts_below
@@ -173,7 +173,7 @@ def _blocks(graph: FabricGraph, hosts: NamedHosts) -> tuple[list[str], list[int]
     domain = np.arange(graph.gpus) // graph.hb_size
     in_domain = domain[np.unique(hosts.of_gpu, return_index=True)[1]]
     of_host = _parts(graph, hosts.of_gpu, tiers[0])
-    if len(np.unique(in_domain)) < len(every):
+    if len(distinct_values(in_domain)) < len(every):
         of_host = in_domain
     blocks = _members(of_host, every)
     counts = [len(block) for block in blocks]

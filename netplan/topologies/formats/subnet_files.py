@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import distinct_values
 from netplan.errors import InputError
 from netplan.topologies.cabling.device_names import (
     ADAPTER,
@@ -84,7 +85,9 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
 
     def speeds(self) -> dict[float, str]:
         """Width and speed at every rate [B/s] of the network; empty where InfiniBand has it not."""
-        return {rate: link_speed(rate) for rate in np.unique(self.network.bytes_per_s).tolist()}
+        return {
+            rate: link_speed(rate) for rate in distinct_values(self.network.bytes_per_s).tolist()
+        }
 
     def stand_ins(self) -> dict[float, str]:
         """Speeds for all rates [B/s], in their order, where InfiniBand has not each of them."""

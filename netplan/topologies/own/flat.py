@@ -3,7 +3,7 @@
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, distinct_values
 from netplan.records import replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
@@ -62,7 +62,7 @@ def flat(network: FabricGraph) -> Flat | None:
         return None
     hosts = int(np.count_nonzero(under == under[0]))
     seen = under[::hosts]
-    if len(np.unique(seen)) < len(seen) or (under != np.repeat(seen, hosts)[:gpus]).any():
+    if len(distinct_values(seen)) < len(seen) or (under != np.repeat(seen, hosts)[:gpus]).any():
         return None
     number = np.full(network.node_count, -1, np.int64)
     number[seen] = np.arange(len(seen))

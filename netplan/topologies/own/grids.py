@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Ints
+from netplan.arrays import AnyInts, Floats, Ints, distinct_values
 from netplan.levels import LevelKind
 
 PAIR = 2
@@ -41,7 +41,7 @@ def grid_axes(
     code = low.astype(np.int64) * members + high
     order = np.argsort(code)
     code, rate = code[order], bytes_per_s[order]
-    if len(np.unique(code)) < len(code):
+    if len(distinct_values(code)) < len(code):
         return None
     near = {*high[low == 0].tolist()}
     for shape in _shapes(near, members, 1):
