@@ -139,6 +139,14 @@ class Optimization(Answer):
     trades: tuple[Trade, ...] = ()
     sizes: Sizes = field(default_factory=Sizes)
     graphs: FoundGraphs | None = None
+    beaten: tuple[tuple[Design, float], ...] = ()
+    """Designs off the front whose iteration time is known, with it [s]."""
+
+    @property
+    def spared(self) -> int:
+        """Designs off the front that a bound proves beaten, without a time [1]."""
+        front = sum(1 + len(row.equal) for row in self.rows)
+        return max(self.tally.feasible - self.tally.untimed - len(self.beaten) - front, 0)
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -220,15 +228,22 @@ class Optimization(Answer):
         cost = self.objective == "cost"
         million = Scale(1e6, f"M {self.currency}", 2)
         unit = million.of_money("cost_base") if cost else quantity("power_w")
+
+        def point(number: int, name: str, price: float, time_s: float) -> FrontPoint:
+            said = f"{unit.shown(price)} {unit.title}", si(time_s, "s")
+            return FrontPoint(number, name, price / unit.scale, time_s, *said)
+
         drawn = []
-        for row, (price, time_s) in zip(self.rows, self.points, strict=True):
+        for row, place in zip(self.rows, self.points, strict=True):
             span = row.row.cost if cost and not no_high(row.row) else None
             ends = (span.low / unit.scale, span.high / unit.scale) if span else None
-            said = f"{unit.shown(price)} {unit.title}", si(time_s, "s")
-            drawn.append(
-                FrontPoint(row.number, row.row.name, price / unit.scale, time_s, *said, ends)
-            )
-        return front_chart(drawn, self.knee, f"{'price' if cost else 'power'}, {unit.title}")
+            drawn.append(replace(point(row.number, label(row.design), *place), ends=ends))
+        beaten = [
+            point(0, label(design), design.value(self.objective), time_s)
+            for design, time_s in self.beaten
+        ]
+        axis = f"{'price' if cost else 'power'}, {unit.title}"
+        return front_chart(drawn, self.knee or 0, axis, beaten, self.spared)
 
     def _network(self) -> Iterator[Column[FrontRow]]:
         """Columns of the networks, with cost or power as the objective asks."""

@@ -1,4 +1,4 @@
-"""The front of `netplan optimize` as a chart: what each gain of speed costs."""
+"""The front of `netplan optimize` as a chart: what each gain of speed costs, and what is beaten."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,13 @@ from msgspec import Struct
 from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, error_bars, hover, marks
 from netplan.reports.escape import chart_label
 
-KNEE = "#d9702b"
+STAR = "#d9702b"
+LABEL_LENGTH = 26
+ROOM = 0.34, 0.07
+"""Shares of the two axes that a name needs for itself; a number alone stands where it has less."""
+
+MOST_BEATEN = 600
+"""Beaten designs that the drawing has room for [1]."""
 
 
 class FrontPoint(Struct, frozen=True):
@@ -25,54 +31,126 @@ class FrontPoint(Struct, frozen=True):
     ends: tuple[float, float] | None = None
 
 
-def front_chart(points: Sequence[FrontPoint], knee: int | None, axis: str) -> Chart:
+def front_chart(
+    points: Sequence[FrontPoint],
+    chosen: int,
+    axis: str,
+    beaten: Sequence[FrontPoint] = (),
+    spared: int = 0,
+) -> Chart:
     """Draw the front as steps: between two designs no design is better in both.
 
     Parameters
     ----------
     points
         Cheapest first.
-    knee
-        Place of the design where the front bends most, if it does.
+    chosen
+        Place of the design that the verdict is about.
     axis
         Title of the axis of prices.
+    beaten
+        Designs that another beats; they have no number.
+    spared
+        Designs that a bound proves beaten, so that nobody knows their time [1].
 
     Examples
     --------
     >>> two = [FrontPoint(1, "rail-only", 6.1, 21.3, "6.1 M USD", "21.3 s"),
     ...        FrontPoint(2, "fat-tree", 24.5, 20.1, "24.5 M USD", "20.1 s")]
-    >>> front_chart(two, None, "M USD").data[0]["x"]
-    [6.1, 24.5]
+    >>> [series["x"] for series in front_chart(two, 0, "M USD").data]
+    [[6.1, 24.5], [6.1]]
     """
-    prices, times = [one.price for one in points], [one.iteration_s for one in points]
-    boxes = [hover(f"{one.number}: {one.name}", one.price_text, one.time_text) for one in points]
-    middle = max(prices, default=0.0) / 2
-    signs = ["star" if place == knee else "circle" for place in range(len(points))]
-    ends = [one.ends or (one.price, one.price) for one in points]
-    facts: dict[str, object] = {
-        "mode": "lines+markers+text",
-        "text": [chart_label(f"{one.number} {one.name}") for one in points],
-        "textposition": ["top left" if one > middle else "top right" for one in prices],
-        "textfont": {"size": 11},
-        "cliponaxis": False,
-        "line": {"shape": "hv", "color": GREY, "dash": "dot", "width": 1.5},
-        "marker": {
-            "size": [14 if sign == "star" else 10 for sign in signs],
-            "symbol": signs,
-            "color": [KNEE if sign == "star" else ACCENT for sign in signs],
-        },
-    }
-    if any(one.ends for one in points):
-        above = [high - price for (_, high), price in zip(ends, prices, strict=True)]
-        below = [price - low for (low, _), price in zip(ends, prices, strict=True)]
-        facts["error_x"] = error_bars(above, below)
+    best = points[chosen]
+    data = [_front(points, [*points, *beaten]), _verdict(best)]
+    named = "; ".join(f"{one.number} {one.name}" for one in points)
+    star = f"The star is design {best.number}, of which the verdict speaks."
+    said = [f"On the front, from the left: {named}. {star}"]
+    if beaten:
+        data.insert(0, _beaten(beaten[:MOST_BEATEN]))
+        drawn = f"{min(len(beaten), MOST_BEATEN):,} of " if len(beaten) > MOST_BEATEN else ""
+        said.append(f"Crosses are designs that another beats: {drawn}{len(beaten):,} with a time.")
+    if spared:
+        said.append(f"{spared:,} more are not drawn: a bound proves them beaten without a time.")
     layout: Json = {
         "xaxis": {"title": {"text": axis}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": "iteration time, s"}},
-        "showlegend": False,
+        "showlegend": True,
     }
-    said = () if knee is None else (f"The star is design {points[knee].number}, the knee.",)
-    drawn = marks("scatter", prices, times, boxes, **facts)
-    return Chart(
-        "front", "Every design that no other beats in both", CHART_PX, (drawn,), layout, said
+    label = "Pareto front: designs that no other beats in both"
+    return Chart("front", label, CHART_PX, tuple(data), layout, tuple(said), zoom=bool(beaten))
+
+
+def _boxes(points: Sequence[FrontPoint]) -> list[str]:
+    names = (f"{one.number}: {one.name}" if one.number else one.name for one in points)
+    texts = ((one.price_text, one.time_text) for one in points)
+    return [hover(name, *lines) for name, lines in zip(names, texts, strict=True)]
+
+
+def _labels(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> list[str]:
+    """Number of each design of the front, with its name where no other stands near.
+
+    Examples
+    --------
+    >>> line = [(54.0, 8.1), (75.0, 7.47), (79.0, 7.46)]
+    >>> made = [FrontPoint(at, "bcube", x, y, "", "") for at, (x, y) in enumerate(line)]
+    >>> _labels(made, made)
+    ['0 bcube', '1', '2']
+    """
+    wide = max(one.price for one in drawn) or 1.0
+    high = max(one.iteration_s for one in drawn) - min(one.iteration_s for one in drawn) or 1.0
+    found = []
+    for one in points:
+        near = any(
+            other is not one
+            and abs(other.price - one.price) < ROOM[0] * wide
+            and abs(other.iteration_s - one.iteration_s) < ROOM[1] * high
+            for other in points
+        )
+        found.append(str(one.number) if near else f"{one.number} {one.name.partition(',')[0]}")
+    return [chart_label(text, LABEL_LENGTH) for text in found]
+
+
+def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
+    """The designs of the front, joined by steps, each with its number, and its name if it fits."""
+    prices, times = [one.price for one in points], [one.iteration_s for one in points]
+    middle, labels = max(prices, default=0.0) / 2, _labels(points, drawn)
+    facts: dict[str, object] = {
+        "name": "Pareto front",
+        "mode": "lines+markers+text",
+        "text": labels,
+        "textposition": [
+            (_beside(place) if text.isdecimal() else "top left" if price > middle else "top right")
+            for place, (text, price) in enumerate(zip(labels, prices, strict=True))
+        ],
+        "textfont": {"size": 12},
+        "cliponaxis": False,
+        "line": {"shape": "hv", "color": GREY, "dash": "dot", "width": 1.5},
+        "marker": {"size": 10, "symbol": "circle", "color": ACCENT},
+    }
+    if any(one.ends for one in points):
+        ends = [one.ends or (one.price, one.price) for one in points]
+        above = [high - price for (_, high), price in zip(ends, prices, strict=True)]
+        below = [price - low for (low, _), price in zip(ends, prices, strict=True)]
+        facts["error_x"] = error_bars(above, below)
+    return marks("scatter", prices, times, _boxes(points), **facts)
+
+
+def _beside(place: int) -> str:
+    """Where a number stands: above and below in turn."""
+    return "bottom center" if place % 2 else "top center"
+
+
+def _verdict(best: FrontPoint) -> Json:
+    """The design of the verdict, as a star on its mark."""
+    marker = {"size": 15, "symbol": "star", "color": STAR}
+    place = [best.price], [best.iteration_s]
+    return marks(
+        "scatter", *place, _boxes([best]), name="the verdict's", mode="markers", marker=marker
     )
+
+
+def _beaten(points: Sequence[FrontPoint]) -> Json:
+    """Designs that another beats, as crosses."""
+    marker = {"size": 7, "symbol": "x-thin-open", "color": GREY, "line": {"width": 1.5}}
+    places = [one.price for one in points], [one.iteration_s for one in points]
+    return marks("scatter", *places, _boxes(points), name="beaten", mode="markers", marker=marker)

@@ -363,6 +363,10 @@ def _front_of(
     feasible, counts = judge(space.designs, (*demands, GEAR_PRICED) if blank else demands)
     found, effort = _timed(feasible, searches, objective, apart=weigh)
     rows = _front(feasible, found, objective)
+    front = {id(one) for row in rows for one in (row.design, *row.equal)}
+    beaten = tuple(
+        (one, result.time_s) for one, result in _with_time(feasible, found) if id(one) not in front
+    )
     if not rows:
         lost = {one.memory for one in space.designs} - {one.memory for one in feasible}
         told = f"; no design with {listed(sorted(lost))} meets the demands: ask for it alone"
@@ -385,7 +389,8 @@ def _front_of(
         others, _ = _timed(apart, searches, objective, apart=True)
         timed = [*_with_time(feasible, found), *_with_time(apart, others)]
         sizes = Sizes(by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
-    return Optimization(inputs, objective, rows, tally, notes, currency, sizes=sizes)
+    main = (inputs, objective, rows, tally, notes, currency)
+    return Optimization(*main, sizes=sizes, beaten=beaten)
 
 
 def _with_graphs(

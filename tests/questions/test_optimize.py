@@ -23,6 +23,7 @@ from netplan.questions.designs import Objective
 from netplan.questions.front import Optimization
 from netplan.questions.inputs import sizing_on
 from netplan.records import replace
+from netplan.reports.charts import Chart
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS
@@ -457,3 +458,25 @@ def test_tori_of_one_domain_are_left_out_for_having_no_network() -> None:
     notes = optimize(gpus=64, hb_sizes=(64,), model="llama-3-8b", batch=64, radices=(64,)).text()
     assert "Left out, 2 designs of torus-2d, torus-3d: no network to buy, since all" in notes
     assert " for , " not in notes
+
+
+def test_the_chart_shows_the_front_what_is_beaten_and_the_verdict() -> None:
+    answer = optimize(**SMALL)
+    chart = next(one for one in answer.sections() if isinstance(one, Chart))
+    drawn = {str(series["name"]): series for series in chart.data}
+    assert list(drawn) == ["beaten", "Pareto front", "the verdict's"]
+    front, beaten = (
+        list(zip(drawn[name]["x"], drawn[name]["y"], strict=True))  # type: ignore[call-overload]
+        for name in ("Pareto front", "beaten")
+    )
+    assert len(front) == len(answer.rows)
+    star = (drawn["the verdict's"]["x"], drawn["the verdict's"]["y"])
+    assert star == tuple([value] for value in front[answer.knee or 0])
+    # Each beaten design costs no less and is no faster than some design of the front.
+    assert beaten
+    for price, time_s in beaten:
+        assert any(x <= price * (1 + 1e-9) and y <= time_s * (1 + 1e-9) for x, y in front)
+    assert chart.said[0].startswith("On the front, from the left: 1 ")
+    equal = sum(len(row.equal) for row in answer.rows)
+    counted = len(front) + equal + len(beaten) + answer.spared + answer.tally.untimed
+    assert counted == answer.tally.feasible
