@@ -310,5 +310,5 @@ def write_records(
         except OSError as error:
             raise InputError(f"{path}: cannot be written: {error.strerror}") from None
         with replacing(path) as new:
-            new.write_text(text, encoding="utf-8")
+            new.write_text(text, encoding="utf-8", newline="\n")
     return tuple(paths)

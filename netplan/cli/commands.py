@@ -1,5 +1,6 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import MISSING, Field
@@ -176,7 +177,7 @@ def _files_apart(args: Sequence[str]) -> Iterator[str]:
     for one, after in zip(args, [*args, ""][1:], strict=True):
         flag, _, value = one.partition("=")
         text = value or after
-        path = any(map(str.isalpha, text)) and bool({".", "/"} & {*text})
+        path = any(map(str.isalpha, text)) and bool({".", "/", os.sep} & {*text})
         yield one.replace(flag, "--output-file", 1) if flag == "--output" and path else one
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
+from netplan.cli import signs
 from netplan.cli.heartbeat import FIRST_S, Heartbeat
 from netplan.errors import NetplanError, one_line
 from netplan.version import __version__
@@ -150,7 +151,7 @@ def main(first_s: float = FIRST_S) -> None:
         if getattr(sys, name) is None:  # closed before the start: ``netplan ... >&-``
             # An answer that nobody can get is a failure, a lost remark is none.
             setattr(sys, name, os.fdopen(os.open(os.devnull, mode), "w", encoding="utf-8"))
-        getattr(sys, name).reconfigure(errors="replace")  # a terminal without our signs
+        getattr(sys, name).reconfigure(errors=signs.NAME)  # a terminal without our signs
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see netplan.__main__
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Who ends the process in order gets what Ctrl-C gets: no file half-written, none left behind.

@@ -75,17 +75,18 @@ def say_form(form: str, path: Path | None) -> None:
 
 
 def emit(text: str, path: Path | None) -> None:
-    """Print an answer, or write it to a file.
+    """Print an answer, or write it to a file, as the same bytes: UTF-8, whatever surrounds.
 
     Raises
     ------
     InputError
         If the file cannot be written; an older file of that name stays as it was.
     """
+    content = text.encode(errors="replace")
     if path is None:
-        click.echo(text, nl=False)
+        click.echo(content, nl=False)
     else:
-        write_atomically(path, text.encode(errors="replace"))
+        write_atomically(path, content)
 
 
 def emit_answer(answer: "Answer", format_: str, path: Path | None) -> None:
@@ -102,7 +103,11 @@ def emit_answer(answer: "Answer", format_: str, path: Path | None) -> None:
         write_atomically(path, answer.xlsx())
     elif format_ == "table":
         width, colour = terminal_width(path)
-        emit(answer.text(width, colour=colour), path)
+        text = answer.text(width, colour=colour)
+        if path is None:
+            click.echo(text, nl=False)  # for people: in the signs that their terminal has
+        else:
+            emit(text, path)
     else:
         emit(getattr(answer, format_)(), path)
 
@@ -138,7 +143,7 @@ def emit_lines(lines: Iterable[str], path: Path | None) -> None:
     """Print lines as they are made, or write them to a file; errors as :func:`emit`."""
     if path is None:
         for line in lines:
-            click.echo(line_of_file(line))
+            click.echo(line_of_file(line).encode(errors="replace"))
     else:
         ended = (line if line.endswith("\n") else line + "\n" for line in lines)
         write_atomically(path, (line.encode(errors="replace") for line in ended))

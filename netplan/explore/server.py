@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -29,7 +30,8 @@ def free_port(asked: int) -> int:
         If it is taken.
     """
     with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # where it would share a port that is taken
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             one.bind((HOST, asked))
         except OSError as error:

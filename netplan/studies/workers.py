@@ -82,10 +82,10 @@ def limited(limit_bytes: int | None) -> Iterator[None]:
     reserved now comes on top. Systems without ``/proc`` go without a limit.
     """
     statm = Path("/proc/self/statm")
-    if limit_bytes is None or not statm.exists():
+    if sys.platform == "win32" or limit_bytes is None or not statm.exists():
         yield
         return
-    import resource  # Unix only
+    import resource
 
     size_pages, resident_pages = map(int, statm.read_text(encoding="ascii").split()[:2])
     reserved_bytes = (size_pages - resident_pages) * resource.getpagesize()
@@ -97,6 +97,13 @@ def limited(limit_bytes: int | None) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (old, hard))
+
+
+def share_of_memory(count: int) -> int | None:
+    """What each of so many workers may hold [B]; None where the system does not say what it has."""
+    if sys.platform == "win32":
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // count
 
 
 class _Workers:
@@ -137,8 +144,7 @@ class LocalWorkers(_Workers):
     """Processes of this machine, one chunk at a time each; one that dies is replaced."""
 
     def __init__(self, work: Work, count: int, limit_bytes: int | None) -> None:
-        machine_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self._limit_bytes = limit_bytes or machine_bytes // count
+        self._limit_bytes = limit_bytes or share_of_memory(count)
         self._work, self.count = pickle.dumps(work), count
         self._threads = ThreadPoolExecutor(count)
         self._started: list[_Process] = []
