@@ -48,6 +48,7 @@ from netplan.topologies.families.spreading import Spread, SwitchMesh
 from netplan.topologies.families.switched import planes_note
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
 from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.splitting import poured, rounds_from
 from netplan.units import counted
 
 MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
@@ -206,8 +207,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
     def _hops_from(self, sources: AnyInts, hosts: int) -> Floats:
         """Hops over each group on the paths from some switches to all others with hosts [1].
 
-        Paths are counted outwards, a hop a round; then each switch at the far end hands its unit
-        back to those before it, in proportion to the paths that lead there.
+        All shortest paths between two switches carry alike.
         """
         # Only this needs SciPy, and most questions ask other fabrics.
         from scipy.sparse import coo_array  # noqa: PLC0415
@@ -219,24 +219,11 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         ]
         groups = [(one + one.T).tocsr() for one in joined]
         every = sum(groups[1:], start=groups[0])
-        paths = np.zeros((self.switches, len(sources)))
-        paths[sources, np.arange(len(sources))] = 1.0
-        rounds, seen = [paths], paths > 0
-        while True:
-            further = (every @ rounds[-1]) * ~seen
-            if not further.any():
-                break
-            rounds.append(further)
-            seen |= further > 0
-        ends = np.zeros((self.switches, 1))
+        ends = np.zeros((self.switches, len(sources)))
         ends[:hosts] = 1.0
-        carried = np.zeros_like(paths)
         found = np.zeros(len(groups))
-        for near, far in zip(rounds[-2::-1], rounds[:0:-1], strict=True):
-            unit = np.divide(carried + ends, far, out=np.zeros_like(far), where=far > 0)
-            back = [near * (group @ unit) for group in groups]
-            found += [float(part.sum()) for part in back]
-            carried = sum(back[1:], start=back[0])
+        for each, near in poured(every, rounds_from(every, sources, by_paths=True), ends):
+            found += [float((near * (group @ each)).sum()) for group in groups]
         return found
 
 

@@ -8,21 +8,16 @@ lead nearer, evenly or by weights of these.
 Where paths split evenly some links of a random graph carry half as much again as others do. Weights
 that fall with the load of a link even that out, as those of weighted multipath do (Zhou et al.,
 WCMP, EuroSys 2014), or more of the shortest paths in Jellyfish.
-
-The work goes from many destinations outwards at once: a hop a round, until all switches are found;
-then the traffic comes back in, from the farthest ones, meeting and splitting on its way.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats
-
-Matrix = Any
-"""A sparse matrix of scipy, which has no types."""
+from netplan.topologies.splitting import Matrix, poured, rounds_from
 
 CELLS = 1 << 22
 """Links times destinations that are worked on at once [1]."""
@@ -31,6 +26,24 @@ DENSE = 1024
 ROUNDS, SHARPNESS, WEIGHED_LOADS = 4, 4, 1_500_000
 """How often weights follow loads, with which power, and up to how many switches times links."""
 EVEN_ENOUGH = 1.02
+
+
+class Traffic(Protocol):
+    """What switches with hosts send to each other."""
+
+    def to(self, targets: AnyInts) -> Floats:
+        """What every switch sends to some of them, shape (switches with hosts, targets) [B]."""
+
+
+class Pairs(Struct, frozen=True, eq=False):
+    """Traffic from each switch with hosts (row) to each other one (column), a sparse matrix [B]."""
+
+    amounts: Matrix
+
+    def to(self, targets: AnyInts) -> Floats:
+        """What every switch sends to some of them, shape (switches with hosts, targets) [B]."""
+        found: Floats = self.amounts[:, targets].toarray()
+        return found
 
 
 class Spread(Struct, frozen=True, eq=False):
@@ -93,8 +106,8 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         joined = coo_array((self.weights, (self.source, self.target)), shape=shape)
         return (joined + joined.T).tocsr()
 
-    def loads(self, spreads: tuple[Spread, ...]) -> Floats:
-        """Load of every link under some traffic [B], there and back, shape (2, links).
+    def loads(self, traffic: Sequence[Traffic]) -> Floats:
+        """Load of every link under some traffic together [B], there and back, shape (2, links).
 
         Examples
         --------
@@ -105,28 +118,47 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         >>> SwitchMesh(4, 4, *ends).loads((every,))[0].tolist()
         [2.0, 2.0, 2.0, 2.0]
         """
-        arcs, ways = self.arcs(), ((self.source, self.target), (self.target, self.source))
-        loads = np.zeros((2, len(self.source)))
-        pairs = np.zeros((self.switches,) * 2) if self.switches <= DENSE else None
-        step = max(8, CELLS // max(1, len(self.source)))
+        found: Floats = self.each_loads((traffic,))[0]
+        return found
+
+    def each_loads(self, kinds: Sequence[Sequence[Traffic]]) -> Floats:
+        """Loads as of :meth:`loads` of several kinds of traffic [B], shape (kinds, 2, links).
+
+        Switches are looked for once for all of them.
+        """
+        arcs, many = self.arcs(), len(kinds)
+        loads = np.zeros((many, 2, len(self.source)))
+        pairs = np.zeros((many, *(self.switches,) * 2)) if self.switches <= DENSE else None
+        step = max(8, CELLS // max(1, len(self.source) * many))
         for first in range(0, self.hosts, step):
             targets = np.arange(first, min(first + step, self.hosts))
-            coming = np.zeros((self.switches, len(targets)))
-            for one in spreads:
-                coming[: self.hosts] += one.to(targets)
-            rounds = [*_rounds(arcs, targets)]
-            for near, here in zip(rounds[-2::-1], rounds[:0:-1], strict=True):
-                leading = arcs @ near
-                each = np.divide(coming * here, leading, out=np.zeros_like(near), where=leading > 0)
-                if pairs is not None:
-                    pairs += each @ near.T
-                else:
-                    for row, (tail, head) in enumerate(ways):
-                        loads[row] += np.einsum("ij,ij->i", each[tail], near[head])
-                coming += near * (arcs @ each)
+            coming = np.zeros((self.switches, many, len(targets)))
+            for number, kind in enumerate(kinds):
+                for one in kind:
+                    coming[: self.hosts, number] += one.to(targets)
+            asked = coming.any(axis=(0, 1))
+            targets, sent = targets[asked], coming[:, :, asked].reshape(self.switches, -1)
+            for each, near in poured(arcs, rounds_from(arcs, targets), sent):
+                self._add(loads if pairs is None else pairs, each, near, len(targets))
         if pairs is not None:
-            loads = np.stack([pairs[ends] for ends in ways])
-        return loads * self.weights
+            loads = np.stack([pairs[:, *ends] for ends in self._ways], axis=1)
+        weighted: Floats = loads * self.weights
+        return weighted
+
+    @property
+    def _ways(self) -> tuple[tuple[AnyInts, AnyInts], tuple[AnyInts, AnyInts]]:
+        """Ends of all links, there and back."""
+        return (self.source, self.target), (self.target, self.source)
+
+    def _add(self, sums: Floats, each: Floats, near: Floats, width: int) -> None:
+        """Add what a hop carries: between pairs of switches, or of larger networks by link."""
+        for number in range(len(sums)):
+            some = slice(number * width, (number + 1) * width)
+            if self.switches <= DENSE:
+                sums[number] += each[:, some] @ near[:, some].T
+                continue
+            for row, (tail, head) in enumerate(self._ways):
+                sums[number, row] += np.einsum("ij,ij->i", each[tail, some], near[head, some])
 
     def all_to_all(self) -> Floats:
         """Load of every link where each switch with hosts sends 1 to each other one [1]."""
@@ -159,14 +191,3 @@ class SwitchMesh(Struct, frozen=True, eq=False):
             pull = np.clip(mean / np.maximum(found, 1e-9 * mean), 0.5, 2.0)
             weight = np.clip(weight * pull**SHARPNESS, 1e-3, 1e3)
         return SwitchMesh(self.switches, self.hosts, self.source, self.target, best)
-
-
-def _rounds(arcs: Matrix, targets: AnyInts) -> Iterator[Floats]:
-    """Switches that are 0, 1, 2 ... hops from each target: 1 there, shape (switches, targets)."""
-    here = np.zeros((arcs.shape[0], len(targets)))
-    here[targets, np.arange(len(targets))] = 1.0
-    seen = here > 0
-    while here.any():
-        yield here
-        here = ((arcs @ here > 0) & ~seen).astype(float)
-        seen |= here > 0

@@ -19,6 +19,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from netplan.arrays import Bools, Floats, Ints, mixed
 from netplan.topologies.graph import FabricGraph, connected_parts, switches_suffice
+from netplan.topologies.splitting import poured, rounds_from
 
 MOST_WORK = 100_000_000
 """Links times groups times patterns that are measured one by one [1]."""
@@ -174,11 +175,9 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     step = max(1, CELLS // (len(hosts.tail) if whole else hosts.nodes))
     for begin in range(0, len(targets), step):
         batch = targets[begin : begin + step]
-        near = ways.distances(batch)
-        for place, pattern in enumerate(patterns):
-            bytes_to = pattern.to(batch)
-            loads[place] += ways.poured(near, bytes_to, batch)
-            sent[place] += bytes_to.sum()
+        bytes_to = [pattern.to(batch) for pattern in patterns]
+        loads += ways.poured(batch, bytes_to)
+        sent += [one.sum() for one in bytes_to]
     if whole:
         return float((loads / hosts.bytes_per_s).max()), True
     # Each byte that was not sent would have busied links of each kind as those did that were.
@@ -222,38 +221,30 @@ class _Ways(Struct, frozen=True, eq=False):
             return cls(hosts, every, (), len(hosts.tail))
         return cls(hosts, every, tuple(matrix(hosts.kind == kind) for kind in range(kinds)), kinds)
 
-    def distances(self, targets: Ints) -> list[Bools]:
-        """Who is 0, 1, 2 ... hops from each target, shape (nodes, targets) each."""
-        here = np.zeros((self.hosts.nodes, len(targets)), bool)
-        here[targets, np.arange(len(targets))] = True
-        found, seen = [here], here.copy()
-        passing = here
-        while passing.any():
-            fresh = ((self.joined @ passing.astype(float)) > 0) & ~seen
-            seen |= fresh
-            found.append(fresh)
-            passing = fresh & self.hosts.forwards[:, None]
-        return found
+    def poured(self, targets: Ints, patterns: Sequence[Floats]) -> Floats:
+        """Load as traffic splits evenly at every hop: of a link of each arc, or of kinds [B].
 
-    def poured(self, near: Sequence[Bools], sent: Floats, targets: Ints) -> Floats:
-        """Load as traffic splits evenly at every hop: of a link of each arc, or of kinds [B]."""
-        hosts = self.hosts
-        amount = np.zeros((hosts.nodes, len(targets)))
-        amount[: hosts.groups] = sent
-        loads = self._own(sent[targets, np.arange(len(targets))], targets)
-        for hops in range(len(near) - 1, 0, -1):
-            nearer = near[hops - 1]
-            passing = (nearer & hosts.forwards[:, None] if hops > 1 else nearer).astype(float)
-            ways = self.joined @ passing
-            unit = np.divide(amount * near[hops], ways, out=np.zeros_like(amount), where=ways > 0)
-            if not unit.any():
-                continue
-            if self.kinds:
-                loads += [float((unit * (kind @ passing)).sum()) for kind in self.kinds]
-            else:
-                loads += np.einsum("ab,ab->a", unit[hosts.tail], passing[hosts.head])
-            amount += passing * (self.joined @ unit)
+        What is sent to the targets is given pattern by pattern, shape (groups, targets) [B]; loads
+        are of shape (patterns, places).
+        """
+        hosts, width = self.hosts, len(targets)
+        amount = np.zeros((hosts.nodes, len(patterns) * width))
+        amount[: hosts.groups] = np.hstack(patterns)
+        own = [sent[targets, np.arange(width)] for sent in patterns]
+        loads = np.stack([self._own(one, targets) for one in own])
+        rounds = rounds_from(self.joined, targets, forwards=hosts.forwards)
+        for each, near in poured(self.joined, rounds, amount):
+            for place in range(len(patterns)):
+                some = slice(place * width, (place + 1) * width)
+                loads[place] += self._carried(each[:, some], near[:, some])
         return loads
+
+    def _carried(self, each: Floats, near: Floats) -> Floats:
+        """What a hop carries, by arc or by kind [B]."""
+        if self.kinds:
+            return np.array([float((each * (kind @ near)).sum()) for kind in self.kinds])
+        carried: Floats = np.einsum("ab,ab->a", each[self.hosts.tail], near[self.hosts.head])
+        return carried
 
     def _own(self, own: Floats, targets: Ints) -> Floats:
         """Load of what stays between the GPUs of a group: up to its switches, and down again."""

@@ -1,0 +1,113 @@
+"""Shortest paths to many destinations at once, and traffic that splits over them at every hop.
+
+The work goes from the destinations outwards: a hop a round, until all nodes are found. Then what is
+bound there comes back in, from the farthest nodes, meeting and splitting on its way. No path is
+ever listed. Nodes are rows, destinations columns, so that a round is one product of a sparse matrix
+of arcs, which has weights, and a dense one.
+
+At every hop traffic splits over the arcs that lead nearer, by their weights (parallel links count
+as many), or by the number of shortest paths behind each of them: then all paths carry alike.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import AnyInts, Bools, Floats
+
+Matrix = Any
+"""A sparse matrix of scipy, which has no types."""
+
+
+class Round(Struct, frozen=True, eq=False):
+    """Nodes that are so many hops from each destination.
+
+    Parameters
+    ----------
+    here
+        Whether a node is there, shape (nodes, destinations).
+    passing
+        What each node there that passes traffic on counts, over others: 1, or its shortest paths;
+        0 of all other nodes, shape (nodes, destinations) [1].
+    """
+
+    here: Bools
+    passing: Floats
+
+
+def rounds_from(
+    arcs: Matrix, targets: AnyInts, *, forwards: Bools | None = None, by_paths: bool = False
+) -> list[Round]:
+    """Nodes that are 0, 1, 2 ... hops from each destination.
+
+    Parameters
+    ----------
+    arcs
+        Weights between nodes, alike there and back, shape (nodes, nodes).
+    targets
+        Destinations, shape (destinations,).
+    forwards
+        Whether a node passes on traffic of others, shape (nodes,); None says that all do.
+    by_paths
+        Whether nodes count by their shortest paths, else alike.
+
+    Examples
+    --------
+    On a square both neighbours are one hop away, and two paths lead to the node beyond.
+
+    >>> from scipy.sparse import csr_array
+    >>> square = csr_array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
+    >>> found = rounds_from(square, np.array([0]), by_paths=True)
+    >>> [one.passing[:, 0].tolist() for one in found]
+    [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 2.0, 0.0]]
+    """
+    passing = np.zeros((arcs.shape[0], len(targets)))
+    passing[targets, np.arange(len(targets))] = 1.0
+    here = passing > 0
+    seen = here.copy()
+    found = [Round(here, passing)]
+    while passing.any():
+        ways = arcs @ passing
+        here = (ways > 0) & ~seen
+        if not here.any():
+            break
+        seen |= here
+        passing = ways * here if by_paths else here.astype(float)
+        if forwards is not None:
+            passing *= forwards[:, None]
+        found.append(Round(here, passing))
+    return found
+
+
+def poured(arcs: Matrix, rounds: list[Round], coming: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Send traffic inwards, hop by hop from the farthest nodes; yields ``each`` and ``near``.
+
+    An arc of weight w from node a to node b carries w ``each[a]`` ``near[b]`` of each column.
+    ``coming`` is what nodes send to the destinations, shape (nodes, destinations) [B], or several
+    such beside each other, shape (nodes, kinds x destinations); it is used up.
+
+    Examples
+    --------
+    On a square half of a byte goes either way; the last hops come last.
+
+    >>> from scipy.sparse import csr_array
+    >>> square = csr_array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
+    >>> sent, rounds = np.array([[0.0], [0.0], [1.0], [0.0]]), rounds_from(square, np.array([0]))
+    >>> [(each @ near.T).max(axis=1).tolist() for each, near in poured(square, rounds, sent)]
+    [[0.0, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]]
+    """
+    kinds = coming.shape[1] // max(1, rounds[0].here.shape[1])
+    for hops in range(len(rounds) - 1, 0, -1):
+        near, here = rounds[hops - 1].passing, rounds[hops].here
+        leading = arcs @ near
+        share = np.divide(here, leading, out=np.zeros_like(near), where=leading > 0)
+        if kinds > 1:
+            share, near = np.tile(share, kinds), np.tile(near, kinds)
+        each = coming * share
+        if not each.any():
+            continue
+        yield each, near
+        if hops > 1:
+            coming += near * (arcs @ each)
