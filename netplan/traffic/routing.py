@@ -49,11 +49,11 @@ from netplan.traffic.routing_dragonfly import (
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 from netplan.traffic.routing_joined import (
     JoinedMap,
-    best_mix,
-    detour_loads,
     has_joined_switches,
-    host_loads,
+    joined_loads,
     joined_map,
+    mixed_with_hosts,
+    switch_ways,
 )
 from netplan.traffic.routing_torus import RING, is_whole_torus, torus_loads
 from netplan.traffic.routing_twisted import Twisted, twisted_of_graph
@@ -190,7 +190,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         routing = _own_routing(graph) if self.routing == "auto" else self.routing
         if routing in ("dimension-order", "minimal-adaptive"):
             return torus_loads(graph, leg, adaptive=routing == "minimal-adaptive")
-        dragonfly = _is_dragonfly(graph)
+        dragonfly = is_dragonfly(graph)
         if routing == "adaptive" or (routing == "valiant" and not dragonfly):
             return self._joined_loads(leg, mixed=routing == "adaptive")
         if routing in ("minimal", "valiant"):
@@ -222,27 +222,14 @@ class Router(Struct, frozen=True, eq=False, dict=True):
                 f"{graph.name} is no dragonfly, nor are its switches joined directly: take routing"
                 " 'ecmp' or 'auto'"
             )
-        if _is_dragonfly(graph):
-            dragonfly, hosts = dragonfly_map(graph), self._dragonfly_hosts(leg)
-            detours = dragonfly_detours(dragonfly, leg, graph.link_count)
-            direct = dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
-        else:
-            hosts = host_loads(graph, self._joined, leg)
-            detours = detour_loads(graph, self._joined, leg)
-            direct = self._shortest(leg) if mixed else detours
-            direct[:, self._joined.hosts] = 0.0
+        if not is_dragonfly(graph):
+            return joined_loads(self._joined, leg, switch_ways, mixed=mixed)
+        dragonfly, hosts = dragonfly_map(graph), self._dragonfly_hosts(leg)
+        detours = dragonfly_detours(dragonfly, leg, graph.link_count)
         if not mixed:
             return hosts + detours
-        rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
-        least_s = float(np.divide(hosts, rate, out=np.zeros_like(hosts), where=rate > 0).max())
-        return hosts + best_mix(direct, detours, rate, least_s)
-
-    def _shortest(self, leg: Leg) -> Floats:
-        """Load of the network links over shortest paths, split by weights [B]."""
-        graph, weight = self.graph, self._joined.weight
-        forwards = graph.node_kind != GPU
-        arcs = make_arcs(graph.source, graph.target, forwards, self._network, weight=weight)
-        return _along(arcs, leg, None)
+        direct = dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
+        return mixed_with_hosts(graph, hosts, direct, detours)
 
     @cached_property
     def _joined(self) -> JoinedMap:
@@ -298,7 +285,7 @@ def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
     return routed.reshape(2, -1)
 
 
-def _is_dragonfly(graph: FabricGraph) -> bool:
+def is_dragonfly(graph: FabricGraph) -> bool:
     """Whether a fabric is a dragonfly, by the names of its links."""
     return bool({LOCAL, GLOBAL} & set(graph.group_names))
 

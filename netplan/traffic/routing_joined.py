@@ -22,16 +22,20 @@ and Hoefler (SC 2014) for Slim Fly; Ahn et al. (SC 2009) for HyperX; Shpiner et 
 for dragonfly+. Left out: virtual channels, and shortcuts of packets that turn back on a detour.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Bools, Floats, Ints
+from netplan.records import replace
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
-from netplan.topologies.families.spreading import Spread, SwitchMesh
-from netplan.topologies.graph import GPU, FabricGraph, connected_parts
-from netplan.traffic.demand import Leg
+from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts
+from netplan.topologies.splitting import Matrix
+from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_dragonfly import GLOBAL, LOCAL
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
@@ -56,7 +60,7 @@ def has_joined_switches(graph: FabricGraph) -> bool:
     return any(name.startswith(BETWEEN) for name in graph.group_names)
 
 
-class Plane(Struct, frozen=True, eq=False):
+class Plane(Struct, frozen=True, eq=False, dict=True):
     """Switches that are joined, those with hosts numbered first.
 
     Parameters
@@ -65,40 +69,129 @@ class Plane(Struct, frozen=True, eq=False):
         Node of each switch, shape (switches,).
     links
         Links between them.
-    mesh
-        The same for what is spread over all switches, with weights that keep it even.
+    ends
+        Switches at both ends of each of these, by their numbers, shape (2, links).
     number
         Number of each node; -1 of those that are elsewhere, shape (nodes,).
     group
         Group of each switch with hosts, shape (switches with hosts,).
     hubs
         Whether groups have switches without hosts, which share what stays inside.
+    hosts
+        Links of GPUs to these switches.
+    taken
+        Share that each of them takes of what each GPU sends over the plane, shape (hosts, gpus)
+        [1].
+    seats
+        The same by switch, shape (switches with hosts, gpus) [1].
     """
 
     node: Ints
     links: Ints
-    mesh: SwitchMesh
+    ends: Ints
     number: Ints
     group: Ints
     hubs: bool
+    hosts: Ints
+    taken: Matrix
+    seats: Matrix
+
+    @cached_property
+    def mesh(self) -> SwitchMesh:
+        """Switches and links, with weights that keep what is spread over all switches even."""
+        return SwitchMesh(len(self.node), len(self.group), *self.ends).balanced()
+
+    @cached_property
+    def present(self) -> Bools:
+        """Whether each GPU sends over the plane, shape (gpus,)."""
+        found: Bools = np.asarray(self.taken.sum(axis=0)).ravel() > 0
+        return found
+
+    def demand(self, leg: Leg) -> Matrix:
+        """What each switch with hosts sends to each other one [B], shape (switches, switches)."""
+        flows = coo_array(
+            (leg.flow_bytes, (leg.source, leg.destination)), shape=(self.seats.shape[1],) * 2
+        )
+        found = self.seats @ flows.tocsr() @ self.seats.T
+        for products in leg.products:
+            found = found + self._of_products(products)
+        found = coo_array(found)
+        apart = (found.row != found.col) & (found.data > 0)
+        kept = found.data[apart], (found.row[apart], found.col[apart])
+        return csc_array(coo_array(kept, shape=found.shape))
+
+    def _of_products(self, products: Products) -> Matrix:
+        """What uniform groups send, never listed: sums over labels, less those of what is apart."""
+        _, label = np.unique(products.label, return_inverse=True)
+        width = int(products.apart.max()) + 1
+        _, close = np.unique(label * np.int64(width) + products.apart, return_inverse=True)
+        key = np.concatenate((label, label.max() + 1 + close))
+        entry = np.tile(np.arange(len(label)), 2)
+        seats = csc_array(self.seats)[:, products.gpu]
+
+        def by_switch(share: Floats, sign: float) -> Matrix:
+            shares = np.concatenate((share, sign * share))
+            shape = (len(label), int(key.max()) + 1)
+            return seats @ coo_array((shares, (entry, key)), shape=shape).tocsr()
+
+        out, into = by_switch(products.out_share, 1.0), by_switch(products.in_share, -1.0)
+        few = int(label.max()) + 1
+        every = out[:, :few] @ -into[:, :few].T
+        return products.pair_bytes * (every + out[:, few:] @ into[:, few:].T)
 
 
-class JoinedMap(Struct, frozen=True, eq=False):
-    """Planes of joined switches, and where the GPUs are: host links, their GPUs and switches.
+class JoinedMap(Struct, frozen=True, eq=False, dict=True):
+    """Planes of joined switches, and where the GPUs are: host links, their GPUs and switches."""
 
-    ``weight`` is that of each link of the graph among those that lead nearer, shape (links,).
-    """
-
+    graph: FabricGraph
     planes: tuple[Plane, ...]
     hosts: Ints
     gpu: Ints
     switch: Ints
-    ports: Ints
-    weight: Floats
+
+    @cached_property
+    def weight(self) -> Floats:
+        """That of each link of the graph among those that lead nearer, shape (links,)."""
+        weight = np.ones(self.graph.link_count)
+        for plane in self.planes:
+            weight[plane.links] = plane.mesh.weights
+        return weight
+
+    @cached_property
+    def present(self) -> Bools:
+        """Whether each GPU sends over each plane, shape (planes, gpus)."""
+        return np.stack([plane.present for plane in self.planes])
+
+    def by_plane(self, leg: Leg) -> list[Leg]:
+        """Traffic of each plane: as much for each of those that both GPUs have ports in."""
+        count = len(self.planes)
+        if count == 1:
+            return [leg]
+        if self.present.all():
+            return [_scaled(leg, 1 / count)] * count
+        flows = leg.listed()
+        common = self.present[:, flows.source] & self.present[:, flows.destination]
+        each = flows.flow_bytes / np.maximum(common.sum(axis=0), 1)
+        return [Leg(flows.source[some], flows.destination[some], each[some]) for some in common]
 
 
-def joined_map(graph: FabricGraph, network: Ints) -> JoinedMap:
-    """Read planes, groups and host links off a graph; ``network`` are links in no HB domain."""
+def _scaled(leg: Leg, share: float) -> Leg:
+    """A share of all of a leg."""
+    products = (replace(one, pair_bytes=one.pair_bytes * share) for one in leg.products)
+    return Leg(leg.source, leg.destination, leg.flow_bytes * share, tuple(products))
+
+
+def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) -> JoinedMap:
+    """Read planes, groups and host links off a graph.
+
+    Parameters
+    ----------
+    graph, network
+        The fabric, and its links in no HB domain, or those of them that are left.
+    relays
+        Which GPUs (rows) send for each (columns), itself where it has a port, shape (gpus, gpus)
+        [1]; None says that all have one.
+    """
     first, second = graph.source[network], graph.target[network]
     to_host = (graph.node_kind[first] == GPU) | (graph.node_kind[second] == GPU)
     hosts, between = network[to_host], network[~to_host]
@@ -109,7 +202,7 @@ def joined_map(graph: FabricGraph, network: Ints) -> JoinedMap:
     inside = between[np.isin(graph.group[between], codes)]
     part = connected_parts(graph.node_count, graph.source[between], graph.target[between])
     group = connected_parts(graph.node_count, graph.source[inside], graph.target[inside])
-    tier = graph.node_tier[switch].min(initial=1)
+    tier = graph.node_tier[graph.node_kind == SWITCH].min(initial=1)
     planes = []
     for one in np.unique(part[switch]):
         node = np.flatnonzero((part == one) & (graph.node_kind != GPU))
@@ -118,84 +211,112 @@ def joined_map(graph: FabricGraph, network: Ints) -> JoinedMap:
         number = np.full(graph.node_count, -1, np.int64)
         number[node] = np.arange(len(node))
         with_hosts = node[: int(takes_hosts.sum())]
-        labels = group[with_hosts] if codes else np.arange(len(with_hosts))
-        hubs = len(with_hosts) < len(node)
         links = between[part[graph.source[between]] == one]
-        ends = number[graph.source[links]], number[graph.target[links]]
-        mesh = SwitchMesh(len(node), len(with_hosts), *ends).balanced()
-        planes.append(Plane(node, links, mesh, number, labels, hubs))
-    weight = np.ones(graph.link_count)
-    for plane in planes:
-        weight[plane.links] = plane.mesh.weights
-    ports = np.bincount(gpu, minlength=graph.gpus)
-    return JoinedMap(tuple(planes), hosts, gpu, switch, ports, weight)
+        here = part[switch] == one
+        taken = _taken(gpu[here], graph.gpus, relays)
+        seat = number[switch[here]], np.arange(np.count_nonzero(here))
+        seats = coo_array((np.ones(len(seat[0])), seat), shape=(len(with_hosts), len(seat[0])))
+        planes.append(
+            Plane(
+                node=node,
+                links=links,
+                ends=np.stack((number[graph.source[links]], number[graph.target[links]])),
+                number=number,
+                group=group[with_hosts] if codes else np.arange(len(with_hosts)),
+                hubs=len(with_hosts) < len(node),
+                hosts=hosts[here],
+                taken=taken,
+                seats=seats.tocsr() @ taken,
+            )
+        )
+    return JoinedMap(graph, tuple(planes), hosts, gpu, switch)
 
 
-def host_loads(graph: FabricGraph, joined: JoinedMap, leg: Leg) -> Floats:
-    """Load of the links of hosts [B], each port of a GPU the same, shape (2, links)."""
+def _taken(gpu: Ints, gpus: int, relays: Matrix | None) -> Matrix:
+    """Share that each link of these GPUs takes of what each GPU sends, shape (links, gpus)."""
+    ones = np.ones(len(gpu))
+    found = coo_array((ones, (np.arange(len(gpu)), gpu)), shape=(len(gpu), gpus)).tocsr()
+    found = found if relays is None else found @ relays
+    ports = np.asarray(found.sum(axis=0)).ravel()
+    return csr_array(found @ diags_array(1 / np.where(ports > 0, ports, 1.0)))
+
+
+Ways = Callable[[FabricGraph, Plane, Matrix], tuple[Floats, Floats]]
+"""Loads of what switches send to each other, all over shortest paths and all on detours [B], shape
+(2, links) each."""
+
+
+def joined_loads(joined: JoinedMap, leg: Leg, ways: Ways, *, mixed: bool = True) -> Floats:
+    """Load of all network links [B], shape (2, links).
+
+    Parameters
+    ----------
+    joined, leg
+        The switches, and the traffic.
+    ways
+        Both ways between the switches of a plane: :func:`switch_ways`, or those of dragonflies.
+    mixed
+        Whether the best mix of both is taken; all takes detours otherwise.
+    """
+    graph = joined.graph
+    hosts, direct, detours = np.zeros((3, 2, graph.link_count))
+    for plane, part in zip(joined.planes, joined.by_plane(leg), strict=True):
+        hosts += _host_loads(graph, plane, part)
+        if len(plane.links):
+            one, other = ways(graph, plane, plane.demand(part))
+            direct += one
+            detours += other
+    return mixed_with_hosts(graph, hosts, direct, detours) if mixed else hosts + detours
+
+
+def _host_loads(graph: FabricGraph, plane: Plane, leg: Leg) -> Floats:
+    """Load of the links of hosts of a plane [B], each port of a GPU the same, shape (2, links)."""
     loads = np.zeros((2, graph.link_count))
     for row, amount in enumerate(leg.ends(graph.gpus)):
-        loads[row, joined.hosts] = (amount / np.maximum(joined.ports, 1))[joined.gpu]
-    turned = joined.hosts[graph.source[joined.hosts] != joined.gpu]
+        loads[row, plane.hosts] = plane.taken @ amount
+    turned = plane.hosts[graph.node_kind[graph.source[plane.hosts]] != GPU]
     loads[:, turned] = loads[::-1, turned]
     return loads
 
 
-def detour_loads(graph: FabricGraph, joined: JoinedMap, leg: Leg) -> Floats:
-    """Load of the links between switches where all messages take detours [B], shape (2, links)."""
-    loads = np.zeros((2, graph.link_count))
-    for plane in joined.planes:
-        if not len(plane.links):
-            continue
-        here = plane.number[joined.switch] >= 0
-        switch = np.full(graph.gpus, -1, np.int64)
-        switch[joined.gpu[here]] = plane.number[joined.switch[here]]
-        share = 1.0 / np.maximum(joined.ports, 1)
-        spreads = tuple(_spreads(plane, leg, switch, share))
-        loads[:, plane.links] += plane.mesh.loads(spreads)
-        if plane.hubs:
-            loads += _in_groups(graph, plane, leg, switch, share)
-    return loads
+def switch_ways(graph: FabricGraph, plane: Plane, demand: Matrix) -> tuple[Floats, Floats]:
+    """Shortest paths by weights, and detours over any switch with hosts."""
+    found = plane.mesh.each_loads(((Pairs(demand),), tuple(_spreads(plane, demand))))
+    both = np.zeros((2, 2, graph.link_count))
+    both[:, :, plane.links] = found
+    if plane.hubs:
+        both[1] += _in_groups(graph, plane, demand)
+    return both[0], both[1]
 
 
-def _spreads(plane: Plane, leg: Leg, switch: Ints, share: Floats) -> Iterator[Spread]:
+def _spreads(plane: Plane, demand: Matrix) -> Iterator[Spread]:
     """What is spread over all switches, and over those of groups, in both halves of detours."""
-    hosts = len(plane.group)
-    group = np.append(plane.group, -1)[switch]
-    whole = np.zeros(hosts, np.int64)
-    apart = _leaving(leg, group, switch, share, hosts)
-    if plane.hubs or len(np.unique(plane.group)) == hosts:
-        yield Spread(whole, *(amount / hosts for amount in apart))
-        return
-    yield Spread(whole, *(amount / hosts for amount in apart))
-    size = np.bincount(plane.group)[plane.group]
-    leaving = _leaving(leg, switch, switch, share, hosts)
-    inside = (every - away for every, away in zip(leaving, apart, strict=True))
-    yield Spread(plane.group, *(amount / size for amount in inside))
+    hosts, pairs = len(plane.group), coo_array(demand)
+    leaves = plane.group[pairs.row] != plane.group[pairs.col]
+
+    def sums(some: Bools) -> list[Floats]:
+        return [sum_by(end[some], pairs.data[some], hosts) for end in (pairs.row, pairs.col)]
+
+    yield Spread(np.zeros(hosts, np.int64), *(amount / hosts for amount in sums(leaves)))
+    if not plane.hubs and not leaves.all():
+        size = np.bincount(plane.group)[plane.group]
+        yield Spread(plane.group, *(amount / size for amount in sums(~leaves)))
 
 
-def _leaving(
-    leg: Leg, place: Ints, switch: Ints, share: Floats, hosts: int
-) -> tuple[Floats, Floats]:
-    """What each switch sends to and takes from GPUs in other places, shape (hosts,) each [B]."""
-    some = switch >= 0
-    sent, received = leg.leaving(place)
-    return (
-        sum_by(switch[some], (sent * share)[some], hosts),
-        sum_by(switch[some], (received * share)[some], hosts),
-    )
-
-
-def _in_groups(graph: FabricGraph, plane: Plane, leg: Leg, switch: Ints, share: Floats) -> Floats:
+def _in_groups(graph: FabricGraph, plane: Plane, demand: Matrix) -> Floats:
     """What stays in groups with spines goes over all of these: shortest paths do that."""
-    flows = leg.listed()
-    group = np.append(plane.group, -1)[switch]
-    source, destination = switch[flows.source], switch[flows.destination]
-    stays = (group[flows.source] == group[flows.destination]) & (source != destination)
+    pairs = coo_array(demand)
+    stays = plane.group[pairs.row] == plane.group[pairs.col]
     arcs = make_arcs(graph.source, graph.target, graph.node_kind != GPU, plane.links)
-    ends = plane.node[source[stays]], plane.node[destination[stays]]
-    amount = flows.flow_bytes[stays] * share[flows.source[stays]]
-    return ecmp_loads(arcs, *ends, amount).reshape(2, -1)
+    ends = plane.node[pairs.row[stays]], plane.node[pairs.col[stays]]
+    return ecmp_loads(arcs, *ends, pairs.data[stays]).reshape(2, -1)
+
+
+def mixed_with_hosts(graph: FabricGraph, hosts: Floats, direct: Floats, detours: Floats) -> Floats:
+    """Loads of all network links by the best mix of both ways, beside those of hosts [B]."""
+    rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
+    least_s = float(np.divide(hosts, rate, out=np.zeros_like(hosts), where=rate > 0).max())
+    return hosts + best_mix(direct, detours, rate, least_s)
 
 
 def best_mix(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: float) -> Floats:
