@@ -1,20 +1,22 @@
-"""Loads after rerouting: equal-cost multipath over the links that are left.
+"""Loads after rerouting: over the links that are left.
 
 Traffic takes its usual ways as far as they are alive: inside an HB domain its links, between
 domains the network, on a rail-only fabric first the domain and then the rail. Over either, all
 live shortest paths share it as switches do (`netplan.traffic.routing_ecmp`). A flow whose usual
 way is cut takes the shortest live paths over all links, through the GPUs of HB domains too: a
-*detour*.
+*detour*. Where switches are joined directly what is left of the network is routed adaptively, as
+the whole fabric is (`netplan.faults.joined_ways`), or over shortest paths where these do better.
 
 What a failed GPU sends or should receive is *lost*; what no live path joins is *cut*. Throughput is
 the largest common factor at which all demands fit, read as bytes a second: 0 if any is cut.
 
-Tori and dragonflies are routed by shortest paths too, since their own routing knows no failures.
-Compare damage with :func:`reroute` on the intact fabric, not with their own routing.
+Tori are routed by shortest paths too, since their own routing knows no failures. Compare damage
+with :func:`reroute` on the intact fabric, not with their own routing.
 """
 
 from functools import cached_property
 from math import inf, isfinite
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -22,15 +24,19 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage import Damage, directed, find_islands, network_links, no_damage
+from netplan.faults.joined_ways import JoinedWays
 from netplan.faults.pace import Cuts
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.demand import check_demand, split_demand
+from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.routing import forwarding_nodes, has_domains, joins_all, link_loads
+from netplan.traffic.routing import Routing, forwarding_nodes, has_domains, joins_all, link_loads
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
+from netplan.traffic.routing_joined import has_joined_switches
 
 Ends = tuple[Ints, Ints]
+LiveRouting = Literal["auto", "ecmp"]
+"""As the whole fabric is routed, as far as that knows failures, or by shortest paths alone."""
 
 
 class Rerouted(Struct, frozen=True, eq=False):
@@ -62,7 +68,12 @@ class Rerouted(Struct, frozen=True, eq=False):
 
 
 def reroute(
-    graph: FabricGraph, damage: Damage, demand: TrafficMatrix, *, forwarding: bool | None = None
+    graph: FabricGraph,
+    damage: Damage,
+    demand: TrafficMatrix,
+    *,
+    forwarding: bool | None = None,
+    routing: LiveRouting = "auto",
 ) -> Rerouted:
     """Route a demand over what is left of a fabric.
 
@@ -75,6 +86,8 @@ def reroute(
     forwarding
         Whether HB domains forward between rails anyway; None says yes where the intact network
         does not join all GPUs.
+    routing
+        "ecmp" takes shortest paths on switches that are joined directly, too.
 
     Raises
     ------
@@ -97,7 +110,7 @@ def reroute(
     >>> found.detour_bytes, found.throughput
     (50000000000.0, 1.0)
     """
-    return LiveRouter(graph, damage, forwarding).reroute(demand)
+    return LiveRouter(graph, damage, forwarding, routing).reroute(demand)
 
 
 class LiveRouter(Struct, frozen=True, eq=False, dict=True):
@@ -106,10 +119,12 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
     graph: FabricGraph
     damage: Damage
     forwarding: bool | None = None
+    routing: LiveRouting = "auto"
 
     @cached_property
     def _live(self) -> "LiveFabric":
-        return live_fabric(self.graph, self.damage)
+        adaptive = self.routing == "auto" and has_joined_switches(self.graph)
+        return live_fabric(self.graph, self.damage, adaptive=adaptive)
 
     @cached_property
     def _forwards(self) -> bool:
@@ -162,6 +177,8 @@ class LiveFabric(Struct, frozen=True, eq=False, dict=True):
     reach
         Islands of the nodes that pass traffic on which each node has a link to, shape (nodes,
         most); -1 fills up. Two nodes are joined over the network if they have one in common.
+    adaptive
+        Whether switches that are joined directly are routed adaptively.
     """
 
     graph: FabricGraph
@@ -171,6 +188,7 @@ class LiveFabric(Struct, frozen=True, eq=False, dict=True):
     inside: Ints
     whole: Ints
     reach: Ints
+    adaptive: bool = False
 
     def joined_outside(self, first: Ints, second: Ints) -> Bools:
         """Whether live network links join two nodes, for each pair."""
@@ -202,22 +220,44 @@ class LiveFabric(Struct, frozen=True, eq=False, dict=True):
         usual = self.inside[inner[0]] == self.inside[inner[1]]
         usual &= self.joined_outside(*outer)
         detour = ~usual & (self.whole[ends[0]] == self.whole[ends[1]])
-        link_bytes = np.zeros(2 * self.graph.link_count)
-        for chosen, (source, target), way in (
-            (usual, inner, "_domain_arcs"),
-            (usual, outer, "_network_arcs"),
-            (detour, ends, "_all_arcs"),
-        ):
-            used = chosen & (source != target)
-            if used.any():
-                arcs: Arcs = getattr(self, way)
-                link_bytes += ecmp_loads(arcs, source[used], target[used], amount[used])
+        own, rest = _leg(usual, outer, amount), _leg(detour, ends, amount)
+        loads = self._adaptive(own, rest) if self.adaptive else self._shortest(own, rest)
+        loads += self._along("_domain_arcs", _leg(usual, inner, amount))
         return Rerouted(
-            LinkLoads(self.graph, link_bytes.reshape(2, -1)),
+            LinkLoads(self.graph, loads),
             lost_bytes,
             float(amount[~usual & ~detour].sum()),
             float(amount[detour].sum()),
         )
+
+    def _shortest(self, own: Leg, rest: Leg) -> Floats:
+        """Loads of usual ways over the network, and of detours, over shortest paths [B]."""
+        return self._along("_network_arcs", own) + self._along("_all_arcs", rest)
+
+    def _adaptive(self, own: Leg, rest: Leg) -> Floats:
+        """Loads of the same as adaptive routing has them; where that is worse, shortest paths."""
+        ways = self._joined_ways
+        reached = ways.reached(rest.source, rest.destination)
+        loads, inside = ways.loads(own, rest.some(reached))
+        loads += self._along("_domain_arcs", inside) + self._along("_all_arcs", rest.some(~reached))
+        if self.live[self.outer].all():
+            return loads
+        return min(loads, self._shortest(own, rest), key=self._network_s)
+
+    def _network_s(self, loads: Floats) -> float:
+        """Time of the busiest network link [s]."""
+        return float((loads / self.graph.bytes_per_s)[:, self.outer & self.live].max(initial=0.0))
+
+    def _along(self, way: str, leg: Leg) -> Floats:
+        """Loads over live shortest paths, split evenly [B], shape (2, links)."""
+        if not len(leg.source):
+            return np.zeros((2, self.graph.link_count))
+        arcs: Arcs = getattr(self, way)
+        return ecmp_loads(arcs, leg.source, leg.destination, leg.flow_bytes).reshape(2, -1)
+
+    @cached_property
+    def _joined_ways(self) -> JoinedWays:
+        return JoinedWays(self.graph, self.outer, self.live, self.inside)
 
     @cached_property
     def _domain_arcs(self) -> Arcs:
@@ -238,8 +278,15 @@ class LiveFabric(Struct, frozen=True, eq=False, dict=True):
         return make_arcs(graph.source, graph.target, passing, np.flatnonzero(links))
 
 
-def live_fabric(graph: FabricGraph, damage: Damage) -> LiveFabric:
-    """What is left of a fabric.
+def _leg(chosen: Bools, ways: Ends, amount: Floats) -> Leg:
+    """Some of the flows on their ways, without those that stay where they are."""
+    source, target = ways
+    used = chosen & (source != target)
+    return Leg(source[used], target[used], amount[used])
+
+
+def live_fabric(graph: FabricGraph, damage: Damage, *, adaptive: bool = False) -> LiveFabric:
+    """What is left of a fabric, with adaptive routing or without.
 
     Raises
     ------
@@ -258,6 +305,7 @@ def live_fabric(graph: FabricGraph, damage: Damage) -> LiveFabric:
         find_islands(graph, damage, live & ~outer).island,
         find_islands(graph, damage, live).island,
         _reach(graph, np.flatnonzero(live & outer), passing, island),
+        adaptive,
     )
 
 
@@ -307,12 +355,17 @@ class TrainingLoads(Struct, frozen=True):
     busiest_link
         Ends of the network link that needs longest, in the direction of its load.
     busiest_s, intact_busiest_s
-        Time of the busiest network link, after the failure and before, with equal splitting [s].
+        Time of the busiest network link, after the failure and before [s]: with adaptive routing
+        where switches are joined directly, else with equal splitting. After is never less than
+        before: where the mix for what is left is better than that for the whole fabric, by which
+        routing came closer to the best one, the whole fabric's counts.
     cut_s, intact_cut_s
         The same over the narrowest cut, which no routing beats (`netplan.faults.pace`), with the
         traffic of failed GPUs on others [s]; None if nothing passes it.
     detour_bytes, lost_bytes, cut_bytes
         Traffic that left its usual way, of failed GPUs, and between live GPUs without a path [B].
+    adaptive
+        Whether switches are joined directly, and routed adaptively.
     """
 
     busiest_link: str
@@ -323,6 +376,7 @@ class TrainingLoads(Struct, frozen=True):
     detour_bytes: float
     lost_bytes: float
     cut_bytes: float
+    adaptive: bool = False
 
 
 def training_loads(
@@ -360,17 +414,21 @@ def training_loads(
     """
     after = reroute(graph, damage, matrix)
     busiest, seconds = _busiest(after.loads)
-    before = link_loads(graph, matrix, routing="ecmp")
+    sent = not after.lost_bytes and not after.cut_bytes
+    joined = has_joined_switches(graph)
+    routing: Routing = "auto" if joined else "ecmp"
+    before_s = _busiest(link_loads(graph, matrix, routing=routing))[1]
     cut_s = cuts.time_s(damage) if cuts else inf
     return TrainingLoads(
         busiest_link=busiest,
-        busiest_s=seconds,
-        intact_busiest_s=_busiest(before)[1],
+        busiest_s=max(seconds, before_s) if joined and sent else seconds,
+        intact_busiest_s=before_s,
         cut_s=cut_s if isfinite(cut_s) else None,
         intact_cut_s=cuts.time_s(no_damage(graph)) if cuts else None,
         detour_bytes=after.detour_bytes,
         lost_bytes=after.lost_bytes,
         cut_bytes=after.cut_bytes,
+        adaptive=joined,
     )
 
 

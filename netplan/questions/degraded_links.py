@@ -4,6 +4,7 @@ A link has a share of its rate left (``--slow``), or is gone, with routes round 
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -26,9 +27,9 @@ ROUND = (
     "Routes go round it by the shortest paths that are left, split evenly, as the equal split of"
     " netplan faults has them; its pace is that of the best split."
 )
-NO_DETOURS = (
-    "So they do on whole links, too, where adaptive routing would take detours over other switches:"
-    " compare the two, and not with the closed forms."
+ADAPTIVE_ROUND = (
+    "What is left is routed adaptively, over shortest paths and detours, as the whole fabric is and"
+    " netplan faults routes it, whose pace is that of the best split."
 )
 
 
@@ -78,8 +79,29 @@ def shares_left(slow: Sequence[str], graph: FabricGraph) -> Floats | None:
     return shares
 
 
+def routing_of_left(routing: Routing, graph: FabricGraph) -> Literal["auto", "ecmp"]:
+    """How a fabric is routed of which parts have failed, and the whole one beside it.
+
+    Examples
+    --------
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(64, 16, 8, 450e9, 50e9)
+    >>> [routing_of_left("auto", expand(FABRICS.load(name), sizing))
+    ...  for name in ("hyperx", "torus-2d")]
+    ['auto', 'ecmp']
+    """
+    return "auto" if routing != "ecmp" and has_joined_switches(graph) else "ecmp"
+
+
 def ways_round(
-    fail: Sequence[str], graph: FabricGraph, used: AnyInts, *, seed: int = 0
+    fail: Sequence[str],
+    graph: FabricGraph,
+    used: AnyInts,
+    *,
+    seed: int = 0,
+    routing: Routing = "auto",
 ) -> LiveRouter | None:
     """Ways round what has failed, which leaves all GPUs in use joined; None if nothing has.
 
@@ -93,6 +115,8 @@ def ways_round(
         GPUs that the iteration is on.
     seed
         Draws the parts that are not named.
+    routing
+        How messages find their way, as :func:`routing_of_left` reads it.
 
     Raises
     ------
@@ -116,15 +140,15 @@ def ways_round(
     damage = scenario.damage(np.random.default_rng(seed))
     _check_goes_on(graph, damage, used)
     _check_memory(graph, damage, used)
-    return LiveRouter(graph, damage)
+    return LiveRouter(graph, damage, routing=routing_of_left(routing, graph))
 
 
-def round_note(fail: Sequence[str], graph: FabricGraph) -> tuple[str, ...]:
+def round_note(fail: Sequence[str], graph: FabricGraph, routing: Routing) -> tuple[str, ...]:
     """What an answer says of routes round failed parts."""
     if not fail:
         return ()
-    said = f"Failed: {', '.join(fail)}. {ROUND}"
-    return (f"{said} {NO_DETOURS}" if has_joined_switches(graph) else said,)
+    how = ADAPTIVE_ROUND if routing_of_left(routing, graph) == "auto" else ROUND
+    return (f"Failed: {', '.join(fail)}. {how}",)
 
 
 def check_degraded(
@@ -149,10 +173,11 @@ def check_degraded(
             f"--no-contention takes no link, so that {'--fail' if fail else '--slow'} would change"
             " nothing: leave one out"
         )
-    if fail and routing not in ("auto", "ecmp"):
+    if fail and routing not in ("auto", "ecmp", "adaptive"):
         raise InputError(
             f"--routing {routing} knows no ways round failures, which shortest paths split"
-            " evenly do: leave it out beside --fail, or give ecmp"
+            " evenly do, and adaptive routing of joined switches: leave it out beside --fail, or"
+            " give ecmp"
         )
 
 

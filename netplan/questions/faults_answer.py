@@ -257,7 +257,9 @@ class FaultsAnswer(Answer):
             yield Table("scenario", drawn, found, mean, DRAWN_LEGEND, only="people")
         yield Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
         routed = [(name, one.loads) for name, one in found if one.loads is not None]
-        yield Table("loads", LOADS, routed, "Its training traffic, rerouted", LOADS_LEGEND)
+        adaptive = tuple(sorted({loads.adaptive for _, loads in routed}))
+        legend = (LOADS_LEGEND.format(SPLITS[adaptive]),) if routed else ()
+        yield Table("loads", LOADS, routed, "Its training traffic, rerouted", legend)
 
     def _causes(self) -> Iterator[Table[Any]]:
         """The causes that stop a job most often, one column a fabric."""
@@ -473,6 +475,7 @@ LOADS: tuple[Column[tuple[str, TrainingLoads]], ...] = (
     *columns("intact_busiest_s", "cut_s", of="1"),
     column("intact_cut_s", "1.intact_cut_s", shown="never"),
     *columns("detour_bytes", "lost_bytes", "cut_bytes", of="1", shown="never"),
+    column("loads.adaptive", "1.adaptive", shown="never"),
 )
 MATERIAL = ("circuit_switches", "single_mode_modules", "idle_gpus")
 EXTRA = ("extra_gpus", "extra_switches", "extra_links")
@@ -553,12 +556,18 @@ IMPACT_LEGEND = (
 )
 DRAWN_LEGEND = ("slower, iteration: over the draws that train on. HB pair: the worst of a draw.",)
 LOADS_LEGEND = (
-    (
-        "needs, before: the busiest link with equal split over shortest paths; at least: over the"
-        " narrowest cut, however it is split, with the traffic of failed GPUs on others (-: some of"
-        " it has no way left)."
-    ),
+    "needs, before: the busiest link with {}; at least: over the narrowest cut, however it is"
+    " split, with the traffic of failed GPUs on others (-: some of it has no way left)."
 )
+SPLITS = {
+    (False,): "equal split over shortest paths",
+    (True,): "adaptive routing over shortest paths and detours",
+    (
+        False,
+        True,
+    ): "equal split over shortest paths, and detours where switches are joined directly",
+}
+"""How traffic is routed, by whether fabrics are routed adaptively."""
 
 PAIRS_CHOSEN = "HB pair ≤: the worst of the pairs that are known, which are not all."
 PAIRS_MISSING = "HB pair -: no two HB domains are left to send between."

@@ -95,7 +95,7 @@ class Simulate(SimulationQuestion):
         orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
         links = "" if self.graph is None else f", links of {self.graph}"
         how = f"{orders}routing {self.routing}{links}"
-        failed = round_note(self.fail, graph)
+        failed = round_note(self.fail, graph, self.routing)
         return SimulateAnswer(
             inputs=run.inputs | {"schedule": schedule},
             heading=replace(heading, lines=(*heading.lines, how)),
@@ -131,7 +131,7 @@ class Simulate(SimulationQuestion):
             found=found,
             served=run.plan,
             counts="tokens",
-            notes=(*run.notes(), *notes, *found.notes, *round_note(self.fail, graph)),
+            notes=(*run.notes(), *notes, *found.notes, *round_note(self.fail, graph, self.routing)),
         )
 
     def _plan_notes(self, run: PlacedRun) -> Iterator[str]:

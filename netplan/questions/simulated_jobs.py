@@ -67,7 +67,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     )
     inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
     bars = (*dict.fromkeys(said for job in jobs for said in bar_note(job.timed.error)),)
-    told = (*bars, *round_note(asked.fail, graph))
+    told = (*bars, *round_note(asked.fail, graph, asked.routing))
     notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *told)
     return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
-from netplan.questions.degraded_links import shares_left, ways_round
+from netplan.questions.degraded_links import routing_of_left, shares_left, ways_round
 from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import optional, several, shared
@@ -128,11 +128,11 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         return Conditions(
             algorithm=self.algorithm,
             schedule=self.simulated,
-            routing="ecmp" if self.fail else self.routing,
+            routing=routing_of_left(self.routing, graph) if self.fail else self.routing,
             seed=self.seed,  # of the parts that fail, or of hashed paths: never of both
             contention=self.contention,
             rates=shares_left(self.slow, graph),
-            routes=ways_round(self.fail, graph, used, seed=self.seed),
+            routes=ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing),
             trains=not self.inference,
             full=self.full,
             spans=True,

@@ -19,7 +19,7 @@ from functools import reduce
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.traffic.matrix import MAX_LISTED_PAIRS, TrafficMatrix, UniformGroups, sum_by
 
@@ -132,6 +132,10 @@ class Leg(Struct, frozen=True, eq=False):
             sent += sum_by(products.gpu, products.sent_beyond(there), len(place))
             received += sum_by(products.gpu, products.received_beyond(there), len(place))
         return sent, received
+
+    def some(self, chosen: Bools) -> "Leg":
+        """Some of its flows, without the products."""
+        return Leg(self.source[chosen], self.destination[chosen], self.flow_bytes[chosen])
 
     def plus(self, more: "Leg") -> "Leg":
         """Both legs together."""

@@ -20,20 +20,21 @@ takes, stands in `netplan.traffic.routing_joined`. Left out: virtual channels. W
 hops would be shorter than local, global, local, minimal routing still takes the one.
 """
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Literal, cast
 
 import numpy as np
 from msgspec import Struct
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
+from netplan.records import replace
+from netplan.topologies.families.spreading import Pairs, SwitchMesh
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
+from netplan.topologies.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
-from netplan.traffic.matrix import sum_by
-
-Matrix = Any
-"""A sparse matrix of scipy, which has no types."""
+from netplan.traffic.matrix import places, sum_by
 
 LOCAL, GLOBAL, HOST = "local", "global", "host"
 
@@ -58,6 +59,11 @@ class DragonflyMap(Struct, frozen=True, eq=False):
     sends, receives
         Share of the links of a pair of groups (row) that leave, or reach, a switch (column). The
         rows of ``receives`` are ordered by ``to x groups + from``.
+    joined
+        Whether links join two groups, shape (groups, groups).
+    local
+        Switches and local links, where not all pairs of a group have one: others take shortest
+        paths inside it. None says that all have one.
     """
 
     switch_of_gpu: Ints
@@ -70,6 +76,8 @@ class DragonflyMap(Struct, frozen=True, eq=False):
     arc_share: Floats
     sends: Matrix
     receives: Matrix
+    joined: Bools
+    local: SwitchMesh | None = None
 
     @property
     def switches(self) -> int:
@@ -96,26 +104,48 @@ def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
     if len(hosts) != graph.gpus or not np.array_equal(np.sort(gpus), np.arange(graph.gpus)):
         raise InputError(f"{graph.name}: dragonfly routing needs one host link a GPU")
     nodes = np.flatnonzero(graph.node_kind == SWITCH)
-    local, outer = graph.links_of(LOCAL), graph.links_of(GLOBAL)
-    number, group = _numbered(graph, nodes, local)
+    number, found = _mapped(graph, nodes, graph.links_of(LOCAL), graph.links_of(GLOBAL))
+    if not found.joined.all():
+        one, other = np.argwhere(~found.joined)[0]
+        raise InputError(f"{graph.name}: no link joins groups {one} and {other} of the dragonfly")
     switch_of_gpu = np.empty(graph.gpus, np.int64)
     switch_of_gpu[gpus] = number[graph.target[hosts]]
+    return replace(found, switch_of_gpu=switch_of_gpu)
+
+
+def damaged_map(graph: FabricGraph, nodes: Ints, links: Ints) -> tuple[Ints, DragonflyMap]:
+    """What is left of a dragonfly: numbers of its nodes (-1 of others), and the map of it.
+
+    ``nodes`` are switches that ``links``, local and global ones that are left, hold together.
+    Groups are what hangs together over local links. In place of GPUs the map has switches, each at
+    itself.
+    """
+    group = graph.group[links]
+    local, outer = (
+        links[np.isin(group, [n for n, one in enumerate(graph.group_names) if one == name])]
+        for name in (LOCAL, GLOBAL)
+    )
+    number, found = _mapped(graph, nodes, local, outer)
+    ends = number[graph.source[local]], number[graph.target[local]]
+    mesh = SwitchMesh(len(nodes), len(nodes), *ends)
+    return number, replace(found, local=mesh)
+
+
+def _mapped(graph: FabricGraph, nodes: Ints, local: Ints, outer: Ints) -> tuple[Ints, DragonflyMap]:
+    """Number of each node, and the map of some switches and links, each switch at itself."""
+    number, group = _numbered(graph, nodes, local)
     groups = int(group.max()) + 1
     first, second, code = _arcs(graph, outer, number)
     pair = group[first] * groups + group[second]
     links = np.bincount(pair, minlength=groups * groups)
-    apart = ~np.eye(groups, dtype=bool).ravel()
-    if np.any(links[apart] == 0):
-        one, other = divmod(int(np.flatnonzero(apart & (links == 0))[0]), groups)
-        raise InputError(f"{graph.name}: no link joins groups {one} and {other} of the dragonfly")
     share = 1.0 / links[pair]
     shape = (groups * groups, len(nodes))
     back = group[second] * groups + group[first]
     tail, head, local_code = _arcs(graph, local, number)
     key = tail * np.int64(len(nodes)) + head
     order = np.argsort(key, kind="stable")
-    return DragonflyMap(
-        switch_of_gpu=switch_of_gpu,
+    return number, DragonflyMap(
+        switch_of_gpu=np.arange(len(nodes)),
         group_of_switch=group,
         groups=groups,
         local_key=key[order],
@@ -125,6 +155,7 @@ def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
         arc_share=share,
         sends=csr_array((share, (pair, first)), shape=shape),
         receives=csr_array((share, (back, second)), shape=shape),
+        joined=(links > 0).reshape(groups, groups) | np.eye(groups, dtype=bool),
     )
 
 
@@ -167,23 +198,30 @@ def dragonfly_loads(
     """
     demand = _switch_demand(dragonfly, leg)
     loads = np.zeros(2 * link_count)
-    _add_local(dragonfly, loads, demand.within)
-    if routing == "valiant" and dragonfly.groups > 1:
-        _valiant(dragonfly, demand, loads)
-        return loads.reshape(2, -1)
-    _add_minimal(dragonfly, demand, loads)
+    detoured = routing == "valiant" and dragonfly.groups > 1
+    _add_hops(dragonfly, loads, demand, _valiant if detoured else _minimal)
     return loads.reshape(2, -1)
 
 
-def _add_minimal(dragonfly: DragonflyMap, demand: "_SwitchDemand", loads: Floats) -> None:
-    """Route what changes groups over the links that join them.
+def _add_hops(
+    dragonfly: DragonflyMap,
+    loads: Floats,
+    demand: "_SwitchDemand",
+    between: "Callable[[DragonflyMap, _SwitchDemand, Floats], Matrix]",
+) -> None:
+    """Add what stays in groups, and what changes them over some way between groups."""
+    _add_local(dragonfly, loads, demand.within + between(dragonfly, demand, loads))
+
+
+def _minimal(dragonfly: DragonflyMap, demand: "_SwitchDemand", loads: Floats) -> Matrix:
+    """Route what changes groups over the links that join them; local hops of it.
 
     That is from each switch to the gateways of its destinations' groups, and from those of its
     sources.
     """
-    _add_local(dragonfly, loads, _by_pair(dragonfly, demand.to_group) @ dragonfly.sends)
-    _add_local(dragonfly, loads, (_by_pair(dragonfly, demand.from_group) @ dragonfly.receives).T)
     _add_global(dragonfly, loads, demand.between)
+    out = _by_pair(dragonfly, demand.to_group) @ dragonfly.sends
+    return out + (_by_pair(dragonfly, demand.from_group) @ dragonfly.receives).T
 
 
 def dragonfly_detours(dragonfly: DragonflyMap, leg: Leg, link_count: int) -> Floats:
@@ -201,7 +239,7 @@ def dragonfly_detours(dragonfly: DragonflyMap, leg: Leg, link_count: int) -> Flo
     sent, received = (one / switches for one in apart)
     loads = np.zeros(2 * link_count)
     member = dragonfly.membership
-    elsewhere = np.arange(dragonfly.groups) != group[:, None]
+    elsewhere = (np.arange(dragonfly.groups) != group[:, None]) & dragonfly.joined[group]
     to_group = np.multiply.outer(sent, size) + received @ member
     from_group = np.multiply.outer(received, size) + sent @ member
     first = np.repeat(np.arange(switches), size[group])
@@ -217,8 +255,7 @@ def dragonfly_detours(dragonfly: DragonflyMap, leg: Leg, link_count: int) -> Flo
         from_group=csr_array(from_group * elsewhere),
         between=member.T @ (to_group * elsewhere),
     )
-    _add_local(dragonfly, loads, demand.within)
-    _add_minimal(dragonfly, demand, loads)
+    _add_hops(dragonfly, loads, demand, _minimal)
     return loads.reshape(2, -1)
 
 
@@ -316,20 +353,35 @@ def _add_local(dragonfly: DragonflyMap, loads: Floats, hop: Matrix) -> None:
     pair = first * np.int64(dragonfly.switches) + second
     start = np.searchsorted(dragonfly.local_key, pair)
     count = np.searchsorted(dragonfly.local_key, pair, side="right") - start
-    if not np.all(count):
-        lost = int(np.flatnonzero(count == 0)[0])
+    lost = np.flatnonzero(count == 0)
+    if len(lost) and dragonfly.local is None:
         raise InputError(
-            f"switches {first[lost]} and {second[lost]} of one group have no link: dragonfly"
+            f"switches {first[lost[0]]} and {second[lost[0]]} of one group have no link: dragonfly"
             " routing needs groups that are fully joined, take routing 'ecmp'"
         )
+    if len(lost):
+        _add_round(dragonfly, loads, (first[lost], second[lost]), amount[lost])
     for step in range(int(count.max(initial=0))):
         some = np.flatnonzero(count > step)
         # The same pair occurs once in a matrix, so that plain indexing adds correctly.
         loads[dragonfly.local_code[start[some] + step]] += amount[some] / count[some]
 
 
-def _valiant(dragonfly: DragonflyMap, demand: _SwitchDemand, loads: Floats) -> None:
-    """Route what changes groups over all third groups alike."""
+def _add_round(
+    dragonfly: DragonflyMap, loads: Floats, ends: tuple[Ints, Ints], amount: Floats
+) -> None:
+    """Put what has no link of its own on the shortest paths inside its group."""
+    mesh = cast("SwitchMesh", dragonfly.local)
+    pairs = csc_array(coo_array((amount, ends), shape=(dragonfly.switches,) * 2))
+    found = mesh.loads((Pairs(pairs),))
+    for row, (tail, head) in enumerate(((mesh.source, mesh.target), (mesh.target, mesh.source))):
+        key = tail * np.int64(dragonfly.switches) + head
+        place = np.searchsorted(dragonfly.local_key, key) + places(key)
+        loads[dragonfly.local_code[place]] += found[row]
+
+
+def _valiant(dragonfly: DragonflyMap, demand: _SwitchDemand, loads: Floats) -> Matrix:
+    """Route what changes groups over all third groups alike; local hops of it."""
     groups = dragonfly.groups
     if groups < MIN_VALIANT_GROUPS:
         raise InputError(f"Valiant routing needs a third group, got {groups}: take minimal routing")
@@ -341,6 +393,7 @@ def _valiant(dragonfly: DragonflyMap, demand: _SwitchDemand, loads: Floats) -> N
     _add_global(dragonfly, loads, first + second)
     row = np.repeat(np.arange(groups), groups)
     every = csr_array((np.ones(groups**2), (row, np.arange(groups**2))))
+    hops = _through_third(dragonfly, between) / third
     for amounts, shares, back in (
         (demand.to_group, dragonfly.sends, False),
         (demand.from_group, dragonfly.receives, True),
@@ -351,8 +404,8 @@ def _valiant(dragonfly: DragonflyMap, demand: _SwitchDemand, loads: Floats) -> N
         # The difference leaves rounding dust where all traffic of a switch is for one group.
         dust = 1e-12 * hop.max() if hop.nnz else 0.0
         hop.data[hop.data < dust] = 0.0
-        _add_local(dragonfly, loads, hop.T if back else hop)
-    _add_local(dragonfly, loads, _through_third(dragonfly, between) / third)
+        hops = hops + (hop.T if back else hop)
+    return hops
 
 
 def _through_third(dragonfly: DragonflyMap, between: Floats) -> Matrix:

@@ -103,7 +103,7 @@ class Plane(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def present(self) -> Bools:
-        """Whether each GPU sends over the plane, shape (gpus,)."""
+        """Whether each GPU, or sender, sends over the plane, shape (gpus,)."""
         found: Bools = np.asarray(self.taken.sum(axis=0)).ravel() > 0
         return found
 
@@ -135,9 +135,7 @@ class Plane(Struct, frozen=True, eq=False, dict=True):
             return seats @ coo_array((shares, (entry, key)), shape=shape).tocsr()
 
         out, into = by_switch(products.out_share, 1.0), by_switch(products.in_share, -1.0)
-        few = int(label.max()) + 1
-        every = out[:, :few] @ -into[:, :few].T
-        return products.pair_bytes * (every + out[:, few:] @ into[:, few:].T)
+        return products.pair_bytes * (out @ into.T)
 
 
 class JoinedMap(Struct, frozen=True, eq=False, dict=True):
@@ -189,8 +187,8 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
     graph, network
         The fabric, and its links in no HB domain, or those of them that are left.
     relays
-        Which GPUs (rows) send for each (columns), itself where it has a port, shape (gpus, gpus)
-        [1]; None says that all have one.
+        Which GPUs (rows) send for each of some senders (columns), shape (gpus, senders) [1]; None
+        says that each sends for itself. Traffic is then that between senders.
     """
     first, second = graph.source[network], graph.target[network]
     to_host = (graph.node_kind[first] == GPU) | (graph.node_kind[second] == GPU)
@@ -272,7 +270,7 @@ def joined_loads(joined: JoinedMap, leg: Leg, ways: Ways, *, mixed: bool = True)
 def _host_loads(graph: FabricGraph, plane: Plane, leg: Leg) -> Floats:
     """Load of the links of hosts of a plane [B], each port of a GPU the same, shape (2, links)."""
     loads = np.zeros((2, graph.link_count))
-    for row, amount in enumerate(leg.ends(graph.gpus)):
+    for row, amount in enumerate(leg.ends(plane.taken.shape[1])):
         loads[row, plane.hosts] = plane.taken @ amount
     turned = plane.hosts[graph.node_kind[graph.source[plane.hosts]] != GPU]
     loads[:, turned] = loads[::-1, turned]

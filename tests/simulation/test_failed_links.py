@@ -12,6 +12,7 @@ from netplan.faults.damage import find_effects
 from netplan.faults.rerouting import LiveRouter, training_loads
 from netplan.faults.scenario import parse_faults
 from netplan.performance.plan_traffic import plan_traffic
+from netplan.questions.degraded_links import routing_of_left
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.training import Conditions, simulate_training
 from tests.simulation.placed import Case, placed
@@ -34,7 +35,8 @@ def failed(*fail: str, seed: int = 0, **inputs: Any) -> Outcome:  # noqa: ANN401
     """What becomes of such a run when parts fail; without any, on the same kind of routes."""
     run, graph = placed(**inputs)
     damage = parse_faults(fail, graph, rng=np.random.default_rng(seed))
-    conditions = Conditions(routing="ecmp", routes=LiveRouter(graph, damage) if fail else None)
+    routing = routing_of_left("auto", graph)
+    conditions = Conditions(routing=routing, routes=LiveRouter(graph, damage) if fail else None)
     return simulate_training(run.setting, run.timed, run.fabric, graph, conditions)
 
 
@@ -54,7 +56,7 @@ def test_one_of_two_trunks_dead_doubles_what_passes_the_other() -> None:
     assert more_s == pytest.approx(2 * before, rel=1e-9)
 
 
-@pytest.mark.parametrize("fabric", ["fat-tree", "rail-only", "torus-2d", "dragonfly"])
+@pytest.mark.parametrize("fabric", ["fat-tree", "rail-only", "torus-2d", "dragonfly", "hyperx"])
 def test_nothing_failed_changes_nothing(fabric: str) -> None:
     whole, same = failed(fabric=fabric), failed("links=0", fabric=fabric)
     assert same.iteration_time_s == pytest.approx(whole.iteration_time_s, rel=1e-9)
@@ -79,8 +81,9 @@ def test_links_are_as_busy_as_netplan_faults_reroutes_them() -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(
-    # Not dragonflies: what has lost its one direct link takes several ways round, which are faster.
-    fabric=st.sampled_from(["fat-tree", "rail-only", "rail-optimized", "torus-2d"]),
+    fabric=st.sampled_from(
+        ["fat-tree", "rail-only", "rail-optimized", "torus-2d", "dragonfly", "hyperx", "jellyfish"]
+    ),
     links=st.integers(1, 12),
     seed=st.integers(0, 1_000),
     pipeline=st.sampled_from([1, 4, 16]),
