@@ -35,6 +35,17 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
+def not_built(name: str, error: Exception) -> str:
+    """Why something of a name cannot be built, where the name stands beside it already.
+
+    Examples
+    --------
+    >>> not_built("slim-fly", InputError("slim-fly: radix 8 holds at most 64 GPUs"))
+    'Cannot be built: radix 8 holds at most 64 GPUs.'
+    """
+    return f"Cannot be built: {str(error).removeprefix(f'{name}: ')}."
+
+
 class NetplanError(Exception):
     """Root of all errors that a user can mend; of several faults, each is a line."""
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SWITCHES, require_switch
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.compare_answer import BASELINE, Comparison, FabricRow, priced_row, timed_row
 from netplan.questions.expanded_memory import NONE, Variant, variants, with_memory
@@ -201,7 +201,7 @@ def _row(
         counted = replace(books, compute=Compute(memory=variant.memory))
         bill = make_bill(spec, sizing, counted, fabric=fabric)
     except (InputError, InfeasibleError) as error:
-        notes = (f"Cannot be built: {error}.",)
+        notes = (not_built(spec.name, error),)
         bare = FabricRow(spec.name, spec.title, notes, memory=variant.name)
         return _with_others_told(bare, others)
     row = replace(priced_row(spec, bill, books), memory=variant.name)

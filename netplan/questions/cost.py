@@ -9,7 +9,7 @@ from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
 from netplan.costing.materials import ACCELERATORS_TOO, parse_spares
 from netplan.costing.switches import require_switch
-from netplan.errors import CatalogError, InfeasibleError, InputError
+from netplan.errors import CatalogError, InfeasibleError, InputError, not_built
 from netplan.questions.cost_answer import CostAnswer, FabricTokens
 from netplan.questions.expanded_memory import read_memory
 from netplan.questions.inputs import CatalogReader
@@ -143,7 +143,7 @@ def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bil
     try:
         return made(spec)
     except (InputError, InfeasibleError) as error:
-        return Unbuildable(spec.name, f"Cannot be built: {error}.")
+        return Unbuildable(spec.name, not_built(spec.name, error))
 
 
 def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:

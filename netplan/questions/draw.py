@@ -14,8 +14,8 @@ from netplan.faults.inventory import Inventory
 from netplan.faults.scenario import read_scenario
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.loads import Loads, LoadsAnswer
+from netplan.questions.network_question import NetworkQuestion
 from netplan.questions.question import asks, optional, several
-from netplan.questions.run_question import RunQuestion
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.page import drawing_style
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
@@ -110,7 +110,7 @@ class DrawAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw(RunQuestion[DrawAnswer]):
+class Draw(NetworkQuestion[DrawAnswer]):
     """Draw a fabric as SVG: small ones node by node, large ones by kinds of devices.
 
     With --show loads each link has the colour of what one iteration sends over it; with --fail,
@@ -136,9 +136,6 @@ class Draw(RunQuestion[DrawAnswer]):
         "netplan draw --graph fabric.graphml -o fabric.svg",
     )
 
-    gpus: int = optional(  # None with --graph, which has its own number
-        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
-    )
     show: Show = optional(
         "Colour of links: none, or by what an iteration sends over them.",
         "choice",
@@ -148,18 +145,12 @@ class Draw(RunQuestion[DrawAnswer]):
     fail: Sequence[str] = several(
         "What has failed, as netplan faults has it: leaf=1, rail-0/leaf-3.", metavar="FAULT"
     )
-    seed: int = optional("Draws failed parts that have no name.", "whole", default=0, high=2**64)
-    matrix: str | Path | None = optional("Loads of this traffic (.npz, .csv).", "path")
-    graph: str | Path | None = optional(
-        "Draw this graph (.graphml, .csv, .topo, .ibnetdiscover).", "path"
-    )
 
     def ask(self) -> DrawAnswer:
         """Make the graph, find what its colours say, place its nodes."""
         if self.fail and self.show == "loads":
             raise InputError("--show loads and --fail are two drawings: give one of them")
-        if self.graph is None and not self.gpus:
-            raise InputError("Missing option '--gpus'")
+        self.check_network()
         if self.show == "loads" or self.matrix is not None:
             return self._loaded()
         reader = CatalogReader(self.catalog, self.overrides)

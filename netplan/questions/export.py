@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
 from netplan.questions.inputs import CatalogReader
+from netplan.questions.network_question import refuse_two_networks
 from netplan.questions.question import (
     AnswerT_co,
     ClusterQuestion,
@@ -183,6 +184,7 @@ class Export(FabricQuestion[GraphFile]):
         if self.lost_cubes and self.to != CIRCUITS:
             raise InputError(f"--lost-cube is for --to {CIRCUITS}: leave it out")
         if self.graph is not None:
+            refuse_two_networks(self)
             return self._converted(Path(self.graph))
         if self.gpus is None:
             raise InputError("Missing option '--gpus', or '--graph' to convert a file")

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.costing.wiring import Wiring
-from netplan.errors import NetplanError
+from netplan.errors import NetplanError, not_built
 from netplan.faults.clusters import stops_by_record
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.effects import FailureEffects, effect_of, effects_of, searched
@@ -164,7 +164,7 @@ def fabric_faults(
         subject = subject_of(spec, question, shared)
         wiring = bill_wiring(subject.fabric, shared.books)
     except NetplanError as error:
-        return spec.name, f"Cannot be built: {error}."
+        return spec.name, not_built(spec.name, error)
     fabric = subject.fabric
     shared = replace(shared, book=shared.book.placed(fabric.sizing.hb_size))
     inventory = inventory_of(subject, question, shared)

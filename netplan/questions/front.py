@@ -514,7 +514,7 @@ def _unbuildable(space: Space) -> Iterator[str]:
     built = {design.choice.spec.name for design in space.designs}
     for name, told in reasons.items():
         which = f"{counted(len(told), 'choice')} of {name}" if name in built else f"{name} at all"
-        yield f"Cannot be built, {which}: {told[0]}."
+        yield f"Cannot be built, {which}: {told[0].removeprefix(f'{name}: ')}."
 
 
 def _fabrics(designs: Sequence[Design]) -> str:

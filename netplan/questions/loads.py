@@ -17,9 +17,9 @@ from netplan.errors import InputError
 from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.loads_chart import loads_chart
+from netplan.questions.network_question import NetworkQuestion
 from netplan.questions.placed_run import PlacedRun
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.run_question import RunQuestion
 from netplan.questions.served_run import ServedRun
 from netplan.questions.whole_fabric import WHOLE, WholeCollective, whole_collectives
 from netplan.records import asdict, replace
@@ -203,7 +203,7 @@ BOUNDS: tuple[Column[tuple[str, float]], ...] = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loads(RunQuestion[LoadsAnswer]):
+class Loads(NetworkQuestion[LoadsAnswer]):
     """Show what every link carries in one iteration, and every collective beside its bound.
 
     The traffic is that of a training run, of servers, or a saved matrix; the links are those of a
@@ -231,20 +231,12 @@ class Loads(RunQuestion[LoadsAnswer]):
         "netplan loads --graph fabric.graphml --matrix matrix.npz",
     )
 
-    gpus: int = optional(  # None with --graph, which has its own number
-        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
-    )
     routing: Routing = shared(
         "How messages find their way; auto is the fabric's own.",
         "choice",
         choices=get_args(Routing),
     )
     hot: int = shared("Hottest links to name.", "whole", low=0)
-    seed: int = optional("Seed of hashed routing.", "whole", default=0, high=2**64)
-    matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
-    graph: str | Path | None = optional(
-        "On this graph (.graphml, .csv, .topo, .ibnetdiscover); needs --matrix.", "path"
-    )
     bounds: bool = optional(
         "With --matrix: least time of collectives over all GPUs.", "flag", default=False
     )
@@ -253,8 +245,7 @@ class Loads(RunQuestion[LoadsAnswer]):
         """Route the run's traffic, or that of the matrix."""
         if self.graph is not None and self.matrix is None:
             raise InputError("--graph needs --matrix: the traffic to route over it")
-        if self.graph is None and not self.gpus:
-            raise InputError("Missing option '--gpus'")
+        self.check_network()
         require_least("hot", self.hot)
         require_least("seed", self.seed)
         return self._of_run() if self.matrix is None else self._of_matrix(Path(self.matrix))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from netplan.costing.wiring import Wiring
-from netplan.errors import InfeasibleError, NetplanError
+from netplan.errors import InfeasibleError, NetplanError, not_built
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.group_failures import GroupFailures, group_failures
 from netplan.faults.link_parts import bill_wiring
@@ -73,7 +73,7 @@ def _fabric(
         fabric = build_fabric(spec, shared.sizing)
         wiring = bill_wiring(fabric, shared.books)
     except NetplanError as error:
-        return spec.name, f"Cannot be built: {error}."
+        return spec.name, not_built(spec.name, error)
     try:
         best = question.serves(files[0], name, files[1])
     except InfeasibleError as error:

@@ -229,3 +229,65 @@ def test_an_unwritable_folder_stays_as_it_was(tmp_path: Path) -> None:
 def test_a_fabric_that_cannot_be_built_alone_is_an_error() -> None:
     error = refused("compare", "--gpus", "4096", "--radix", "8", "--fabric", "dragonfly")
     assert "holds at most 72 GPUs, got 4,096: raise the radix" in error
+
+
+def edges(folder: Path, gpus: int) -> str:
+    path = folder / "small.csv"
+    rows = [f"gpu-{number},leaf-0,400" for number in range(gpus)]
+    path.write_text("\n".join(["source,target,gbps", *rows]) + "\n", "utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("gpus", ["4", "8"])
+def test_a_graph_of_fewer_gpus_than_are_planned_says_what_helps(tmp_path: Path, gpus: str) -> None:
+    path = edges(tmp_path, 4)
+    error = refused("cost", "--gpus", gpus, "--radix", "16", "--fabric", path)
+    if gpus == "8":
+        assert "the graph holds 4 GPUs, and clusters of 8 or more are planned" in error
+        assert "--gpus 4" not in error
+        assert netplan("draw", "--graph", path).stdout.startswith("<svg")  # what it advises
+    else:
+        assert "4 GPUs are out of range: give 8 to" in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("draw",), ("export", "--to", "edges"), ("loads", "--matrix", "m.csv")],
+)
+@pytest.mark.parametrize(
+    "given", [("--gpus", "8"), ("--fabric", "dragonfly"), ("--radix", "32")], ids=lambda one: one[0]
+)
+def test_two_networks_in_one_question_are_refused(
+    tmp_path: Path, arguments: tuple[str, ...], given: tuple[str, str]
+) -> None:
+    error = refused(*arguments, "--graph", edges(tmp_path, 8), *given)
+    assert f"{given[0]} {given[1]} means nothing for --graph, which has its own" in error
+
+
+@pytest.mark.parametrize(
+    ("radix", "planes", "advice"),
+    [
+        ("1024", "8", "give at most 128, or leave planes out"),
+        ("256", "8", "give at most 128, or take 4 planes or fewer"),
+        ("1024", "600", "leave planes out"),
+    ],
+)
+def test_planes_that_cannot_be_split_say_how_many_can(radix: str, planes: str, advice: str) -> None:
+    asked = ("cost", "--gpus", "64", "--radix", radix, "--fabric", "eight-planes")
+    error = refused(*asked, "--set", f"fabric.planes={planes}")
+    assert error.rstrip(".\n").endswith(f"Gb/s; {advice}")
+    assert "at most 0" not in error
+
+
+@pytest.mark.parametrize("fabric", ["slim-fly", "hyperx", "eight-planes", "bcube", "palm-wafer"])
+def test_a_fabric_that_cannot_be_built_is_named_once(fabric: str) -> None:
+    sizes = ("--gpus", "40001", "--radix", "8", "--hb-size", "1")
+    if fabric == "eight-planes":
+        sizes = ("--gpus", "64", "--radix", "512", "--hb-size", "8")
+    error = refused("cost", *sizes, "--fabric", fabric)
+    assert error.startswith(f"netplan: {fabric}: Cannot be built: ")
+    assert error.count(fabric) == 1
+    asked = ("compare", *sizes, "--no-timing", "--format", "json")
+    done = netplan(*asked, "--fabric", fabric, "--fabric", "fat-tree")
+    assert f"Cannot be built: {fabric}" not in done.stdout
+    assert "Cannot be built: " in done.stdout

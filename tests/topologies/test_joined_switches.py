@@ -138,7 +138,7 @@ def test_hyperx_takes_the_fewest_switches_at_the_whole_rate() -> None:
     # A full mesh is enough for 16 x 16 hosts; one switch for 32.
     assert (network("hyperx", 256, 32).switches, network("hyperx", 256, 32).hosts) == (16, 16)
     assert network("hyperx", 32, 32).switches == 1
-    with pytest.raises(InputError, match="of 2 dimensions and radix 32 holds at most 1,452 GPUs"):
+    with pytest.raises(InputError, match="2 dimensions and radix 32 hold at most 1,452 GPUs"):
         network("hyperx", 1453, 32, dimensions=2)
     with pytest.raises(InputError, match=r"4 x 4 switches of 4 hosts hold 64 GPUs, got 65"):
         network("hyperx", 65, sizes=(4, 4), hosts_per_switch=4)

@@ -174,7 +174,7 @@ def test_a_graph_file_keeps_the_memories(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "gpus", "message"),
     [
-        (None, 100, "4 x 4 cores, and 100 GPUs, its cores, do not fill them: take 96 or 112"),
+        (None, 100, "4 x 4 cores, and 100 GPUs, the cores, do not fill them: take 96 or 112"),
         ((5, 4), 160, "do not fill them: take 320, or change sizes"),
     ],
 )

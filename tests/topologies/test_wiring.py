@@ -280,5 +280,5 @@ def test_bcube_joins_gpus_that_differ_in_one_digit() -> None:
     part = expand(changed("bcube", dimensions=3), sizing(50, 16))
     assert part.node_count == 50 + 13 + 14 + 16
     assert part.links_per_group() == {"level 0": 50, "level 1": 50, "level 2": 50}
-    with pytest.raises(InputError, match="needs switches of 32 ports"):
+    with pytest.raises(InputError, match="need switches of 32 ports"):
         expand(changed("bcube", dimensions=2), sizing(1024, 16))

@@ -38,7 +38,7 @@ def bcube_ports(spec: FabricSpec, sizing: Sizing) -> int:
     least = ceil_root(sizing.gpus, spec.dimensions)
     if least > sizing.radix:
         raise InputError(
-            f"{spec.name} of {sizing.gpus:,} GPUs needs switches of {least} ports, got radix"
+            f"{spec.name}: {sizing.gpus:,} GPUs need switches of {least} ports, got radix"
             f" {sizing.radix}: raise the radix, or dimensions in the fabric file"
         )
     even = ceil_div(least, sizing.hb_size) * sizing.hb_size

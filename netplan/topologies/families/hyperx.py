@@ -109,7 +109,7 @@ def _smallest(
     if not found:
         most = _most(radix, dimensions, copies, hosts)
         raise InputError(
-            f"{name} of {counted(dimensions, 'dimension')} and radix {radix} holds at most"
+            f"{name}: {counted(dimensions, 'dimension')} and radix {radix} hold at most"
             f" {most:,} GPUs at the rate of a port, got {gpus:,}: raise --radix, or dimensions in"
             " the fabric file"
         )

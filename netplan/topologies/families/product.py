@@ -107,7 +107,7 @@ def _axes(spec: FabricSpec, sizing: Sizing) -> list[tuple[int, int, Level]]:
     if not kinds and held != sizing.gpus:
         sizes = (sizing.hb_size, *(axis.size for axis in spec.axes))
         raise InputError(
-            f"{spec.name} holds {' x '.join(map(str, sizes))} GPUs, got {sizing.gpus:,}: take"
+            f"{spec.name}: it holds {' x '.join(map(str, sizes))} GPUs, got {sizing.gpus:,}: take"
             f" {held:,}, or change the sizes in the fabric file"
         )
     free = iter(_shared(ceil_div(sizing.domains, fixed), len(kinds)))

@@ -74,7 +74,7 @@ def regular_shape(spec: FabricSpec, sizing: Sizing, family: RegularFamily) -> Sh
     most = (spec.switches or 0) * max(tried, default=0)
     held = f" holds at most {most:,} GPUs" if most and most < gpus else " has no whole rate"
     raise InputError(
-        f"{spec.name} of radix {radix}{held} for {gpus:,} GPUs: raise --radix, or give"
+        f"{spec.name}: radix {radix}{held} for {gpus:,} GPUs: raise --radix, or give"
         " hosts_per_switch and switches in the fabric file"
     )
 

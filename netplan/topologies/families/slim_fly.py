@@ -94,7 +94,7 @@ def _shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, int]:
         if held >= gpus:
             return order, asked or ceil_div(gpus, 2 * order**2)
     raise InputError(
-        f"{spec.name} of radix {sizing.radix} holds at most {most:,} GPUs, got {gpus:,}: raise"
+        f"{spec.name}: radix {sizing.radix} holds at most {most:,} GPUs, got {gpus:,}: raise"
         " --radix"
     )
 

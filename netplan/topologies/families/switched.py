@@ -33,6 +33,7 @@ from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import (
+    MIN_SIZED_RADIX,
     TIER_NAMES,
     Fabric,
     Sizing,
@@ -105,8 +106,7 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
         raise InputError(
             f"{spec.name}: {spec.planes} planes split {sizing.radix} ports a switch into"
             f" {sizing.radix * parts:,}, more than {MAX_RADIX:,}: --radix counts whole ports, of"
-            f" {sizing.speed_gbps:g} Gb/s; give at most {MAX_RADIX // parts // 2 * 2}, or take"
-            " fewer planes"
+            f" {sizing.speed_gbps:g} Gb/s; {_fewer_ports(sizing.radix, parts)}"
         )
     return replace(
         sizing,
@@ -114,6 +114,19 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
         network_bytes_per_s=sizing.network_bytes_per_s / parts,
         port_split=spec.planes,
     )
+
+
+def _fewer_ports(radix: int, parts: int) -> str:
+    """What to do where so many parts of a radix are too many.
+
+    Examples
+    --------
+    >>> _fewer_ports(256, 8), _fewer_ports(1024, 600)
+    ('give at most 128, or take 4 planes or fewer', 'leave planes out')
+    """
+    planes, most = MAX_RADIX // radix, MAX_RADIX // parts // 2 * 2
+    fewer = f"take {planes} planes or fewer" if planes > 1 else "leave planes out"
+    return f"give at most {most}, or {fewer}" if most >= MIN_SIZED_RADIX else fewer
 
 
 def planes_note(spec: FabricSpec, sizing: Sizing) -> str:

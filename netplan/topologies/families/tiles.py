@@ -180,7 +180,7 @@ def mesh_of(spec: FabricSpec, gpus: int) -> Mesh:
         near = [prod(tiles)] if spec.sizes else [whole, whole + 1]
         sizes = " or ".join(f"{one * each:,}" for one in near if one * each >= MIN_GPUS)
         raise InputError(
-            f"{spec.name} has tiles of {wide} x {high} cores, and {gpus:,} GPUs, its cores, do not"
+            f"{spec.name}: tiles of {wide} x {high} cores, and {gpus:,} GPUs, the cores, do not"
             f" fill them: take {sizes}, or change sizes in the fabric file"
         )
     return Mesh((tiles[0], tiles[1]), tile.cores, tile.channels)

@@ -14,7 +14,7 @@ import numpy as np
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import MIN_GPUS, Sizing
 from netplan.topologies.families.direct_gpus import direct_graph
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.edge_list import kind_of_name
@@ -30,7 +30,7 @@ from netplan.topologies.graph import (
 from netplan.topologies.keys import DIRECT
 from netplan.topologies.own.functions import FUNCTIONS
 from netplan.topologies.specs import FabricSpec
-from netplan.units import bytes_per_s
+from netplan.units import bytes_per_s, counted
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -50,9 +50,15 @@ def own_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
         If the file cannot be read as a graph.
     """
     whole = whole_graph(spec, sizing)
+    if whole.gpus < MIN_GPUS:
+        raise InputError(
+            f"{spec.name}: the graph holds {counted(whole.gpus, 'GPU')}, and clusters of"
+            f" {MIN_GPUS} or more are planned: take a graph with more GPUs; netplan draw --graph"
+            " draws this one"
+        )
     if sizing.gpus > whole.gpus:
         raise InputError(
-            f"{spec.name} holds {whole.gpus:,} GPUs, got {sizing.gpus:,}: give --gpus"
+            f"{spec.name}: the graph holds {whole.gpus:,} GPUs, got {sizing.gpus:,}: give --gpus"
             f" {whole.gpus:,} or fewer, or a graph with more"
         )
     return _first_gpus(spec, whole, sizing.gpus)
