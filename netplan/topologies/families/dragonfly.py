@@ -91,7 +91,12 @@ class DragonflyShape(Struct, frozen=True):
 
 
 def _balanced_shape(hosts: int, radix: int) -> DragonflyShape:
-    """Balanced dragonfly (a = 2p = 2h) that uses the radix, with as many groups as needed."""
+    """Balanced dragonfly (a = 2p = 2h) that uses the radix, with as many groups as needed.
+
+    One switch where that holds all hosts.
+    """
+    if hosts <= radix:
+        return DragonflyShape(hosts, 1, 0, 1)
     half = (radix + 1) // 4
     return _sized_shape(hosts, radix, (half, 2 * half, half))
 

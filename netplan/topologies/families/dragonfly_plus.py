@@ -3,7 +3,9 @@
 Symbols, of switches with k ports: p = k/2 hosts a leaf, l leaves and s = k/2 spines a group, one
 link from each leaf to each spine, h = k/2 global links a spine; g groups, at most s h + 1, and as
 many links between any two groups as the global ports allow, dealt out over the spines in turn. A
-file may say other numbers of each.
+file may say other numbers of each. A lone group has no global links, so that all ports of its
+spines lead down: the fewest spines that keep the rate of a port, with several links from each leaf
+to each. One switch has no spines above it.
 
 Source: Shpiner, Haramaty, Eliad, Zdornov, Gafni and Zahavi, Dragonfly+: Low Cost Topology for
 Scaling Datacenters (HiPINEB 2017). Routed over shortest paths here, which never visit a third
@@ -22,6 +24,7 @@ from netplan.topologies.families.joined_switches import (
     Groups,
     SwitchGraph,
     SwitchLinks,
+    one_switch,
     refuse_ports,
     require_ports,
 )
@@ -30,7 +33,10 @@ from netplan.units import counted
 
 
 class _Shape(Struct, frozen=True):
-    """Hosts a leaf, leaves, spines, global links a spine, groups, links of each pair of groups."""
+    """Hosts a leaf, leaves, spines, global links a spine, groups, links of each pair of groups.
+
+    ``width`` are the links of each leaf to each spine.
+    """
 
     hosts: int
     leaves: int
@@ -38,6 +44,7 @@ class _Shape(Struct, frozen=True):
     ports: int
     groups: int
     copies: int
+    width: int = 1
 
 
 def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
@@ -52,27 +59,50 @@ def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     >>> graph.switches, [(one.name, len(one.source)) for one in graph.links]
     (128, [('leaf-spine', 1024), ('between groups', 510)])
     """
+    if sizing.gpus <= sizing.radix and not _own_shape(spec):
+        return one_switch(sizing.gpus)
     shape = _shape(spec, sizing)
     leaves, spines, groups = shape.leaves, shape.spines, shape.groups
     leaf = np.arange(groups * leaves)
     first = groups * leaves  # spines are numbered after all leaves
-    above = first + np.add.outer(leaf // leaves * spines, np.arange(spines)).ravel()
-    links = [SwitchLinks("leaf-spine", np.repeat(leaf, spines), above, spec.local_medium)]
+    each = np.repeat(np.arange(spines), shape.width)
+    above = first + np.add.outer(leaf // leaves * spines, each).ravel()
+    links = [SwitchLinks("leaf-spine", np.repeat(leaf, len(each)), above, spec.local_medium)]
     if groups > 1:
         links.append(SwitchLinks("between groups", *_global(shape, first)))
     between = f", {counted(shape.copies, 'link')} between any two" if groups > 1 else ""
+    wide = f", {shape.width} links from each leaf to each" if shape.width > 1 else ""
     said = (
         f"{counted(groups, 'group')} of {counted(leaves, 'leaf', 'leaves')} with"
-        f" {counted(shape.hosts, 'host')} and {counted(spines, 'spine')}{between}."
+        f" {counted(shape.hosts, 'host')} and {counted(spines, 'spine')}{wide}{between}."
     )
     tiers = (
         ("leaf", NameBlock("group-{}/leaf-{}", (groups, leaves))),
         ("spine", NameBlock("group-{}/spine-{}", (groups, spines))),
     )
     # Inside a group all spines share what leaves a leaf.
-    inside = Groups(leaves, spines)
+    inside = Groups(leaves, spines * shape.width)
     graph = SwitchGraph(tiers, shape.hosts, tuple(links), said, inside, even=True)
     return require_ports(spec.name, graph, sizing.radix)
+
+
+def _own_shape(spec: FabricSpec) -> bool:
+    """Whether a spec says anything of its shape."""
+    said = spec.hosts_per_switch, spec.switches_per_group, spec.spines_per_group, spec.groups
+    return any(said) or bool(spec.global_links_per_switch or spec.links_per_pair)
+
+
+def _lone_group(spec: FabricSpec, sizing: Sizing, leaves: int) -> _Shape | None:
+    """A group whose spines lead down alone; None if a file says how many there are."""
+    if spec.spines_per_group or spec.groups or spec.global_links_per_switch:
+        return None
+    hosts = spec.hosts_per_switch or ceil_div(sizing.gpus, leaves)
+    up = min(hosts, sizing.radix - hosts)
+    for spines in range(1, up + 1):
+        width = ceil_div(up, spines)
+        if leaves * width <= sizing.radix and hosts + spines * width <= sizing.radix:
+            return _Shape(hosts, leaves, spines, 0, 1, 0, width)
+    return None
 
 
 def _shape(spec: FabricSpec, sizing: Sizing) -> _Shape:
@@ -98,6 +128,9 @@ def _shape(spec: FabricSpec, sizing: Sizing) -> _Shape:
             f" groups, got {groups:,} groups: give at most {reached:,}"
         )
     # Before all links are laid: a leaf's ports, and a spine's to the leaves alone.
+    lone = _lone_group(spec, sizing, leaves) if groups == 1 else None
+    if lone is not None:
+        return lone
     refuse_ports(spec.name, max(hosts + spines, leaves), hosts, sizing.radix)
     return _Shape(hosts, leaves, spines, ports, groups, copies)
 

@@ -227,6 +227,18 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         return found
 
 
+def one_switch(gpus: int) -> SwitchGraph:
+    """The network of GPUs that one switch holds: no others, no links to them.
+
+    Examples
+    --------
+    >>> one_switch(9).said, one_switch(9).switches, one_switch(9).pair_load
+    ('One switch holds all 9 GPUs.', 1, 0.0)
+    """
+    names = NameBlock("switch-{}", (1,))
+    return SwitchGraph((("switch", names),), gpus, (), f"One switch holds all {gpus:,} GPUs.")
+
+
 def build_switch_graph(spec: FabricSpec, sizing: Sizing, graph: SwitchGraph) -> Fabric:
     """Counts, levels and notes of a network of switches that are joined directly.
 

@@ -27,7 +27,12 @@ from netplan.errors import InputError
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.families.joined_switches import (
+    SwitchGraph,
+    SwitchLinks,
+    one_switch,
+    require_ports,
+)
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
@@ -39,6 +44,8 @@ NO_ORDER = 2
 def slim_fly(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     """Slim Fly of a spec: its own order and hosts, else the smallest order that holds the GPUs.
 
+    One switch where that holds them all.
+
     Examples
     --------
     >>> from netplan.topologies.specs import FABRICS
@@ -46,6 +53,8 @@ def slim_fly(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
     (50, 4, {7})
     """
+    if sizing.gpus <= sizing.radix and not (spec.order or spec.hosts_per_switch):
+        return one_switch(sizing.gpus)
     order, hosts = _shape(spec, sizing)
     inside, across = _links(order)
     said = (
