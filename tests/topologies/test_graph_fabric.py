@@ -235,7 +235,7 @@ def test_hb_domains_of_a_file_are_found_whatever_the_names(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ([("gpu-0", "leaf", 400)] * 1, "holds 1 GPUs, got 8: give --gpus 1 or fewer"),
+        ([("gpu-0", "leaf", 400)] * 1, "holds 1 GPU, and clusters of 8 or more are planned"),
         ([(f"gpu-{n}", "leaf", 400) for n in range(24)], "24 ports in use, got radix 16: raise"),
         (
             [(f"gpu-{n}", f"x-nvswitch-{min(n // 2, 2)}", 400) for n in range(12)]
