@@ -3,7 +3,8 @@
 Choi et al. compare scale-up switches, a scale-out network, a 3D torus and a 3D full mesh for models
 of many experts: switchless ones serve 20.6 to 56.2 % more for the money, less link bandwidth up to
 27 % more. Only the abstract was readable, and a summary of the rest on GitHub; so the cluster here
-is netplan's choice, 64 H100 with DeepSeek-V3, whose experts and attention are divided over all.
+is netplan's choice, that of the study `expert-network-cost`: 64 H100 with DeepSeek-V3, whose
+experts and attention are divided over all. Its file says which networks are asked, and how.
 
 Throughput is that of `netplan serving`. What it costs: an accelerator with its share of a server,
 as the price book has it, and for scale-up switches the gear of an NVL72 in proportion to their
@@ -16,27 +17,23 @@ for Cost-Effective Mixture-of-Experts LLM Serving (arXiv:2605.00254).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
+from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
+from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.published.checks import Check, Measured, stated
 from netplan.questions.serving import serving
 
 TABLE = "expert-networks"
-BOOK, GEAR, ACCELERATOR = "2026", "hb-72", "h100-80gb"
-GPUS, FULL_BYTES_PER_S = 64, 450e9
+BOOK, GEAR = "2026", "hb-72"
+STUDY = "reports/studies/expert-network-cost.yaml"
 SCALE_UP, SCALE_OUT, TORUS, MESH = "scale-up", "scale-out", "torus-3d", "full-mesh-3d"
 SWITCHLESS = (TORUS, MESH)
 SWITCHED, SERVER_GPUS = "rail-optimized", 8
 """Fabric of the switched ones, and GPUs of a server, beyond which a scale-out network goes [1]."""
-
-BANDWIDTHS = (450e9, 300e9, 150e9, 75e9)
-"""Bandwidth of a GPU into its network, all links together, one way [B/s]."""
-
-REQUESTS = (512, 8192)
-"""Requests in flight on all GPUs [1]."""
 
 
 class Case(NamedTuple):
@@ -51,6 +48,29 @@ class Case(NamedTuple):
         """The network that a fabric is with HB domains of so many GPUs."""
         switched = SCALE_OUT if hb_size == SERVER_GPUS else SCALE_UP
         return cls(switched if fabric == SWITCHED else fabric, bytes_per_s, requests)
+
+
+@cache
+def study_points() -> Mapping[Case, Mapping[str, Any]]:
+    """Inputs of every point of the study, by its case.
+
+    Examples
+    --------
+    >>> points = study_points()
+    >>> len(points), points[Case("torus-3d", 450e9, 512)]["hb_size"]
+    (26, 1)
+    """
+    study = read_yaml(shipped_root() / STUDY).data
+    networks, requests = study["axes"]
+    names, columns = networks["zip"].keys(), networks["zip"].values()
+    found = {}
+    for row in zip(*columns, strict=True):
+        asked = dict(zip(names, row, strict=True))
+        for each in requests["values"]:
+            rate = asked["accelerator.hb_bytes_per_s"]
+            case = Case.of(asked["fabric"], asked["hb_size"], bytes_per_s=rate, requests=each)
+            found[case] = {**study["inputs"], **asked, requests["input"]: each}
+    return found
 
 
 Rate = Callable[[Case], float]
@@ -76,14 +96,16 @@ class Costs(NamedTuple):
         0.195
         """
         book = PRICE_BOOKS.load(BOOK)
-        found = (book.price("accelerator", None, ACCELERATOR), book.price("hb_gear", None, GEAR))
+        (chip,) = {one["accelerator"] for one in study_points().values()}
+        found = (book.price("accelerator", None, chip), book.price("hb_gear", None, GEAR))
         if None in found:
-            raise InputError(f"price book {BOOK} has no {ACCELERATOR}, or no gear of {GEAR}")
+            raise InputError(f"price book {BOOK} has no {chip}, or no gear of {GEAR}")
         return cls(*(row.base for row in found if row is not None))
 
     def of(self, case: Case) -> float:
         """Cost of a GPU with its network."""
-        share = case.bytes_per_s / FULL_BYTES_PER_S if case.network == SCALE_UP else 0.0
+        full = max(one.bytes_per_s for one in study_points())
+        share = case.bytes_per_s / full if case.network == SCALE_UP else 0.0
         return self.accelerator + share * self.gear
 
 
@@ -104,58 +126,48 @@ def expert_network_statements(rate: Rate) -> Iterator[Measured]:
     19.5
     """
     costs = Costs.of_book()
+    bandwidths = {one.bytes_per_s for one in study_points() if one.network == SCALE_UP}
+    requests = {one.requests: None for one in study_points()}
+    most = max(bandwidths)
 
     def worth(network: str, bytes_per_s: float, requests: int) -> float:
         case = Case(network, bytes_per_s, requests)
         return rate(case) / costs.of(case)
 
-    full = {each: worth(SCALE_UP, FULL_BYTES_PER_S, each) for each in REQUESTS}
+    full = {each: worth(SCALE_UP, most, each) for each in requests}
     gains = [
-        100 * (worth(network, FULL_BYTES_PER_S, each) / full[each] - 1)
+        100 * (worth(network, most, each) / full[each] - 1)
         for network in SWITCHLESS
-        for each in REQUESTS
+        for each in requests
     ]
     yield "switchless over scale-up: least gain in throughput per cost, %", min(gains)
     yield "switchless over scale-up: largest gain in throughput per cost, %", max(gains)
     others = [
-        rate(Case(MESH, FULL_BYTES_PER_S, each)) > rate(Case(other, FULL_BYTES_PER_S, each))
+        rate(Case(MESH, most, each)) > rate(Case(other, most, each))
         for other in (TORUS, SCALE_OUT)
-        for each in REQUESTS
+        for each in requests
     ]
     yield "full mesh: more tokens/s than all others without scale-up switches", str(all(others))
     less = {
         (bytes_per_s, each): 100 * (worth(SCALE_UP, bytes_per_s, each) / full[each] - 1)
-        for bytes_per_s in BANDWIDTHS
-        for each in REQUESTS
+        for bytes_per_s in sorted(bandwidths, reverse=True)
+        for each in requests
     }
     best = max(less, key=less.__getitem__)
     yield "scale-up with less bandwidth: largest gain in throughput per cost, %", less[best]
     yield "scale-up: bandwidth of the most throughput per cost, GB/s", best[0] / 1e9
 
 
-@lru_cache
+@cache
 def _served(case: Case) -> float:
-    """Throughput of a GPU by `netplan serving` [tokens/s]."""
-    rates = f"{case.bytes_per_s:.0f}"
-    overrides: Mapping[str, str] = {
-        "accelerator.hb_bytes_per_s": rates,
-        "accelerator.network_bytes_per_s": rates,
-        "accelerator.network_latency_s": "2.5e-6",
-    }
-    if case.network == SCALE_OUT:
-        overrides = {}
-    hb_size = {SCALE_UP: GPUS, SCALE_OUT: SERVER_GPUS}.get(case.network, 1)
+    """Throughput of a GPU by `netplan serving`, asked as the study asks [tokens/s]."""
+    asked = study_points()[case]
+    fixed = {key: one for key, one in asked.items() if key.startswith("fixed.")}
+    overrides = {key: one for key, one in asked.items() if key.startswith("accelerator.")}
+    others = {key: one for key, one in asked.items() if "." not in key}
     found = serving(
-        gpus=GPUS,
-        model="deepseek-v3",
-        accelerator=ACCELERATOR,
-        precision="fp8",
-        prompt=2048,
-        output=256,
-        concurrency=case.requests,
-        fabric=case.network if case.network in SWITCHLESS else SWITCHED,
-        hb_size=hb_size,
-        fixed={"tensor": 1, "pipeline": 1, "expert": GPUS, "attention-data": GPUS},
-        overrides=overrides,
+        **others,
+        fixed={key.removeprefix("fixed.").replace("_", "-"): one for key, one in fixed.items()},
+        overrides={key: str(one) for key, one in overrides.items()},
     )
-    return found.best.tokens_per_s / GPUS
+    return found.best.tokens_per_s / float(asked["gpus"])

@@ -3,7 +3,6 @@
 import pytest
 
 from netplan.published.expert_networks import (
-    FULL_BYTES_PER_S,
     MESH,
     SCALE_OUT,
     SCALE_UP,
@@ -11,7 +10,10 @@ from netplan.published.expert_networks import (
     Case,
     Costs,
     expert_network_statements,
+    study_points,
 )
+
+FULL_BYTES_PER_S = 450e9
 
 
 def by_hand(case: Case) -> float:
@@ -36,3 +38,15 @@ def test_gains_are_throughput_over_cost() -> None:
 def test_a_torus_that_is_faster_beats_the_mesh() -> None:
     found = dict(expert_network_statements(lambda case: 100.0 + (case.network == TORUS)))
     assert found["full mesh: more tokens/s than all others without scale-up switches"] == "False"
+
+
+def test_cases_are_the_points_of_the_study() -> None:
+    points = study_points()
+    assert {(one.network, one.bytes_per_s / 1e9) for one in points} == {
+        *((network, rate) for network in (SCALE_UP, TORUS, MESH) for rate in (450, 300, 150, 75)),
+        (SCALE_OUT, 450),
+    }
+    assert {one.requests for one in points} == {512, 8192}
+    servers = points[Case(SCALE_OUT, 450e9, 512)]
+    assert (servers["accelerator.network_bytes_per_s"], servers["hb_size"]) == (50e9, 8)
+    assert servers["concurrency"] == 512

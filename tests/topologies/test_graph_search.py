@@ -14,7 +14,7 @@ from netplan.topologies.families.graph_search import (
     least_mean_distance,
 )
 from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import FABRICS, FabricSpec
 
 
 def sizing(gpus: int, radix: int, hb_size: int = 1) -> Sizing:
@@ -48,6 +48,14 @@ def test_counts_hold_the_gpus_on_the_ports() -> None:
 
 def every(count: Count, seeds: range) -> list[FabricSpec]:
     return [spec for family in graphs_of(count, seeds) for spec in family]
+
+
+def test_a_found_graph_has_the_date_of_what_it_is_drawn_from() -> None:
+    for spec in every(Count(16, 6, 4, (((4, 4), 1),)), range(1)):
+        family = FABRICS.load(spec.family)
+        assert spec.date == family.date
+        assert spec.source.startswith("found by netplan optimize")
+        assert spec.source.endswith(family.source)
 
 
 def test_every_graph_of_a_count_is_one() -> None:

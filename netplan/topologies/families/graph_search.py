@@ -182,15 +182,17 @@ def _named(family: str, name: str, count: Count, **keys: object) -> FabricSpec:
     title = (
         f"{count.switches} switches of {count.hosts} hosts and {count.degree} links to others each"
     )
-    # What is said of how such fabrics are timed holds for them, too.
-    timed = [note for note in FABRICS.load(family).notes if note.startswith("Timed")]
-    common = {"title": title, "source": SOURCE, "date": DATE, "in_sets": False, "notes": timed}
+    # What is said of such fabrics, and how they are timed, holds for them, too.
+    known = FABRICS.load(family)
+    timed = [note for note in known.notes if note.startswith("Timed")]
+    told = {"title": title, "source": f"{SOURCE}, after {known.source}", "date": known.date}
+    common = {**told, "in_sets": False, "notes": timed}
     return FabricSpec.read(
         {"name": name, **common, "family": family, "hosts_per_switch": count.hosts, **keys}
     )
 
 
-SOURCE, DATE = "found by netplan optimize --search graphs", "2026-11"
+SOURCE = "found by netplan optimize --search graphs"
 
 
 class BestGraph(Struct, frozen=True):
