@@ -21,6 +21,12 @@ STEPS = 24
 ONE_DECADE, THREE_DECADES = 0.8, 2.5
 """Widths of an axis between which 1, 2 and 5 times a power of ten are its ticks [1]."""
 
+ROOM = 0.06
+"""Room beyond the values at both ends of a shared axis, as a share of it [1]."""
+
+FLAT = 0.1
+"""Share of a shared axis that the values of a drawing span at least [1]."""
+
 LADDERS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 FEWEST = 4
 
@@ -36,11 +42,14 @@ class Axis(Struct, frozen=True):
         Whether it is logarithmic.
     steps
         Whether its values are chosen steps, and so the ticks of a logarithmic axis if they are few.
+    shared
+        Values of all drawings that are to have this scale; empty where it fits its own.
     """
 
     words: Words
     log: bool = False
     steps: bool = False
+    shared: Sequence[Scalar] = ()
 
 
 def finite(value: Scalar, *, log: bool = False) -> float | None:
@@ -126,6 +135,9 @@ def number_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
         "exponentformat": "SI" if si else "B",
         "separatethousands": True,
     }
+    values = axis.shared or values
+    if axis.shared:
+        layout["range"] = padded(axis.shared, log=axis.log)
     if axis.log:
         own = [value for value in in_order(values) if finite(value, log=True) is not None]
         # Else plotly writes only the first digit between powers of ten.
@@ -166,10 +178,50 @@ def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
 
 def fitting_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
     """Axis of numbers where all values are numbers, else of categories."""
-    found = list(dict.fromkeys(values))
+    found = list(dict.fromkeys(axis.shared or values))
     if any(isinstance(value, (str, bool)) for value in found):
         return category_scale(axis.words, found)
     return number_scale(axis, found)
+
+
+def along(values: Iterable[Scalar], *, log: bool) -> list[float]:
+    """Where numbers stand on an axis: they, or their powers of ten."""
+    found = (finite(value, log=log) for value in values)
+    return [log10(one) if log else one for one in found if one is not None]
+
+
+def padded(values: Iterable[Scalar], *, log: bool) -> list[float] | None:
+    """Ends of an axis that shows all values with some room; None without any.
+
+    Examples
+    --------
+    >>> padded([0, 100], log=False), padded([1, 100, 0], log=True), padded([], log=True)
+    ([-6.0, 106.0], [-0.12, 2.12], None)
+    """
+    places = along(values, log=log)
+    if not places:
+        return None
+    low, high = min(places), max(places)
+    room = ROOM * (high - low) or 0.5
+    return [low - room, high + room]
+
+
+def flattened(panels: Sequence[Sequence[Scalar]], *, log: bool) -> bool:
+    """Whether values of one drawing would lie flat on a scale that all drawings share.
+
+    Examples
+    --------
+    >>> flattened([[1, 2], [3, 9]], log=False), flattened([[1, 2], [300, 900]], log=False)
+    (False, True)
+    >>> flattened([[1, 2], [300, 900]], log=True), flattened([[1, 1], [300, 900]], log=False)
+    (False, False)
+    """
+    placed = [found for panel in panels if (found := along(panel, log=log))]
+    spans = [max(found) - min(found) for found in placed]
+    every = [place for found in placed for place in found]
+    whole = max(every, default=0.0) - min(every, default=0.0)
+    # Values that are all the same are flat on any scale.
+    return any(0 < span < FLAT * whole for span in spans)
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from netplan.reports import page
 from netplan.reports.charts import Chart
 from netplan.reports.heat_drawing import heat_drawing
+from netplan.reports.numbers import numbers_of
 from netplan.reports.sections import Bars, Heading, Heat, Section, is_for
 from netplan.reports.sections import Table as TableSection
 
@@ -26,10 +27,17 @@ FRAGMENT_STYLE = (
 
 
 class Block(Struct, frozen=True):
-    """One section as the template draws it: its kind, and what it shows."""
+    """One section as the template draws it.
+
+    Its kind, what it shows, its title in the contents and its place there, and for a chart the
+    table of its numbers with how many there are.
+    """
 
     kind: str
     shown: object
+    title: str = ""
+    key: str = ""
+    numbers: tuple[page.Grid, int] | None = None
 
 
 class Chapter(Struct, frozen=True):
@@ -65,8 +73,11 @@ def html_page(
     known = list(sections)
     charts = [section for section in known if isinstance(section, Chart)]
     starts = [at for at, one in enumerate(known) if isinstance(one, Heading) and one.key]
+    first = blocks(known[: starts[0]] if starts else known)
     shown = {
-        "blocks": blocks(known[: starts[0]] if starts else known),
+        "blocks": first,
+        "lead": lead(first),
+        "contents": contents(first),
         "chapters": [
             Chapter(head.key, head.title, head.lines, blocks(known[at + 1 : end]))
             for at, end in pairwise([*starts, len(known)])
@@ -75,6 +86,29 @@ def html_page(
         "page_title": title_of(known),
     }
     return page.framed(template, charts, shown | dict(values or {}))
+
+
+def lead(found: Sequence[Block]) -> int:
+    """How many blocks make the summary at the head of a page: headings and texts [1]."""
+    rest = (at for at, one in enumerate(found) if one.kind not in ("heading", "paragraph"))
+    return next(rest, len(found))
+
+
+def contents(found: Sequence[Block]) -> list[tuple[str, str]]:
+    """Place and title of what a page shows; drawings of one chart stand there once.
+
+    Examples
+    --------
+    >>> table = Block("table", None, "Price: rails", "part-1")
+    >>> contents([table, Block("table", None, "Price: pods", "part-2")])
+    [('part-1', 'Price')]
+    """
+    titles: dict[str, str] = {}
+    for one in found:
+        title = one.title.partition(": ")[0]
+        if title:
+            titles.setdefault(title, one.key)
+    return [(key, title) for title, key in titles.items()]
 
 
 def html_fragment(sections: Iterable[Section]) -> str:
@@ -91,7 +125,7 @@ def title_of(sections: Iterable[Section]) -> str:
 
 def blocks(sections: Iterable[Section]) -> list[Block]:
     """Sections as the template draws them."""
-    found = []
+    found: list[Block] = []
     for section in sections:
         if not is_for(getattr(section, "only", None), "pages"):
             continue
@@ -106,7 +140,10 @@ def blocks(sections: Iterable[Section]) -> list[Block]:
         elif isinstance(section, Heat):
             amounts = drawn_table(section.largest) if section.largest.rows else None
             shown = (section.title, heat_drawing(section), section.said, amounts)
-        found.append(Block(kind, shown))
+        title = str(getattr(section, "title", "") or getattr(section, "label", ""))
+        title = "Notes" if kind == "notes" else "" if kind == "heading" else title
+        numbers = numbers_of(section) if isinstance(section, Chart) else None
+        found.append(Block(kind, shown, title, f"part-{len(found) + 1}", numbers))
     return found
 
 

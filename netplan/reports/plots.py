@@ -22,7 +22,7 @@ from netplan.reports.axes import (
 )
 from netplan.reports.charts import GREY, Chart, Json, error_bars, named_ticks
 from netplan.reports.charts import marks as drawn_marks
-from netplan.reports.escape import chart_label
+from netplan.reports.escape import chart_label, short
 from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
 from netplan.units import si
 
@@ -41,7 +41,9 @@ HEIGHT_PX, LEGEND_PX = 400, 12
 NAMED_SERIES = 24
 """Series up to which a legend names them [1]."""
 
-NAME_LENGTH = 40
+NAME_LENGTH, MORE_LENGTH = 40, 10
+"""Signs of a name in a legend that fit a phone, and of what is said of further ones [1]."""
+
 MAX_LINES = 60
 """Lines of one drawing [1]."""
 
@@ -230,7 +232,7 @@ def _line(
     return points.drawn(
         marks,
         mode="lines+markers",
-        name=chart_label(" = ".join(map(points.name, keys)), NAME_LENGTH * len(keys[:2])),
+        name=_joint_name([points.name(key) for key in keys]),
         connectgaps=False,
         line={"color": colour, "width": 2, "dash": DASHES[dash % len(DASHES)]},
         marker={
@@ -239,6 +241,20 @@ def _line(
             "symbol": SIGNS[sign % len(SIGNS)],
         },
     )
+
+
+def _joint_name(names: Sequence[str]) -> str:
+    """Name of a line after all series that lie on it, or after the first and how many more.
+
+    Examples
+    --------
+    >>> _joint_name(["a", "b", "c"]), _joint_name(["rail-optimized, batch 1", "rail-only, batch 1"])
+    ('a = b = c', 'rail-optimized, batch 1 = 1 more')
+    """
+    whole = " = ".join(names)
+    if len(names) > 1 and len(whole) > NAME_LENGTH:
+        whole = f"{short(names[0], NAME_LENGTH)} = {len(names) - 1} more"
+    return chart_label(whole, NAME_LENGTH + MORE_LENGTH)
 
 
 def _said_of_lines(
@@ -387,7 +403,10 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
     )
     layout = {
         "barmode": "stack",
-        "xaxis": {"title": {"text": chart_label(f"{points.y.words.quantity}, %")}},
+        "xaxis": {
+            "title": {"text": chart_label(f"{points.y.words.quantity}, %")},
+            "range": [0, 100],
+        },
         "yaxis": named_ticks(labels) | {"autorange": "reversed"},
         "showlegend": True,
         "hoverlabel": HOVER_BOX,
@@ -401,7 +420,9 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
     return Chart(points.key, points.label, height, data, layout, tuple(said), zoom=True)
 
 
-def heat_chart(points: Points, zs: Sequence[Scalar], words: Words, room: int) -> Chart:
+def heat_chart(
+    points: Points, zs: Sequence[Scalar], words: Words, room: int, shared: Sequence[Scalar] = ()
+) -> Chart:
     """Draw a cell for every pair of values of the two axes, coloured by a third value.
 
     Parameters
@@ -414,6 +435,8 @@ def heat_chart(points: Points, zs: Sequence[Scalar], words: Words, room: int) ->
         Their name and unit.
     room
         Cells that the drawing may hold [1].
+    shared
+        Values of all drawings that are to have these colours; empty where they fit its own.
     """
     cells: dict[tuple[Scalar, Scalar], int] = {}
     for at, place in enumerate(zip(points.xs, points.ys, strict=True)):
@@ -433,7 +456,7 @@ def heat_chart(points: Points, zs: Sequence[Scalar], words: Words, room: int) ->
         )
     if len(cells) < len(points.xs):
         said.append(f"{len(points.xs) - len(cells):,} points share a cell with one that is shown.")
-    data = (_cells(points, grid, zs, words),)
+    data = (_cells(points, grid, zs, words, shared),)
     return Chart(points.key, points.label, height, data, layout, tuple(said), zoom=True)
 
 
@@ -450,11 +473,16 @@ def _fitting(
 
 
 def _cells(
-    points: Points, grid: Sequence[Sequence[int | None]], zs: Sequence[Scalar], words: Words
+    points: Points,
+    grid: Sequence[Sequence[int | None]],
+    zs: Sequence[Scalar],
+    words: Words,
+    shared: Sequence[Scalar],
 ) -> Json:
     """Cells as plotly draws them; blank, and without a hover box, where there is no value."""
     values = [[None if at is None else finite(zs[at]) for at in line] for line in grid]
-    found = [value for line in values for value in line if value is not None]
+    own = [value for line in values for value in line if value is not None]
+    found = [value for one in shared if (value := finite(one)) is not None] or own
     log = bool(found) and min(found) > 0 and max(found) > WIDE * min(found)
     trace: dict[str, object] = {
         "type": "heatmap",
@@ -470,6 +498,9 @@ def _cells(
         "ygap": 1,
         "colorbar": _colour_bar(words, found, log=log),
     }
+    if shared and found:
+        ends = min(found), max(found)
+        trace["zmin"], trace["zmax"] = (log10(end) if log else end for end in ends)
     width = max((len(line) for line in grid), default=0)
     if width <= WRITTEN_COLUMNS and width * len(grid) <= WRITTEN_CELLS:
         trace["text"] = [

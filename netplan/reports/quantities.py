@@ -265,6 +265,7 @@ WORDS = {
     "hb_to_network": Words("HB over network bandwidth"),
     "flops_per_s_per_w": Words("power efficiency", "FLOP/s/W"),
     "flops_per_s_per_usd": Words("cost efficiency", "FLOP/s/USD"),
+    "chip.flops_per_s": Words("rate of the chip", "FLOP/s"),
     "bill.power_w": Words("power of the network", "W"),
     "bill.unpriced": Words("without a price"),
 }
@@ -273,6 +274,10 @@ MONEY = {
     "capital_per_gpu": "price of the network per GPU",
     "cost": "cost",
     "bill.cost": "price of the network",
+    "bill.capital": "price of the network",
+    "bill.cost_per_year": "cost of the network per year",
+    "training_run.gpus": "cost of GPU hours",
+    "training_run.memory": "cost of expanded memory",
     "annuity_per_year": "annuity per year",
     "energy_per_year": "price of energy per year",
     "cost_per_year": "cost per year",

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from netplan.performance.pareto import pareto_front
 from netplan.records import replace
-from netplan.reports.axes import Axis, finite
+from netplan.reports.axes import Axis, finite, flattened
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
 from netplan.reports.plots import (
@@ -28,6 +28,7 @@ from netplan.reports.quantities import (
     PRICE_ROW,
     Scalar,
     Words,
+    listed,
     shown,
     words,
 )
@@ -194,8 +195,13 @@ def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragr
     ]
     room = PAGE_MARKS // max(sum(len(found[:MAX_PANELS]) for found in panels), 1)
     for number, (spec, found) in enumerate(zip(specs, panels, strict=True), start=1):
+        scales = shared_scales(spec, found)
         for place, panel in enumerate(found[:MAX_PANELS], start=1):
-            yield _drawn(spec, panel, f"{number}-{place}", min(room, MARKS[spec.kind]))
+            marks = min(room, MARKS[spec.kind])
+            chart = _drawn(spec, panel, f"{number}-{place}", marks, scales)
+            if scales.said:
+                chart = replace(chart, said=(*chart.said, scales.said))
+            yield chart
         if len(found) > MAX_PANELS:
             more = len(found) - MAX_PANELS
             text = f"The first {MAX_PANELS} drawings are shown; {more:,} more are not."
@@ -220,6 +226,47 @@ class Panel(Struct, frozen=True):
         return spec.z is None or any(row[spec.z] is not None for row in self.rows)
 
 
+class Scales(Struct, frozen=True):
+    """Values that the drawings of a chart have their scales of; what differs, in a sentence."""
+
+    x: Sequence[Scalar] = ()
+    y: Sequence[Scalar] = ()
+    z: Sequence[Scalar] = ()
+    said: str = ""
+
+
+def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
+    """The scales that all drawings of a chart share, where none would lie flat on them."""
+    if len(panels) <= 1 or spec.kind == "bars":
+        return Scales()
+    names = {"x": spec.x, "y": spec.y} if spec.z is None else {"z": spec.z}
+    logs = {"x": spec.x_log, "y": spec.y_log}
+    found: dict[str, list[Scalar]] = {}
+    own = []
+    for axis, name in names.items():
+        values = [_with_ends(panel, name, spec) for panel in panels]
+        texts = any(isinstance(one, (str, bool)) for panel in values for one in panel)
+        # Cells of a heat chart say their values whatever their colours are.
+        if axis != "z" and not texts and flattened(values, log=logs[axis]):
+            own.append(panels[0].reader.words(name).quantity)
+        else:
+            found[axis] = [one for panel in values for one in panel]
+    said = ""
+    if own:
+        said = (
+            f"Each drawing has its own scale of {listed(own)}: on one for all some would lie flat."
+        )
+    return Scales(found.get("x", ()), found.get("y", ()), found.get("z", ()), said)
+
+
+def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[Scalar]:
+    """Values of an axis, with the ends of error bars on them."""
+    values = [panel.reader.value(row, name) for row in panel.rows]
+    if name == spec.y and spec.z is None:
+        values += [end for ends in ends_of(panel.rows, name) for end in ends if end is not None]
+    return [one for one in values if one is not None]
+
+
 def panels_of(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
     """Split the points of a chart."""
     left = left_open(reader.spec, spec)
@@ -234,12 +281,13 @@ def panels_of(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Pane
     ]
 
 
-def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
+def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -> Chart:
     """Draw one panel of a chart."""
     reader, rows = panel.reader, panel.rows
     xs, ys = ([reader.value(row, name) for row in rows] for name in (spec.x, spec.y))
     y_words = reader.words(spec.y)
-    unit, ys = reader.in_millions(y_words.unit, ys)
+    unit, (*all_ys,) = reader.in_millions(y_words.unit, [*ys, *scales.y])
+    ys, shared_ys = all_ys[: len(ys)], all_ys[len(ys) :]
     steps = spec.kind == "lines" and inputs_behind(reader.spec, spec.x) is not None
     names = (*panel.series, spec.x, spec.y) if spec.z is None else (spec.x, spec.y, spec.z)
     names += spec.parts
@@ -247,8 +295,8 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
     points = Points(
         key=key,
         label=f"{spec.title}: {panel.heading}" if panel.heading else spec.title,
-        x=Axis(reader.words(spec.x), spec.x_log, steps),
-        y=Axis(replace(y_words, unit=unit), spec.y_log),
+        x=Axis(reader.words(spec.x), spec.x_log, steps, scales.x),
+        y=Axis(replace(y_words, unit=unit), spec.y_log, shared=shared_ys),
         xs=xs,
         ys=ys,
         series=[tuple(reader.value(row, name) for name in panel.series) for row in rows],
@@ -257,8 +305,11 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int) -> Chart:
         ends=ends_of(rows, spec.y),
     )
     if spec.z is not None:
-        zs = [reader.value(row, spec.z) for row in rows]
-        return heat_chart(points, zs, reader.words(spec.z), room)
+        z_words = reader.words(spec.z)
+        own = [reader.value(row, spec.z) for row in rows]
+        unit, (*zs,) = reader.in_millions(z_words.unit, [*own, *scales.z])
+        named = replace(z_words, unit=unit)
+        return heat_chart(points, zs[: len(own)], named, room, zs[len(own) :])
     if spec.parts:
         parts = {
             reader.part(part): [reader.value(row, part) for row in rows] for part in spec.parts

@@ -20,12 +20,45 @@
       drawn.setAttribute("viewBox", `0 0 ${drawn.width.baseVal.value} ${drawn.height.baseVal.value}`);
     }
   };
+  // A name in a legend is a button: Tab reaches it, Enter or Space hides and shows what it names.
+  const traceOf = (item) => item.__data__[0].trace;
+  const operable = (place) => {
+    for (const item of place.querySelectorAll(".legend .traces")) {
+      const trace = traceOf(item), name = trace.name.replaceAll("<br>", " ");
+      const facts = { tabindex: 0, role: "button", "aria-pressed": trace.visible === true, "aria-label": `Show ${name}` };
+      for (const [key, value] of Object.entries(facts)) item.setAttribute(key, value);
+    }
+  };
+  const toggled = (place, event) => {
+    const item = event.target.closest(".legend .traces");
+    if (!item || !["Enter", " "].includes(event.key)) return;
+    event.preventDefault();
+    const { index, visible } = traceOf(item);
+    Plotly.restyle(place, { visible: visible === true ? "legendonly" : true }, [index]).then(() => {
+      const items = [...place.querySelectorAll(".legend .traces")];
+      items.find((one) => traceOf(one).index === index)?.focus();
+    });
+  };
+  // Long names take two lines on a phone, in a legend and beside bars.
+  const LINE = 34, TICK = 24, ROOM = 1.6;
+  const folded = (text, most) => {
+    const at = text.length > most ? text.lastIndexOf(" ", most) : 0;
+    return at > 0 ? `${text.slice(0, at)}<br>${text.slice(at + 1)}` : text;
+  };
+  const wrapped = (trace) => (narrow() && trace.name ? { ...trace, name: folded(trace.name, LINE) } : trace);
+  const fitted = (place, layout) => {
+    const texts = layout.yaxis.ticktext ?? [];
+    if (!narrow() || !texts.some((text) => text.length > TICK)) return;
+    layout.yaxis.ticktext = texts.map((text) => folded(text, TICK));
+    place.style.height = `${ROOM * place.clientHeight}px`;
+  };
   for (const chart of charts) {
     const place = document.getElementById(`chart-${chart.key}`);
     if (!place) continue;
     const layout = { ...frame(), ...chart.layout };
     layout.xaxis = { ...axis, ...chart.layout.xaxis };
     layout.yaxis = { ...axis, ...chart.layout.yaxis };
+    fitted(place, layout);
     layout.height = place.clientHeight;
     // A mouse zooms in by dragging; a finger must be left to scroll the page.
     if (chart.zoom && window.matchMedia("(pointer: fine)").matches) {
@@ -33,9 +66,11 @@
       layout.xaxis.fixedrange = layout.yaxis.fixedrange = false;
     }
     place.textContent = "";
-    Plotly.newPlot(place, chart.data, layout, { responsive: true, displayModeBar: false }).then(() => {
-      scalable(place);
-      place.on("plotly_afterplot", () => scalable(place));
+    Plotly.newPlot(place, chart.data.map(wrapped), layout, { responsive: true, displayModeBar: false, doubleClick: "reset" }).then(() => {
+      const done = () => { scalable(place); operable(place); };
+      done();
+      place.on("plotly_afterplot", done);
+      place.addEventListener("keydown", (event) => toggled(place, event));
     });
   }
 })();
@@ -59,7 +94,7 @@
     const safe = /^[=+@\t-]/.test(text) && !/^[-+]?[\d.]+$/.test(text) && text !== "-" ? `'${text}` : text;
     return `"${safe.replaceAll('"', '""')}"`;
   };
-  for (const table of document.querySelectorAll("main > section:not([id]) table.stacked")) {
+  for (const table of document.querySelectorAll("main > section.part > .scroll > table.stacked")) {
     const body = table.tBodies[0];
     const rows = [...body.rows];
     if (rows.length < FEWEST_ROWS) continue;
@@ -70,23 +105,37 @@
       const shown = rows.filter((row) => !row.hidden).length;
       count.textContent = `${shown} of ${rows.length} rows`;
     };
+    const by = made("select", {});
+    const turned = made("button", { type: "button" });
+    const sorted = (at, turn) => {
+      for (const other of heads) other.removeAttribute("aria-sort");
+      heads[at].setAttribute("aria-sort", turn > 0 ? "ascending" : "descending");
+      by.value = at;
+      turned.textContent = turn > 0 ? "Ascending" : "Descending";
+      const keyed = rows.map((row) => [row, cell(row, at), number(cell(row, at))]);
+      // Rows without a number stand last, either way.
+      keyed.sort(([, a, x], [, b, y]) => {
+        if (x !== null && y !== null) return turn * (x - y);
+        if (x !== null || y !== null) return x === null ? 1 : -1;
+        return turn * a.localeCompare(b);
+      });
+      body.append(...keyed.map(([row]) => row));
+    };
+    const other = (at) => (heads[at].getAttribute("aria-sort") === "ascending" ? -1 : 1);
     heads.forEach((head, at) => {
       const button = made("button", { type: "button", textContent: titles[at] });
-      button.addEventListener("click", () => {
-        const turn = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-        for (const other of heads) other.removeAttribute("aria-sort");
-        head.setAttribute("aria-sort", turn > 0 ? "ascending" : "descending");
-        const keyed = rows.map((row) => [row, cell(row, at), number(cell(row, at))]);
-        // Rows without a number stand last, either way.
-        keyed.sort(([, a, x], [, b, y]) => {
-          if (x !== null && y !== null) return turn * (x - y);
-          if (x !== null || y !== null) return x === null ? 1 : -1;
-          return turn * a.localeCompare(b);
-        });
-        body.append(...keyed.map(([row]) => row));
-      });
+      button.addEventListener("click", () => sorted(at, other(at)));
       head.replaceChildren(button);
+      by.append(made("option", { value: at, textContent: titles[at] }));
     });
+    // Cards of a phone have no titles to click on.
+    const small = made("span", { className: "small" });
+    const named = made("label", { textContent: "Sort by " });
+    named.append(by);
+    by.addEventListener("change", () => sorted(Number(by.value), 1));
+    turned.textContent = "Ascending";
+    turned.addEventListener("click", () => sorted(Number(by.value), other(Number(by.value))));
+    small.append(named, turned);
     const field = made("input", { type: "search" });
     field.addEventListener("input", () => {
       const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -109,7 +158,7 @@
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     });
     const tools = made("div", { className: "tools" });
-    tools.append(label, keep, count);
+    tools.append(label, small, keep, count);
     counted();
     table.closest(".scroll").before(tools);
   }

@@ -1,4 +1,4 @@
-"""Pages of six questions in a real browser: readable, within the page, named, usable by keyboard.
+"""Pages of questions in a real browser: readable, within the page, named, usable by keyboard.
 
 Text stands out by a contrast of 4.5, as the guidelines for accessible pages (WCAG 2.2, 1.4.3) ask
 of text of any size.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 PAGES: dict[str, Callable[[], Answer]] = {
     "study": lambda: netplan.study("hb-size"),
+    "small multiples": lambda: netplan.study("serving"),
     "optimize": lambda: netplan.optimize(gpus=4608),
     "loads": lambda: netplan.loads(gpus=1024, radix=64, fabric="rail-optimized"),
     "faults": lambda: netplan.faults(gpus=512, radix=64, fabrics=("rail-only",)),

@@ -42,3 +42,22 @@ def test_points_are_sorted_filtered_and_kept(browser: "Browser", tmp_path: Path)
     assert '"2,048"' in lines[1]
     assert faults == []
     page.close()
+
+
+def test_cards_of_a_phone_are_sorted_by_a_choice(browser: "Browser", tmp_path: Path) -> None:
+    path = tmp_path / "points.html"
+    path.write_text(answered(LINES).html(), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 360, "height": 800})
+    page.goto(path.as_uri())
+    tools = page.locator(".tools").last
+    card = page.locator("#part-5 table.stacked, main table.stacked").last.locator("tbody tr").first
+    assert not page.get_by_role("button", name="point", exact=True).last.is_visible()
+    tools.get_by_label("Sort by").select_option("iteration time, s")
+    assert "0.07629" in (card.text_content() or "")
+    tools.get_by_role("button", name="Ascending").press("Enter")
+    assert "1.221" in (card.text_content() or "")
+    titles = "all => all.map(one => getComputedStyle(one, '::before').content)"
+    said = card.locator("td").evaluate_all(titles)
+    assert '"point"' in said
+    assert '"iteration time, s"' in said
+    page.close()

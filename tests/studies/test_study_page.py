@@ -102,7 +102,9 @@ def test_shipped_studies_have_their_charts(name: str, charts: int) -> None:
     page = parsed(html)
     assert len(chart_data(page)) == charts
     assert html.count('class="chart"') == charts
-    assert page.loads == []
+    assert [one for one in page.loads if not one[1].startswith("#")] == []
+    for _, place in page.loads:
+        assert f'id="{place[1:]}"' in html
     assert page.handlers == []
     assert len(html.encode()) < 6_000_000
 
@@ -201,6 +203,63 @@ def test_lines_differ_beyond_colour_and_money_is_in_millions() -> None:
     assert lines["data"][0]["y"][0] == pytest.approx(51.2)
     assert lines["layout"]["yaxis"]["title"] == {"text": "cost, M USD"}
     assert "cost: 51.2 M USD" in lines["data"][0]["hovertext"][0]
+
+
+def test_amounts_in_tables_and_cells_are_in_millions_and_in_csv_exact() -> None:
+    def priced(inputs: Inputs) -> Inputs:
+        return {"iteration_time_s": 1.0, "cost_usd.base": 5e4 * float(inputs["gpus"] or 0) + 0.25}
+
+    names = ["iteration_time_s", "cost_usd.base"]
+    answer = answered({**HEAT, "z": "cost_usd.base"}, evaluate=priced, outputs=names)
+    (heat,) = drawn(answer)
+    # 1,024 GPUs of 50,000 USD, and 2,048.
+    assert heat["data"][0]["text"][0][0] == "51.2"
+    assert heat["data"][0]["colorbar"]["title"]["text"] == "cost, M USD"
+    text = words(answer)
+    assert "cost, M USD" in text
+    assert "51.20 102.40" not in text
+    assert "51,200,000" not in text
+    assert "51,200,000" not in answer.markdown()
+    assert "51200000.25" in answer.csv()
+
+
+def test_drawings_of_a_chart_share_their_scales() -> None:
+    chart = {**LINES, "each": "gpus"}
+    one, two = drawn(answered(chart))
+    for axis in ("xaxis", "yaxis"):
+        assert one["layout"][axis]["range"] == two["layout"][axis]["range"]
+    low, high = one["layout"]["yaxis"]["range"]
+    # From 10,000 / 64 / 2,048 to 10,000 / 8 / 1,024, and some room.
+    assert low < 0.0762939453125
+    assert high > 1.220703125
+    first, second = (one["data"][0] for one in drawn(answered({**HEAT, "each": "gpus"})))
+    ends = [first["zmin"], second["zmin"], first["zmax"], second["zmax"]]
+    assert ends == [ends[0], ends[0], ends[2], ends[2]]
+
+
+def test_a_drawing_that_would_lie_flat_has_its_own_scale_and_says_so() -> None:
+    def far(inputs: Inputs) -> Inputs:
+        times = 1000.0 if inputs["gpus"] == 1024 else 1.0
+        return {"iteration_time_s": times * float(inputs["hb_size"] or 0), "memory_bytes": 1.0}
+
+    answer = answered({**LINES, "each": "gpus"}, evaluate=far)
+    one, two = drawn(answer)
+    assert "range" not in one["layout"]["yaxis"]
+    assert one["layout"]["xaxis"]["range"] == two["layout"]["xaxis"]["range"]
+    said = "Each drawing has its own scale of iteration time: on one for all some would lie flat."
+    assert words(answer).count(said) == 2
+    # On a logarithmic axis both are as steep.
+    logs = drawn(answered({**LINES, "each": "gpus", "y_log": True}, evaluate=far))
+    assert logs[0]["layout"]["yaxis"]["range"] == logs[1]["layout"]["yaxis"]["range"]
+
+
+def test_numbers_of_a_chart_are_a_table_below_it() -> None:
+    page = parsed(answered(LINES).html())
+    text = " ".join(" ".join(page.text).split())
+    numbers = text.split("Numbers of this chart")[1].split("What varies")[0]
+    # 10,000 / 8 / 1,024 and 10,000 / 64 / 2,048.
+    for told in ("HB domain", "iteration time", "8 GPUs 1.221 s", "64 GPUs 76.29 ms"):
+        assert told in numbers
 
 
 def test_lines_on_one_another_are_named() -> None:

@@ -1,0 +1,79 @@
+"""The report of a study without a mouse and on paper: keys, numbers as tables, jumps, page one."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import netplan
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("study") / "hb-size.html"
+    path.write_text(netplan.study("hb-size").html(), encoding="utf-8")
+    return path
+
+
+def test_names_of_a_legend_are_buttons(page: "Page") -> None:
+    first = page.locator("#chart-1-1 .legend .traces").last
+    drawn = page.locator("#chart-1-1 .scatterlayer .trace")
+    before = drawn.count()
+    label = first.get_attribute("aria-label") or ""
+    assert label.startswith("Show ")
+    assert first.get_attribute("role") == "button"
+    for key, pressed, count in (("Enter", "false", before - 1), (" ", "true", before)):
+        first.focus()
+        page.keyboard.press(key)
+        page.wait_for_function(
+            "count => document.querySelectorAll("
+            "'#chart-1-1 .scatterlayer .trace').length === count",
+            arg=count,
+        )
+        assert first.get_attribute("aria-pressed") == pressed
+        # The key stays where it was, so that the next one undoes it.
+        focused = page.evaluate("document.activeElement.getAttribute('aria-label')")
+        assert focused == label
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_every_chart_has_its_numbers_as_a_table(page: "Page") -> None:
+    for chart in page.locator(".chart").all():
+        place = chart.get_attribute("aria-details")
+        table = page.locator(f"#{place} table")
+        assert table.count() == 1
+        assert not table.is_visible()
+        page.locator(f"#{place} summary").press("Enter")
+        assert table.is_visible()
+        assert table.locator("tbody tr").count() > 10
+
+
+def test_contents_lead_to_what_the_page_shows(page: "Page") -> None:
+    links = page.get_by_role("navigation", name="Contents").get_by_role("link")
+    assert links.count() >= 4
+    links.last.press("Enter")
+    box = page.get_by_role("heading", name="Points", exact=True).bounding_box()
+    assert box is not None
+    assert 0 <= box["y"] < 900
+
+
+def test_the_first_printed_page_is_a_summary(page: "Page", tmp_path: Path) -> None:
+    if not shutil.which("pdftotext"):
+        pytest.skip("needs poppler")
+    page.pdf(path=tmp_path / "page.pdf", prefer_css_page_size=True)
+    command = ["pdftotext", "-l", "1", str(tmp_path / "page.pdf"), "-"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    front = "".join(done.stdout.split())  # lines break at hyphens, too
+    verdict = page.locator(".verdict").text_content() or ""
+    title = page.locator("h1").text_content() or ""
+    first = page.locator("h2").first.text_content() or ""
+    for told in (title, verdict, first):
+        assert "".join(told.split()) in front
+    assert "InputSHA-256" not in front
