@@ -10,6 +10,7 @@ from itertools import pairwise
 from markupsafe import Markup
 from msgspec import Struct
 
+from netplan.records import replace
 from netplan.reports import page
 from netplan.reports.charts import Chart
 from netplan.reports.heat_drawing import heat_drawing
@@ -113,7 +114,8 @@ def contents(found: Sequence[Block]) -> list[tuple[str, str]]:
 
 def html_fragment(sections: Iterable[Section]) -> str:
     """Headings, tables and texts for a notebook; charts are left to ``plot``."""
-    shown = [block for block in blocks(sections) if block.kind != "chart"]
+    # Several answers of a notebook are one page: no place of theirs has a name.
+    shown = [replace(one, key="") for one in blocks(sections) if one.kind != "chart"]
     body = page.rendered("fragment.html.j2", {"blocks": shown})
     return f'{FRAGMENT_STYLE}<div class="netplan">{body}</div>'
 
