@@ -13,12 +13,9 @@ from netplan.errors import InputError
 HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
 """Names that a browser may call it by: a page elsewhere cannot reach it under a name of its own."""
-FORMULAS = "https://cdn.jsdelivr.net/npm/mathjax-full@3.2.2/es5/tex-mml-svg.min.js"
-NO_FORMULAS = f'<script type="text/plain" src="{FORMULAS}" data-status="ready"></script>'
-"""marimo's charts would load a typesetter of formulas from elsewhere, which ours have none of: an
-element that says it is there, and that no browser loads, keeps the page to this machine."""
 GET_EXPLORE = "pip install 'netplan-toolkit[explore]'"
 APP = Path(__file__).with_name("app.py")
+STYLE = Path(__file__).with_name("page.css")
 
 
 def free_port(asked: int) -> int:
@@ -52,12 +49,12 @@ def make_app() -> Any:  # noqa: ANN401 - an application of the extra's own kind
     try:
         marimo = import_module("marimo")
         hosts = import_module("starlette.middleware.trustedhost")
-        import_module("plotly")
         import_module("uvicorn")
     except ImportError as error:
         raise InputError(f"netplan explore needs {error.name}: {GET_EXPLORE}") from None
+    style = STYLE.read_text(encoding="utf-8")
     page = (
-        marimo.create_asgi_app(quiet=True, html_head=NO_FORMULAS)
+        marimo.create_asgi_app(quiet=True, html_head=f"<style>{style}</style>")
         .with_app(path="/", root=str(APP))
         .build()
     )

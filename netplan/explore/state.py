@@ -17,7 +17,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
 GPUS = (
-    *(64, 128, 256, 512, 1_024, 2_048, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576),
+    *(8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576),
     *(32_768, 49_152, 65_536, 98_304, 131_072, 262_144, 524_288, 1_048_576),
 )
 RADICES = (32, 64, 128, 256, 512)
@@ -26,6 +26,20 @@ RATIOS = (1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Steps of the sliders: GPUs, ports of a switch, GPUs of an HB domain, down over up at leaves, and
 what a price of the book is multiplied by [1]."""
+LABELS = {
+    "gpus": "GPUs",
+    "radix": "ports of a switch",
+    "hb_size": "GPUs of an HB domain",
+    "oversubscription": "oversubscription of leaves",
+    "transceiver_factor": "price of transceivers, times",
+    "port_factor": "price of switch ports, times",
+    "model": "model",
+    "accelerator": "GPU",
+    "prices": "price book",
+    "fabrics": "fabrics",
+    "drawn": "drawing of",
+}
+"""What each part of the state is called on the page, in its order there."""
 PARTS = {"transceiver_factor": "transceiver", "port_factor": "switch_port"}
 """Factors and the part of the price book that each multiplies."""
 FIRST = ("rail-optimized", "rail-only", "fat-tree", "dragonfly", "torus-3d")
@@ -90,24 +104,28 @@ class State(Struct, frozen=True, kw_only=True):
                 given[one.name] = _known(one.name, text, values)
         return cls(**given)
 
+    def query(self) -> dict[str, str]:
+        """What a link says of this state, by name: what is not as at first."""
+        first = State()
+        changed = {
+            one.name: getattr(self, one.name)
+            for one in fields(self)
+            if getattr(self, one.name) != getattr(first, one.name)
+        }
+        return {
+            name: ",".join(value) if isinstance(value, tuple) else f"{value}"
+            for name, value in changed.items()
+        }
+
     def link(self) -> str:
-        """Query of the link that brings this state back: what is not as at first.
+        """Query of the link that brings this state back.
 
         Examples
         --------
         >>> State(gpus=8192, fabrics=("rail-only", "fat-tree")).link()
         'gpus=8192&fabrics=rail-only%2Cfat-tree'
         """
-        first = State()
-        names = [one.name for one in fields(self)]
-        changed = {name: getattr(self, name) for name in names}
-        return urlencode(
-            {
-                name: ",".join(value) if isinstance(value, tuple) else f"{value}"
-                for name, value in changed.items()
-                if value != getattr(first, name)
-            }
-        )
+        return urlencode(self.query())
 
     def question(self) -> dict[str, Any]:
         """Keywords of `netplan.compare` for this state."""
@@ -183,6 +201,11 @@ def steps() -> dict[str, Sequence[Any]]:
         "fabrics": fabrics,
         "drawn": fabrics,
     }
+
+
+def is_slider(name: str) -> bool:
+    """Whether a part of the state is a number, which a slider sets."""
+    return not isinstance(getattr(State(), name), (str, tuple))
 
 
 def _known(name: str, text: str, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number or a name

@@ -1,33 +1,27 @@
 """What the page shows of a state: the verdict, a table, two charts, a drawing, the command."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.errors import NetplanError
+from netplan.explore.charts import Mark, price_chart, price_words, time_chart
 from netplan.explore.state import State
 from netplan.questions.compare import compare
-from netplan.questions.draw import draw
-from netplan.reports.charts import ACCENT, GREY, hover
+from netplan.questions.draw import Draw
+from netplan.reports.page import drawing_style
+from netplan.reports.svg import standalone
+from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.units import si
 
-HEIGHT_PX = 320
-STYLE = """<style>
-.np { display: grid; grid-template-columns: 270px minmax(0, 1fr); gap: 28px; }
-.np > div { min-width: 0; display: flex; flex-direction: column; gap: 14px; }
-.np .two { display: grid; gap: 12px;
-  grid-template-columns: repeat(auto-fit, minmax(300px, 1fr)); }
-.np-title { font-size: 24px; font-weight: 600; margin-bottom: 12px; }
-.np .two > div { min-width: 0; overflow: hidden; }
-.np code.line { display: block; padding: 10px; border-radius: 6px; overflow-wrap: anywhere;
-  background: rgba(128, 128, 128, .14); font-size: 13px; user-select: all; }
-.np img { max-width: 760px; width: 100%; }
-@media (max-width: 860px) { .np { grid-template-columns: minmax(0, 1fr); } }
-</style>"""
+MAX_LINKS = 1_200
+"""Links up to which the page draws each of them: a browser takes longer to show more [1]."""
+COLUMNS = ("fabric", "switches", "modules", "price", "power", "iteration", "MFU")
+MILLION = 1e6
 NO_VERDICT: Mapping[str, Any] = {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
-CHEAPEST = "#d9702b"
 
 
 class View(Struct, frozen=True):
@@ -39,17 +33,22 @@ class View(Struct, frozen=True):
         What to buy, and at which price another one wins.
     rows
         One a fabric, as the table has them.
-    bars, scatter
-        Figures as plotly takes them.
+    unbuilt
+        Fabrics that cannot be built, each with the reason.
+    marks
+        Fabrics with a price, as the charts draw them.
+    currency
+        Of the prices.
     notes
         What every number assumes.
     """
 
     verdict: str = ""
     changes: tuple[str, ...] = ()
-    rows: tuple[Mapping[str, Any], ...] = ()
-    bars: Mapping[str, Any] | None = None
-    scatter: Mapping[str, Any] | None = None
+    rows: tuple[Mapping[str, str], ...] = ()
+    unbuilt: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    currency: str = ""
     notes: tuple[str, ...] = ()
     error: str = ""
 
@@ -67,128 +66,138 @@ def view_of(state: State) -> View:
         data = compare(**state.question()).to_dict()
     except NetplanError as error:
         return View(error=str(error))
-    found = [row for row in data["fabrics"] if not row.get("error")]
-    verdict = data["verdict"] or {
-        "sentence": "Nothing to recommend.",
-        "fabric": None,
-        "changes": (),
-    }
+    built = [row for row in data["fabrics"] if row["switches"] is not None]
+    verdict = data["verdict"] or NO_VERDICT
     chosen = verdict["fabric"]
     return View(
         verdict=verdict["sentence"],
         changes=tuple(one["sentence"] for one in verdict["changes"]),
-        rows=tuple(_row(row, chosen) for row in found),
-        bars=_bars(found, chosen, data["currency"]),
-        scatter=_scatter(found, chosen, data["currency"]),
-        notes=tuple(f"{row['fabric']}: {' '.join(row['notes'])}" for row in found if row["notes"]),
+        rows=tuple(_row(row, chosen) for row in built),
+        unbuilt=tuple(
+            f"{row['fabric']}: {' '.join(row['notes'])}"
+            for row in data["fabrics"]
+            if row["switches"] is None
+        ),
+        marks=tuple(_mark(row, chosen) for row in built if row["cost"]),
+        currency=data["currency"],
+        notes=tuple(f"{row['fabric']}: {' '.join(row['notes'])}" for row in built if row["notes"]),
     )
 
 
-def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, Any]:
+def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
     """One row of the table, as people read it; the raw numbers are the command's."""
-    time_s, cost, watts = row.get("iteration_time_s"), row.get("cost"), row.get("power_w")
-    least = "" if row.get("cost_complete", True) else "≥ "
+    time_s, cost, watts = row["iteration_time_s"], row["cost"], row["power_w"]
     return {
-        "": "★" if row["fabric"] == chosen else "",
-        "fabric": row["fabric"],
+        "fabric": f"{'★ ' if row['fabric'] == chosen else ''}{row['fabric']}",
         "switches": f"{row['switches']:,}",
         "modules": f"{row['transceivers']:,}",
-        "price": f"{least}{cost['base'] / 1e6:,.1f} M {cost['currency']}" if cost else "-",
+        "price": _price(row) if cost else "-",
         "power": si(watts, "W") if watts else "-",
         "iteration": si(time_s, "s") if time_s else "-",
-        "MFU": f"{row['mfu']:.0%}" if row.get("mfu") else "-",
+        "MFU": f"{row['mfu']:.0%}" if row["mfu"] else "-",
     }
 
 
-def _bars(
-    rows: Sequence[Mapping[str, Any]], chosen: str | None, currency: str
-) -> dict[str, Any] | None:
-    """Prices side by side, with their ranges."""
-    priced = [row for row in rows if row.get("cost")][::-1]
-    if not priced:
-        return None
-    costs = [row["cost"] for row in priced]
-    base = [cost["base"] / 1e6 for cost in costs]
-    return {
-        "data": [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "y": [row["fabric"] for row in priced],
-                "x": base,
-                "marker": {"color": _colours(priced, chosen)},
-                "hoverinfo": "text",
-                "hovertext": [
-                    hover(row["fabric"], f"{one:,.1f} M {currency}")
-                    for row, one in zip(priced, base, strict=True)
-                ],
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [(cost["high"] - cost["base"]) / 1e6 for cost in costs],
-                    "arrayminus": [(cost["base"] - cost["low"]) / 1e6 for cost in costs],
-                },
-            }
-        ],
-        "layout": _layout(f"price of the network, M {currency}", ""),
-    }
+def _price(row: Mapping[str, Any]) -> str:
+    """Price of a row in millions, with its currency."""
+    words = price_words(row["cost"]["base"] / MILLION, complete=row["cost_complete"])
+    return f"{words} M {row['cost']['currency']}"
 
 
-def _scatter(
-    rows: Sequence[Mapping[str, Any]], chosen: str | None, currency: str
-) -> dict[str, Any] | None:
-    """Price against iteration time."""
-    timed = [row for row in rows if row.get("cost") and row.get("iteration_time_s")]
-    if not timed:
-        return None
-    return {
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "markers+text",
-                "x": [row["cost"]["base"] / 1e6 for row in timed],
-                "y": [row["iteration_time_s"] for row in timed],
-                "text": [row["fabric"] for row in timed],
-                "textposition": "top center",
-                "cliponaxis": False,
-                "marker": {"size": 12, "color": _colours(timed, chosen)},
-                "hoverinfo": "text",
-                "hovertext": [
-                    hover(row["fabric"], si(row["iteration_time_s"], "s")) for row in timed
-                ],
-            }
-        ],
-        "layout": _layout(f"price of the network, M {currency}", "iteration time, s"),
-    }
+def _mark(row: Mapping[str, Any], chosen: str | None) -> Mark:
+    """One fabric on the charts."""
+    low, base, high = (
+        None if row["cost"][end] is None else row["cost"][end] / MILLION
+        for end in ("low", "base", "high")
+    )
+    return Mark(
+        name=row["fabric"],
+        low=low,
+        base=base or 0.0,
+        high=high,
+        time_s=row["iteration_time_s"],
+        chosen=row["fabric"] == chosen,
+        complete=row["cost_complete"],
+    )
 
 
-def _colours(rows: Sequence[Mapping[str, Any]], chosen: str | None) -> list[str]:
-    """The recommended one stands out; those that are no candidates are grey."""
-    found = []
-    for row in rows:
-        timed = row.get("iteration_time_s") is not None
-        found.append(CHEAPEST if row["fabric"] == chosen else ACCENT if timed else GREY)
-    return found
+def page_of(state: State, refused: str = "") -> str:
+    """All views of a state as HTML, in which every text is escaped.
+
+    Parameters
+    ----------
+    state
+        Where the sliders stand.
+    refused
+        Why a link was not taken; empty if it was.
+
+    Examples
+    --------
+    >>> page = page_of(State(gpus=64, model="gpt-22b", fabrics=("rail-only",)))
+    >>> page.count("<svg"), page.count("<img"), "netplan compare --gpus 64" in page
+    (2, 1, True)
+    """
+    view = view_of(state)
+    return str(Markup("").join(_parts(state, view, refused)))
 
 
-def _layout(x: str, y: str) -> dict[str, Any]:
-    return {
-        "height": HEIGHT_PX,
-        "margin": {"l": 110, "r": 20, "t": 10, "b": 50},
-        "xaxis": {"title": {"text": x}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": y}, "automargin": True},
-        "showlegend": False,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-    }
+def _parts(state: State, view: View, refused: str) -> Iterator[Markup]:
+    """Parts of the page from top to bottom."""
+    box = Markup('<div class="box {}" role="status">{}</div>')
+    if refused:
+        yield box.format("wrong", refused)
+    yield box.format("wrong" if view.error else "answer", view.error or view.verdict)
+    if view.rows:
+        yield _table(view)
+    yield from (Markup('<p class="small">{}</p>').format(one) for one in view.unbuilt)
+    timed = [mark for mark in view.marks if mark.time_s]
+    charts = [price_chart(view.marks, view.currency)] if view.marks else []
+    charts += [time_chart(timed, view.currency)] if timed else []
+    yield Markup('<div class="two">{}</div>').format(Markup("").join(charts))
+    drawn = drawing_of_state(state)
+    if drawn:
+        yield Markup('<img src="{}" alt="drawing of {}">').format(drawn, state.drawn)
+    yield Markup(
+        "<p>The command that gives this answer; the address of this page brings it back:</p>"
+    )
+    yield Markup('<code class="line">{}</code>').format(state.command())
+    if view.rows:
+        said = Markup("").join(
+            Markup("<li>{}</li>").format(one) for one in (*view.changes, *view.notes)
+        )
+        yield Markup(
+            "<details><summary>What these numbers assume</summary><ul>{}</ul></details>"
+        ).format(said)
+
+
+def _table(view: View) -> Markup:
+    """The fabrics as a table."""
+    head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in COLUMNS)
+    rows = Markup("").join(
+        Markup('<tr><th scope="row">{}</th>{}</tr>').format(
+            row["fabric"],
+            Markup("").join(Markup("<td>{}</td>").format(row[name]) for name in COLUMNS[1:]),
+        )
+        for row in view.rows
+    )
+    return Markup(
+        '<div class="wide"><table aria-label="fabrics"><thead><tr>{}</tr></thead>'
+        "<tbody>{}</tbody></table></div>"
+    ).format(head, rows)
 
 
 def drawing_of_state(state: State) -> str:
-    """Address of the drawing of the chosen fabric, as an image that runs no script."""
+    """Address of the drawing of the chosen fabric, as an image that runs no script.
+
+    Small networks are drawn node by node, all others by tiers from their counts alone.
+    """
     asked = state.question()
     names = ("gpus", "radix", "hb_size", "oversubscription", "accelerator")
+    question = Draw(**{name: asked[name] for name in names}, fabric=state.drawn)
     try:
-        drawn = draw(**{name: asked[name] for name in names}, fabric=state.drawn)
+        fabric = question.built()
+        small = sum(group.links for group in fabric.links) <= MAX_LINKS
+        svg = question.ask().svg() if small else standalone(fabric_drawing(fabric), drawing_style())
     except NetplanError:
         return ""
-    return "data:image/svg+xml;base64," + b64encode(drawn.svg().encode()).decode()
+    return "data:image/svg+xml;base64," + b64encode(svg.encode()).decode()

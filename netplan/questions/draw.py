@@ -165,6 +165,18 @@ class Draw(NetworkQuestion[DrawAnswer]):
             graph, notes = expand(spec, fabric.sizing), fabric.notes
         return self._placed(graph, fabric, self._failed(graph), notes)
 
+    def built(self) -> Fabric:
+        """Counts of the fabric, which say how much there is to draw.
+
+        Raises
+        ------
+        NetplanError
+            If it cannot be built.
+        """
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        return build_fabric(reader.load(FABRICS, self.fabric), self.sized(on))
+
     def _loaded(self) -> DrawAnswer:
         """Links coloured by what `netplan loads` says of them."""
         found: LoadsAnswer = self.part(Loads, hot=0).ask()

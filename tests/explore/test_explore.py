@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 from urllib.parse import parse_qsl
 from urllib.request import Request, urlopen
@@ -17,12 +19,27 @@ import pytest
 
 import netplan
 from netplan.errors import InputError
+from netplan.explore.charts import Mark, price_chart, time_chart
 from netplan.explore.server import free_port
-from netplan.explore.state import FIRST, State, steps
-from netplan.explore.views import drawing_of_state, view_of
+from netplan.explore.state import FIRST, GPUS, LABELS, State, steps
+from netplan.explore.views import drawing_of_state, page_of, view_of
+from netplan.records import replace
 from tests.cli.command import netplan as run_netplan
 
 CHROMIUM = Path("/usr/bin/chromium")
+FOLLOWS_S = 0.25
+WATCH = """() => { window.followed = new Promise(done => {
+  const code = () => document.querySelector('code.line')?.textContent, was = code();
+  document.addEventListener('keydown', () => {
+    const began = performance.now();
+    const look = () => {
+      if (code() === was) return requestAnimationFrame(look);
+      const drawn = document.querySelector('.np img').decode().catch(() => 0);
+      drawn.then(() => requestAnimationFrame(() => done(performance.now() - began)));
+    };
+    requestAnimationFrame(look);
+  }, {capture: true, once: true});
+}); }"""
 SMALL = State(gpus=512, model="gpt-22b", fabrics=("rail-only", "rail-optimized"), port_factor=2.0)
 
 
@@ -62,9 +79,12 @@ def test_the_page_shows_what_the_command_answers() -> None:
     answer = json.loads(run_netplan(*words[1:], "--format", "json").stdout)
     view = view_of(SMALL)
     assert view.verdict == answer["verdict"]["sentence"]
-    shown = {row["fabric"]: row["price"] for row in view.rows}
-    for row in answer["fabrics"]:
-        assert f"{row['cost']['base'] / 1e6:,.1f} M USD" in shown[row["fabric"]]
+    assert [row["fabric"].removeprefix("★ ") for row in view.rows] == [*SMALL.fabrics]
+    for row, mark, shown in zip(answer["fabrics"], view.marks, view.rows, strict=True):
+        assert mark.base == row["cost"]["base"] / 1e6
+        assert mark.time_s == row["iteration_time_s"]
+        assert shown["price"] == f"{row['cost']['base'] / 1e6:.3g} M USD"  # below ten million
+        assert shown["switches"] == f"{row['switches']:,}"
     ours = netplan.compare(**SMALL.question())
     assert [row["cost"]["base"] for row in ours.to_dict()["fabrics"]] == [
         row["cost"]["base"] for row in answer["fabrics"]
@@ -89,10 +109,95 @@ def test_dearer_ports_make_networks_dearer() -> None:
     assert totals[1] - totals[0] == pytest.approx(64 * ports * 781)
 
 
-def test_what_is_refused_is_said() -> None:
-    view = view_of(State(gpus=64, hb_size=8, radix=512, oversubscription=8.0, fabrics=("dgx-1",)))
-    assert view.error or view.rows
-    assert drawing_of_state(State()).startswith("data:image/svg+xml;base64,")
+MOVED = {
+    "gpus": (1024, "switches"),
+    "radix": (32, "switches"),
+    "hb_size": (16, "iteration"),
+    "oversubscription": (3.0, "price"),
+    "transceiver_factor": (2.0, "price"),
+    "port_factor": (0.5, "price"),
+    "model": ("gpt-146b", "iteration"),
+    "accelerator": ("b200", "iteration"),
+    "prices": ("rail-only-2023", "price"),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_every_control_moves_its_column_and_the_command(name: str) -> None:
+    plain = State(gpus=512, model="gpt-22b", fabrics=("rail-optimized",))
+    value, column = MOVED[name]
+    moved = replace(plain, **{name: value})
+    before, after = view_of(plain), view_of(moved)
+    assert before.rows[0][column] != after.rows[0][column]
+    assert plain.command() != moved.command()
+    assert plain.link() != moved.link()
+    if column == "iteration":
+        assert before.marks[0].time_s != after.marks[0].time_s
+
+
+def test_every_control_is_on_the_page_and_has_steps() -> None:
+    assert set(LABELS) == set(State.__struct_fields__) == set(steps())
+    assert set(MOVED) == set(LABELS) - {"fabrics", "drawn"}
+
+
+@pytest.mark.parametrize("gpus", [GPUS[0], 512, GPUS[-1]])
+def test_the_page_stays_small_at_every_size(gpus: int) -> None:
+    page = page_of(State(gpus=gpus, fabrics=("rail-only",), drawn="rail-optimized"))
+    assert len(page) < 200_000  # of 512 GPUs each link is drawn
+    assert page.count("<img src=") == 1
+    assert f"netplan compare --gpus {gpus} " in page
+
+
+def test_large_networks_are_drawn_by_tiers() -> None:
+    sizes = {gpus: len(drawing_of_state(State(gpus=gpus))) for gpus in (512, 2048, GPUS[-1])}
+    assert sizes[2048] < sizes[512] / 4
+    assert sizes[GPUS[-1]] < sizes[512] / 4
+
+
+def test_a_fabric_that_cannot_be_built_is_said_beside_the_others() -> None:
+    view = view_of(State(gpus=GPUS[-1], fabrics=("rail-only", "dragonfly"), model="gpt-22b"))
+    assert [row["fabric"].removeprefix("★ ") for row in view.rows] == ["rail-only"]
+    [said] = view.unbuilt
+    assert said.startswith("dragonfly: Cannot be built: ")
+    assert "raise the radix" in said
+
+
+def test_combinations_that_mean_nothing_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> None:
+        raise InputError("HB domains of 72 & GPUs of <8>: give others")
+
+    monkeypatch.setattr("netplan.explore.views.compare", refuse)
+    page = page_of(State())
+    assert '<div class="box wrong" role="status">HB domains of 72 &amp; GPUs of &lt;8&gt;' in page
+    assert "<table" not in page
+    assert "netplan compare" in page
+    refused = page_of(State(), "gpus='7' is none of the page's steps")
+    assert refused.count("box wrong") == 2
+
+
+def test_charts_say_what_they_show_without_colour() -> None:
+    marks = [
+        Mark("rail-only", 8.0, 10.0, 12.0, 3.5, chosen=True, complete=True),
+        Mark("fat-tree", 9.0, 11.0, 13.0, 3.5, chosen=False, complete=True),
+        Mark("torus-3d", None, 2.0, None, 3.6, chosen=False, complete=False),
+    ]
+    bars, cloud = price_chart(marks, "USD"), time_chart(marks, "USD")
+    assert "M USD: rail-only 10.0, fat-tree 11.0, torus-3d ≥ 2" in bars
+    assert bars.count('class="range"') == 2
+    for chart in (bars, cloud):
+        assert "★ rail-only" in chart
+        assert [chart.count(f'class="{kind}"') for kind in ("best", "whole", "part")] == [2, 2, 2]
+    assert cloud.count("<circle") == 2  # the recommended one is a diamond
+
+
+def test_names_of_equal_marks_do_not_lie_on_one_another() -> None:
+    marks = [
+        Mark(f"fabric-{one}", None, 2.0, None, 3.5, chosen=False, complete=True) for one in "abc"
+    ]
+    drawn = str(time_chart(marks, "USD"))
+    tags = [tag.partition(">") for tag in drawn.split("<text ")]
+    lines = [float(tag.split('y="')[1].split('"')[0]) for tag, _, said in tags if "fabric-" in said]
+    assert [second - first for first, second in pairwise(lines)] == [14.0, 14.0]
 
 
 @pytest.fixture
@@ -133,6 +238,28 @@ def test_sliders_move_everything_in_a_browser(page: str, width: int, scheme: Any
         alone.submit(_moved, sync_api, page, width, scheme).result()
 
 
+def _same_as_its_command(tab: Any) -> None:  # noqa: ANN401 - a page of playwright
+    """The command that the page prints has the prices that the page shows."""
+    words = shlex.split(tab.locator("code.line").inner_text())
+    answer = json.loads(run_netplan(*words[1:], "--format", "json").stdout)
+    rows = tab.locator("tbody tr").all_inner_texts()
+    assert len(rows) == len(answer["fabrics"]) == 2
+    for row, shown in zip(answer["fabrics"], rows, strict=True):
+        assert f"{row['cost']['base'] / 1e6:,.1f} M USD" in shown
+        assert f"{row['switches']:,}" in shown
+
+
+def _seconds_to_follow(tab: Any, slider: Any, times: int) -> float:  # noqa: ANN401
+    """Median time from a key to the painted page, whose drawing is ready, too [s]."""
+    took: list[float] = []
+    for _ in range(times):
+        for key in ("ArrowLeft", "ArrowRight"):
+            tab.evaluate(WATCH)
+            slider.press(key)
+            took.append(tab.evaluate("window.followed") / 1000)
+    return median(took)
+
+
 def _moved(sync_api: Any, page: str, width: int, scheme: str) -> None:  # noqa: ANN401 - a module
     """Move the first slider, and see all else follow."""
     with sync_api.sync_playwright() as playwright:
@@ -151,6 +278,8 @@ def _moved(sync_api: Any, page: str, width: int, scheme: str) -> None:  # noqa: 
         tab.get_by_text("--gpus 12288").wait_for(timeout=30_000)
         assert "gpus=12288" in tab.url
         assert tab.locator("img[alt='drawing of rail-optimized']").count() == 1
+        _same_as_its_command(tab)
+        assert min(_seconds_to_follow(tab, first, times=3) for _ in range(3)) < FOLLOWS_S
         wide = tab.evaluate("document.documentElement.scrollWidth")
         assert wide <= width + 1
         assert not wrong
