@@ -36,30 +36,39 @@ CORE = {
 }
 """Distributions without which netplan is not whole, and what they are for."""
 EXTRAS = {
-    "distributed": "studies on a Dask cluster: pip install 'netplan-toolkit[cluster]'",
-    "plotly": "plots in notebooks: pip install 'netplan-toolkit[plots]'",
-    "marimo": "the what-if page: pip install 'netplan-toolkit[explore]'",
-    "mcp": "tools for agents: pip install 'netplan-toolkit[mcp]'",
+    "distributed": ("studies on a Dask cluster", "cluster"),
+    "plotly": ("plots in notebooks", "plots"),
+    "marimo": ("the what-if page", "explore"),
+    "mcp": ("tools for agents", "mcp"),
 }
-"""Distributions of the extras, and how to get them."""
+"""Distributions of the extras, what they are for, and the extra of each."""
 TOOLS = {
-    "opensm": "routes a planned fabric: cables --rehearse (Debian: opensm)",
-    "ibsim": "simulates one for it (Debian: ibsim-utils)",
-    "ibnetdiscover": "finds what is cabled: cables --compare (Debian: infiniband-diags)",
-    "dot": "draws DOT files of export (Debian: graphviz)",
-    "chromium": "prints pages (Debian: chromium)",
+    "opensm": ("routes a planned fabric", "opensm"),
+    "ibsim": ("simulates one for it", "ibsim-utils"),
+    "ibnetdiscover": ("finds what is cabled", "infiniband-diags"),
+    "dot": ("draws DOT files of export", "graphviz"),
+    "chromium": ("prints pages", "chromium"),
 }
-"""Programs that netplan works with, and what for."""
+"""Programs that netplan works with, what for, and Debian's package of each."""
 
 
 class PartFound(Struct, frozen=True):
-    """One thing that netplan needs or can use: which, how new, whether it is there, what for."""
+    """One thing that netplan needs or can use: which, how new, whether it is there, what for.
+
+    ``version`` of a program is its path; ``get`` says how to install what is optional.
+    """
 
     kind: str
     name: str
     version: str
     state: State
     purpose: str
+    get: str = ""
+
+    @property
+    def release(self) -> str:
+        """Its version; nothing for a program, whose path is long and in the JSON."""
+        return "" if self.kind == "program" else self.version
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,7 +105,9 @@ class Diagnosis(Answer):
         yield Paragraph(f"In {Path(__file__).parent.parent}, catalogs in {self.catalog_folder}.")
         shown = [
             column("part_kind", "kind"),
-            *columns("name", "version", "state", "purpose"),
+            *columns("name"),
+            column("version", "release"),
+            *columns("state", "purpose"),
         ]
         yield Table("parts", shown, self.parts)
         yield from self.catalogs.sections()
@@ -105,6 +116,10 @@ class Diagnosis(Answer):
         missing = [one.name for one in self.parts if one.state == "missing"]
         if missing:
             yield Paragraph(f"Missing: {', '.join(missing)}. Install netplan again.")
+        absent_ = [f"{one.name}: {one.get}" for one in self.parts if one.state == "not there"]
+        if absent_:
+            yield Paragraph("To get what is not there:")
+            yield from (Paragraph(one) for one in absent_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +139,11 @@ class Doctor(Question[Diagnosis]):
         """Look for every part, and check every catalog file."""
         parts = (
             *(_distribution("needed", name, why) for name, why in CORE.items()),
-            *(_distribution("extra", name, why) for name, why in EXTRAS.items()),
-            *(_tool(name, why) for name, why in TOOLS.items()),
+            *(
+                _distribution("extra", name, why, f"pip install 'netplan-toolkit[{extra}]'")
+                for name, (why, extra) in EXTRAS.items()
+            ),
+            *(_tool(name, why, f"apt install {package}") for name, (why, package) in TOOLS.items()),
         )
         checks = CheckRecords(catalog=self.catalog).ask()
         return Diagnosis(self.inputs(), parts, checks, shipped_date(), str(shipped_root()))
@@ -134,17 +152,21 @@ class Doctor(Question[Diagnosis]):
 doctor = asks(Doctor)
 
 
-def _distribution(kind: Literal["needed", "extra"], name: str, purpose: str) -> PartFound:
+def _distribution(
+    kind: Literal["needed", "extra"], name: str, purpose: str, get: str = ""
+) -> PartFound:
     """A distribution as it is installed here."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return PartFound(kind, name, "", "missing" if kind == "needed" else "not there", purpose)
-    return PartFound(kind, name, version, "found", purpose)
+        state: State = "missing" if kind == "needed" else "not there"
+        return PartFound(kind, name, "", state, purpose, get)
+    return PartFound(kind, name, version, "found", purpose, get)
 
 
-def _tool(name: str, purpose: str) -> PartFound:
+def _tool(name: str, purpose: str, get: str) -> PartFound:
     """A program on the path, or where systems keep those of administrators."""
     beside = "" if sys.platform == "win32" else ":/usr/sbin:/sbin"
     path = shutil.which(name) or (shutil.which(name, path=beside.strip(":")) if beside else None)
-    return PartFound("program", name, path or "", "found" if path else "not there", purpose)
+    state: State = "found" if path else "not there"
+    return PartFound("program", name, path or "", state, purpose, get)

@@ -18,7 +18,7 @@ import click
 from netplan.cli.heartbeat import Heartbeat
 from netplan.errors import InputError, NetplanError, one_line
 from netplan.questions.question import Option, Question, facts_of, options_of, summary_of
-from netplan.reports.answer import Answer, to_json
+from netplan.reports.answer import Answer
 from netplan.version import __version__
 
 if TYPE_CHECKING:
@@ -34,26 +34,37 @@ TOOLS = {
     "map": "questions.map:Map",
     "traffic": "questions.traffic:Traffic",
     "collective": "questions.collective:Collective",
+    "draw": "questions.draw:Draw",
     "loads": "questions.loads:Loads",
     "simulate": "questions.simulate:Simulate",
     "faults": "questions.faults:Faults",
     "grow": "questions.grow:Grow",
+    "cables": "questions.cables:Cables",
+    "export": "questions.export:Export",
+    "offers": "procurement.offers:Offers",
+    "calibrate": "questions.calibrate:Calibrate",
     "audit": "questions.audit:AuditFile",
+    "study_status": "studies.sessions:StatusOfStudy",
+    "study_show": "studies.sessions:ShowStudy",
     "verify": "published.verify:Verify",
     "catalog_list": "questions.shelves:ListRecords",
+    "catalog_check": "questions.shelves:CheckRecords",
     "doctor": "cli.doctor:Doctor",
 }
 """Tools and the classes of their questions: those that answer and write no file."""
 WIDTH = 100
 """Columns of an answer's text."""
-MAX_JSON_BYTES = 1 << 19
-"""Longest JSON of an answer that is sent; a longer one fills the memory of whoever asked."""
+MAX_JSON_BYTES, MAX_TEXT = 1 << 16, 1 << 15
+"""Longest JSON of an answer that is sent [B], and longest text [signs]: more would fill the memory
+of whoever asked. A comparison of nine fabrics takes 24 kB."""
 NUMBER_KINDS = ("real", "ratio", "percent", "size")
 INSTRUCTIONS = (
     "netplan plans networks of AI training clusters: fabrics, counts, prices, parallel plans,"
     " traffic, failures. Start with compare (gpus). Names of models, accelerators, fabrics"
-    " and price books come from catalog_list. Amounts of answers carry units in their names. A"
-    " refused input says what is allowed."
+    " and price books come from catalog_list. draw gives a fabric as SVG; optimize with"
+    " searched=graphs also looks for graphs that no catalog has. Amounts of answers carry units in"
+    " their names. What is too long of an answer is left out and named. A refused input says what"
+    " is allowed."
 )
 
 
@@ -118,8 +129,8 @@ def question_of(tool: str) -> type[Question[Any]]:
     return found
 
 
-def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """Ask the question of a tool; its answer as text, and as JSON where that is not too long.
+def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Ask the question of a tool; its answer as text and as JSON, no longer than can be sent.
 
     Raises
     ------
@@ -146,10 +157,43 @@ def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any] |
     }
     make: Callable[..., Question[Answer]] = question
     answer = make(**asked).ask()
-    text, data = answer.text(WIDTH), answer.to_dict()
-    if len(to_json(data)) <= MAX_JSON_BYTES:
+    return bounded(answer.text(WIDTH), answer.to_dict())
+
+
+def bounded(text: str, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """An answer of a length that can be sent: its longest parts go, and are named.
+
+    Parameters
+    ----------
+    text
+        What a terminal shows; its lines beyond :data:`MAX_TEXT` signs go.
+    data
+        The JSON; its longest values go until :data:`MAX_JSON_BYTES` hold the rest.
+
+    Examples
+    --------
+    >>> bounded("drawn", {"links": 64, "svg": "<svg>" + 70_000 * " "})[1]
+    {'links': 64, 'left_out_bytes': {'svg': 70007}}
+    """
+    if len(text) > MAX_TEXT:
+        kept = text[:MAX_TEXT].rpartition("\n")[0]
+        rest = text.count("\n") - kept.count("\n") - 1
+        text = f"{kept}\n... {rest:,} more lines: ask for less, or run the command.\n"
+    sizes = {name: len(json.dumps(value, default=str)) for name, value in data.items()}
+    left_out: dict[str, int] = {}
+    total = sum(sizes.values())
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if total <= MAX_JSON_BYTES:
+            break
+        left_out[name], total = sizes[name], total - sizes[name]
+    if not left_out:
         return text, data
-    return f"{text}\nThe JSON is too long to be sent: ask for less, or run the command.\n", None
+    names = ", ".join(left_out)
+    text = (
+        f"{text}\nToo long for the JSON, and left out: {names}: ask for less, or run the command.\n"
+    )
+    kept_data = {name: value for name, value in data.items() if name not in left_out}
+    return text, kept_data | {"left_out_bytes": left_out}
 
 
 def _as_texts(name: str, value: object) -> object:

@@ -10,7 +10,16 @@ import anyio
 import pytest
 
 import netplan
-from netplan.cli.mcp import MAX_JSON_BYTES, TOOLS, make_server, question_of, schema_of
+from netplan.cli.main import COMMANDS
+from netplan.cli.mcp import (
+    MAX_JSON_BYTES,
+    MAX_TEXT,
+    TOOLS,
+    bounded,
+    make_server,
+    question_of,
+    schema_of,
+)
 from netplan.questions.question import options_of
 
 mcp = pytest.importorskip("mcp")
@@ -23,6 +32,18 @@ ASKED: dict[str, dict[str, Any]] = {
     "search": {"gpus": 512, "accelerator": "b200", "model": "gpt-22b", "batch": 512},
     "serving": {"gpus": 8, "model": "llama-3-70b", "prompt": 2048, "output": 256},
     "optimize": {"gpus": 512, "fabrics": ["rail-only"], "model": "gpt-22b"},
+    "optimize graphs": {
+        "gpus": 64,
+        "hb_sizes": [8],
+        "radices": [16],
+        "model": "gpt-22b",
+        "batch": 64,
+        "searched": "graphs",
+        "tries": 1,
+    },
+    "draw": {"gpus": 64, "radix": 16, "hb_size": 8},
+    "draw failed": {"gpus": 64, "radix": 16, "hb_size": 8, "fail": ["leaf=1"]},
+    "export": {"gpus": 64, "radix": 16, "hb_size": 8, "to": "slurm"},
     "map": {"model": "gpt-175b", "accelerator": "sn10", "tensor": 8},
     "traffic": RUN,
     "collective": {"kind": "all_reduce", "gpus": 64, "message_bytes": "512MiB"},
@@ -52,12 +73,15 @@ def test_a_dozen_questions_have_the_answers_of_python() -> None:
     found = in_the_client(ASKED)
     for name, result in found.items():
         assert not result.is_error, (name, result.content[0].text)
-        assert len(result.content[0].text) > 100, name
+        assert len(result.content[0].text) > 50, name
     for name in ("compare", "cost", "loads"):
         ours = getattr(netplan, name)(**ASKED[name])
         assert found[name].structured_content == json.loads(ours.json())
         assert found[name].content[0].text == ours.text(100)
     assert "30 pass, 0 fail" in found["verify"].content[0].text
+    assert found["draw"].structured_content["svg"].startswith("<svg xmlns=")
+    assert found["draw failed"].structured_content["groups"][1]["links_out"] > 0
+    assert found["optimize graphs"].structured_content["graphs"]["search"]
 
 
 def test_bad_calls_are_told_in_one_line() -> None:
@@ -87,12 +111,29 @@ def test_schemas_say_every_input_once(tool: str) -> None:
     assert json.loads(json.dumps(made)) == made
 
 
-def test_answers_that_are_too_long_come_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_JSON_BYTES > 24_021  # of a comparison of nine fabrics
-    monkeypatch.setattr("netplan.cli.mcp.MAX_JSON_BYTES", 1000)
-    result = in_the_client({"compare": ASKED["compare"]})["compare"]
-    assert result.structured_content is None
-    assert "too long" in result.content[0].text
+def test_answers_are_bounded_and_say_what_they_leave_out() -> None:
+    result = in_the_client({"draw": {"gpus": 1024, "radix": 64, "hb_size": 8}})["draw"]
+    assert not result.is_error
+    left_out = result.structured_content.pop("left_out_bytes")
+    assert list(left_out) == ["svg"]
+    assert left_out["svg"] > MAX_JSON_BYTES > 24_021  # of a comparison of nine fabrics
+    assert result.structured_content["links"] == 3072
+    assert "left out: svg" in result.content[0].text
+
+
+def test_long_texts_end_at_a_line_and_say_how_much_is_missing() -> None:
+    text, data = bounded("one line\n" * 10_000, {"rows": list(range(20_000)), "count": 3})
+    assert len(text) < MAX_TEXT + 200
+    kept = text.count("one line")
+    assert f"... {10_000 - kept:,} more lines" in text
+    assert data["count"] == 3
+    assert "rows" not in data
+    assert bounded("short\n", {"count": 3}) == ("short\n", {"count": 3})
+
+
+def test_every_command_that_answers_is_a_tool() -> None:
+    asked = {question_of(tool).command.partition(" ")[0] for tool in TOOLS}
+    assert {*COMMANDS} - asked == {"report", "explore", "completion", "mcp"}
 
 
 @pytest.mark.slow
