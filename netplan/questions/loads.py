@@ -4,22 +4,29 @@ The traffic is that of a training run or of servers, placed by their best plan, 
 the links are those of a fabric of the catalog, or of somebody's own graph.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.faults.rerouting import LiveRouter
+from netplan.questions.degraded_links import (
+    check_degraded,
+    round_note,
+    routing_of_left,
+    ways_round,
+)
 from netplan.questions.export import with_own_domains
 from netplan.questions.inputs import CatalogReader, require_least
 from netplan.questions.loads_chart import loads_chart
 from netplan.questions.network_question import NetworkQuestion
 from netplan.questions.placed_run import PlacedRun
-from netplan.questions.question import asks, optional, shared
+from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.served_run import ServedRun
 from netplan.questions.whole_fabric import WHOLE, WholeCollective, whole_collectives
 from netplan.records import asdict, replace
@@ -44,6 +51,7 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.cuts import collective_bound_s
+from netplan.traffic.demand import split_demand
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
@@ -57,6 +65,9 @@ from netplan.workloads.operations import CollectiveKind
 BOUND_BYTES = 1e9
 """Message of the collectives whose bounds are shown [B]."""
 
+Send = Callable[[TrafficMatrix], LinkLoads]
+"""Sends traffic over the links of a fabric, or over what is left of it."""
+WHOLE_MODEL = "Times by the model and bounds are those of the whole fabric."
 MAX_ALL_TO_ALL_GPUS = 64
 """GPUs up to which the linear program of an all_to_all is solved [1]."""
 
@@ -92,6 +103,8 @@ class LoadsAnswer(Answer):
 
     A training run comes with every collective of it, alone on the fabric; a saved matrix has no
     run, but, where they were asked for, the least times of collectives of 1 GB over all GPUs [s].
+    ``intact_busiest_s`` is the time of the busiest link of the whole fabric, where parts have
+    failed [s].
     """
 
     inputs: dict[str, object]
@@ -105,6 +118,7 @@ class LoadsAnswer(Answer):
     whole: tuple[WholeCollective, ...] = ()
     bounds_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    intact_busiest_s: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan loads --format json``."""
@@ -114,6 +128,7 @@ class LoadsAnswer(Answer):
             links=self.graph.link_count,
             unused_links=len(self.link_loads.unused_links),
             busiest_s=self.link_loads.busiest_s,
+            intact_busiest_s=self.intact_busiest_s,
             groups=[asdict(group) for group in self.groups],
             hottest=[asdict(link) for link in self.hottest],
         )
@@ -131,6 +146,8 @@ class LoadsAnswer(Answer):
         yield self.run.heading("Loads") if self.run else self._matrix_heading()
         yield Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
         within = self.run.within if self.run else ""
+        if self.intact_busiest_s is not None:
+            within += f", before the failure for {si(self.intact_busiest_s, 's')}"
         yield Paragraph(
             f"The busiest link works for {si(self.link_loads.busiest_s, 's')}{within};"
             f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
@@ -228,6 +245,7 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         "netplan loads --gpus 32768 --radix 128",
         "netplan loads --gpus 32768 --radix 128 --fabric rail-only",
         "netplan loads --gpus 4096 --fabric torus-3d --hb-size 1 --routing minimal-adaptive",
+        "netplan loads --gpus 4096 --fabric dragonfly --hb-size 8 --fail links=20",
         "netplan loads --graph fabric.graphml --matrix matrix.npz",
     )
 
@@ -237,6 +255,10 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         choices=get_args(Routing),
     )
     hot: int = shared("Hottest links to name.", "whole", low=0)
+    fail: tuple[str, ...] = several(
+        "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
+        metavar="PART",
+    )
     bounds: bool = optional(
         "With --matrix: least time of collectives over all GPUs.", "flag", default=False
     )
@@ -248,18 +270,21 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         self.check_network()
         require_least("hot", self.hot)
         require_least("seed", self.seed)
+        check_degraded((), self.fail, self.routing, contention=True)
         return self._of_run() if self.matrix is None else self._of_matrix(Path(self.matrix))
 
     def _of_run(self) -> LoadsAnswer:
         run = self.run()
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
-        collectives = tuple(_collectives(run, graph, self.routing))
+        wired = _as_wired(run, matrix)
+        send = self._sender(graph, wired)
+        collectives = tuple(_collectives(run, send))
         whole: tuple[WholeCollective, ...] = ()
-        if isinstance(run, PlacedRun):
-            whole = tuple(whole_collectives(run, graph, partial(self._busiest_s, run, graph)))
+        if isinstance(run, PlacedRun) and not self.fail:
+            whole = tuple(whole_collectives(run, graph, partial(_busiest_s, run, send)))
         asked = run.inputs | {"matrix": None, "graph": None}
-        routed = self._routed(asked, graph, _as_wired(run, matrix))
+        routed = self._routed(asked, graph, wired)
         return replace(
             routed,
             total_bytes=matrix.total_bytes,
@@ -268,15 +293,19 @@ class Loads(NetworkQuestion[LoadsAnswer]):
             whole=whole,
             notes=(
                 *run.notes(),
+                *routed.notes,
                 *_agreement(collectives, *run.communication, meshes=_rings_on_meshes(run)),
             ),
         )
 
-    def _busiest_s(
-        self, run: PlacedRun | ServedRun, graph: FabricGraph, matrix: TrafficMatrix
-    ) -> float:
-        """Time of the busiest link under a traffic of the run [s]."""
-        return link_loads(graph, _as_wired(run, matrix), routing=self.routing).busiest_s
+    def _sender(self, graph: FabricGraph, matrix: TrafficMatrix) -> Send:
+        """How traffic is sent, round what has failed, which leaves GPUs of the matrix joined."""
+        if not self.fail:
+            return partial(link_loads, graph, routing=self.routing)
+        sent, received = split_demand(matrix, 1).network.ends(graph.gpus)
+        used = np.flatnonzero(sent + received)
+        ways = ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing)
+        return cast("LiveRouter", ways).loads
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
         graph, replaced, notes = self._graph()
@@ -289,14 +318,18 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         )
         routed = self._routed(asked, graph, matrix)
         bounds_s = _bounds(graph) if self.bounds else {}
-        return replace(routed, bounds_s=bounds_s, notes=notes)
+        return replace(routed, bounds_s=bounds_s, notes=(*notes, *routed.notes))
 
     def _routed(
         self, inputs: dict[str, object], graph: FabricGraph, matrix: TrafficMatrix
     ) -> LoadsAnswer:
         """Loads of the links under a matrix."""
-        rng = np.random.default_rng(self.seed)
-        found = link_loads(graph, matrix, routing=self.routing, rng=rng)
+        rng, routing = np.random.default_rng(self.seed), self.routing
+        if self.fail:
+            routing = routing_of_left(routing, graph)
+        found = whole = link_loads(graph, matrix, routing=routing, rng=rng)
+        if self.fail:
+            found = self._sender(graph, matrix)(matrix)
         return LoadsAnswer(
             inputs=inputs,
             graph=graph,
@@ -304,6 +337,11 @@ class Loads(NetworkQuestion[LoadsAnswer]):
             groups=found.by_group(),
             hottest=found.hottest(self.hot),
             total_bytes=matrix.total_bytes,
+            notes=(
+                *round_note(self.fail, graph, self.routing),
+                *((WHOLE_MODEL,) * bool(self.fail)),
+            ),
+            intact_busiest_s=whole.busiest_s if self.fail else None,
         )
 
     def _graph(self) -> tuple[FabricGraph, dict[str, object], tuple[str, ...]]:
@@ -337,9 +375,12 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
     return {name: collective_bound_s(name, graph, BOUND_BYTES) for name in names}
 
 
-def _collectives(
-    run: PlacedRun | ServedRun, graph: FabricGraph, routing: Routing
-) -> Iterator[CollectiveLoad]:
+def _busiest_s(run: PlacedRun | ServedRun, send: Send, matrix: TrafficMatrix) -> float:
+    """Time of the busiest link under a traffic of the run [s]."""
+    return send(_as_wired(run, matrix)).busiest_s
+
+
+def _collectives(run: PlacedRun | ServedRun, send: Send) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     levels = run.levels
     for use, placement, model_s in run.collectives():
@@ -360,7 +401,7 @@ def _collectives(
             times=use.times,
             stage=use.stage,
             analytic_s=model_s,
-            busiest_s=link_loads(graph, _as_wired(run, matrix), routing=routing).busiest_s,
+            busiest_s=_busiest_s(run, send, matrix),
             bound_s=bound.bound_s,
             binding=bound.binding,
         )

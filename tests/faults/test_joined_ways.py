@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -13,9 +13,13 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 from netplan.arrays import Bools
+from netplan.errors import InputError
 from netplan.faults.damage import Damage, network_links, no_damage
 from netplan.faults.pace import Cuts, network_leg
 from netplan.faults.rerouting import Rerouted, reroute, training_loads
+from netplan.faults.scenario import parse_faults
+from netplan.questions.loads import loads
+from netplan.questions.placed_run import PlacedRun
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.keys import JOINED
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
@@ -215,19 +219,19 @@ def test_a_damaged_dragonfly_by_brute_force(seed: int, failures: int) -> None:
     damage, matrix = damage_to(graph, links=lost), traffic(graph, 3 * seed)
     plain = PlainDragonfly(graph, damage)
     assume(nx.is_connected(plain.whole))
-    loads: list[Loads] = [defaultdict(float) for _ in range(3)]
+    ways: list[Loads] = [defaultdict(float) for _ in range(3)]
     ports = np.flatnonzero(graph.source < graph.gpus)
     port, under = np.empty((2, graph.gpus), np.int64)
     port[graph.source[ports]], under[graph.source[ports]] = ports, graph.target[ports]
     columns = (one.tolist() for one in (matrix.source, matrix.destination, matrix.flow_bytes))
     for gpu, peer, amount in zip(*columns, strict=True):
         first, last = int(under[gpu]), int(under[peer])
-        loads[0][int(port[gpu]), gpu] += amount
-        loads[0][int(port[peer]), last] += amount
+        ways[0][int(port[gpu]), gpu] += amount
+        ways[0][int(port[peer]), last] += amount
         if first != last:
-            added(loads[1], plain.send(first, last), amount)
-            added(loads[2], plain.detour(first, last), amount)
-    hosts, direct, detours = (as_array(graph, one) for one in loads)
+            added(ways[1], plain.send(first, last), amount)
+            added(ways[2], plain.detour(first, last), amount)
+    hosts, direct, detours = (as_array(graph, one) for one in ways)
     rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
     mixed = hosts + best_mix(direct, detours, rate, float((hosts / rate).max()))
     found = reroute(graph, damage, matrix)
@@ -318,3 +322,22 @@ def test_gpus_of_a_dead_switch_send_through_their_domain_by_hand() -> None:
     assert found.lost_bytes == found.cut_bytes == 0
     ports = np.flatnonzero((graph.source < 2) & network_links(graph))
     np.testing.assert_allclose(found.loads.link_bytes[0, ports], 2 * RATE)
+
+
+@pytest.mark.parametrize("name", ["hyperx", "rail-only"])
+def test_loads_of_what_is_left_are_those_that_faults_have(name: str) -> None:
+    asked: dict[str, Any] = {"gpus": 64, "radix": 16, "hb_size": 4, "model": "gpt-22b"}
+    asked |= {"batch": 64, "fabric": name, "seed": 3}
+    whole, broken = loads(**asked), loads(**asked, fail=("links=4",))
+    assert (whole.intact_busiest_s, broken.intact_busiest_s) == (None, whole.link_loads.busiest_s)
+    graph, run = broken.graph, cast("PlacedRun", broken.run)
+    damage = parse_faults(["links=4"], graph, rng=np.random.default_rng(3))
+    expected = reroute(graph, damage, run.matrix()).loads
+    np.testing.assert_allclose(broken.link_loads.link_bytes, expected.link_bytes)
+    assert not broken.link_loads.link_bytes[:, damage.links_out(graph)].any()
+    assert broken.link_loads.busiest_s > whole.link_loads.busiest_s
+    assert not broken.whole
+    assert whole.whole
+    assert [one.kind for one in broken.collectives] == [one.kind for one in whole.collectives]
+    with pytest.raises(InputError, match="ask netplan faults"):
+        loads(**asked, fail=("gpu-3",))

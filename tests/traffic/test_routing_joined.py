@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.keys import JOINED
 from netplan.traffic.hierarchy import Network
-from netplan.traffic.matrix import flows_matrix
+from netplan.traffic.matrix import KINDS, UniformGroups, combine, flows_matrix, no_traffic
 from netplan.traffic.placement import DATA, EXPERT, Degrees, Placement, Placements
 from netplan.traffic.routing import link_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
@@ -129,6 +130,16 @@ def test_detours_by_brute_force(name: str) -> None:
                 if here != there:
                     expected += flows.flow_bytes[number] / len(hosts) * unit(here, there)
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_uniform_groups_are_routed_as_their_flows_one_by_one(name: str) -> None:
+    _, graph = built(name, Sizing(200, 24, 4, 450e9, PORT))
+    members = np.random.default_rng(0).permutation(200).astype(np.int32).reshape(5, -1)
+    groups = (UniformGroups(members, 2.0, KINDS.index("expert")),)
+    matrix = replace(no_traffic(200), groups=groups)
+    found, listed = (link_loads(graph, one) for one in (matrix, combine([matrix.listed()])))
+    np.testing.assert_allclose(found.link_bytes, listed.link_bytes, rtol=1e-9, atol=1e-9)
 
 
 @given(st.integers(0, 1000))
