@@ -51,6 +51,7 @@ from netplan.questions.faults_inputs import (
     sorted_out,
     subject_of,
 )
+from netplan.questions.faults_pages import seen
 from netplan.questions.plan_notes import rates_note
 from netplan.questions.question import asks
 from netplan.questions.served_faults import served_faults
@@ -168,12 +169,12 @@ def fabric_faults(
     fabric = subject.fabric
     shared = replace(shared, book=shared.book.placed(fabric.sizing.hb_size))
     inventory = inventory_of(subject, question, shared)
-    singles, scenario = _failures(subject, inventory, question)
+    singles, scenario, worst = _failures(subject, inventory, question)
     # With forwarding one GPU has no port of its own.
     forwarding_s = next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
     ways = recoveries(subject, shared.books, shared.circuit, forwarding_s)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
-    built = subject, wiring
+    built, needed = (subject, wiring), subject.sizing.domains > 1
     years = _years(built, inventory, singles, shared=shared, cost_per_year=cost)
     return FabricFaults(
         name=spec.name,
@@ -193,6 +194,7 @@ def fabric_faults(
         network_cost_complete=whole,
         notes=tuple(_notes(subject, years, shared.book)),
         error=subject.intact.best.error if subject.intact else None,
+        seen=seen(subject, inventory, *worst, question.seed) if worst and needed else None,
     )
 
 
@@ -304,8 +306,8 @@ def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
 
 def _failures(
     subject: Subject, inventory: Inventory, question: Faults
-) -> tuple[tuple[Single, ...], ScenarioImpact | str | None]:
-    """One failure of each kind, and the failures that were asked for.
+) -> tuple[tuple[Single, ...], ScenarioImpact | str | None, tuple[Damage, str] | None]:
+    """One failure of each kind, the failures that were asked for, and what is to be drawn.
 
     A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
     """
@@ -315,15 +317,25 @@ def _failures(
     told = each((*damages, *asked), lambda _: "failures")
     impacts = [impact_of(subject, damage) for damage in told]
     found = _scenario(subject, asked, impacts[len(parts) :], question) if asked else why
-    return tuple(single_failures(inventory, zip(parts, impacts, strict=False))), found
+    alone = tuple(single_failures(inventory, zip(parts, impacts, strict=False)))
+    if asked:
+        worst = asked[_worst(impacts[len(parts) :])], " ".join(question.fail)
+    else:
+        ranked = [
+            (_badness(one.impact), one.impact.gpus_cut_off, at)
+            for at, one in enumerate(alone)
+            if parts[at].kind.space != "group" and one.kind not in INSIDE
+        ]
+        at = max(ranked, default=(None, 0, -1))[-1]
+        worst = (damages[at], alone[at].part) if ranked else None
+    return alone, found, worst
 
 
 def _scenario(
     subject: Subject, damages: Sequence[Damage], impacts: Sequence[Impact], question: Faults
 ) -> ScenarioImpact:
     """The failures that were asked for: the worst of all draws, and their mean."""
-    draws = len(damages)
-    at = max(range(draws), key=lambda draw: _badness(impacts[draw]))
+    draws, at = len(damages), _worst(impacts)
     effects = find_effects(subject.graph, damages[at])
     gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
     loads = None
@@ -346,6 +358,15 @@ def _mean(values: Iterable[float | None]) -> float | None:
     """Mean of the values that there are; None without any."""
     known = [value for value in values if value is not None]
     return mean(known) if known else None
+
+
+INSIDE = ("gpu", "nic", "hb-link", "hb-switch")
+"""Parts of servers and HB domains, whose failure a drawing of the network does not show."""
+
+
+def _worst(impacts: Sequence[Impact]) -> int:
+    """Which of the draws is the worst."""
+    return max(range(len(impacts)), key=lambda draw: _badness(impacts[draw]))
 
 
 def _badness(impact: Impact) -> tuple[bool, float, float]:

@@ -18,9 +18,10 @@ from netplan.questions.barred import barred_column, end_columns, with_bars
 from netplan.questions.fault_policies import policies_tables
 from netplan.questions.fault_spares import counted, delivery
 from netplan.questions.faults_charts import slowdowns, survival
+from netplan.questions.faults_pages import Seen, curves, drawings
 from netplan.questions.inputs import replaced_lines
 from netplan.questions.training import training_words
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Cell, quantity
 from netplan.reports.sections import (
@@ -98,13 +99,15 @@ class FabricFaults(Struct, frozen=True):
     error: ErrorBar | None = None
     """How far iteration times may be off, if the iteration model says so."""
 
+    seen: Seen | None = None
+
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""
-        called, plain = (
-            {"name": "fabric", "forecast": "outlook"},
-            with_bars(asdict(self), self.error),
-        )
-        return {called.get(key, key): value for key, value in plain.items() if key != "error"}
+        called = {"name": "fabric", "forecast": "outlook"}
+        plain = with_bars(asdict(replace(self, seen=None)), self.error)
+        left = self.seen.rows if self.seen else []
+        found = {key: value for key, value in plain.items() if key not in ("error", "seen")}
+        return {called.get(key, key): value for key, value in found.items()} | {"capacity": left}
 
 
 class Failure(Struct, frozen=True):
@@ -160,7 +163,10 @@ class FaultsAnswer(Answer):
         stops = [(one.name, one.forecast.network_interruptions_per_year) for one in self.fabrics]
         if any(number for _, number in stops):
             yield survival(stops)
+        shown = [(one.name, one.seen) for one in self.fabrics]
+        yield from curves(shown)
         yield slowdowns([(one.name, one.singles) for one in self.fabrics])
+        yield from drawings(shown)
         explained = any(isinstance(one.scenario, ScenarioImpact) for one in self.fabrics)
         for fabric in self.fabrics:
             alone = [row for row in self.failures if row.fabric == fabric.name and row.parts]

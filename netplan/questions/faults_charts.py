@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from itertools import cycle
 from math import exp
 
+from netplan.faults.attrition import Attrition
 from netplan.faults.impact import Impact, Single
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
+from netplan.reports.plots import DASHES, SIGNS
 from netplan.units import HOURS_PER_YEAR
 
 COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#8a94a3", "#b0569c", "#c2a02f")
@@ -28,11 +30,11 @@ def survival(stops: Sequence[tuple[str, float]]) -> Chart:
     slowest = min(mean for _, mean in between_h)
     hours = [4 * slowest * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]
     data: list[Json] = []
-    for (fabric, mean), colour in zip(between_h, cycle(COLOURS), strict=False):
+    for (fabric, mean), colour, dash in zip(between_h, cycle(COLOURS), cycle(DASHES), strict=False):
         shares = [100 * exp(-hour / mean) for hour in hours]
         texts = (f"{hour:.3g} h: {share:.1f} %" for hour, share in zip(hours, shares, strict=True))
         boxes = (hover(fabric, text) for text in texts)
-        line = {"color": colour, "width": 2}
+        line = {"color": colour, "width": 2, "dash": dash}
         name = chart_label(fabric)
         data.append(marks("scatter", hours, shares, boxes, name=name, mode="lines", line=line))
     layout: Json = {
@@ -42,6 +44,53 @@ def survival(stops: Sequence[tuple[str, float]]) -> Chart:
     }
     label = "Chance that the network has stopped no job so far, by fabric"
     return Chart("survival", label, SURVIVAL_PX, tuple(data), layout)
+
+
+def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
+    """GPUs that keep their network as more parts of a kind fail, one line a fabric.
+
+    Examples
+    --------
+    >>> one = Attrition("switch", 8, ((0, 1.0), (1, 0.875)))
+    >>> capacity([("rail-only", one)], "switch").data[0]["y"]
+    [100.0, 87.5]
+    """
+    data: list[Json] = []
+    lines: dict[tuple[tuple[int, float], ...], list[str]] = {}
+    for fabric, one in found:
+        lines.setdefault(one.left, []).append(fabric)
+    for number, (left, names) in enumerate(lines.items()):
+        of = {fabric: one.parts for fabric, one in found}[names[0]]
+        name = " = ".join(names)
+        counts, shares = [count for count, _ in left], [100 * share for _, share in left]
+        boxes = [
+            hover(name, f"{count:,} of {of:,} {PLURAL[kind]} failed", f"{share:.4g} % of GPUs left")
+            for count, share in zip(counts, shares, strict=True)
+        ]
+        facts: dict[str, object] = {
+            "name": chart_label(name, 60),
+            "mode": "lines+markers",
+            "line": {
+                "color": COLOURS[number % len(COLOURS)],
+                "width": 2,
+                "dash": DASHES[number % len(DASHES)],
+            },
+            "marker": {"symbol": SIGNS[number % len(SIGNS)], "size": 8},
+        }
+        data.append(marks("scatter", range(len(counts)), shares, boxes, **facts))
+    steps = max((one.left for _, one in found), key=len)
+    layout: Json = {
+        "xaxis": named_ticks([f"{count:,}" for count, _ in steps])
+        | {"title": {"text": f"{PLURAL[kind]} failed, drawn at random"}},
+        "yaxis": {"title": {"text": "GPUs that keep their network, %"}, "rangemode": "tozero"},
+        "showlegend": True,
+    }
+    said = "GPUs that others may forward for, and how fast a job goes on, are not counted."
+    label = f"Capacity left as {PLURAL[kind]} fail"
+    return Chart(f"capacity-{kind}", label, SURVIVAL_PX, tuple(data), layout, (said,))
+
+
+PLURAL = {"switch": "network switches", "link": "network links"}
 
 
 def slowdowns(singles: Sequence[tuple[str, Sequence[Single]]]) -> Chart:

@@ -58,7 +58,7 @@ from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.patterns import both_ways
 from netplan.traffic.routing import Routing, link_loads
 from netplan.traffic.training import use_traffic
-from netplan.units import si
+from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
 
@@ -68,6 +68,9 @@ BOUND_BYTES = 1e9
 Send = Callable[[TrafficMatrix], LinkLoads]
 """Sends traffic over the links of a fabric, or over what is left of it."""
 WHOLE_MODEL = "Times by the model and bounds are those of the whole fabric."
+EVEN = 1e-6
+"""Share by which the times of links that are as busy may differ [1]."""
+
 MAX_ALL_TO_ALL_GPUS = 64
 """GPUs up to which the linear program of an all_to_all is solved [1]."""
 
@@ -149,7 +152,7 @@ class LoadsAnswer(Answer):
         if self.intact_busiest_s is not None:
             within += f", before the failure for {si(self.intact_busiest_s, 's')}"
         yield Paragraph(
-            f"The busiest link works for {si(self.link_loads.busiest_s, 's')}{within};"
+            f"The busiest link{self._busiest_name}{si(self.link_loads.busiest_s, 's')}{within};"
             f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
             " nothing."
         )
@@ -167,6 +170,19 @@ class LoadsAnswer(Answer):
             title = "All GPUs at once: by the model, by its busiest link, and the best of all ways"
             yield Table("whole_fabric", WHOLE, self.whole, title=title)
         yield Notes.of([("", self.notes)])
+
+    @property
+    def _busiest_name(self) -> str:
+        """Name of the busiest link; how many others there are, if they are as busy."""
+        times, graph = self.link_loads.link_s, self.graph
+        if not self.link_loads.busiest_s:
+            return " works for "
+        link = int(times.max(axis=0).argmax())
+        ends = graph.node_name(int(graph.source[link])), graph.node_name(int(graph.target[link]))
+        as_busy = int((times.max(axis=0) >= self.link_loads.busiest_s * (1 - EVEN)).sum()) - 1
+        group = graph.group_names[int(graph.group[link])]
+        others = f", like {counted(as_busy, 'other')}," if as_busy else ""
+        return f", {' to '.join(ends)} ({group}), works{others} for "
 
     def _drawing(self) -> Iterator[Inset]:
         """The fabric with the loads as colour, where a page has room for it."""

@@ -391,6 +391,7 @@ def test_forms() -> None:
     tables = {row["table"] for row in csv.DictReader(io.StringIO(answer.csv()))}
     assert tables == {
         *("failures", "years", "scenario", "loads", "recoveries", "causes", "record", "spares"),
+        "capacity",
     }
     page = answer.html()
     assert 'id="chart-survival"' in page

@@ -13,7 +13,7 @@ from netplan.reports.svg import box, disc, drawing, shifted, square, text, way
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import MAX_SPOTS, NetworkMap, arc_of
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.graph import HB_GROUP, FabricGraph
+from netplan.topologies.graph import HB_GROUP, SWITCH, FabricGraph
 from netplan.units import counted
 
 MARGIN, LABELS, LEGEND = 26.0, 150.0, 54.0
@@ -64,6 +64,10 @@ def drawing_of(
             f"a graph of {counted(graph.node_count, 'node')} is too large to be drawn node by node"
             f" (up to {MAX_SPOTS:,} switches and HB domains): draw a part of it"
         )
+    if coloured.links_out is not None:
+        out = coloured.links_out
+        kinds = {name: "failed" for name in graph.group_names if out[graph.links_of(name)].any()}
+        return fabric_drawing(fabric, graph, kinds, [*_failed_kinds(graph, coloured)])
     kinds = {} if coloured.share is None else _shades(graph, coloured.share)
     return fabric_drawing(fabric, graph, kinds, [*_legend(coloured)])
 
@@ -251,6 +255,24 @@ def _legend(coloured: Coloured) -> Iterator[Markup]:
             else:
                 yield way([(x, y), (x + 26, y)], kind, width=3.0)
             yield text(x + 34, y + 4, words, "sub")
+
+
+def _failed_kinds(graph: FabricGraph, coloured: Coloured) -> Iterator[Markup]:
+    """How many links of each kind have failed, where single ones have no place."""
+    y = 12.0
+    yield way([(MARGIN, y), (MARGIN + 26, y)], "wire failed", width=3.0)
+    yield text(MARGIN + 34, y + 4, "a kind of links of which some have failed", "sub")
+    told = []
+    switches = graph.node_kind == SWITCH
+    down = int((coloured.nodes_out & switches).sum()) if coloured.nodes_out is not None else 0
+    if down:
+        told.append(f"{down:,} of {counted(int(switches.sum()), 'switch', 'switches')}")
+    for code, name in enumerate(graph.group_names):
+        here = graph.group == code
+        out = int(coloured.links_out[here].sum()) if coloured.links_out is not None else 0
+        if out:
+            told.append(f"{out:,} of {counted(int(here.sum()), f'{name} link')}")
+    yield text(MARGIN, y + 24, "; ".join(told) or "no link has failed", "sub")
 
 
 def shade(share: float) -> int:
