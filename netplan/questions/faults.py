@@ -318,6 +318,7 @@ def _failures(
     impacts = [impact_of(subject, damage) for damage in told]
     found = _scenario(subject, asked, impacts[len(parts) :], question) if asked else why
     alone = tuple(single_failures(inventory, zip(parts, impacts, strict=False)))
+    worst: tuple[Damage, str] | None
     if asked:
         worst = asked[_worst(impacts[len(parts) :])], " ".join(question.fail)
     else:
