@@ -250,7 +250,10 @@ class Comparison(Answer):
         """Heading, the network, the training run, the verdict, notes."""
         yield self._heading()
         legend = tuple(self._legend())
-        yield Table("fabrics", list(self._network()), self.rows, legend=legend)
+        verdict = self.verdict
+        best = verdict.fabric if verdict else None
+        rows, chosen = self.rows, lambda row: row.label == best
+        yield Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
         if self.serves:
             told = [*self._names(), *token_columns(self.currency)]
             yield Table("fabrics", told, self.rows, legend=(LEGEND,))
@@ -264,7 +267,6 @@ class Comparison(Answer):
             shown += self._further_parts()
             yield Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
-        verdict = self.verdict
         if verdict:
             yield Paragraph(verdict.sentence, "strong")
             said = " ".join(change.sentence for change in verdict.changes)

@@ -174,8 +174,7 @@ def fabric_faults(
     forwarding_s = next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
     ways = recoveries(subject, shared.books, shared.circuit, forwarding_s)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
-    built, needed = (subject, wiring), subject.sizing.domains > 1
-    years = _years(built, inventory, singles, shared=shared, cost_per_year=cost)
+    years = _years((subject, wiring), inventory, singles, shared=shared, cost_per_year=cost)
     return FabricFaults(
         name=spec.name,
         title=spec.title,
@@ -194,7 +193,7 @@ def fabric_faults(
         network_cost_complete=whole,
         notes=tuple(_notes(subject, years, shared.book)),
         error=subject.intact.best.error if subject.intact else None,
-        seen=seen(subject, inventory, *worst, question.seed) if worst and needed else None,
+        seen=seen(subject, inventory, *worst, question.seed) if worst else None,
     )
 
 
@@ -329,7 +328,8 @@ def _failures(
         ]
         at = max(ranked, default=(None, 0, -1))[-1]
         worst = (damages[at], alone[at].part) if ranked else None
-    return alone, found, worst
+    # A job inside one HB domain does without its network.
+    return alone, found, worst if subject.sizing.domains > 1 else None
 
 
 def _scenario(

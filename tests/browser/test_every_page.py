@@ -6,7 +6,7 @@ of text of any size.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -34,6 +34,17 @@ PAGES: dict[str, Callable[[], Answer]] = {
     "traffic": lambda: netplan.traffic(gpus=1024),
     "procurement": lambda: netplan.procurement(gpus=1024, radix=64),
 }
+SERVED: dict[str, Any] = {"gpus": 64, "model": "deepseek-r1", "precision": "fp8"}
+MORE: dict[str, Callable[[], Answer]] = {
+    "compare": lambda: netplan.compare(gpus=1024, radix=64),
+    "cost": lambda: netplan.cost(gpus=1024, radix=64),
+    "serving": lambda: netplan.serving(**SERVED),
+    "served faults": lambda: netplan.faults(**SERVED, workload="serving", fabrics=("rail-only",)),
+    "map": lambda: netplan.map(gpus=512),
+    "grow": lambda: netplan.grow(phases=(512, 1024), radix=64, prices="2026"),
+}
+"""Pages that are only looked at, on a laptop and on a phone."""
+
 WIDTHS = (1280, 390, 360)
 LOOKS = (Path(__file__).parent / "looks.js").read_text(encoding="utf-8")
 USED = "a[href], button, input, select, textarea, summary, [tabindex='0']"
@@ -68,6 +79,18 @@ def test_it_can_be_read(browser: "Browser", path: Path, width: int) -> None:
         assert page.evaluate(LOOKS) == [], scheme
     assert faults == [path.as_uri()]
     page.context.close()
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_pages_can_be_read(browser: "Browser", tmp_path: Path, name: str) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(MORE[name]().html(), encoding="utf-8")
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        page, faults = opened(browser, path, width)
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert page.evaluate(LOOKS) == []
+        assert faults == [path.as_uri()]
+        page.context.close()
 
 
 def test_the_tab_key_reaches_all_that_can_be_used(browser: "Browser", path: Path) -> None:
