@@ -271,6 +271,17 @@ def assumed(inputs: Mapping[str, Any]) -> str:
     )
 
 
+def fixed_option() -> Any:  # noqa: ANN401 - a field of any type
+    """The input of values that plans are to have, of training and of serving."""
+    return optional(
+        "Give a value, such as pipeline=64 (repeatable).",
+        "numbers",
+        flag="--fix",
+        metavar="NAME=N",
+        many=True,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
     """Inputs of all questions about the plans of a training run on one fabric."""
@@ -285,13 +296,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
         choices=("none", "whole", "any"),
         otherwise="the iteration model's",
     )
-    fixed: Mapping[str, int] | None = optional(
-        "Give a value, such as pipeline=64 (repeatable).",
-        "numbers",
-        flag="--fix",
-        metavar="NAME=N",
-        many=True,
-    )
+    fixed: Mapping[str, int] | None = fixed_option()
 
     def options(
         self, fixed: Fixed | None = None, *, assumptions: IterationModel | None = None

@@ -17,7 +17,7 @@ from netplan.questions.question import (
 from netplan.questions.serving import Known, Searched, Serving
 from netplan.questions.serving_answer import ServedPlan, served_plans
 from netplan.questions.serving_inputs import ServingQuestion
-from netplan.questions.training import PlanQuestion
+from netplan.questions.training import PlanQuestion, fixed_option
 from netplan.workloads.precision import ServingFormat
 
 Workload = Literal["training", "serving"]
@@ -60,13 +60,7 @@ class WorkloadQuestion(ServingQuestion[AnswerT_co]):
         metavar="NAME",
         otherwise="the usual one",
     )
-    fixed: Mapping[str, int] | None = optional(
-        "Give a value, such as pipeline=64 (repeatable).",
-        "numbers",
-        flag="--fix",
-        metavar="NAME=N",
-        many=True,
-    )
+    fixed: Mapping[str, int] | None = fixed_option()
 
     def __post_init__(self) -> None:
         """Take defaults of the workload; refuse inputs that mean nothing for it."""

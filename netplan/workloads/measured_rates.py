@@ -5,7 +5,7 @@ in its accelerator file, with the peaks that they are shares of. A GPU without o
 of those that have, and a wider error.
 """
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from msgspec import field
@@ -33,6 +33,17 @@ TABLES = {"corrections": "", "expert_corrections": "-experts", "generation_corre
 """Keys of tables of corrections, and how their files end after the accelerator's name."""
 
 
+MeasuredT = TypeVar("MeasuredT", bound=Entry)
+
+
+def _at_rates(
+    kind: type[MeasuredT], shares: Entry, peak_flops_per_s: float, memory_bytes_per_s: float
+) -> MeasuredT:
+    """Shares with the rates that they are of [FLOP/s, B/s]."""
+    rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
+    return kind(**asdict(shares) | rates)
+
+
 class ProductShares(Entry, frozen=True, kw_only=True):
     """Matrix products of one precision, as shares of rates that stand elsewhere.
 
@@ -48,8 +59,7 @@ class ProductShares(Entry, frozen=True, kw_only=True):
 
     def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredProduct":
         """The same of such rates."""
-        rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
-        return MeasuredProduct(**asdict(self) | rates)
+        return _at_rates(MeasuredProduct, self, peak_flops_per_s, memory_bytes_per_s)
 
 
 class MeasuredProduct(ProductShares, frozen=True, kw_only=True):
@@ -70,8 +80,7 @@ class ExpertShares(ProductShares, frozen=True, kw_only=True):
 
     def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredExperts":
         """The same of such rates."""
-        rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
-        return MeasuredExperts(**asdict(self) | rates)
+        return _at_rates(MeasuredExperts, self, peak_flops_per_s, memory_bytes_per_s)
 
 
 class MeasuredExperts(MeasuredProduct, frozen=True, kw_only=True):
@@ -102,8 +111,7 @@ class AttentionShares(Entry, frozen=True, kw_only=True):
 
     def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredAttention":
         """The same of such rates."""
-        rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
-        return MeasuredAttention(**asdict(self) | rates)
+        return _at_rates(MeasuredAttention, self, peak_flops_per_s, memory_bytes_per_s)
 
 
 class MeasuredAttention(AttentionShares, frozen=True, kw_only=True):
