@@ -137,7 +137,7 @@ class Compare(
             switch=reader.named(SWITCHES, self.switch),
             hall=reader.named(FLOOR_PLANS, self.floor_plan),
         )
-        specs = reader.fabrics(self.fabrics or FABRIC_ORDER)
+        specs = reader.fabrics(self.fabrics or FABRIC_ORDER, self.ports)
         sizing = self.sized(on)
         require_switch(books.switch, specs, sizing, reader.roots)
         return specs, sizing, books

@@ -66,7 +66,7 @@ class Cost(WorkloadQuestion[CostAnswer], PricingQuestion[CostAnswer]):
         money = self.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = self.running(reader, books.prices, money)
-        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS)
+        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS, self.ports)
         sizing = self.sized(chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         _check_circuits(books, specs)

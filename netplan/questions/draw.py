@@ -1,7 +1,7 @@
 """``netplan draw``: any fabric as a drawing, small ones node by node, with loads or failures."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,7 @@ from netplan.faults.scenario import read_scenario
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.loads import Loads, LoadsAnswer
 from netplan.questions.network_question import NetworkQuestion
-from netplan.questions.question import asks, optional, several
+from netplan.questions.question import ClusterQuestion, asks, optional, several
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.page import drawing_style
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
@@ -153,6 +153,8 @@ class Draw(NetworkQuestion[DrawAnswer]):
         self.check_network()
         if self.show == "loads" or self.matrix is not None:
             return self._loaded()
+        self.refuse({"workload"}, "a drawing without --show loads")  # it fills in others
+        self.refuse(OF_RUNS - ({"seed"} if self.fail else set()), "a drawing without --show loads")
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         fabric: Fabric | None = None
@@ -210,5 +212,11 @@ class Draw(NetworkQuestion[DrawAnswer]):
         kept = {name: inputs[name] for name in (*shown, "graph", "matrix") if name in inputs}
         return DrawAnswer(kept, graph, fabric, network_map(graph, levels), coloured, notes)
 
+
+OF_RUNS = {one.name for one in fields(NetworkQuestion)} - {
+    *(one.name for one in fields(ClusterQuestion)),
+    *("fabric", "graph"),
+}
+"""Inputs that say what runs: a drawing of the links alone has no use for them."""
 
 draw = asks(Draw)

@@ -9,7 +9,7 @@ from netplan.documents import read_yaml_value
 from netplan.errors import InputError
 from netplan.reports.quantities import PREFIXED, words
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.keys import faults_of
+from netplan.topologies.keys import SEVERAL_PORTS, faults_of
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
@@ -42,8 +42,10 @@ class CatalogReader:
         self._known += [shelf.role, record.name]
         return record
 
-    def fabrics(self, names: Iterable[str]) -> list[FabricSpec]:
+    def fabrics(self, names: Iterable[str], ports: Ports = "shared") -> list[FabricSpec]:
         """Load fabrics that stand side by side; one that has no use for a value says so in a note.
+
+        So does one whose GPUs have a single port where they are to have several full ones.
 
         Raises
         ------
@@ -63,6 +65,8 @@ class CatalogReader:
                 f"--set {key}={self.overrides[key]} does not apply here: {why}."
                 for key, why in spare.items()
             ]
+            if ports == "full" and spec.family not in SEVERAL_PORTS:
+                told.append("--ports full does not apply here: a GPU has one port, or one a plane.")
             found.append(spec.changed(notes=(*spec.notes, *told)) if told else spec)
         return found
 

@@ -284,6 +284,8 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         if self.graph is not None and self.matrix is None:
             raise InputError("--graph needs --matrix: the traffic to route over it")
         self.check_network()
+        if self.bounds and self.matrix is None:
+            raise InputError("--bounds is of --matrix: a run has the bounds of its collectives")
         require_least("hot", self.hot)
         require_least("seed", self.seed)
         check_degraded((), self.fail, self.routing, contention=True)

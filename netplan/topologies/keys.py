@@ -45,6 +45,8 @@ JOINED = ("hyperx", "slim-fly", "jellyfish", "dragonfly-plus", "circulant", "xpa
 """Families whose switches, each with hosts or below others with hosts, are joined directly."""
 REGULAR = ("jellyfish", "circulant", "xpander")
 """Those of them whose switches have equally many links each, as many as a file says."""
+SEVERAL_PORTS = (*(one for one in SWITCHLESS if one != "tiles"), "bcube", "hammingmesh")
+"""Families whose GPUs may have several network ports."""
 DRAGONFLIES = ("dragonfly", "dragonfly-plus")
 """Families of groups of switches."""
 OWN_DOMAINS = tuple(one for one in FAMILIES if one not in (*OWN_GRAPHS, "tiles"))

@@ -1,5 +1,6 @@
 """Wrong input: one clear line, exit code 2, nothing lost or half-written."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -291,3 +292,29 @@ def test_a_fabric_that_cannot_be_built_is_named_once(fabric: str) -> None:
     done = netplan(*asked, "--fabric", fabric, "--fabric", "fat-tree")
     assert f"Cannot be built: {fabric}" not in done.stdout
     assert "Cannot be built: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("--model", "gpt-22b"), "--model gpt-22b"),
+        (("--workload", "serving"), "--workload serving"),
+        (("--seed", "3"), "--seed 3"),
+    ],
+)
+def test_a_drawing_of_links_alone_takes_nothing_of_runs(given: tuple[str, ...], named: str) -> None:
+    error = refused("draw", "--gpus", "64", "--radix", "16", "--hb-size", "8", *given)
+    assert f"{named} means nothing for a drawing without --show loads" in error
+
+
+def test_bounds_are_of_a_matrix() -> None:
+    error = refused("loads", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--bounds")
+    assert "--bounds is of --matrix" in error
+
+
+def test_full_ports_say_where_there_is_one_alone() -> None:
+    asked = ("cost", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--ports", "full")
+    done = netplan(*asked, "--fabric", "rail-only", "--fabric", "torus-3d", "--format", "json")
+    notes = {row["fabric"]: row["notes"] for row in json.loads(done.stdout)["fabrics"]}
+    said = "--ports full does not apply here: a GPU has one port, or one a plane."
+    assert [said in notes[name] for name in ("rail-only", "torus-3d")] == [True, False]
