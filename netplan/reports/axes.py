@@ -27,7 +27,7 @@ ROOM = 0.06
 FLAT = 0.1
 """Share of a shared axis that the values of a drawing span at least [1]."""
 
-LADDERS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+LADDERS = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 FEWEST = 4
 
 
@@ -231,6 +231,8 @@ def log_ticks(low: float, high: float) -> list[float]:
     --------
     >>> log_ticks(1.8, 27.0), log_ticks(5.0, 27.0), log_ticks(3.1, 4.2)
     ([2.0, 5.0, 10.0, 20.0], [5.0, 7.0, 10.0, 15.0, 20.0], [3.1, 4.2])
+    >>> log_ticks(0.0007, 4.0)
+    [0.001, 0.01, 0.1, 1.0]
     """
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
     for ladder in LADDERS:

@@ -483,7 +483,7 @@ def _cells(
     values = [[None if at is None else finite(zs[at]) for at in line] for line in grid]
     own = [value for line in values for value in line if value is not None]
     found = [value for one in shared if (value := finite(one)) is not None] or own
-    log = bool(found) and min(found) > 0 and max(found) > WIDE * min(found)
+    log = by_logarithm(found)
     trace: dict[str, object] = {
         "type": "heatmap",
         "z": [[log10(one) if log and one else one for one in line] for line in values],
@@ -508,6 +508,17 @@ def _cells(
         ]
         trace["texttemplate"] = "%{text}"
     return trace
+
+
+def by_logarithm(values: Sequence[float]) -> bool:
+    """Whether colours of some values go by the logarithm.
+
+    Examples
+    --------
+    >>> by_logarithm([1.0, 5.0]), by_logarithm([1.0, 2.0]), by_logarithm([0.0, 5.0])
+    (True, False, False)
+    """
+    return bool(values) and min(values) > 0 and max(values) > WIDE * min(values)
 
 
 def _short(value: float, words: Words) -> str:

@@ -18,6 +18,7 @@ from netplan.reports.plots import (
     Key,
     Points,
     bar_chart,
+    by_logarithm,
     heat_chart,
     line_chart,
     scatter_chart,
@@ -246,16 +247,16 @@ def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
     for axis, name in names.items():
         values = [_with_ends(panel, name, spec) for panel in panels]
         texts = any(isinstance(one, (str, bool)) for panel in values for one in panel)
-        # Cells of a heat chart say their values whatever their colours are.
-        if axis != "z" and not texts and flattened(values, log=logs[axis]):
+        numbers = [one for panel in values for each in panel if (one := finite(each)) is not None]
+        log = by_logarithm(numbers) if axis == "z" else logs[axis]
+        if not texts and flattened(values, log=log):
             own.append(panels[0].reader.words(name).quantity)
         else:
             found[axis] = [one for panel in values for one in panel]
     said = ""
     if own:
-        said = (
-            f"Each drawing has its own scale of {listed(own)}: on one for all some would lie flat."
-        )
+        what = listed(own)
+        said = f"Each drawing has its own scale of {what}: on one for all, some would show nothing."
     return Scales(found.get("x", ()), found.get("y", ()), found.get("z", ()), said)
 
 
