@@ -1,6 +1,8 @@
 """What is published: the same bytes each time, sound metadata, all that a user's install needs."""
 
+import email
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -45,16 +47,27 @@ def test_the_wheel_has_catalogs_and_the_script_of_charts(tmp_path: Path) -> None
         for path in (ROOT / one).rglob("*.yaml")
     ]
     assert {f"netplan/_catalog/{path.relative_to(ROOT)}" for path in shelves} <= names
+    assert "netplan/py.typed" in names  # types are for users, too
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     [source] = tmp_path.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"hatch_build.py", "README.md", "LICENSE", "pyproject.toml"} <= inside
+    assert {"hatch_build.py", "README.md", "LICENSE", "pyproject.toml", "docs/start.md"} <= inside
 
 
 @pytest.mark.slow
 def test_the_metadata_is_fit_to_be_published(tmp_path: Path) -> None:
     pytest.importorskip("twine")
     built(tmp_path)
+    [wheel] = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        said = email.message_from_bytes(archive.read(name))
+    words = str(said.get_payload())
+    assert said["Requires-Python"] == ">=3.11"
+    assert {"cluster", "docs", "explore", "mcp", "plots"} <= {*said.get_all("Provides-Extra", [])}
+    assert "Start (`docs/start.md`)" in words  # an index has no such file
+    assert not re.search(r"\]\((?!https://)", words)
     files = [str(path) for path in tmp_path.iterdir()]
     done = subprocess.run(
         [sys.executable, "-m", "twine", "check", "--strict", *files],
