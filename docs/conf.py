@@ -1,5 +1,6 @@
 """How Sphinx builds the documentation: offline, from this repository alone."""
 
+import inspect
 import sys
 import warnings
 from pathlib import Path
@@ -79,8 +80,14 @@ def math_block(self: nodes.NodeVisitor, node: nodes.Element) -> None:
     raise nodes.SkipNode
 
 
+def skip_builtin(*facts: object) -> bool | None:
+    """Leave out what Python's modules in C gave a module of ours, whose signature may be none."""
+    return True if inspect.isbuiltin(facts[3]) else None
+
+
 def setup(app: Sphinx) -> None:
     """Write the pages that are made from the code, before Sphinx looks which there are."""
     app.add_html_math_renderer("mathml", (math_inline, None), (math_block, None))
     app.connect("source-read", show_commands)
+    app.connect("autodoc-skip-member", skip_builtin)
     write_pages(HERE / "reference" / "made")
