@@ -12,7 +12,7 @@ from netplan.reports.sections import Column, column, columns
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.optimum import collective_optimum
+from netplan.traffic.optimum import Optimum, collective_optimum
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.symmetry import Network
 from netplan.traffic.training import use_traffic
@@ -65,8 +65,10 @@ def whole_collectives(
     network = Network.of(graph)
     sizes = [level.size for level in run.levels]
     held = prod(sizes) == graph.gpus
+    gather: Optimum | None = None
     for kind in SHOWN:
-        found = collective_optimum(kind, network)
+        found = collective_optimum(kind, network, gather=gather)
+        gather = found.worst if kind == "all_gather" else gather
         reached = found.reached_s_per_byte * WHOLE_BYTES
         times = _timed(run, kind, sizes, busiest_s) if held else (None, None)
         yield WholeCollective(

@@ -248,6 +248,7 @@ def collective_optimum(
     network: Network,
     *,
     tell: Callable[[int, int], None] | None = None,
+    gather: Optimum | None = None,
 ) -> CollectiveOptimum:
     """Optimum of a collective over all GPUs.
 
@@ -257,6 +258,8 @@ def collective_optimum(
         What they do.
     network, tell
         As in :func:`all_gather_optimum`.
+    gather
+        That of an all_gather on the same network, where it is known.
 
     Examples
     --------
@@ -265,8 +268,10 @@ def collective_optimum(
     >>> found.exact, round(found.reached_s_per_byte * 1e9, 6)
     (True, 0.0175)
     """
-    gather = scatter = None
-    if collective != "reduce_scatter":
+    scatter = None
+    if collective == "reduce_scatter":
+        gather = None
+    elif gather is None:
         gather = all_gather_optimum(network, tell=tell)
     if collective != "all_gather":
         same = gather is not None and network.mirrored
@@ -347,7 +352,10 @@ def _all_asked(
         worst = _asked(network, network.quotient(gpu), gpu, worst)
         proven[gpu], asked = True, asked + 1
         if len(found) > FEW and not asked & (asked - 1):  # after 1, 2, 4, 8 ... of them
-            proven = grown(network, worst.ratio, proven, work // (2 * network.out.nnz))
+            flows, left = work // (2 * network.out.nnz), int(np.count_nonzero(~proven[found]))
+            if left <= allowed - asked:  # all may be asked: a proof is to be less work than that
+                flows = min(flows, left)
+            proven = grown(network, worst.ratio, proven, flows)
     if tell:
         tell(len(found), len(found))
     return worst, proven, asked
