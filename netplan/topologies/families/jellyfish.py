@@ -12,12 +12,13 @@ Source: Singla, Hong, Popa and Godfrey, Jellyfish: Networking Data Centers Rando
 Graphs of low degree that are drawn at random are expanders with high probability.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import exp
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Ints
+from netplan.arrays import AnyInts, Bools, Ints
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.joined_switches import (
@@ -115,29 +116,56 @@ def _drawn(switches: int, degree: int, generator: np.random.Generator) -> Ints:
     if not degree:
         return np.empty(0, np.int64)
     ends = generator.permutation(np.repeat(np.arange(switches), degree)).reshape(-1, 2)
-    low, high = ends.min(axis=1), ends.max(axis=1)
-    code = low * np.int64(switches) + high
-    _, first, place = np.unique(code, return_index=True, return_inverse=True)
-    bad = np.flatnonzero((low == high) | (first[place] != np.arange(len(code))))
-    pairs, there = [*zip(low.tolist(), high.tolist(), strict=True)], set(code.tolist())
-    waiting = bad.tolist()
-    spoilt = set(waiting)
+    ends.sort(axis=1)
+    code = ends[:, 0] * np.int64(switches) + ends[:, 1]
+    waiting = np.flatnonzero((ends[:, 0] == ends[:, 1]) | _repeated(code)).tolist()
+    spoilt, links = set(waiting), _Links(code)
     while waiting:
-        one, other = waiting[-1], int(generator.integers(len(pairs)))
+        one, other = waiting[-1], int(generator.integers(len(code)))
         if other in spoilt:
-            if len(spoilt) == len(pairs):
+            if len(spoilt) == len(code):
                 return _drawn(switches, degree, generator)
             continue
-        (a, b), (c, d) = pairs[one], pairs[other]
+        (a, b), (c, d) = ends[one].tolist(), ends[other].tolist()
         if generator.integers(2):
             c, d = d, c
         new = [(min(pair), max(pair)) for pair in ((a, c), (b, d))]
         codes = [x * switches + y for x, y in new]
-        if any(x == y for x, y in new) or codes[0] == codes[1] or not there.isdisjoint(codes):
+        if any(x == y for x, y in new) or codes[0] == codes[1] or any(map(links.hold, codes)):
             continue
-        old = pairs[other]
-        there.discard(old[0] * switches + old[1])
-        there.update(codes)
-        pairs[one], pairs[other] = new
+        links.swap(int(code[other]), codes)
+        ends[[one, other]], code[[one, other]] = new, codes
         spoilt.discard(waiting.pop())
-    return np.array([x * switches + y for x, y in pairs], np.int64)
+    return code
+
+
+def _repeated(code: Ints) -> Bools:
+    """Whether a link is there before, shape (links,)."""
+    order = np.argsort(code, kind="stable")
+    found = np.zeros(len(code), bool)
+    found[order[1:]] = code[order[1:]] == code[order[:-1]]
+    return found
+
+
+class _Links:
+    """Which links there are: those drawn at first, of which few change, in rising order."""
+
+    def __init__(self, code: Ints) -> None:
+        """Take the links drawn at first."""
+        self._drawn = np.sort(code)
+        self._gone: set[int] = set()
+        self._new: set[int] = set()
+
+    def hold(self, code: int) -> bool:
+        """Whether a link is there."""
+        if code in self._gone or code in self._new:
+            return code in self._new
+        place = int(np.searchsorted(self._drawn, code))
+        return place < len(self._drawn) and int(self._drawn[place]) == code
+
+    def swap(self, old: int, new: Sequence[int]) -> None:
+        """Put links in the place of one."""
+        self._new.discard(old)
+        self._gone.add(old)
+        self._gone.difference_update(new)
+        self._new.update(new)
