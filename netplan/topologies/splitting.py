@@ -86,7 +86,8 @@ def poured(arcs: Matrix, rounds: list[Round], coming: Floats) -> Iterator[tuple[
 
     An arc of weight w from node a to node b carries w ``each[a]`` ``near[b]`` of each column.
     ``coming`` is what nodes send to the destinations, shape (nodes, destinations) [B], or several
-    such beside each other, shape (nodes, kinds x destinations); it is used up.
+    such beside each other, shape (nodes, kinds x destinations); it is used up. ``each`` has its
+    shape; ``near`` is that of any kind, shape (nodes, destinations).
 
     Examples
     --------
@@ -98,16 +99,15 @@ def poured(arcs: Matrix, rounds: list[Round], coming: Floats) -> Iterator[tuple[
     >>> [(each @ near.T).max(axis=1).tolist() for each, near in poured(square, rounds, sent)]
     [[0.0, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]]
     """
-    kinds = coming.shape[1] // max(1, rounds[0].here.shape[1])
+    nodes, destinations = rounds[0].here.shape
+    kinds = coming.reshape(nodes, coming.shape[1] // max(1, destinations), destinations)
     for hops in range(len(rounds) - 1, 0, -1):
         near, here = rounds[hops - 1].passing, rounds[hops].here
         leading = arcs @ near
         share = np.divide(here, leading, out=np.zeros_like(near), where=leading > 0)
-        if kinds > 1:
-            share, near = np.tile(share, kinds), np.tile(near, kinds)
-        each = coming * share
+        each = (kinds * share[:, None]).reshape(coming.shape)
         if not each.any():
             continue
         yield each, near
         if hops > 1:
-            coming += near * (arcs @ each)
+            kinds += near[:, None] * (arcs @ each).reshape(kinds.shape)

@@ -155,10 +155,10 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         for number in range(len(sums)):
             some = slice(number * width, (number + 1) * width)
             if self.switches <= DENSE:
-                sums[number] += each[:, some] @ near[:, some].T
+                sums[number] += each[:, some] @ near.T
                 continue
             for row, (tail, head) in enumerate(self._ways):
-                sums[number, row] += np.einsum("ij,ij->i", each[tail, some], near[head, some])
+                sums[number, row] += np.einsum("ij,ij->i", each[tail, some], near[head])
 
     def all_to_all(self) -> Floats:
         """Load of every link where each switch with hosts sends 1 to each other one [1]."""

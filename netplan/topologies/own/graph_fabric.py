@@ -419,10 +419,14 @@ def _joined_below(network: FabricGraph) -> Iterator[Bools]:
     low, high = np.minimum(*ends), np.maximum(*ends)
     near = np.zeros(network.link_count, bool)
     near[network.links_of("local")] = True
+    links = 0
     for tier in range(1, int(height.max()) + 1):
-        yield (high < tier) | ((high == tier) & (low < tier))
-        yield (high < tier) | ((high == tier) & ((low < tier) | near))
-        yield high <= tier
+        for more in (low < tier, (low < tier) | near, True):
+            joined = (high < tier) | ((high == tier) & more)
+            # Each set holds the one before: as many links are the same ones.
+            if joined.sum() > links:
+                links = joined.sum()
+                yield joined
 
 
 def _parts(network: FabricGraph, joined: Bools) -> Ints:

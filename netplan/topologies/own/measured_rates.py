@@ -172,7 +172,7 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     targets, whole = _targets(hosts, len(patterns))
     ways = _Ways.of(hosts, each=whole)
     loads, sent = np.zeros((len(patterns), ways.places)), np.zeros(len(patterns))
-    step = max(1, CELLS // (len(hosts.tail) if whole else hosts.nodes))
+    step = max(1, CELLS // (len(hosts.tail) if whole else hosts.nodes * len(patterns)))
     for begin in range(0, len(targets), step):
         batch = targets[begin : begin + step]
         bytes_to = [pattern.to(batch) for pattern in patterns]
@@ -230,31 +230,31 @@ class _Ways(Struct, frozen=True, eq=False):
         hosts, width = self.hosts, len(targets)
         amount = np.zeros((hosts.nodes, len(patterns) * width))
         amount[: hosts.groups] = np.hstack(patterns)
-        own = [sent[targets, np.arange(width)] for sent in patterns]
-        loads = np.stack([self._own(one, targets) for one in own])
+        loads = self._own([sent[targets, np.arange(width)] for sent in patterns], targets)
         rounds = rounds_from(self.joined, targets, forwards=hosts.forwards)
         for each, near in poured(self.joined, rounds, amount):
+            reached = [kind @ near for kind in self.kinds]
             for place in range(len(patterns)):
-                some = slice(place * width, (place + 1) * width)
-                loads[place] += self._carried(each[:, some], near[:, some])
+                unit = each[:, place * width : (place + 1) * width]
+                if self.kinds:
+                    loads[place] += [float((unit * kind).sum()) for kind in reached]
+                else:
+                    loads[place] += np.einsum("ab,ab->a", unit[hosts.tail], near[hosts.head])
         return loads
 
-    def _carried(self, each: Floats, near: Floats) -> Floats:
-        """What a hop carries, by arc or by kind [B]."""
-        if self.kinds:
-            return np.array([float((each * (kind @ near)).sum()) for kind in self.kinds])
-        carried: Floats = np.einsum("ab,ab->a", each[self.hosts.tail], near[self.hosts.head])
-        return carried
-
-    def _own(self, own: Floats, targets: Ints) -> Floats:
+    def _own(self, own: Sequence[Floats], targets: Ints) -> Floats:
         """Load of what stays between the GPUs of a group: up to its switches, and down again."""
         hosts = self.hosts
-        inside = np.zeros(hosts.nodes)
-        inside[targets] = own
+        loads = np.zeros((len(own), self.places))
         ports = np.bincount(hosts.tail, weights=hosts.links, minlength=hosts.nodes)
-        each = inside / np.maximum(ports, 1)
-        loads: Floats = each[hosts.tail] + each[hosts.head]
-        if self.kinds:
-            together = np.bincount(hosts.kind, loads * hosts.links, self.places)
-            loads = together.astype(np.float64)
+        at = np.zeros(hosts.nodes, bool)
+        at[targets] = True
+        arcs = np.flatnonzero(at[hosts.tail] | at[hosts.head])
+        place = hosts.kind[arcs] if self.kinds else arcs
+        for pattern, inside in enumerate(own):
+            each = np.zeros(hosts.nodes)
+            each[targets] = inside / np.maximum(ports[targets], 1)
+            busy = each[hosts.tail[arcs]] + each[hosts.head[arcs]]
+            weights = busy * hosts.links[arcs] if self.kinds else busy
+            loads[pattern] = np.bincount(place, weights, self.places)
         return loads
