@@ -52,6 +52,25 @@ def test_expand_a_million_gpus(
     assert graph.link_count >= 3 * MILLION
 
 
+def test_random_graph_of_25_000_switches(benchmark: BenchmarkFixture) -> None:
+    def drawn() -> int:
+        random_links.cache_clear()
+        return len(random_links(25_000, 160, 0)[0])
+
+    assert benchmark(drawn) == 80 * 25_000
+
+
+def test_floor_of_a_random_graph(benchmark: BenchmarkFixture) -> None:
+    # The ends of as many links in some order, and the links in rising order.
+    rng = np.random.default_rng(0)
+
+    def mixed() -> int:
+        ends = rng.permutation(np.repeat(np.arange(25_000), 160)).reshape(-1, 2)
+        return len(np.sort(ends[:, 0] * 25_000 + ends[:, 1]))
+
+    assert benchmark(mixed) == 80 * 25_000
+
+
 @pytest.mark.parametrize("gpus", [100_000, 1_000_000])
 def test_fabric_of_a_graph(benchmark: BenchmarkFixture, gpus: int) -> None:
     sizing = Sizing(gpus, 128, 8, 450e9, 50e9)

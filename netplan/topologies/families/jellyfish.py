@@ -117,7 +117,7 @@ def _drawn(switches: int, degree: int, generator: np.random.Generator) -> Ints:
         return np.empty(0, np.int64)
     ends = generator.permutation(np.repeat(np.arange(switches), degree)).reshape(-1, 2)
     ends.sort(axis=1)
-    code = ends[:, 0] * np.int64(switches) + ends[:, 1]
+    code: Ints = ends[:, 0] * np.int64(switches) + ends[:, 1]
     waiting = np.flatnonzero((ends[:, 0] == ends[:, 1]) | _repeated(code)).tolist()
     spoilt, links = set(waiting), _Links(code)
     while waiting:
