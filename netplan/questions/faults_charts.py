@@ -81,11 +81,14 @@ def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
     steps = max((one.left for _, one in found), key=len)
     layout: Json = {
         "xaxis": named_ticks([f"{count:,}" for count, _ in steps])
-        | {"title": {"text": f"{PLURAL[kind]} failed, drawn at random"}},
+        | {"title": {"text": f"{PLURAL[kind]} failed"}},
         "yaxis": {"title": {"text": "GPUs that keep their network, %"}, "rangemode": "tozero"},
         "showlegend": True,
     }
-    said = "GPUs that others may forward for, and how fast a job goes on, are not counted."
+    said = (
+        "Drawn at random, one order a fabric. GPUs that others may forward for, and how fast a job"
+        " goes on, are not counted."
+    )
     label = f"Capacity left as {PLURAL[kind]} fail"
     return Chart(f"capacity-{kind}", label, SURVIVAL_PX, tuple(data), layout, (said,))
 
