@@ -1,5 +1,6 @@
 """A sign of life on stderr for whatever takes longer than two seconds."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from threading import Event, Thread
@@ -8,11 +9,14 @@ from typing import ClassVar, Self, TextIO
 
 from netplan.errors import one_line
 from netplan.progress import UnderWay
+from netplan.reports.escape import short
 
 FIRST_S = 2.0
 EVERY_S = 2.0
 BAR_EVERY_S = 0.5
 EVERY_IN_A_FILE_S = 30.0
+LEAST_BUSY = 20
+"""Letters that say what is under way, however narrow a terminal is [1]."""
 
 
 class Heartbeat:
@@ -60,14 +64,18 @@ class Heartbeat:
             live = self.stream.isatty()
             say = Heartbeat.describe
             busy = f": {told_of}" if (told_of := UnderWay.text()) else ""
+            left = f" ({UnderWay.left()})" if UnderWay.left() else ""
+            head = f"working, {waited:.0f} s"
+            if live and busy:  # a line that wraps would not be rewritten, but repeated
+                columns = shutil.get_terminal_size().columns
+                busy = short(busy, max(LEAST_BUSY, columns - 1 - len(head) - len(left)))
             often = EVERY_S if say is None else BAR_EVERY_S
             pause = often if live else EVERY_S
             known = say is not None or UnderWay.outermost() == told
             if not live and known and waited - told_s < EVERY_IN_A_FILE_S:
                 continue
             told_s, told = waited, UnderWay.outermost()
-            left = f" ({UnderWay.left()})" if UnderWay.left() else ""
-            text = one_line(f"working, {waited:.0f} s{busy}{left}" if say is None else say())
+            text = one_line(f"{head}{busy}{left}" if say is None else say())
             # Such a line may become shorter: what it leaves is wiped.
             wipe = "\x1b[K" if say or busy else ""
             self._write(f"\r{text}{wipe}" if live else f"{text}\n")

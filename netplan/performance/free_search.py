@@ -59,6 +59,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import Runs, expand, parts, real
 from netplan.performance.spill import Spilled
+from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import (
@@ -124,7 +125,8 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
     first = Placed.of(search, known.fitting[:FIRST_CUTS])
     limit = search.limit(first.good_plans())
     found = first.best([], limit)
-    for begin in range(FIRST_CUTS, len(known.fitting), BATCH_CUTS):
+    begins = range(FIRST_CUTS, len(known.fitting), BATCH_CUTS)
+    for begin in each(begins, lambda _: "batches of plans"):
         some = slice(begin, begin + BATCH_CUTS)
         chosen = known.fitting[some][known.bound_s[some] <= min(limit, search.limit(found))]
         if len(chosen):
@@ -432,7 +434,8 @@ class Placed(Struct, frozen=True, eq=False):
     def best(self, found: list[Found], limit: float) -> list[Found]:
         """The best plans of these and those found before, none slower than the limit [s]."""
         order = np.argsort(self.bound_s, kind="stable")
-        for begin in range(0, len(order), BATCH_LAYERS):
+        begins = range(0, len(order), BATCH_LAYERS)
+        for begin in each(begins, lambda _: "placements"):
             limit = min(limit, self.search.limit(found))
             chosen = order[begin : begin + BATCH_LAYERS]
             chosen = chosen[self.bound_s[chosen] <= limit]

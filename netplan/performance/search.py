@@ -30,6 +30,7 @@ from netplan.performance.space import (
     listed_plans,
     placements_of,
 )
+from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
@@ -96,7 +97,8 @@ def search_plans(
         raise InputError(f"a search returns at least 1 plan, got {top}")
     levels = tuple(levels)
     settings = _settings(training, strategy, mode, options)
-    found = [_search_one(setting, levels, top) for setting in settings]
+    told = each(settings, lambda one: f"plans of strategy {one.strategy}")
+    found = [_search_one(setting, levels, top) for setting in told]
     enumerated, feasible = sum(one.enumerated for one in found), sum(one.feasible for one in found)
     if not enumerated:
         raise NoPlanError(_no_plan(settings, levels))

@@ -85,6 +85,18 @@ def test_loops_in_loops_add_up_and_tell_the_time_left() -> None:
     assert UnderWay.text() == UnderWay.left() == ""
 
 
+def test_a_line_on_a_terminal_does_not_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream = Terminal()
+    for _ in each(["a fabric whose name is long enough for two lines or more, at least"], str):
+        with Heartbeat(stream, first_s=0.01):
+            assert stream.told.wait(60)
+    said = stream.getvalue().split("\x1b")[0].removeprefix("\r")
+    assert said.startswith("working, 0 s: a fabric whose name is long")
+    assert said.endswith("…")
+    assert len(said) == 59
+
+
 def test_a_terminal_is_wiped() -> None:
     stream = Terminal()
     with Heartbeat(stream, first_s=0.01):
