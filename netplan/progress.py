@@ -5,7 +5,7 @@ the share done of the outermost one follows from those inside it.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import ClassVar, TypeVar
 
 from msgspec import Struct
@@ -13,6 +13,8 @@ from msgspec import Struct
 from netplan.units import duration
 
 Item = TypeVar("Item")
+TOLD = 256
+"""How often a stream tells its share at most [1]."""
 LEAST_SHARE, LEAST_S = 0.02, 3.0
 """Share of the work [1] and time [s] from which the time left is said."""
 
@@ -128,11 +130,34 @@ def share_done(name: str) -> Callable[[int, int], None]:
         if step not in UnderWay.steps:
             step.began_s = time.monotonic()
             UnderWay.steps.append(step)
-        step.text, step.done, step.of = f"{100 * done // of} % of {of:,} {name}", done, of
+        share = 100 * done // max(of, 1)
+        step.text, step.done, step.of = f"{share} % of {of:,} {name}", done, of
         if done >= of:
             _end(step)
 
     return tell
+
+
+def through(items: Iterable[Item], of: int, name: str) -> Iterator[Item]:
+    """Items of a stream of about so many, telling now and then which share has gone by.
+
+    Examples
+    --------
+    >>> for number in through(range(1_000), 1_000, "links written"):
+    ...     if number == 500:
+    ...         print(UnderWay.text())
+    49 % of 1,000 links written
+    >>> UnderWay.text()
+    ''
+    """
+    tell, often = share_done(name), max(1, of // TOLD)
+    try:
+        for number, item in enumerate(items):
+            if number % often == 0 and number < of:
+                tell(number, of)
+            yield item
+    finally:
+        tell(of, of)
 
 
 def _end(step: Step) -> None:

@@ -24,6 +24,7 @@ from netplan.costing.site_bill import SiteBooks, fitting, sized_networks
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
+from netplan.progress import each
 from netplan.questions.cable_comparison import Naming, compare_cables
 from netplan.questions.export import FabricQuestion, GraphFile, links_in_a_cage
 from netplan.questions.inputs import CatalogReader
@@ -113,6 +114,8 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
             page.write_string(0, column, title, bold)
         numbers = [title in NUMBERS for title in sheet.header]
         widths = [len(title) for title in sheet.header]
+        turn = each(("rows of the sheet", "the file"), str)
+        next(turn)
         for line, row in enumerate(sheet.rows, start=1):
             if line >= MAX_SHEET_ROWS:
                 raise InputError(
@@ -126,6 +129,7 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
                     page.write_number(line, column, float(cell))
                 else:
                     page.write_string(line, column, cell)
+        next(turn)
         for column, width in enumerate(widths):
             page.set_column(column, column, min(width, WIDE) + 2)
         page.repeat_rows(0)

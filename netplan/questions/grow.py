@@ -16,6 +16,7 @@ from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import cage_links, require_switch
 from netplan.errors import InfeasibleError, InputError
+from netplan.progress import each
 from netplan.questions.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
 from netplan.questions.inputs import CatalogReader
 from netplan.questions.pricing import PricingQuestion, running_inputs
@@ -184,7 +185,7 @@ class _Case(NamedTuple):
         """
         grown: list[Grown] = []
         refused: list[Unbuildable] = []
-        for spec in specs:
+        for spec in each(specs, lambda one: one.name):
             try:
                 grown.append(self.grown(spec))
             except (InputError, InfeasibleError) as error:
@@ -209,8 +210,13 @@ class _Case(NamedTuple):
         ]
         spec = _fixed(spec, self.sizing)
         own = [self.bill(spec, sizing) for sizing in sizings]
-        graphs = [_own_graph(spec, sizing, sizings[-1]) for sizing in sizings]
-        own_moved = _moved(graphs, by_port=spec.family in GROWING)
+        turn = each(("smallest networks", "parts of the final one"), str)
+        next(turn)
+        own_moved = _moved(
+            lambda at: _own_graph(spec, sizings[at], sizings[-1]),
+            len(phases),
+            by_port=spec.family in GROWING,
+        )
         parts: list[Phase | None] = [None] * len(phases)
         bills, moved = own, own_moved
         growth = self._growth(spec, own[-1])
@@ -218,7 +224,8 @@ class _Case(NamedTuple):
             parts = list(growth.phases)
             pairs = zip(sizings, growth.phases, strict=True)
             bills = [self.bill(spec, sizing, fabric=one.fabric) for sizing, one in pairs]
-            moved = _moved([growth.graph_of(at) for at in range(len(phases))], by_port=True)
+            next(turn)
+            moved = _moved(growth.graph_of, len(phases), by_port=True)
         orders, own_orders = self._orders(bills), self._orders(own)
         steps = tuple(
             Step(number, year, bill, made, cables, part, small)
@@ -318,9 +325,14 @@ def _course(bills: Sequence[Bill], orders: Sequence[Order]) -> Course:
     )
 
 
-def _moved(graphs: Sequence[FabricGraph], *, by_port: bool) -> list[int]:
+def _moved(graph_of: Callable[[int], FabricGraph], phases: int, *, by_port: bool) -> list[int]:
     """Cables of each phase before that a phase moves; none of the first."""
-    return [0, *(moved_cables(one, two, by_port=by_port) for one, two in pairwise(graphs))]
+    found, before = [0], graph_of(0)
+    for at in each(range(1, phases), lambda at: f"phase {at + 1}"):
+        now = graph_of(at)
+        found.append(moved_cables(before, now, by_port=by_port))
+        before = now
+    return found
 
 
 def _fixed(spec: FabricSpec, final: Sizing) -> FabricSpec:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.faults.rerouting import LiveRouter
+from netplan.progress import each
 from netplan.questions.degraded_links import (
     check_degraded,
     round_note,
@@ -297,11 +298,15 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         matrix = run.matrix()
         wired = _as_wired(run, matrix)
         send = self._sender(graph, wired)
+        turn = each(("collectives of the run", "of all GPUs", "the iteration"), str)
+        next(turn)
         collectives = tuple(_collectives(run, send))
+        next(turn)
         whole: tuple[WholeCollective, ...] = ()
         if isinstance(run, PlacedRun) and not self.fail:
             whole = tuple(whole_collectives(run, graph, partial(_busiest_s, run, send)))
         asked = run.inputs | {"matrix": None, "graph": None}
+        next(turn)
         routed = self._routed(asked, graph, wired)
         return replace(
             routed,
@@ -401,7 +406,8 @@ def _busiest_s(run: PlacedRun | ServedRun, send: Send, matrix: TrafficMatrix) ->
 def _collectives(run: PlacedRun | ServedRun, send: Send) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     levels = run.levels
-    for use, placement, model_s in run.collectives():
+    alone = tuple(run.collectives())
+    for use, placement, model_s in each(alone, lambda one: f"{one[0].kind} {one[0].collective}"):
         matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
         bound = group_bound(
             _BOUNDED_AS[use.collective],

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
+from netplan.progress import each
 from netplan.questions.placed_run import PlacedRun
 from netplan.reports.sections import Column, column, columns
 from netplan.topologies.graph import FabricGraph
@@ -66,7 +67,7 @@ def whole_collectives(
     sizes = [level.size for level in run.levels]
     held = prod(sizes) == graph.gpus
     gather: Optimum | None = None
-    for kind in SHOWN:
+    for kind in each(SHOWN, lambda kind: f"{kind} of all GPUs"):
         found = collective_optimum(kind, network, gather=gather)
         gather = found.worst if kind == "all_gather" else gather
         reached = found.reached_s_per_byte * WHOLE_BYTES

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from netplan.arrays import Floats, Indices
 from netplan.errors import InputError
+from netplan.progress import through
 from netplan.records import replace
 from netplan.topologies.cabling.as_built import cage_port
 from netplan.topologies.cabling.device_names import HOST, host_name
@@ -108,13 +109,14 @@ class CablePlan(Struct, frozen=True, eq=False):
     def ends(self) -> Iterator[tuple[Device, str, Device, str]]:
         """Device and port at the A end, device and port at the Z end, cable by cable."""
         devices = np.array(self.devices, object)
-        return zip(
+        ends = zip(
             devices[self.a].tolist(),
             self.port_names(self.a, self.a_port),
             devices[self.z].tolist(),
             self.port_names(self.z, self.z_port),
             strict=True,
         )
+        return through(ends, len(self), "cables")
 
     def labels(self) -> Iterator[str]:
         """Labels, cable by cable."""

@@ -25,6 +25,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError, NetplanError
+from netplan.progress import each
 from netplan.topologies.cabling.device_names import node_guid
 from netplan.topologies.formats.infiniband import LANE_GBPS, NODE_LINE, Found, subnet_of_text
 from netplan.topologies.graph import SWITCH, connected_parts
@@ -246,10 +247,14 @@ def rehearse(
         network = folder / "network"
         network.write_text(low, encoding="utf-8")
         with _simulator(network, tools) as around:
-            for part in parts_of(low):
+            parts = parts_of(low)
+            for part in each(parts, lambda part: f"subnet of {part.node}"):
+                turn = each(("OpenSM routes it", "it is found again"), str)
                 wanted = routing(part)
+                next(turn)
                 host = around | {"SIM_HOST": part.node}
                 booted.append(Booted(part, wanted, _route(wanted, tools, folder, host)))
+                next(turn)
                 run = _run([tools.ibnetdiscover], folder, host)
                 found.append(_respeeded(run, true))
     return _merged(found), booted

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from netplan.arrays import distinct_values
 from netplan.errors import InputError
+from netplan.progress import through
 from netplan.topologies.cabling.device_names import (
     ADAPTER,
     Hosts,
@@ -102,7 +103,8 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
         said = self.speeds() if speeds is None else speeds
         network, adjacency = self.network, self.network.adjacency
         ports = 1 + int(max(network.source_port.max(initial=0), network.target_port.max(initial=0)))
-        for node in range(network.node_count):
+        count = network.node_count
+        for node in through(range(count), count, "devices"):
             row = slice(adjacency.indptr[node], adjacency.indptr[node + 1])
             links, peers = adjacency.link[row], adjacency.neighbor[row].tolist()
             if not peers:
