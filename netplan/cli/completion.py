@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_NETPLAN_COMPLETE"
+COMPINIT = """#compdef netplan
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
+"""
+"""zsh completes nothing before this, which a start-up file of one's own may lack."""
 SHELF_OF_INPUT = {
     "accelerator": "accelerator",
     "cabling": "cabling",
@@ -140,8 +144,9 @@ def script_of(shell: str) -> str:
     kind = get_completion_class(shell)
     if kind is None:
         raise InputError(f"no completion for {shell!r:.40}: give {', '.join(SHELLS)}")
+    begins = COMPINIT if shell == "zsh" else ""
     try:
-        return kind(click.Group("netplan"), {}, "netplan", VARIABLE).source() + "\n"
+        return begins + kind(click.Group("netplan"), {}, "netplan", VARIABLE).source() + "\n"
     except RuntimeError as error:
         raise InputError(str(error)) from None
 

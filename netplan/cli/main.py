@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from netplan.cli import signs
+from netplan.cli.completion import VARIABLE
 from netplan.cli.heartbeat import FIRST_S, Heartbeat
 from netplan.errors import NetplanError, one_line
 from netplan.version import __version__
@@ -159,6 +160,7 @@ def main(first_s: float = FIRST_S) -> None:
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
             signal.signal(number, lambda signum, _: sys.exit(128 + signum))
     try:
+        Heartbeat.quiet = VARIABLE in os.environ  # the Tab key: the terminal is being typed on
         with Heartbeat(first_s=first_s):
             code = run()
     except KeyboardInterrupt:  # while the heartbeat stopped

@@ -1,6 +1,9 @@
 """The Tab key: commands, options, catalog names, studies, settings; and how it is set up."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,16 @@ from netplan.cli.main import COMMANDS, netplan
 from netplan.errors import InputError
 from netplan.questions.shelves import all_shelves
 from tests.cli.command import netplan as run_netplan
+
+BASH = (
+    "COMP_WORDS=(netplan compare --fabric rail); COMP_CWORD=3; _netplan_completion netplan;"
+    ' echo "${COMPREPLY[*]}"'
+)
+FISH = "complete -C 'netplan compare --fabric rail'"
+ZSH = (
+    "(( $+_comps[netplan] )) && COMP_WORDS='netplan compare --fabric rail' COMP_CWORD=3"
+    " _NETPLAN_COMPLETE=zsh_complete netplan | grep rail"
+)
 
 
 def typed(line: str) -> list[str]:
@@ -78,3 +91,23 @@ def test_the_shell_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "SHELL is 'tcsh': say which one" in refused.stderr
     with pytest.raises(InputError, match="give bash, zsh, fish"):
         script_of("csh")
+
+
+@pytest.mark.parametrize(("shell", "asked"), [("bash", BASH), ("fish", FISH), ("zsh", ZSH)])
+def test_a_real_shell_completes(shell: str, asked: str, tmp_path: Path) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"needs {shell}")
+    (tmp_path / "netplan").write_text(f'#!/bin/sh\nexec {sys.executable} -m netplan "$@"\n')
+    (tmp_path / "netplan").chmod(0o755)
+    (tmp_path / "script").write_text(script_of(shell))
+    around = os.environ | {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [program, "-c", f". {tmp_path}/script; {asked}"],
+        env=around,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["rail-only", "rail-optimized"], done.stderr
+    assert done.stderr == ""

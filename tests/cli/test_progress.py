@@ -54,6 +54,7 @@ def written(to: str) -> Callable[[], object]:
         (lambda: netplan.grow(phases=[64, 128], radix=16, prices="2026"), "phase 2, 1 of 1"),
         (lambda: netplan.faults(**SMALL, fabrics=["rail-only"], timing=False), "runs of years"),
         (lambda: netplan.optimize(gpus=512, hb_sizes=[8], model="gpt-22b"), "designs"),
+        (lambda: netplan.search(gpus=4096, model="gpt-175b"), "placements, 1 of "),
         (lambda: netplan.simulate(**RUN), "microbatches"),
     ],
 )
