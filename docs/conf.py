@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from docs.generators import write_pages  # noqa: E402 - found by the path above
+from docs.generators.drawings import shown_drawings, site_style  # noqa: E402
 from docs.generators.outputs import shown_commands  # noqa: E402
 from netplan.version import __version__  # noqa: E402
 
@@ -48,8 +49,8 @@ python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = f"netplan {__version__}"
-html_static_path = ["_static"]
-html_css_files = ["netplan.css"]
+html_static_path = ["_static", "reference/made/static"]
+html_css_files = ["netplan.css", "drawings.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
@@ -63,8 +64,8 @@ pygments_dark_style = "github-dark"
 
 
 def show_commands(_: Sphinx, __: str, source: list[str]) -> None:
-    """Put the command above every output that a test keeps true."""
-    source[0] = shown_commands(source[0])
+    """Put the command above every output that a test keeps true, and drawings below theirs."""
+    source[0] = shown_commands(shown_drawings(source[0]))
 
 
 def math_inline(self: nodes.NodeVisitor, node: nodes.Element) -> None:
@@ -90,4 +91,7 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (math_inline, None), (math_block, None))
     app.connect("source-read", show_commands)
     app.connect("autodoc-skip-member", skip_builtin)
-    write_pages(HERE / "reference" / "made")
+    made = HERE / "reference" / "made"
+    write_pages(made)
+    (made / "static").mkdir(exist_ok=True)
+    (made / "static" / "drawings.css").write_text(site_style(), encoding="utf-8")

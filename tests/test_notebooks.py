@@ -62,7 +62,7 @@ def test_loads_are_drawn_from_the_busiest_to_the_idlest() -> None:
 
 def test_the_front_is_drawn_as_it_stands() -> None:
     answer = netplan.optimize(gpus=512, model="gpt-22b", hb_sizes=[8])
-    [drawn] = answer.plot("front").data
+    (drawn,) = (one for one in answer.plot("front").data if one.name == "Pareto front")
     assert list(drawn.x) == pytest.approx([price / 1e6 for price, _ in answer.points])
     assert list(drawn.y) == pytest.approx([time_s for _, time_s in answer.points])
 
@@ -80,3 +80,15 @@ def test_a_notebook_runs(path: Path) -> None:
         assert len(shown) <= 1, cell.source
         if shown and "text/html" in shown[0].data and "plotly" not in str(shown[0].data)[:9000]:
             assert len(shown[0].data["text/plain"]) < 5000
+
+
+def test_drawings_in_notebooks_have_their_colours() -> None:
+    """Without the style of pages links would be invisible, and switches black."""
+    shown = netplan.loads(gpus=64, hb_size=8, radix=16, model="gpt-22b")._repr_html_()
+    assert 'class="drawing"' in shown
+    assert ".drawing .wire" in shown
+    assert ":root" not in shown  # the notebook's own colours stay
+    assert (
+        ".drawing"
+        not in netplan.collective(kind="all_reduce", gpus=64, message_bytes=2**20)._repr_html_()
+    )

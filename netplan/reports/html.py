@@ -113,11 +113,18 @@ def contents(found: Sequence[Block]) -> list[tuple[str, str]]:
 
 
 def html_fragment(sections: Iterable[Section]) -> str:
-    """Headings, tables and texts for a notebook; charts are left to ``plot``."""
+    """Headings, tables, texts and drawings for a notebook; charts are left to ``plot``."""
     # Several answers of a notebook are one page: no place of theirs has a name.
     shown = [replace(one, key="") for one in blocks(sections) if one.kind != "chart"]
     body = page.rendered("fragment.html.j2", {"blocks": shown})
-    return f'{FRAGMENT_STYLE}<div class="netplan">{body}</div>'
+    style = FRAGMENT_STYLE + (_drawing_style() if 'class="drawing' in body else "")
+    return f'{style}<div class="netplan">{body}</div>'
+
+
+def _drawing_style() -> str:
+    """Style of drawings among other outputs: on paper of their own, whose colours they take."""
+    style = page.drawing_style().replace(":root", ".netplan .drawing")
+    return f"<style>{style}\n.netplan .drawing {{ background: var(--card); }}</style>"
 
 
 def title_of(sections: Iterable[Section]) -> str:

@@ -85,6 +85,15 @@ def test_every_option_key_and_quantity_is_told(site: Path) -> None:
     assert [name for name in nomenclature() if f">{name}<" not in page] == []
 
 
+def test_every_drawing_is_in_its_page(site: Path) -> None:
+    asked = (ROOT / "docs/guide/fabrics.md").read_text(encoding="utf-8").count("<!-- drawn:")
+    page = (site / "guide/fabrics.html").read_text(encoding="utf-8")
+    drawings = re.findall(r'<svg [^>]*role="img" aria-label="[^"]+"', page)
+    assert len(drawings) == asked > 15
+    assert "drawn:" not in page
+    assert (site / "_static/drawings.css").read_text(encoding="utf-8").count(".drawing {") >= 3
+
+
 def test_the_functions_have_their_examples(site: Path) -> None:
     functions = site / "reference/made/functions"
     page = (functions / "topologies.families.clos.html").read_text(encoding="utf-8")
@@ -109,7 +118,14 @@ def test_pages_fit_and_ask_for_nothing(
     )
     page.on("console", lambda one: faults.append(one.text) if one.type == "error" else None)
     page.on("pageerror", lambda one: faults.append(str(one)))
-    for name in ("index", "tutorials/buyer", "background/models", "reference/made/commands/faults"):
+    for name in (
+        "index",
+        "tutorials/buyer",
+        "guide/fabrics",
+        "guide/pages",
+        "background/models",
+        "reference/made/commands/faults",
+    ):
         page.goto((site / f"{name}.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
     page.goto((site / "search.html").as_uri() + "?q=oversubscription")

@@ -12,8 +12,8 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.wiring import Hardware
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.procurement.front_page import headline
-from netplan.procurement.known_unknown import largest_prices
-from netplan.procurement.network_risks import network_risks
+from netplan.procurement.known_unknown import largest_prices, unpriced_words
+from netplan.procurement.network_risks import network_risks, order_lead_time
 from netplan.procurement.report import procurement
 from netplan.procurement.report_answer import Procurement
 from netplan.reports.sections import Heading, Notes, Table
@@ -202,14 +202,15 @@ def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> Non
     largest, second = largest_prices(found)[0], found.runner_up
     assert bill.power_w is not None
     assert second is not None
+    (missing, *_) = unpriced_words(bill.quote.unpriced)
     ends = f"{scale.one(bill.capital.low)} to {scale.one(bill.capital.high)}"
     answers = {
         "which fabric": ("verdict", f"Order {found.recommendation.fabric or 'none yet'}:"),
         "how much": ("verdict", f"{scale.one(bill.capital.base)} {scale.title}"),
         "range": ("verdict", f"({ends} or more)"),
         "why": ("verdict", "Why: lowest cost within 5 % of the fastest iteration time"),
-        "what is not priced": ("unknown", "No price : "),
-        "lead time": ("unknown", "Lead time of the order : "),
+        "what is not priced": ("unknown", f"No price : {missing}"),
+        "lead time": ("unknown", order_lead_time(found).replace(": ", " : ", 1)),
         "power": ("decision", f"Power, kW {bill.power_w / 1e3:,.1f} "),
         "weakest part": ("risks", "Weakest part: leaf switch. "),
         "source of the largest price": ("trust", largest.price.source.partition(";")[0]),
@@ -217,6 +218,13 @@ def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> Non
     }
     for question, (where, answer) in answers.items():
         assert answer in told[where], f"{question}: {told[where]}"
+    # What follows the names of the questions is said, too: how many GPUs, how many weeks or none.
+    assert re.search(
+        r"Weakest part: leaf switch. One that fails takes a port from \d+ GPUs", told["risks"]
+    )
+    assert re.search(
+        r"Lead time of the order : (no source|stated by makers: \S+ )", told["unknown"]
+    )
     # Short sentences where the board reads: lists of fabrics are the longest.
     sentences = [text for line in headline(found) for text in re.split(r"[.:] ", line)]
     assert max(len(text.split()) for text in sentences) <= 25, sentences

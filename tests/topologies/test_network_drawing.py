@@ -1,5 +1,6 @@
 """Drawings of fabrics: every node and link is there once, in its place, with its colour."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,23 @@ def test_a_torus_stands_on_its_grid_and_wraps_in_bows() -> None:
     assert places.ends.shape[1] == 128
     assert int(places.bent.sum()) == 16
     assert len(np.unique(places.x.round(3))) == len(np.unique(places.y.round(3))) == 8
+
+
+def test_devices_of_one_last_name_are_told_apart_by_their_whole_names() -> None:
+    # Two leaves on each of four rails: leaf-0 alone would name four of them.
+    svg = netplan.draw(gpus=32, radix=8, hb_size=4, fabric="rail-optimized").svg()
+    names = re.findall(r'class="name"[^>]*>([^<]*)<', svg)
+    leaves = [name for name in names if not name.startswith(("spine", "domain"))]
+    assert leaves == [
+        part for rail in range(4) for leaf in range(2) for part in (f"rail-{rail}", f"leaf-{leaf}")
+    ]
+
+
+def test_narrow_frames_have_the_number_of_their_domain() -> None:
+    svg = netplan.draw(gpus=32, radix=8, hb_size=2, fabric="rail-only").svg()
+    names = re.findall(r'class="name"[^>]*>([^<]*)<', svg)
+    assert [name for name in names if name.isdigit()] == [str(number) for number in range(16)]
+    assert not [name for name in names if name.startswith("domain")]
 
 
 def test_rows_are_tiers_with_the_gpus_below() -> None:

@@ -1,5 +1,6 @@
 """A small network node by node as SVG, with loads or failures as colour."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,8 +21,8 @@ MARGIN, LABELS, LEGEND = 26.0, 150.0, 54.0
 SWITCH_PX, GPU_PX = 8.0, 5.5
 NAMED_SPOTS = 24
 """HB domains up to which each frame is named [1]."""
-SIGN_PX, TOOLTIP_LENGTH = 7.2, 80
-"""Room of one letter of a name [px]; letters of a title."""
+SIGN_PX, LINE_PX, TOOLTIP_LENGTH = 7.2, 13.0, 80
+"""Room of one letter of a name, height of a line of names [px]; letters of a title."""
 SHADES = 5
 """Steps of colour from idle to the busiest [1]."""
 BOW = 0.22
@@ -98,13 +99,14 @@ def network_drawing(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -
     left = MARGIN + (LABELS if found.layout == "rows" else aside)
     x, y = found.x + left, found.y + MARGIN + aside
     width = float(x.max()) + MARGIN + aside
-    height = float(y.max()) + aside + MARGIN + 30 + LEGEND
+    legend = [*_legend(coloured)]
+    height = float(y.max()) + aside + MARGIN + 30 + (LEGEND if legend else 0)
     shapes = [
         *_domains(graph, found, x, y),
         *_wires(graph, found, coloured, x, y),
         *_spots(graph, found, coloured, x, y),
         *(_row_words(graph, found, y) if found.layout == "rows" else ()),
-        shifted(_legend(coloured), height - LEGEND),
+        *([shifted(legend, height - LEGEND)] if legend else ()),
     ]
     wires = counted(int(found.links.sum()), "link")
     title = f"{short(graph.name)}: {counted(graph.gpus, 'GPU')}, {wires}"
@@ -121,6 +123,7 @@ def _domains(graph: FabricGraph, found: NetworkMap, x: Floats, y: Floats) -> Ite
         yield box(low, float(y[here[0]]) - 12, high - low, 24.0, "frame")
         if graph.domains <= NAMED_SPOTS:
             words = f"domain {number}"
+            words = words if len(words) * SIGN_PX <= high - low else f"{number}"
             yield text((low + high) / 2, float(y[here[0]]) + 27, words, "name", anchor="middle")
 
 
@@ -155,8 +158,6 @@ def _spots(
     graph: FabricGraph, found: NetworkMap, coloured: Coloured, x: Floats, y: Floats
 ) -> Iterator[Markup]:
     """A square a switch, a circle a GPU or HB domain; named where there is room."""
-    per_row = np.bincount(found.tier - found.tier.min())[found.tier - found.tier.min()]
-    room = np.ptp(x) / per_row
     down, cut = _struck(found, coloured)
     inside = _inside(graph, found, coloured)
     for at, gpus in enumerate(found.gpus.tolist()):
@@ -174,12 +175,40 @@ def _spots(
             yield disc(px, py, GPU_PX if gpus == 1 else SWITCH_PX, kind, said)
         else:
             yield square(px, py, SWITCH_PX, kind, said)
-        if gpus == 1 or found.layout != "rows":
+    if found.layout == "rows":
+        yield from _labels(graph, found, x, y)
+
+
+def _labels(graph: FabricGraph, found: NetworkMap, x: Floats, y: Floats) -> Iterator[Markup]:
+    """Names of switches and HB domains where there is room, on two lines if need be.
+
+    The last part alone names a device only where no other one has it.
+    """
+    row = found.tier - found.tier.min()
+    room = np.ptp(x) / np.bincount(row)[row]
+    names = [_name(graph, found, at) for at in range(len(row))]
+    ends = Counter(name.rpartition("/")[2] for name in names)
+    for at, name in enumerate(names):
+        if found.gpus[at] == 1:
             continue
-        below, last = 24.0 if gpus else -13.0, name.rpartition("/")[2]
-        said = next((one for one in (name, last) if len(one) * SIGN_PX <= room[at]), "")
-        if said:
-            yield text(px, py + below, said, "name", anchor="middle")
+        lines = _lines(name, float(room[at]), alone=ends[name.rpartition("/")[2]] == 1)
+        top = 24.0 if found.gpus[at] else -13.0 - LINE_PX * (len(lines) - 1)
+        for number, line in enumerate(lines):
+            height = float(y[at]) + top + LINE_PX * number
+            yield text(float(x[at]), height, line, "name", anchor="middle")
+
+
+def _lines(name: str, room: float, *, alone: bool) -> list[str]:
+    """A name in one line, its last part if that is alone, or a line a part: what has room first.
+
+    >>> _lines("rail-1/leaf-0", 60.0, alone=False)
+    ['rail-1', 'leaf-0']
+    """
+    parts = name.split("/")
+    for lines in ([name], parts[-1:] if alone else parts):
+        if max(map(len, lines)) * SIGN_PX <= room:
+            return lines
+    return []
 
 
 def _inside(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -> Floats | None:
@@ -232,7 +261,7 @@ def _row_words(graph: FabricGraph, found: NetworkMap, y: Floats) -> Iterator[Mar
 
 def _switches(count: int, name: str) -> str:
     """So many switches of one tier."""
-    one = f"{short(name, 12)} switch".lstrip()
+    one = f"{short(name, 12)} switch".lstrip() if name != "switch" else name
     return counted(count, one, f"{one}es")
 
 
