@@ -7,8 +7,8 @@ import click
 
 from netplan.cli.commands import Strict, command_of, into_folder
 from netplan.cli.output import emit, emit_answer, say
+from netplan.questions.answers.calibrate_answer import Calibrated
 from netplan.questions.calibrate import TEMPLATES, Calibrate
-from netplan.questions.calibrate_answer import Calibrated
 from netplan.units import counted
 
 

@@ -8,8 +8,8 @@ from netplan.cli.commands import PATH, command_of
 from netplan.cli.output import emit_answer
 from netplan.errors import InputError
 from netplan.files import write_atomically
+from netplan.questions.answers.optimum_answer import OptimumAnswer
 from netplan.questions.collective import Collective, CollectiveAnswer
-from netplan.questions.optimum_answer import OptimumAnswer
 
 XML = click.Option(
     ["--xml"],

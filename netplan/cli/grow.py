@@ -9,9 +9,9 @@ from netplan.cli.commands import PathName, command_of
 from netplan.cli.output import emit_answer
 from netplan.errors import InputError
 from netplan.files import write_atomically
+from netplan.questions.answers.grow_answer import GrowthAnswer
 from netplan.questions.cables import sheet_csv
 from netplan.questions.grow import Grow
-from netplan.questions.grow_answer import GrowthAnswer
 
 PLANS = click.Option(
     ["--plans"],

@@ -8,8 +8,8 @@ import click
 from netplan.cli.commands import Strict, command_of, into_folder
 from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
-from netplan.questions.front import Optimization
 from netplan.questions.optimize import Optimize
+from netplan.questions.optimizing.front import Optimization
 
 
 def _show(answer: Optimization, format_: str, path: Path | None) -> None:

@@ -7,8 +7,8 @@ import click
 from netplan.cli.commands import PATH, command_of
 from netplan.cli.output import emit_answer
 from netplan.files import write_atomically
+from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.simulate import Simulate
-from netplan.questions.simulate_answer import SimulateAnswer
 
 EXTRA = tuple(
     click.Option([f"--{name}"], type=PATH, metavar=metavar, help=said)

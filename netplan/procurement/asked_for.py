@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings
-from netplan.questions.memory_answer import MemoryAnswer
-from netplan.questions.serving_answer import serving_words
-from netplan.questions.token_cost import LEGEND, token_columns
+from netplan.questions.answers.memory_answer import MemoryAnswer
+from netplan.questions.answers.serving_answer import serving_words
+from netplan.questions.money.token_cost import LEGEND, token_columns
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Bars, Column, Heading, Paragraph, Section, Table, column

@@ -15,15 +15,15 @@ from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.faults.rates import FailureBook
 from netplan.performance.plan import PlanTime
-from netplan.questions.compare_answer import Comparison, FabricRow
-from netplan.questions.cost_answer import CostAnswer, no_high, span_column
-from netplan.questions.faults_answer import FaultsAnswer
+from netplan.questions.answers.compare_answer import Comparison, FabricRow
+from netplan.questions.answers.cost_answer import CostAnswer, no_high, span_column
+from netplan.questions.answers.faults_answer import FaultsAnswer
+from netplan.questions.answers.serving_answer import ServingAnswer
+from netplan.questions.answers.simulate_answer import SimulateAnswer
+from netplan.questions.answers.training_runs import TrainingRun, training_runs
+from netplan.questions.choosing.recommendation import Recommendation, recommend, recommend_server
+from netplan.questions.choosing.verdict import Terms, run_tokens
 from netplan.questions.library import Library, ReportDefinition
-from netplan.questions.recommendation import Recommendation, recommend, recommend_server
-from netplan.questions.serving_answer import ServingAnswer
-from netplan.questions.simulate_answer import SimulateAnswer
-from netplan.questions.training_runs import TrainingRun, training_runs
-from netplan.questions.verdict import Terms, run_tokens
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale
 from netplan.reports.sections import Column, column

@@ -11,9 +11,9 @@ from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
-from netplan.questions.cost_answer import open_above
-from netplan.questions.token_cost import Served
-from netplan.questions.training_runs import TrainingRun
+from netplan.questions.answers.cost_answer import open_above
+from netplan.questions.answers.training_runs import TrainingRun
+from netplan.questions.money.token_cost import Served
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
 from netplan.units import PERCENT

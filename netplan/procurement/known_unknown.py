@@ -12,7 +12,7 @@ from netplan.costing.materials import BillItem
 from netplan.costing.prices import ASSUMPTION, DERIVED, OWN_FIGURE, Price
 from netplan.procurement.findings import Findings, told_column
 from netplan.procurement.network_risks import order_lead_time
-from netplan.questions.cost_answer import BOTH_ENDS
+from netplan.questions.answers.cost_answer import BOTH_ENDS
 from netplan.reports.quantities import listed, part_words
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
 from netplan.units import PERCENT, counted

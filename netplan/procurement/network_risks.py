@@ -16,8 +16,8 @@ from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.faults.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
-from netplan.questions.faults_answer import FaultsAnswer
-from netplan.questions.served_faults_answer import ServedFaultsAnswer
+from netplan.questions.answers.faults_answer import FaultsAnswer
+from netplan.questions.answers.served_faults_answer import ServedFaultsAnswer
 from netplan.records import replace
 from netplan.reports.sections import Heading, Paragraph, Section, Table
 from netplan.topologies.fabric import Fabric

@@ -17,9 +17,9 @@ from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InputError
 from netplan.procurement.offer_files import read_offers
 from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.pricing import PricingQuestion
+from netplan.questions.money.pricing import PricingQuestion
 from netplan.questions.question import absent, asks, check_ranges, optional, several
+from netplan.questions.setup.inputs import CatalogReader
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

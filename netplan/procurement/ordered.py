@@ -8,7 +8,7 @@ from netplan.costing.elevations import RackKind, Slot
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import BillItem
 from netplan.procurement.findings import SOURCE, Findings, told_column
-from netplan.questions.cost_answer import bill_table
+from netplan.questions.answers.cost_answer import bill_table
 from netplan.records import replace
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Column, Heading, Inset, Paragraph, Section, Table

@@ -10,7 +10,7 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.prices import PriceBook
 from netplan.procurement.findings import Findings, told_column
-from netplan.questions.pricing import CASES, prices_in_use
+from netplan.questions.money.pricing import CASES, prices_in_use
 from netplan.reports.quantities import DASH, part_words
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table
 

@@ -21,13 +21,12 @@ from netplan.errors import InputError
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
+from netplan.questions.answers.compare_answer import Comparison
+from netplan.questions.answers.faults_answer import FaultsAnswer
+from netplan.questions.choosing.verdict import Terms, VerdictQuestion
 from netplan.questions.compare import Compare
-from netplan.questions.compare_answer import Comparison
 from netplan.questions.cost import Cost
-from netplan.questions.expanded_memory import NONE, variants
 from netplan.questions.faults import Faults
-from netplan.questions.faults_answer import FaultsAnswer
-from netplan.questions.inputs import CatalogReader
 from netplan.questions.library import (
     COMPARE_ROLES,
     COST_ROLES,
@@ -38,13 +37,14 @@ from netplan.questions.library import (
     ReportDefinition,
     read_library,
 )
-from netplan.questions.pricing import PricingQuestion
+from netplan.questions.money.pricing import PricingQuestion
 from netplan.questions.question import asks, default_of, optional, several
 from netplan.questions.serving import Serving
+from netplan.questions.setup.expanded_memory import NONE, variants
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.training import TrainingQuestion
+from netplan.questions.setup.workload import WorkloadQuestion
 from netplan.questions.simulate import Simulate
-from netplan.questions.training import TrainingQuestion
-from netplan.questions.verdict import Terms, VerdictQuestion
-from netplan.questions.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS

@@ -25,9 +25,9 @@ from netplan.procurement.side_by_side import (
     running_chapter,
     speed_chapter,
 )
+from netplan.questions.answers.serving_answer import serving_words
 from netplan.questions.library import Chapter
-from netplan.questions.serving_answer import serving_words
-from netplan.questions.training import assumed
+from netplan.questions.setup.training import assumed
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, data_tables

@@ -15,7 +15,7 @@ from netplan.costing.materials import Category
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
 from netplan.performance.plan import PlanTime
-from netplan.questions.cost_answer import CostAnswer
+from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.reports.charts import (
     ACCENT,
     GREY,

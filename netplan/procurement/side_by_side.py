@@ -12,8 +12,7 @@ from netplan.procurement.report_charts import (
     running_chart,
     speed_chart,
 )
-from netplan.questions.barred import barred_columns, behind
-from netplan.questions.cost_answer import (
+from netplan.questions.answers.cost_answer import (
     BOTH_ENDS,
     Priced,
     amount_column,
@@ -21,7 +20,8 @@ from netplan.questions.cost_answer import (
     ordered,
     years_table,
 )
-from netplan.questions.training_runs import TrainingRun
+from netplan.questions.answers.training_runs import TrainingRun
+from netplan.questions.choosing.barred import barred_columns, behind
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed, part_words, quantity
 from netplan.reports.sections import (

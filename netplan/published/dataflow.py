@@ -19,9 +19,9 @@ from netplan.performance.mapping import (
     pipeline_throughput,
 )
 from netplan.published.checks import Check, Measured, stated
-from netplan.questions.inputs import sizing_on
+from netplan.questions.answers.map_answer import MapResult
 from netplan.questions.map import map as ask_map
-from netplan.questions.map_answer import MapResult
+from netplan.questions.setup.inputs import sizing_on
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.switches import SWITCHES, cage_links
-from netplan.questions.inputs import CatalogReader
+from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, columns, values_at

@@ -27,9 +27,9 @@ from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.progress import each
 from netplan.questions.cable_comparison import Naming, compare_cables
 from netplan.questions.export import FabricQuestion, GraphFile, links_in_a_cage
-from netplan.questions.inputs import CatalogReader
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
+from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, column

@@ -26,9 +26,9 @@ from netplan.calibration.tables import table_text
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
-from netplan.questions.calibrate_answer import Calibrated
-from netplan.questions.inputs import CatalogReader
+from netplan.questions.answers.calibrate_answer import Calibrated
 from netplan.questions.question import Question, asks, optional, several
+from netplan.questions.setup.inputs import CatalogReader
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS

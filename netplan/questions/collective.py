@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.questions.inputs import CatalogReader, replaced_lines
-from netplan.questions.optimum_answer import (
+from netplan.questions.answers.optimum_answer import (
     OptimumAnswer,
     optimum_answer,
     read_network,
     shown_size,
 )
 from netplan.questions.question import Question, asks, check_ranges, optional, required, shared
+from netplan.questions.setup.inputs import CatalogReader, replaced_lines
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import Axis

@@ -11,17 +11,23 @@ from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.performance.search import PlanSearch, SearchResult
-from netplan.questions.compare_answer import BASELINE, Comparison, FabricRow, priced_row, timed_row
-from netplan.questions.expanded_memory import NONE, Variant, variants, with_memory
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.memory_or_gpus import Trade, Weighing
-from netplan.questions.pricing import CardsQuestion, SwitchQuestion, read_books
+from netplan.questions.answers.compare_answer import (
+    BASELINE,
+    Comparison,
+    FabricRow,
+    priced_row,
+    timed_row,
+)
+from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
+from netplan.questions.choosing.verdict import Probe, VerdictQuestion, bandwidth_needed, decide
+from netplan.questions.money.pricing import CardsQuestion, SwitchQuestion, read_books
+from netplan.questions.money.token_cost import Served
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.serving import Known
-from netplan.questions.token_cost import Served
-from netplan.questions.training import TrainingQuestion
-from netplan.questions.verdict import Probe, VerdictQuestion, bandwidth_needed, decide
-from netplan.questions.workload import WorkloadQuestion
+from netplan.questions.setup.expanded_memory import NONE, Variant, variants, with_memory
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.training import TrainingQuestion
+from netplan.questions.setup.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.topologies.build import build_fabric

@@ -10,15 +10,15 @@ from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, li
 from netplan.costing.materials import ACCELERATORS_TOO, parse_spares
 from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InfeasibleError, InputError, not_built
-from netplan.questions.cost_answer import CostAnswer, FabricTokens
-from netplan.questions.expanded_memory import read_memory
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.pricing import PricingQuestion, running_inputs
+from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
+from netplan.questions.choosing.verdict import Terms
+from netplan.questions.money.pricing import PricingQuestion, running_inputs
+from netplan.questions.money.token_cost import Served
 from netplan.questions.question import asks, optional
 from netplan.questions.serving import Known
-from netplan.questions.token_cost import Served
-from netplan.questions.verdict import Terms
-from netplan.questions.workload import WorkloadQuestion
+from netplan.questions.setup.expanded_memory import read_memory
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS

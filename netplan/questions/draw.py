@@ -12,10 +12,10 @@ from netplan.errors import InputError
 from netplan.faults.damage import find_effects
 from netplan.faults.inventory import Inventory
 from netplan.faults.scenario import read_scenario
-from netplan.questions.inputs import CatalogReader
 from netplan.questions.loads import Loads, LoadsAnswer
-from netplan.questions.network_question import NetworkQuestion
 from netplan.questions.question import ClusterQuestion, asks, optional, several
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.network_question import NetworkQuestion
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.page import drawing_style
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.network_question import refuse_two_networks
 from netplan.questions.question import (
     AnswerT_co,
     ClusterQuestion,
@@ -19,6 +17,8 @@ from netplan.questions.question import (
     several,
     shared,
 )
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.network_question import refuse_two_networks
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric

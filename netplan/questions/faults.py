@@ -36,9 +36,18 @@ from netplan.faults.reconfigure import Assumed, Policy, Standby, check_rails, ci
 from netplan.faults.recoveries import idle_price, recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.progress import each
+from netplan.questions.answers.faults_answer import (
+    BesideRecord,
+    FabricFaults,
+    FaultsAnswer,
+    ScenarioImpact,
+)
+from netplan.questions.answers.faults_pages import seen
+from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.cost import Cost
-from netplan.questions.faults_answer import BesideRecord, FabricFaults, FaultsAnswer, ScenarioImpact
-from netplan.questions.faults_inputs import (
+from netplan.questions.question import asks
+from netplan.questions.served_faults import served_faults
+from netplan.questions.setup.faults_inputs import (
     NAMED,
     RECONFIGURE,
     RECORD,
@@ -51,10 +60,6 @@ from netplan.questions.faults_inputs import (
     sorted_out,
     subject_of,
 )
-from netplan.questions.faults_pages import seen
-from netplan.questions.plan_notes import rates_note
-from netplan.questions.question import asks
-from netplan.questions.served_faults import served_faults
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec

@@ -17,10 +17,10 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import cage_links, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
-from netplan.questions.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.pricing import PricingQuestion, running_inputs
+from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
+from netplan.questions.money.pricing import PricingQuestion, running_inputs
 from netplan.questions.question import absent, asks, optional, several
+from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf
-from netplan.questions.inputs import CatalogReader
+from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import PositiveInt
 from netplan.topologies.specs import FABRICS
 

@@ -16,20 +16,20 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.faults.rerouting import LiveRouter
 from netplan.progress import each
-from netplan.questions.degraded_links import (
+from netplan.questions.answers.loads_chart import loads_chart
+from netplan.questions.export import with_own_domains
+from netplan.questions.question import asks, optional, several, shared
+from netplan.questions.setup.degraded_links import (
     check_degraded,
     round_note,
     routing_of_left,
     ways_round,
 )
-from netplan.questions.export import with_own_domains
-from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.loads_chart import loads_chart
-from netplan.questions.network_question import NetworkQuestion
-from netplan.questions.placed_run import PlacedRun
-from netplan.questions.question import asks, optional, several, shared
-from netplan.questions.served_run import ServedRun
-from netplan.questions.whole_fabric import WHOLE, WholeCollective, whole_collectives
+from netplan.questions.setup.inputs import CatalogReader, require_least
+from netplan.questions.setup.network_question import NetworkQuestion
+from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.served_run import ServedRun
+from netplan.questions.setup.whole_fabric import WHOLE, WholeCollective, whole_collectives
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (

@@ -10,9 +10,9 @@ from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.chip_system import ChipSystem, SystemRun, fastest_system, run_model
 from netplan.performance.dimensions import equal_levels, parallel_layouts, read_dimensions
 from netplan.performance.mapping import KernelTimes, MappingOptions
-from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.map_answer import ChipRates, MapAnswer, MapResult
+from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.question import Question, asks, check_ranges, optional, shared
+from netplan.questions.setup.inputs import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import check_choice

@@ -18,10 +18,13 @@ from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
+from netplan.questions.answers.compare_answer import timed_row
+from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
+from netplan.questions.choosing.verdict import WITHIN
 from netplan.questions.compare import FABRIC_ORDER
-from netplan.questions.compare_answer import timed_row
-from netplan.questions.constraints import Constraint, Limits, constraints_of, judge
-from netplan.questions.designs import (
+from netplan.questions.money.pricing import CardsQuestion, packet_ports, read_books
+from netplan.questions.optimizing.constraints import Constraint, Limits, constraints_of, judge
+from netplan.questions.optimizing.designs import (
     DEFAULT_RATIOS,
     Axes,
     Design,
@@ -30,9 +33,13 @@ from netplan.questions.designs import (
     SwitchChoice,
     build_space,
 )
-from netplan.questions.expanded_memory import NONE, Variant, variants
-from netplan.questions.found_graphs import FoundGraphs, Point, beaten_designs, proven_graphs
-from netplan.questions.front import (
+from netplan.questions.optimizing.found_graphs import (
+    FoundGraphs,
+    Point,
+    beaten_designs,
+    proven_graphs,
+)
+from netplan.questions.optimizing.front import (
     FoundBy,
     FrontRow,
     Optimization,
@@ -41,8 +48,8 @@ from netplan.questions.front import (
     notes_of,
     why_no_time,
 )
-from netplan.questions.graph_designs import Field, GraphSpace, GraphWish, find_graphs
-from netplan.questions.hb_gear import (
+from netplan.questions.optimizing.graph_designs import Field, GraphSpace, GraphWish, find_graphs
+from netplan.questions.optimizing.hb_gear import (
     GEAR_PRICED,
     GearQuestion,
     Rates,
@@ -51,12 +58,10 @@ from netplan.questions.hb_gear import (
     gear_known,
     weighed,
 )
-from netplan.questions.inputs import CatalogReader, sizing_on
-from netplan.questions.memory_or_gpus import Trade, Weighing
-from netplan.questions.pricing import CardsQuestion, packet_ports, read_books
 from netplan.questions.question import GpusQuestion, asks, check_ranges, optional, several, shared
-from netplan.questions.training import TrainingQuestion
-from netplan.questions.verdict import WITHIN
+from netplan.questions.setup.expanded_memory import NONE, Variant, variants
+from netplan.questions.setup.inputs import CatalogReader, sizing_on
+from netplan.questions.setup.training import TrainingQuestion
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.topologies.specs import FABRICS, FabricSpec

@@ -9,9 +9,9 @@ from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.performance.plan import Plan
 from netplan.progress import share_done
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.simulate_answer import SimulateAnswer
-from netplan.questions.simulation_inputs import SimulationQuestion
+from netplan.questions.answers.simulate_answer import SimulateAnswer
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.reports.sections import Heading
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import PalmModel

@@ -18,8 +18,8 @@ from msgspec import Struct
 from netplan.catalog import shipped_root, unknown_name, user_roots
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
-from netplan.questions.inputs import Ports, sizing_on
 from netplan.questions.readers import read_pairs, read_settings, read_value, split_names
+from netplan.questions.setup.inputs import Ports, sizing_on
 from netplan.records import LARGEST as LARGEST_REAL
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing

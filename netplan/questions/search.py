@@ -13,14 +13,14 @@ from netplan.performance.options import Options
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Training
-from netplan.questions.barred import barred_columns
-from netplan.questions.equal_plans import equal_to_best, told_apart
-from netplan.questions.expanded_memory import variants
-from netplan.questions.inputs import CatalogReader, replaced_lines
-from netplan.questions.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
-from netplan.questions.plan_notes import plan_notes
+from netplan.questions.answers.plan_notes import plan_notes
+from netplan.questions.choosing.barred import barred_columns
+from netplan.questions.choosing.equal_plans import equal_to_best, told_apart
 from netplan.questions.question import asks, optional, shared
-from netplan.questions.training import PlanQuestion, TrainingCase, assumed
+from netplan.questions.setup.expanded_memory import variants
+from netplan.questions.setup.inputs import CatalogReader, replaced_lines
+from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
+from netplan.questions.setup.training import PlanQuestion, TrainingCase, assumed
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
@@ -40,8 +40,8 @@ from netplan.units import si
 from netplan.workloads.accelerators import Accelerator, Execution
 
 if TYPE_CHECKING:
-    from netplan.questions.layer_answer import LayerAnswer
-    from netplan.questions.memory_answer import MemoryAnswer
+    from netplan.questions.answers.layer_answer import LayerAnswer
+    from netplan.questions.answers.memory_answer import MemoryAnswer
 
 PARTS = {
     "compute": "computing",
@@ -391,10 +391,10 @@ class Search(PlanQuestion[SearchAnswer]):
         if self.explain not in DETAILS:
             return None
         if self.explain == "memory":
-            from netplan.questions.memory_answer import MemoryAnswer
+            from netplan.questions.answers.memory_answer import MemoryAnswer
 
             return MemoryAnswer.of(found, chip)
-        from netplan.questions.layer_answer import LayerAnswer
+        from netplan.questions.answers.layer_answer import LayerAnswer
 
         return LayerAnswer.of(found, self.explain, chip)
 

@@ -15,7 +15,13 @@ from netplan.faults.rates import FailureBook, unit_counts
 from netplan.faults.served import ServedCluster, ServedImpact, served_impact, served_singles
 from netplan.faults.served_years import served_forecast
 from netplan.progress import each
-from netplan.questions.faults_inputs import (
+from netplan.questions.answers.served_faults_answer import (
+    ServedFabric,
+    ServedFaultsAnswer,
+    ServedScenario,
+)
+from netplan.questions.serving import Known
+from netplan.questions.setup.faults_inputs import (
     NAMED,
     TRAINED,
     FaultsQuestion,
@@ -25,15 +31,9 @@ from netplan.questions.faults_inputs import (
     rate_note,
     sorted_out,
 )
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.served_faults_answer import (
-    ServedFabric,
-    ServedFaultsAnswer,
-    ServedScenario,
-)
-from netplan.questions.serving import Known
-from netplan.questions.serving_inputs import Asked
-from netplan.questions.workload import ServedBest
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.serving_inputs import Asked
+from netplan.questions.setup.workload import ServedBest
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric

@@ -7,11 +7,11 @@ from typing import ClassVar, NamedTuple
 from netplan.levels import Level
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.serving_search import ServingFound, best_servers
-from netplan.questions.expanded_memory import variants
-from netplan.questions.inputs import CatalogReader, sizing_on
+from netplan.questions.answers.serving_answer import ServingAnswer, served_plans
 from netplan.questions.question import asks, check_ranges, optional, required, shared
-from netplan.questions.serving_answer import ServingAnswer, served_plans
-from netplan.questions.serving_inputs import (
+from netplan.questions.setup.expanded_memory import variants
+from netplan.questions.setup.inputs import CatalogReader, sizing_on
+from netplan.questions.setup.serving_inputs import (
     Asked,
     ServingQuestion,
     served_levels,

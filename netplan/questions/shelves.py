@@ -20,7 +20,7 @@ from netplan.faults.rates import FAILURE_BOOKS
 from netplan.performance.serving.serving_stack import SERVING_STACKS
 from netplan.performance.stacks import STACKS
 from netplan.questions.library import REPORTS
-from netplan.questions.price_sources import PriceSource, prices_of, sections_of
+from netplan.questions.money.price_sources import PriceSource, prices_of, sections_of
 from netplan.questions.question import Question, absent, optional, several
 from netplan.records import asdict
 from netplan.reports.answer import Answer

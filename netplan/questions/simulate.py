@@ -12,15 +12,15 @@ import numpy as np
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.progress import share_done
-from netplan.questions.degraded_links import check_degraded, round_note
-from netplan.questions.inputs import CatalogReader, require_least
-from netplan.questions.placed_run import PlacedRun
-from netplan.questions.plan_notes import bubble_note, model_notes, rates_note
+from netplan.questions.answers.plan_notes import bubble_note, model_notes, rates_note
+from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.published_mode import published_answer
 from netplan.questions.question import asks
-from netplan.questions.simulate_answer import SimulateAnswer
-from netplan.questions.simulated_jobs import jobs_answer
-from netplan.questions.simulation_inputs import SimulationQuestion
+from netplan.questions.setup.degraded_links import check_degraded, round_note
+from netplan.questions.setup.inputs import CatalogReader, require_least
+from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.simulated_jobs import jobs_answer
+from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake, strided

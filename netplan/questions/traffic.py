@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from netplan.errors import InputError
 from netplan.files import replacing
-from netplan.questions.placed_run import PlacedRun
 from netplan.questions.question import asks
-from netplan.questions.run_question import RunQuestion
-from netplan.questions.served_run import ServedRun
+from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.run_question import RunQuestion
+from netplan.questions.setup.served_run import ServedRun
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.html import html_page

@@ -26,15 +26,15 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.options import Fixed
-from netplan.questions.barred import ENDS
+from netplan.questions.answers.cost_answer import Priced
+from netplan.questions.choosing.barred import ENDS
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
-from netplan.questions.cost_answer import Priced
-from netplan.questions.expanded_memory import NONE
 from netplan.questions.map import Map
 from netplan.questions.question import Question, default_of, options_of
 from netplan.questions.search import Search
 from netplan.questions.serving import Serving
+from netplan.questions.setup.expanded_memory import NONE
 from netplan.questions.simulate import Simulate
 from netplan.reports.quantities import Scalar
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL

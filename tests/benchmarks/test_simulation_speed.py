@@ -11,7 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.questions.loads import Loads
-from netplan.questions.placed_run import PlacedRun
+from netplan.questions.setup.placed_run import PlacedRun
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.palm import simulate_palm
 from netplan.simulation.training import PLAIN, Conditions, simulate_training

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from netplan.questions.answers.compare_answer import Comparison
 from netplan.questions.compare import Compare
-from netplan.questions.compare_answer import Comparison
 from tests.cli.command import netplan, netplan_into, netplan_process, refused, variables
 
 SMALL = ("--gpus", "64", "--radix", "8", "--hb-size", "8")

@@ -8,8 +8,8 @@ from netplan.costing.materials import BillItem
 from netplan.costing.ports import Cage
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Link, first_that_closes
+from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.cost import cost
-from netplan.questions.cost_answer import CostAnswer
 
 BOOK = CABLING_BOOKS.load("2026")
 

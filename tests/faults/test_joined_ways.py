@@ -19,7 +19,7 @@ from netplan.faults.pace import Cuts, network_leg
 from netplan.faults.rerouting import Rerouted, reroute, training_loads
 from netplan.faults.scenario import parse_faults
 from netplan.questions.loads import loads
-from netplan.questions.placed_run import PlacedRun
+from netplan.questions.setup.placed_run import PlacedRun
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.keys import JOINED
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix

@@ -12,9 +12,13 @@ from netplan.faults.scenario import parse_faults
 from netplan.faults.served import ServedCluster, ServedImpact, answering, served_impact
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.goal import Goal
-from netplan.questions.inputs import CatalogReader
-from netplan.questions.served_faults_answer import ServedFabric, ServedFaultsAnswer, ServedScenario
+from netplan.questions.answers.served_faults_answer import (
+    ServedFabric,
+    ServedFaultsAnswer,
+    ServedScenario,
+)
 from netplan.questions.serving import Serving
+from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing

@@ -11,7 +11,7 @@ from netplan.performance.options import Options
 from netplan.performance.proof import search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
 from netplan.performance.setting import Setting, Training
-from netplan.questions.inputs import sizing_on
+from netplan.questions.setup.inputs import sizing_on
 from netplan.records import RecordError, replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.keys import DIRECT

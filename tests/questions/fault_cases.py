@@ -1,8 +1,8 @@
 """Questions about failures that several tests ask, and parts of their answers."""
 
 from netplan.faults.impact import Impact
+from netplan.questions.answers.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
 from netplan.questions.faults import faults
-from netplan.questions.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
 
 BOOKS = {"iteration_model": "ptd-p", "prices": "2026"}
 SMALL = {"gpus": 1024, "radix": 64, "hb_size": 8, "model": "gpt-22b", "batch": 1024, "years": 50}

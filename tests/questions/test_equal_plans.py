@@ -13,10 +13,10 @@ from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
 from netplan.procurement.report_charts import speed_chart
-from netplan.questions.candidates import Basis, Candidate, Rule
-from netplan.questions.equal_plans import equal_to_best, told_apart
+from netplan.questions.choosing.candidates import Basis, Candidate, Rule
+from netplan.questions.choosing.equal_plans import equal_to_best, told_apart
+from netplan.questions.choosing.verdict import Verdict, decide
 from netplan.questions.search import SearchAnswer
-from netplan.questions.verdict import Verdict, decide
 from netplan.records import replace
 from netplan.reports.axes import Axis
 from netplan.reports.plots import Points, line_chart, scatter_chart

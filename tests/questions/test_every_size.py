@@ -8,13 +8,13 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_largest
 from netplan.performance.setting import Training
+from netplan.questions.answers.compare_answer import Comparison
+from netplan.questions.answers.faults_answer import ScenarioImpact
 from netplan.questions.compare import compare
-from netplan.questions.compare_answer import Comparison
 from netplan.questions.faults import faults
-from netplan.questions.faults_answer import ScenarioImpact
 from netplan.questions.loads import loads
-from netplan.questions.placed_run import PlacedRun
 from netplan.questions.search import search
+from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.traffic import training_traffic
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.closed_forms import iteration_flops

@@ -19,9 +19,9 @@ from netplan.faults.group_failures import group_failures
 from netplan.faults.impact import Impact, Subject, impact_of, single_failures, single_parts
 from netplan.faults.inventory import Inventory, Parts
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook, unit_counts
+from netplan.questions.answers.faults_answer import FabricFaults, ScenarioImpact
 from netplan.questions.cost import cost
 from netplan.questions.faults import Faults, faults
-from netplan.questions.faults_answer import FabricFaults, ScenarioImpact
 from netplan.topologies.build import build_fabric
 
 BOOK = FAILURE_BOOKS.load("2026").placed(8)

@@ -12,9 +12,9 @@ import netplan
 from netplan.errors import InputError, NetplanError
 from netplan.faults.rates import FAILURE_BOOKS
 from netplan.procurement.report import procurement
+from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.compare import compare
 from netplan.questions.faults import faults
-from netplan.questions.faults_answer import FaultsAnswer
 from netplan.questions.optimize import optimize
 from netplan.questions.search import search
 from netplan.reports.charts import Chart

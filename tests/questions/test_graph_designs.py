@@ -9,8 +9,8 @@ import pytest
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.questions.compare import compare
-from netplan.questions.front import Optimization
 from netplan.questions.optimize import optimize
+from netplan.questions.optimizing.front import Optimization
 from tests.cli.command import netplan, refused
 
 ASKED: dict[str, Any] = {

@@ -13,8 +13,14 @@ from netplan.costing.ranges import End
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.pareto import pareto_front
 from netplan.procurement.report import procurement
-from netplan.questions.expanded_memory import NONE
-from netplan.questions.memory_or_gpus import MOST_TIMES, SCANNED, Fewest, Trade, fewest_gpus
+from netplan.questions.choosing.memory_or_gpus import (
+    MOST_TIMES,
+    SCANNED,
+    Fewest,
+    Trade,
+    fewest_gpus,
+)
+from netplan.questions.setup.expanded_memory import NONE
 from netplan.studies.questions import answer as study_point
 from tests.cli.command import netplan as command
 

@@ -19,9 +19,9 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import comparable
 from netplan.performance.search import search_largest
 from netplan.performance.setting import Training
-from netplan.questions.designs import Objective
-from netplan.questions.front import Optimization
-from netplan.questions.inputs import sizing_on
+from netplan.questions.optimizing.designs import Objective
+from netplan.questions.optimizing.front import Optimization
+from netplan.questions.setup.inputs import sizing_on
 from netplan.records import replace
 from netplan.reports.charts import Chart
 from netplan.topologies.build import build_fabric

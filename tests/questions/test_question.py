@@ -17,9 +17,9 @@ from netplan.cli.main import netplan as netplan_cli
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
 from netplan.questions.cables import Cables
 from netplan.questions.compare import Compare, compare
-from netplan.questions.inputs import replaced_lines
 from netplan.questions.question import Question, options_of
 from netplan.questions.search import Search
+from netplan.questions.setup.inputs import replaced_lines
 
 command = command_of(Compare)
 

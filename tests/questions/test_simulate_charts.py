@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from netplan.questions import simulate_charts
-from netplan.questions.simulate_charts import gantt, trace
+from netplan.questions.answers import simulate_charts
+from netplan.questions.answers.simulate_charts import gantt, trace
 from netplan.records import replace
 from netplan.reports.charts import Chart
 from netplan.simulation.outcome import Outcome, StageOutcome

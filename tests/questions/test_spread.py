@@ -7,7 +7,7 @@ import pytest
 
 import netplan
 from netplan.errors import InputError, NetplanError
-from netplan.questions.placed_run import PlacedRun
+from netplan.questions.setup.placed_run import PlacedRun
 from netplan.studies.questions import answer, output
 
 MIXER = str(Path(__file__).parents[2] / "examples" / "mixer.yaml")

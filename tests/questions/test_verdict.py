@@ -11,8 +11,8 @@ import netplan
 from netplan.costing.lifetime import Lifetime
 from netplan.costing.ranges import Range
 from netplan.errors import InputError
-from netplan.questions.candidates import Basis, Candidate, Rule, Run
-from netplan.questions.verdict import Verdict, decide
+from netplan.questions.choosing.candidates import Basis, Candidate, Rule, Run
+from netplan.questions.choosing.verdict import Verdict, decide
 from netplan.reports.quantities import Scale
 
 MONEY = Scale(1e6, "M USD", 1)

@@ -8,9 +8,9 @@ import pytest
 
 import netplan
 from netplan.errors import NetplanError
+from netplan.questions.answers.serving_answer import ServedPlan
 from netplan.questions.loads import LoadsAnswer
-from netplan.questions.served_run import ServedRun
-from netplan.questions.serving_answer import ServedPlan
+from netplan.questions.setup.served_run import ServedRun
 from netplan.questions.traffic import TrafficAnswer
 from netplan.traffic.routing import link_loads
 from netplan.workloads.inference import Step, inference_head

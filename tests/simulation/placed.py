@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 from netplan.questions.loads import Loads
-from netplan.questions.placed_run import PlacedRun
+from netplan.questions.setup.placed_run import PlacedRun
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.training import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand

@@ -12,7 +12,7 @@ from netplan.faults.damage import find_effects
 from netplan.faults.rerouting import LiveRouter, training_loads
 from netplan.faults.scenario import parse_faults
 from netplan.performance.plan_traffic import plan_traffic
-from netplan.questions.degraded_links import routing_of_left
+from netplan.questions.setup.degraded_links import routing_of_left
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.training import Conditions, simulate_training
 from tests.simulation.placed import Case, placed

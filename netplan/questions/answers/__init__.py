@@ -1,0 +1,1 @@
+"""What questions answer: rows, columns, notes and charts, declared once for every form."""

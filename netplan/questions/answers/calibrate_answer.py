@@ -1,0 +1,273 @@
+"""The answer of ``netplan calibrate``: fitted numbers, errors, and the files that hold them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from netplan.calibration.cluster import (
+    FAR_ERROR,
+    SCORED_ERROR,
+    Bases,
+    Fits,
+    Origin,
+    file_text,
+    write_records,
+)
+from netplan.calibration.fit import Fitted
+from netplan.catalog import Record, Shelf
+from netplan.files import read_bounded
+from netplan.questions.setup.inputs import replaced_lines
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, hover, marks
+from netplan.reports.quantities import listed
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.units import si
+from netplan.workloads.measured_rates import TABLES
+
+WORST_ROWS = 10
+"""Rows that texts show: those that are met worst."""
+
+
+class Number(NamedTuple):
+    """One fitted number."""
+
+    measured: str
+    number: str
+    before: float
+    after: float
+    change: float
+    deviation: float
+    told: str
+
+
+class Row(NamedTuple):
+    """One measurement."""
+
+    measured: str
+    row: str
+    measured_s: float
+    predicted_s: float
+    prediction_error: float
+    error_left_out: float
+
+
+class Group(NamedTuple):
+    """Measurements of one kind, and how far off predictions of them are."""
+
+    measured: str
+    rows: int
+    error_before: float
+    error_after: float
+    error_left_out: float
+    largest_error: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Calibrated(Answer):
+    """The answer of :func:`calibrate`."""
+
+    inputs: Mapping[str, Any]
+    bases: Bases
+    fits: Fits
+    origin: Origin
+    records: tuple[tuple[Shelf[Any], Record], ...]
+
+    @property
+    def groups(self) -> list[Group]:
+        """Errors by what was measured."""
+        return [_group(one) for one in self.fits.all]
+
+    @property
+    def numbers(self) -> list[Number]:
+        """All fitted numbers."""
+        return [number for one in self.fits.all for number in _numbers(one)]
+
+    @property
+    def rows(self) -> list[Row]:
+        """All measurements."""
+        return [row for one in self.fits.all for row in _rows(one)]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Text of each catalog file, by its place in a catalog folder."""
+        found = {
+            f"{shelf.folder}/{self.origin.name}.yaml": file_text(record)
+            for shelf, record in self.records
+        }
+        measured = self.bases.accelerator.measured
+        for key, table in measured.tables.items() if measured else ():
+            content = read_bounded(Path(table)).decode()
+            found[f"traffic/accelerators/{self.origin.name}{TABLES[key]}.csv"] = content
+        return found
+
+    def write(self, folder: str | Path, *, force: bool = False) -> tuple[Path, ...]:
+        """Write the files into a catalog folder, whose path ``--catalog`` then takes.
+
+        Raises
+        ------
+        InputError
+            If one of them is there already, unless ``force`` is said.
+        """
+        return write_records(Path(folder), self.files, force=force)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan calibrate --format json``."""
+        return answer_dict(
+            self.inputs,
+            groups=[one._asdict() for one in self.groups],
+            numbers=[one._asdict() for one in self.numbers],
+            measurements=[one._asdict() for one in self.rows],
+            files=self.files,
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Errors, numbers, charts, rows, and what the files are for."""
+        origin, (accelerator, link, stack) = self.origin, self.bases
+        begins = [accelerator.name, link.name, stack.name]
+        files = [path.name for path in (*origin.gemm, *origin.collectives, *origin.steps)]
+        lines = f"begins with {listed(begins)}", f"fitted to {listed(files)}"
+        yield Heading(f"Calibration {origin.name}", (*lines, *replaced_lines(self.inputs)))
+        yield Table("groups", columns(*Group._fields), self.groups, "Mean errors of predictions")
+        yield Table(
+            "numbers",
+            [*columns("measured", shown="never"), *columns(*Number._fields[1:])],
+            self.numbers,
+            "Fitted numbers",
+            (TOLD, DEVIATION),
+            part=measured_of,
+        )
+        for one in self.fits.all:
+            yield _chart(one)
+        shown = [
+            *columns("measured", shown="never"),
+            *columns("row"),
+            *TIMES,
+            *columns("prediction_error", "error_left_out"),
+        ]
+        title, least = "Predicted against measured", self._tenth_worst()
+        worst = [row for row in self.rows if abs(row.prediction_error) >= least]
+        said = f"{title}, the rows met worst" if len(worst) < len(self.rows) else title
+        yield Table("measurements", shown, worst, said, only="texts", part=measured_of)
+        yield Table("measurements", shown, self.rows, title, only="pages", part=measured_of)
+        yield Table("measurements", shown, self.rows, only="programs")
+        yield Notes.of([("", self._notes())])
+        yield Paragraph(self._verdict(), "strong")
+
+    def _tenth_worst(self) -> float:
+        """Error from which texts show a row [1]."""
+        errors = sorted((abs(row.prediction_error) for row in self.rows), reverse=True)
+        return errors[:WORST_ROWS][-1]
+
+    def _notes(self) -> Iterator[str]:
+        little = [f"{one.number} ({one.measured})" for one in self.numbers if one.told == LITTLE]
+        if little:
+            yield (f"The measurements say little about {listed(little)}: near what the files had.")
+        steps = self.fits.steps
+        missed = steps.error(steps.left_out_s) if steps else 0.0
+        if missed > FAR_ERROR:
+            yield (
+                f"Runs left out are off by {100 * missed:.0f} % in the mean: no error bar holds"
+                " that, so do not plan with these files; see whether all runs are of this"
+                " accelerator and as their rows say."
+            )
+        elif missed > SCORED_ERROR:
+            yield (
+                f"Runs left out are off by more than {100 * SCORED_ERROR:g} % in the mean: times by"
+                " these files keep the wider error bar."
+            )
+        if steps:
+            yield (
+                f"Accelerator and stack {self.origin.name} were fitted together: use both, with"
+                " --iteration-model calibrated."
+            )
+        if self.fits.products or self.fits.collectives:
+            yield "Measured products and collectives serve --iteration-model measured."
+
+    def _verdict(self) -> str:
+        said = (
+            f"{one.measured} {100 * one.error_left_out:.1f} % (before the fit"
+            f" {100 * one.error_before:.1f} %)"
+            for one in self.groups
+        )
+        return f"Mean error of measurements that the fit has not seen: {listed([*said])}."
+
+
+measured_of = attrgetter("measured")
+TIMES: list[Column[Row]] = [
+    column(name, form="si", digits=4) for name in ("measured_s", "predicted_s")
+]
+LITTLE, TOLD_WELL = "little", "well"
+TOLD = (
+    "told: whether the measurements say much about the number (well), or its prior stays (little)."
+)
+DEVIATION = "deviation: standard deviation of the number, as a share of it."
+
+
+def _group(one: Fitted) -> Group:
+    before, after, left_out = map(one.error, (one.before_s, one.after_s, one.left_out_s))
+    largest = float(abs(one.after_s / one.measured_s - 1).max())
+    return Group(one.title, len(one.labels), before, after, left_out, largest)
+
+
+def _numbers(one: Fitted) -> Iterator[Number]:
+    told = (LITTLE if little else TOLD_WELL for little in one.fit.undecided)
+    rows = zip(one.names, one.before, one.fit.values, one.fit.deviations, told, strict=True)
+    for name, before, after, deviation, well in rows:
+        change = float(after / before - 1)
+        key = name.removeprefix("accelerator.")
+        yield Number(one.title, key, float(before), float(after), change, float(deviation), well)
+
+
+def _rows(one: Fitted) -> Iterator[Row]:
+    rows = zip(one.labels, one.measured_s, one.after_s, one.left_out_s, strict=True)
+    for label, measured, after, left_out in rows:
+        errors = float(after / measured - 1), float(left_out / measured - 1)
+        yield Row(one.title, label, float(measured), float(after), *errors)
+
+
+def _chart(one: Fitted) -> Chart:
+    """Predicted over measured times, both on logarithms, before and after."""
+    measured = one.measured_s.tolist()
+    ends = [min(measured), max(measured)]
+    same: Json = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": ends,
+        "y": ends,
+        "name": "equal",
+        "hoverinfo": "skip",
+        "line": {"color": GREY, "width": 1},
+    }
+    series = (
+        ("before", one.before_s, GREY, "circle-open"),
+        ("fitted", one.after_s, ACCENT, "circle"),
+    )
+    drawn = []
+    for name, times, colour, symbol in series:
+        boxes = (
+            hover(
+                label, f"measured {si(was, 's')}", f"{name} {si(said, 's')} ({said / was - 1:+.1%})"
+            )
+            for label, was, said in zip(one.labels, measured, times.tolist(), strict=True)
+        )
+        look = {"mode": "markers", "marker": {"color": colour, "symbol": symbol, "size": 7}}
+        drawn.append(marks("scatter", measured, times.tolist(), boxes, name=name, **look))
+    axis: Json = {"type": "log", "tickformat": "~s"}
+    layout: Json = {
+        "xaxis": {"title": {"text": "measured, s"}, **axis},
+        "yaxis": {"title": {"text": "predicted, s"}, **axis},
+        "showlegend": True,
+    }
+    key = f"fit-{one.title.replace(' ', '-')}"
+    return Chart(key, f"Predicted against measured: {one.title}", CHART_PX, (same, *drawn), layout)

@@ -1,0 +1,556 @@
+"""The bill of materials of fabrics: what to order, what it costs, what drives that.
+
+Ports close before anything is priced: a fabric whose cable ends have no home has no bill.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
+from netplan.costing.materials import BillItem, left_out
+from netplan.costing.prices import Part
+from netplan.costing.pricing import PricedItem, books_in_use
+from netplan.costing.ranges import Range
+from netplan.costing.sensitivity import BreakEven, Driver, break_even
+from netplan.questions.answers.serving_answer import serving_words
+from netplan.questions.money import missing_price
+from netplan.questions.money.pricing import CASES
+from netplan.questions.money.token_cost import LEGEND, Served, token_columns
+from netplan.questions.setup.inputs import replaced_lines
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words
+from netplan.reports.sections import (
+    Column,
+    Data,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Shown,
+    Table,
+    column,
+    columns,
+    value_at,
+    values_at,
+)
+
+TRAINING = "training"
+"""Name, in lists, of the network that trains."""
+
+
+class Priced(NamedTuple):
+    """A fabric of the answer: its bill, and notes; the reason where it has no bill."""
+
+    name: str
+    notes: tuple[str, ...]
+    bill: FabricBill | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fabric as the command line prints it in JSON; without a bill all is empty."""
+        bill, amounts = self.bill, {key: value_at(self.bill, at) for key, at in AMOUNTS.items()}
+        cost, drivers = (bill.cost, bill.drivers) if bill else (None, ())
+        return {
+            "fabric": self.name,
+            "title": value_at(bill, "title"),
+            "ports_close": bill is not None,
+            "cost_complete": value_at(bill, "complete"),
+            "items": [_item_dict(item) for item in bill.quote.items] if bill else [],
+            "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
+            **{key: asdict(one) if isinstance(one, Range) else one for key, one in amounts.items()},
+            "life": bill.life.to_dict() if bill else None,
+            "drivers": [asdict(driver) | {"swing": driver.swing} for driver in drivers],
+            "unpriced": [line.title for line in bill.quote.unpriced] if bill else [],
+            "power_unknown": [line.title for line in bill.draw.unknown] if bill else [],
+            "notes": list(self.notes),
+        }
+
+
+AMOUNTS = {
+    "capital": "capital",
+    "capital_per_gpu": "per_gpu",
+    "power_w": "power_w",
+    "energy_kwh_per_year": "life.energy_kwh_per_year",
+    "energy_per_year": "life.energy_per_year",
+    "energy": "life.energy",
+    "annuity_per_year": "life.annuity_per_year",
+    "cost_per_year": "life.per_year",
+    "cost_over_life": "life.total",
+}
+"""Where the amounts of the JSON stand in a bill."""
+
+
+class FabricTokens(NamedTuple):
+    """A fabric of the answer, and how it serves."""
+
+    fabric: str
+    served: Served
+
+
+class Comparison(Struct, frozen=True):
+    """The cheapest fabric against another one, part by part."""
+
+    cheaper: str
+    dearer: str
+    difference: float
+    break_evens: tuple[BreakEven, ...]
+    uncounted: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        return asdict(self) | {
+            "break_evens": [asdict(found) for found in self.break_evens],
+            "uncounted": list(self.uncounted),
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CostAnswer(Answer):
+    """The answer of :func:`netplan.cost`."""
+
+    inputs: dict[str, Any]
+    currency: str
+    bills: tuple[FabricBill, ...]
+    refused: tuple[Unbuildable, ...]
+    served: tuple[FabricTokens, ...] = ()
+    told: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the bills do not hold."""
+        memory = bool(self.inputs["expanded_memory"])
+        return left_out(self.inputs["networks"], memory=memory, cards=self.inputs["cards"])
+
+    @property
+    def rows(self) -> tuple[Priced, ...]:
+        """All fabrics, those without a bill last."""
+        refused = (Priced(one.name, (one.reason,), None) for one in self.refused)
+        return (*(Priced(bill.name, bill.notes, bill) for bill in self.bills), *refused)
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest fabric."""
+        return Scale.of(max(bill.capital.base for bill in self.bills), self.currency)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The fabric of the lowest base price against each of the others.
+
+        Those without a price for what sets them apart are compared only if none has it.
+        """
+        whole = [bill for bill in self.bills if not bill.unpriced_apart] or self.bills
+        ranked = sorted(whole, key=lambda bill: (bill.capital.base, bill.name))
+        return tuple(_compare(ranked[0], other) for other in ranked[1:])
+
+    @property
+    def statements(self) -> list[str]:
+        """One sentence on every fabric dearer than the cheapest: what would turn that round.
+
+        Where a main part has no price, the price that it may have.
+        """
+        whole = [bill for bill in self.bills if not bill.unpriced_apart]
+        if not whole:
+            return missing_price.between(self.bills, self.currency)
+        best = min(whole, key=lambda bill: (bill.capital.base, bill.name))
+        said = [_sentence(comparison, self.currency) for comparison in self.comparisons]
+        lacking = (bill for bill in self.bills if bill.unpriced_apart)
+        said += (missing_price.left_out(bill, best, self.currency) for bill in lacking)
+        return said
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan cost --format json``."""
+        tokens = {one.fabric: one.served.to_dict(self.currency) for one in self.served}
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            fabrics=[row.to_dict() | tokens.get(row.name, {}) for row in self.rows],
+            comparisons=[comparison.to_dict() for comparison in self.comparisons],
+            left_out=list(self.left_out),
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Totals, what to order, what drives the price, what is left out, notes."""
+        yield self._heading()
+        lines = [BillRow.of(bill, item) for bill in self.bills for item in bill.quote.items]
+        yield Table("items", ITEM_DATA, lines, only="programs")
+        yield self._totals()
+        yield years_table(self.inputs, self.bills, self.scale)
+        if self.served:
+            shown = [column("fabric"), *token_columns(self.currency)]
+            yield Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
+        for bill in self.bills:
+            yield bill_table(bill, self.scale, f"{bill.name}: what to order")
+        yield from self._drivers()
+        for statement in self.statements:
+            yield Paragraph(statement, "strong")
+        yield Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
+        told = Notes.of(((bill.name, bill.notes) for bill in self.bills), "all fabrics").groups
+        served = (("", note) for note in self.told)
+        yield Notes((*told, *((row.name, row.reason) for row in self.refused), *served))
+
+    def xlsx(self, beside: Sequence[Data] = ()) -> bytes:
+        """A spreadsheet with live formulas: change a price, and all totals follow."""
+        from netplan.questions.answers.cost_xlsx import cost_xlsx
+
+        notes = (
+            *(("Break-even", statement) for statement in self.statements),
+            *((row.name, note) for row in self.rows for note in row.notes),
+            *(("Not on the bill", item) for item in self.left_out),
+        )
+        return cost_xlsx(self.inputs, self.currency, self.bills, notes, beside)
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
+        less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
+        prices = books_in_use(inputs["prices"], (bill.quote for bill in self.bills))
+        books = (
+            f"prices {prices}{less} in {self.currency}, power {inputs['power']};"
+            f" {inputs['years']} years, PUE {inputs['pue']:.4g}, {inputs['tariff_per_kwh']:.4g}"
+            f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
+        )
+        spares = ", ".join(inputs["spares"])
+        spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
+        return Heading(
+            f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
+            f" {inputs['hb_size']:,}: {switch} of {inputs['radix']} ports,"
+            f" {inputs['link_gbps']:g} Gb/s",
+            (books, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
+        )
+
+    def _totals(self) -> Table[Priced]:
+        """Price, power and yearly cost of every fabric."""
+        scale, each = self.scale, f"{self.currency}/GPU"
+        energy = scale.of_money("energy_per_year", "energy/year")
+        year = scale.of_money("cost_per_year", "cost/year")
+        life = scale.of_money("cost_over_life", "cost over life")
+        span = "low-high/year"
+        columns: list[Column[Priced]] = [
+            column("fabric", "name"),
+            column("currency", lambda _: self.currency, shown="never"),
+            amount_column(scale.of_money("cost_base"), "capital.base"),
+            span_column("bill.capital", scale, unbound=no_high),
+            column("cost_complete", "bill.complete", shown="never"),
+            column("cost_low", "bill.cost.low", shown="never"),
+            column("cost_high", "bill.cost.high", shown="never"),
+            amount_column("cost_per_gpu", "per_gpu.base", title=each),
+            amount_column("power_w", "power_w"),
+            amount_column(year, "life.per_year.base"),
+            span_column("bill.life.per_year", scale, span, shown="wide", unbound=no_high),
+            amount_column(energy, "life.energy_per_year.base", shown="wide"),
+            amount_column(life, "life.total.base", shown="wide"),
+        ]
+        amounts = f"Amounts a year and over life in {scale.title}"
+        yearly = "annuity of the price, and energy, no upkeep; over life: of all years"
+        legend = [f"{amounts}; cost/year: {yearly}."]
+        if any(bill.quote.unpriced or bill.draw.unknown for bill in self.bills):
+            legend.append("≥: lines without a price, or a power, in the books are not in the sum.")
+        if any(bill.capital.spread and open_above(bill) for bill in self.bills):
+            legend.append(NO_HIGH)
+        return Table("fabrics", columns, self.rows, legend=tuple(legend))
+
+    def _drivers(self) -> Iterator[Section]:
+        """Tornado: each part alone at its low and high price, the largest swing first."""
+        scale, money = self.scale, self.scale.of_money
+        columns: list[Column[tuple[FabricBill, Driver]]] = [
+            column("fabric", "0.name"),
+            column("part", lambda row: part_words(row[1].part), title="Part", form="prose"),
+            column(
+                "share", lambda row: row[1].amount / (row[0].capital.base or 1.0), title="of price"
+            ),
+            column(money("at_low", "total at low"), "1.at_low", mark=_unstated("low")),
+            column(money("at_high", "at high"), "1.at_high", mark=_unstated("high")),
+            column(money("swing", "swing"), "1.swing"),
+            column("stated", "1.stated", shown="never"),
+        ]
+        # People add up what they see: the swing of the rounded totals.
+        seen = [*columns[:-2], column(money("swing", "swing"), lambda row: _seen(row[1], scale))]
+        rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
+        first = [(bill, one) for bill in self.bills for one in bill.drivers[:DRIVERS_SHOWN]]
+        title = f"What drives the price: one part at its low and high, in {self.scale.title}"
+        yield Table("drivers", columns, rows, only="programs")
+        if any(driver.swing for _, driver in rows):
+            legend = (NO_SPREAD,) if any(one.stated != BOTH_ENDS for _, one in first) else ()
+            yield Table("drivers", seen, first, title, legend, only="people")
+
+
+def years_table(
+    inputs: Mapping[str, Any], bills: Sequence[FabricBill], scale: Scale
+) -> Table[FabricBill]:
+    """Present value of all that a fabric costs in its years of use, part by part."""
+    parts = ("energy", "cooling", "maintenance", "support", "spares")
+    titles = {"maintenance": "maint."}
+    present: list[Column[FabricBill]] = [
+        amount_column(
+            scale.of_money(f"{part}_present_value", titles.get(part, part)),
+            f"life.present.{part}.base",
+        )
+        for part in parts
+    ]
+    columns: list[Column[FabricBill]] = [
+        column("fabric", "name"),
+        amount_column(scale.of_money("capital", "price"), "life.capital.base", shown="wide"),
+        *present,
+        amount_column(scale.of_money("present_value", "total"), "life.present_value.base"),
+        span_column("life.present_value", scale, shown="wide", unbound=no_high),
+        amount_column(scale.of_money("paid", "undiscounted"), "life.paid.base", shown="wide"),
+    ]
+    shares = ("maintenance", "support", "yearly_spares")
+    upkeep = ", ".join(f"{one.split('_')[-1]} {100 * inputs[one]:.3g} %" for one in shares)
+    paid = "total: the price, paid at the start, and each year's cost, paid at its end"
+    cooled = f"Energy holds cooling, {100 * inputs['cooling']:.3g} % of the equipment's."
+    legend = (
+        f"Present value at {100 * inputs['interest']:.3g} %; {paid}.",
+        f"Of the price, each year: {upkeep}. {cooled}",
+    )
+    title = f"Total cost over {inputs['years']} years, in {scale.title}"
+    return Table("years", columns, bills, title, legend)
+
+
+DRIVERS_SHOWN = 8
+BOTH_ENDS = "low and high"
+NO_SPREAD = "?: the book has no such price for this part, which stands at base."
+
+
+def _seen(driver: Driver, scale: Scale) -> float:
+    """Difference of the totals as they are rounded."""
+    low, high = (round(end / scale.factor, scale.digits) for end in (driver.at_low, driver.at_high))
+    return (high - low) * scale.factor
+
+
+def _unstated(end: str) -> Callable[[tuple[FabricBill, Driver]], tuple[str, str]]:
+    """The sign of a total at an end that the price of the part does not have."""
+    return lambda row: ("", "" if end in row[1].stated else "?")
+
+
+class BillRow(NamedTuple):
+    """One line of a bill, or its total."""
+
+    fabric: str
+    currency: str
+    item: str
+    total: Range | None
+    each: Range | None = None
+    priced: PricedItem | None = None
+
+    @classmethod
+    def of(cls, bill: FabricBill, item: PricedItem) -> "BillRow":
+        """A line of a bill."""
+        total, each = (item.total, item.unit_price) if item.price else (None, None)
+        return cls(bill.name, bill.quote.currency, item.line.item, total, each, item)
+
+
+def bill_table(
+    bill: FabricBill, scale: Scale, title: str, *, places: bool = False
+) -> Table[BillRow]:
+    """What to order for one fabric, and where it goes; for people, its total is the last row."""
+    spared = any(item.line.spares for item in bill.quote.items)
+    numbered = any(item.line.part_number for item in bill.quote.items)
+    columns: list[Column[BillRow]] = [
+        column("item"),
+        column("specification", _place if places else _line("specification"), shown="wide"),
+        *([column("part_number", _line("part_number"), shown="wide")] if numbered else []),
+        column("order", _line("order")),
+        *([column("spares", _line("spares"))] if spared else []),
+        column("unit", _line("unit"), form="code"),
+        column("unit_price_base", _each),
+        column(
+            scale.of_money("total_base"),
+            lambda row: row.total.base if row.total else "",
+            mark=lambda row: ("", "") if row.priced else _lacking(bill),
+        ),
+        span_column("total", scale, none="", unbound=lambda row: _line_unbound(bill, row)),
+    ]
+    return Table(
+        f"bill of {bill.name}",
+        columns,
+        [BillRow.of(bill, item) for item in bill.quote.items],
+        title=title,
+        closing=(BillRow(bill.name, bill.quote.currency, "Total", bill.capital),),
+        part=_beside,
+        only="people",
+    )
+
+
+def open_above(bill: Bill) -> bool:
+    """Whether the high of a bill is too low: a part has no price, or its price no high."""
+    items = bill.quote.items
+    return any(item.price is None or item.price.high is None for item in items if item.line.order)
+
+
+def no_high(row: Any) -> bool:  # noqa: ANN401 - a bill, or a row that has one
+    """Whether the high of a row's bill is too low."""
+    bill = getattr(row, "bill", row)
+    return bill is not None and open_above(bill)
+
+
+def _line_unbound(bill: FabricBill, row: "BillRow") -> bool:
+    """Whether a line, or the total of a bill, has no known high."""
+    if row.priced is None:
+        return open_above(bill)
+    return row.priced.price is not None and row.priced.price.high is None
+
+
+def ordered(*parts: Part) -> Callable[[Any], int | None]:
+    """Units of these parts on the bill of a row, as they are ordered [1]."""
+    return lambda row: row.bill.ordered(*parts) if row.bill else None
+
+
+NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."
+
+
+def span_column(
+    path: str,
+    scale: Scale,
+    title: str = "low-high",
+    *,
+    shown: Shown = "always",
+    none: str | None = None,
+    unbound: Callable[[Any], bool] = lambda _: False,
+) -> Column[Any]:
+    """A column of amounts from low to high, for people; ``unbound`` ones have no known high."""
+    between = " to " if " to " in title else "-"
+
+    def get(row: object) -> Cell:
+        amount = value_at(row, path)
+        if not amount or getattr(getattr(row, "bill", None), "cost", amount) is None:
+            return none
+        least = amount.base if unbound(row) else None
+        return scale.span(amount.low, amount.high, between=between, least=least)
+
+    return column("range", get, title=title, form="code", shown=shown, data=False)
+
+
+def _beside(row: BillRow) -> str:
+    """The network beside that a line is for."""
+    network = row.priced.line.network if row.priced else ""
+    return f"{network} network" if network else ""
+
+
+def amount_column(named: str | Quantity, path: str, **facts: Any) -> Column[Any]:  # noqa: ANN401
+    """An amount at a path of bills: none where nothing of it is known, ≥ where some lines lack it.
+
+    ``facts`` are those of :func:`netplan.reports.sections.column`.
+    """
+    powered = any(word in path for word in ("power", "energy", "cooling"))
+
+    def look(row: Any) -> tuple[Cell, tuple[str, str]]:  # noqa: ANN401 - a bill, or what has one
+        bill = getattr(row, "bill", row)
+        if bill is None or not (bill.draw.known if powered else bill.cost):
+            return None, ("", "")
+        lacking = bill.draw.unknown if powered else bill.quote.unpriced
+        return value_at(bill, path), ("≥ " if lacking else "", "")
+
+    return column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)
+
+
+def _lacking(bill: FabricBill | None) -> tuple[str, str]:
+    return ("≥ " if bill and bill.quote.unpriced else ""), ""
+
+
+def _line(name: str) -> Callable[[BillRow], Cell]:
+    """A fact of the line; nothing for the total."""
+    return lambda row: getattr(row.priced.line, name) if row.priced else ""
+
+
+def _place(row: BillRow) -> Cell:
+    """What it is, and where it goes."""
+    line = row.priced.line if row.priced else None
+    return "; ".join([line.specification, *line.notes]) if line else ""
+
+
+def _each(row: BillRow) -> Cell:
+    if row.each:
+        return row.each.base
+    return "no price" if row.priced else ""
+
+
+ITEM_DATA: tuple[Column[BillRow], ...] = (
+    *columns("fabric", "currency"),
+    *columns("category", "item", "specification", "part_number", of="priced.line"),
+    column("accepted", lambda row: ", ".join(row.priced.line.accepted) if row.priced else ""),
+    *columns("quantity", "spares", "order", "unit", of="priced.line"),
+    column("network", lambda row: row.priced.line.network or TRAINING if row.priced else None),
+    *(column(f"unit_price_{case}", f"each.{case}") for case in CASES),
+    *(column(f"total_{case}", f"total.{case}") for case in CASES),
+    *(column(f"price_{key}", f"priced.price.{key}") for key in ("date", "confidence", "source")),
+    column("price_trust", lambda row: row.priced.trust if row.priced else ""),
+    column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
+)
+
+
+def _compare(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
+    """Break-evens over all priced parts of two bills, and the items without a price that differ."""
+    one, two = cheaper.quote, dearer.quote
+    parts = sorted({*one.priced_parts, *two.priced_parts})
+    counts, others = _orders(one.unpriced), _orders(two.unpriced)
+    items = sorted({*counts, *others})
+    less, more = one.total.base, two.total.base
+    return Comparison(
+        cheaper=cheaper.name,
+        dearer=dearer.name,
+        # The same lines in another order add up to the same but for rounding.
+        difference=0.0 if isclose(less, more, rel_tol=1e-9) else more - less,
+        break_evens=tuple(break_even(one, two, part) for part in parts),
+        uncounted=tuple(item for item in items if counts[item] != others[item]),
+    )
+
+
+def _orders(lines: tuple[BillItem, ...]) -> Counter[str]:
+    """Units by item; cables of all lengths together."""
+    found: Counter[str] = Counter()
+    for line in lines:
+        cable = line.category == "cables"
+        found[line.title.rpartition(",")[0] if cable else line.title] += line.order
+    return found
+
+
+def _item_dict(item: PricedItem) -> dict[str, Any]:
+    line, price = item.line, item.price
+    return {
+        "network": line.network or TRAINING,
+        **values_at(line, "category", "item", "specification"),
+        "part_number": line.part_number,
+        "accepted": list(line.accepted),
+        **values_at(line, "quantity", "spares", "order", "unit"),
+        "price_part": price.what if price else None,
+        "price_units": item.price_units,
+        "unit_price": asdict(item.unit_price) if price else None,
+        "total": asdict(item.total) if price else None,
+        **{f"price_{key}": value_at(price, key) for key in ("date", "source", "confidence")},
+        "price_trust": item.trust or None,
+        "notes": list(line.notes),
+    }
+
+
+def _sentence(comparison: Comparison, currency: str) -> str:
+    """Such as: A costs less than B and stays cheaper unless …. It does so at any price of …."""
+    one, two = comparison.cheaper, comparison.dearer
+    if comparison.difference <= 0:
+        return f"{one} and {two} cost the same at base prices."
+    unless = [
+        f"{_one(found.part)} costs {'less' if found.direction == 'below' else 'more'} than"
+        f" {found.price:,.0f} {currency} (base {found.base:,.0f})"
+        for found in comparison.break_evens
+        if found.price is not None
+    ]
+    never = [_one(found.part) for found in comparison.break_evens if found.price is None]
+    text = f"{one} stays cheaper than {two}"
+    if unless:
+        text += f" unless {', or '.join(unless)}"
+    if never:
+        text += f"{'. It does so' if unless else ''} at any price of {listed(never, 'or')}"
+    if comparison.uncounted:
+        text += f". Not counted, for want of a price: {'; '.join(comparison.uncounted)}"
+    return f"{text}."
+
+
+def _one(part: str) -> str:
+    """A price row with its article."""
+    words = part_words(part)
+    return f"{'an' if words.startswith((*'aeiou', 'HB')) else 'a'} {words}"

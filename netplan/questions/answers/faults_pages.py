@@ -1,0 +1,91 @@
+"""What a page shows of a fabric under failures: what has failed, and what is left of it.
+
+The drawing has the failures that were asked for, else the single network switch or link whose
+failure is worst.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from msgspec import Struct
+
+from netplan.faults.attrition import Attrition, attrition
+from netplan.faults.damage import Damage, find_effects
+from netplan.faults.impact import Subject
+from netplan.faults.inventory import Inventory
+from netplan.questions.answers.faults_charts import capacity
+from netplan.reports.escape import short
+from netplan.reports.sections import Column, Inset, Section, Table, column
+from netplan.topologies.drawings.network import Coloured, drawing_of
+from netplan.topologies.drawings.places import network_map
+from netplan.units import counted
+
+KINDS = ("switch", "link")
+"""Parts whose failures, one after another, the curves show."""
+
+WORDS = 60
+
+
+class Seen(Struct, frozen=True):
+    """A fabric with failed parts in colour, what has failed, and what is left as more fails."""
+
+    what: str
+    markup: Markup
+    left: tuple[Attrition, ...]
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        """What is left, step by step, as JSON."""
+        return [
+            {
+                "kind": one.kind,
+                "parts": one.parts,
+                "failed_parts": count,
+                "gpus_left_share": share,
+            }
+            for one in self.left
+            for count, share in one.left
+        ]
+
+
+def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int) -> Seen:
+    """Draw a fabric with its failures, and let its switches and links fail one after another."""
+    graph = subject.graph
+    lost = np.zeros(graph.node_count, bool)
+    lost[find_effects(graph, damage).cut_off] = True
+    out = Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
+    places = network_map(graph, subject.fabric.levels)
+    parts = (attrition(inventory, kind, np.random.default_rng(seed)) for kind in KINDS)
+    gone = f"{counted(int(lost.sum()), 'GPU')} cut off" if lost.any() else "no GPU cut off"
+    return Seen(
+        f"{short(what, WORDS)} failed, {gone}",
+        drawing_of(graph, subject.fabric, places, out),
+        tuple(part for part in parts if part is not None),
+    )
+
+
+def drawings(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
+    """Each fabric with its failures."""
+    for name, one in fabrics:
+        if one is not None:
+            yield Inset(f"{name}: {one.what}", one.markup)
+
+
+def curves(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
+    """What is left as more parts fail: curves on pages, rows for programs."""
+    every = [(name, left) for name, one in fabrics if one for left in one.left]
+    for kind in dict.fromkeys(one.kind for _, one in every):
+        yield capacity([(name, one) for name, one in every if one.kind == kind], kind)
+    rows = [(name, one.kind, one.parts, *step) for name, one in every for step in one.left]
+    yield Table("capacity", LEFT, rows, only="programs")
+
+
+LEFT: tuple[Column[Any], ...] = (
+    column("fabric", "0"),
+    column("kind", "1"),
+    column("parts", "2"),
+    column("failed_parts", "3"),
+    column("gpus_left_share", "4"),
+)

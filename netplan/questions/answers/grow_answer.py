@@ -1,0 +1,463 @@
+"""The answer of ``netplan grow``: phases, orders, free ports, and three ways to the last phase."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import Bill, Unbuildable
+from netplan.costing.materials import left_out
+from netplan.costing.phases import Order, line_of
+from netplan.costing.pricing import PricedItem, books_in_use
+from netplan.costing.ranges import Range
+from netplan.questions.answers.cost_answer import open_above, span_column
+from netplan.questions.setup.inputs import replaced_lines
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.quantities import Scale
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+    values_at,
+)
+from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
+from netplan.topologies.fabric import SwitchTier
+from netplan.topologies.growth import Growth, Phase
+
+Plan = Literal["growing", "all at once", "not planned"]
+
+
+class Step(NamedTuple):
+    """One phase of one fabric.
+
+    ``bill`` is what stands then, ``order`` what is bought for it, ``moved`` the cables of the phase
+    before that change a port, ``own`` the smallest network for as many GPUs. ``part`` is its part
+    of the final design, if the family grows by parts.
+    """
+
+    number: int
+    year: float
+    bill: Bill
+    order: Order
+    moved: int
+    part: Phase | None
+    own: Bill
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that are there [1]."""
+        return self.bill.gpus
+
+    @property
+    def switches(self) -> int:
+        """Switches that stand [1]."""
+        return self.bill.fabric.switches
+
+    @property
+    def cables(self) -> int:
+        """Links that stand [1]."""
+        return self.bill.fabric.link_count
+
+    @property
+    def free_ports(self) -> int:
+        """Switch ports kept free [1]."""
+        return self.bill.fabric.spare_ports
+
+    @property
+    def down_over_up(self) -> float | None:
+        """Most links down over up of any switch [1]."""
+        return self.part.oversubscription if self.part else None
+
+    @property
+    def cost(self) -> Range:
+        """Price of the order."""
+        return self.order.bought.total
+
+    def free_of(self, tier: SwitchTier) -> int:
+        """Ports of a tier that are free [1]."""
+        return tier.switches * self.bill.fabric.sizing.radix - tier.ports_used
+
+    def bought(self) -> int:
+        """Switches bought [1]."""
+        return sum(
+            item.line.order for item in self.order.bought.items if item.line.category == "switches"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The phase as JSON."""
+        fabric = self.bill.fabric
+        tiers = [
+            {"name": tier.name, "switches": tier.switches, "free_ports": self.free_of(tier)}
+            for tier in fabric.tiers
+        ]
+        return {
+            "phase": self.number,
+            "year": self.year,
+            "gpus": self.gpus,
+            "switches": self.switches,
+            "tiers": tiers,
+            "links": {group.name: group.links for group in fabric.links},
+            "free_ports": self.free_ports,
+            "oversubscription": self.down_over_up,
+            "leaf_hosts": self.part.leaf_hosts if self.part else None,
+            "leaf_uplinks": self.part.leaf_uplinks if self.part else None,
+            "cables_moved": self.moved,
+            "power_w": self.bill.power_w,
+            "order": [_line(item) for item in self.order.bought.items],
+            "order_cost": asdict(self.cost),
+            "left_over": [_line(item) for item in self.order.left.items],
+            "standing_cost": asdict(self.bill.capital),
+            "own_switches": self.own.fabric.switches,
+            "own_cost": asdict(self.own.capital),
+        }
+
+
+def _line(item: PricedItem) -> dict[str, Any]:
+    line = item.line
+    return {
+        **values_at(line, "category", "item", "specification", "part_number"),
+        **values_at(line, "quantity", "spares", "order", "unit"),
+        "network": line.network,
+        "unit_price": asdict(item.unit_price) if item.price else None,
+        "total": asdict(item.total) if item.price else None,
+    }
+
+
+class Way(Struct, frozen=True):
+    """A way to the last phase.
+
+    Parameters
+    ----------
+    plan
+        Which one.
+    capital
+        All orders, without interest.
+    present_value
+        Orders, energy and upkeep to the end of use, discounted to the start.
+    left
+        Price of parts that are bought and no longer needed.
+    moved
+        Cables that change a port [1].
+    """
+
+    plan: Plan
+    capital: Range
+    present_value: Range
+    left: Range
+    moved: int
+
+
+class Grown(NamedTuple):
+    """One fabric: its final bill, its phases, the ways to it, and what is to be known."""
+
+    final: Bill
+    steps: tuple[Step, ...]
+    ways: tuple[Way, Way, Way]
+    notes: tuple[str, ...]
+    growth: Growth | None = None
+    cage_links: int = 1
+
+    @property
+    def name(self) -> str:
+        """Name of the fabric."""
+        return self.final.name
+
+    def plans(self) -> Iterator[tuple[str, Sheet]]:
+        """Cable plans of all phases, and of the cables that each lays, as ``netplan cables``."""
+        if self.growth is None:
+            return
+        media = media_of(self.growth.fabric)
+        for at, step in enumerate(self.steps):
+            for new, name in ((False, "all"), (True, "new")):
+                graph = self.growth.graph_of(at, new=new)
+                plan = cable_plan(graph, media=media, cage_links=self.cage_links)
+                yield f"phase-{step.number}-{name}", plan_sheet(plan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fabric as JSON."""
+        return {
+            "fabric": self.name,
+            "title": self.final.title,
+            "phases": [step.to_dict() for step in self.steps],
+            "ways": [asdict(way) for way in self.ways],
+            "cables_moved": self.ways[0].moved,
+            "unpriced": [line.title for line in self.final.quote.unpriced],
+            "notes": list(self.notes),
+        }
+
+
+class _Item(NamedTuple):
+    """A line of all orders of a fabric: its order in every phase."""
+
+    fabric: str
+    item: PricedItem
+    orders: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Units of all phases [1]."""
+        return sum(self.orders)
+
+
+class _PhaseRow(NamedTuple):
+    """A phase of a fabric."""
+
+    fabric: str
+    step: Step
+
+
+class _TierRow(NamedTuple):
+    """A tier of switches in a phase of a fabric."""
+
+    fabric: str
+    step: Step
+    tier: SwitchTier
+
+
+class _OrderRow(NamedTuple):
+    """A line of the order of a phase of a fabric."""
+
+    fabric: str
+    step: Step
+    item: PricedItem
+
+
+class _WayRow(NamedTuple):
+    """A way to the last phase of a fabric."""
+
+    fabric: str
+    way: Way
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GrowthAnswer(Answer):
+    """The answer of :func:`netplan.grow`."""
+
+    inputs: dict[str, Any]
+    currency: str
+    grown: tuple[Grown, ...]
+    refused: tuple[Unbuildable, ...]
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest final design."""
+        return Scale.of(max(one.final.capital.base for one in self.grown), self.currency)
+
+    @property
+    def verdicts(self) -> list[str]:
+        """One sentence a fabric: what growing costs beside the other two ways."""
+        return [_verdict(one, self.scale, self.currency) for one in self.grown]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the orders do not hold."""
+        return left_out(self.inputs["networks"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan grow --format json``."""
+        refused = [{"fabric": one.name, "reason": one.reason} for one in self.refused]
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            fabrics=[one.to_dict() for one in self.grown],
+            refused=refused,
+            verdicts=self.verdicts,
+            left_out=list(self.left_out),
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Phases, the ways beside each other, what to buy when, notes."""
+        yield self._heading()
+        yield self._phases()
+        yield self._tiers()
+        yield self._ways()
+        for verdict in self.verdicts:
+            yield Paragraph(verdict, "strong")
+        rows = [
+            _OrderRow(one.name, step, item)
+            for one in self.grown
+            for step in one.steps
+            for item in step.order.bought.items
+        ]
+        yield Table("orders", ORDER_DATA, rows, only="programs")
+        for one in self.grown:
+            yield _orders(one)
+        yield Paragraph(f"Not on the orders: {'; '.join(self.left_out)}.")
+        told = Notes.of(((one.name, one.notes) for one in self.grown), "all fabrics").groups
+        yield Notes((*told, *((one.name, one.reason) for one in self.refused)))
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        sizes = " to ".join(f"{gpus:,}" for gpus in inputs["phases"])
+        switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
+        prices = books_in_use(inputs["prices"], (one.final.quote for one in self.grown))
+        begin, begins = 0.0, ["0"]
+        for gap in inputs["years_between"]:
+            begin += gap
+            begins.append(f"{begin:g}")
+        facts = (
+            f"prices {prices} in {self.currency}; phases begin in years {', '.join(begins)}, the"
+            f" last is used for {inputs['years']}; {100 * inputs['interest']:.3g} % interest"
+        )
+        spares = ", ".join(inputs["spares"])
+        spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
+        return Heading(
+            f"Growth from {sizes} GPUs in HB domains of {inputs['hb_size']:,}: {switch} of"
+            f" {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
+            (facts, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
+        )
+
+    def _phases(self) -> Table[_PhaseRow]:
+        """What stands in every phase, what is bought for it, and what stays free."""
+        scale = self.scale
+        shown: list[Column[_PhaseRow]] = [
+            column("phase", "step.number"),
+            column("fabric", shown="never"),
+            column("gpus", "step.gpus"),
+            column("year", "step.year"),
+            column("switches", "step.switches"),
+            column("switches_bought", lambda row: row.step.bought(), shown="wide"),
+            column("ports_kept_free", "step.free_ports"),
+            column("cables_moved", "step.moved"),
+            column("down_over_up", "step.down_over_up"),
+            column(scale.of_money("order_cost"), "step.cost.base", mark=_mark),
+            column(scale.of_money("own_cost", "smallest"), "step.own.capital.base", shown="wide"),
+            column("own_switches", "step.own.fabric.switches", shown="wide"),
+        ]
+        rows = [_PhaseRow(one.name, step) for one in self.grown for step in one.steps]
+        legend = [
+            f"Free: switch ports kept for cables to come. {scale.title}: what the phase buys.",
+            "Moved: cables of the phase before, compared device by device and port by port.",
+            "Down/up: most links down over up of any switch, counted in the phase.",
+        ]
+        if any(one.final.quote.unpriced for one in self.grown):
+            legend.append("≥: lines without a price in the book are not in the sum.")
+        return Table("phases", shown, rows, legend=tuple(legend), part=lambda row: row.fabric)
+
+    def _tiers(self) -> Table[_TierRow]:
+        """Switches of every tier in every phase, and their free ports."""
+        shown: list[Column[_TierRow]] = [
+            column("phase", "step.number"),
+            column("fabric", shown="never"),
+            column("gpus", "step.gpus"),
+            column("switch_tier", "tier.name"),
+            column("switches", "tier.switches"),
+            column("ports_kept_free", lambda row: row.step.free_of(row.tier)),
+        ]
+        rows = [
+            _TierRow(one.name, step, tier)
+            for one in self.grown
+            for step in one.steps
+            for tier in step.bill.fabric.tiers
+        ]
+        return Table("tiers", shown, rows, "Free ports by tier", part=lambda row: row.fabric)
+
+    def _ways(self) -> Table[_WayRow]:
+        """Growing, all at once, and the smallest network of each phase."""
+        scale = self.scale
+        unbound = {one.name: open_above(one.final) for one in self.grown}
+        span = partial(span_column, scale=scale, unbound=lambda row: unbound[row.fabric])
+        shown: list[Column[_WayRow]] = [
+            column("plan", "way.plan"),
+            column("fabric", shown="never"),
+            column(scale.of_money("orders_cost", "orders"), "way.capital.base"),
+            column(scale.of_money("present_value", "present value"), "way.present_value.base"),
+            span("way.present_value"),
+            column(scale.of_money("left_over_cost", "left over"), "way.left.base"),
+            column("cables_moved", "way.moved"),
+        ]
+        rows = [_WayRow(one.name, way) for one in self.grown for way in one.ways]
+        years = sum(self.inputs["years_between"]) + self.inputs["years"]
+        valued = f"Present value of orders, energy and upkeep over {years:g} years."
+        unplanned = "what it has no use for is left over, the rest is kept and cabled anew"
+        legend = (
+            f"{valued} All at once: bought at the start, switched on as GPUs come.",
+            f"Not planned: each phase the smallest network of its size; {unplanned}.",
+            "Its cables move by the plans of netplan cables; who keeps more names moves fewer.",
+        )
+        title = f"Three ways to the last phase, in {scale.title}"
+        return Table("ways", shown, rows, title, legend, part=lambda row: row.fabric)
+
+
+def _mark(row: _PhaseRow) -> tuple[str, str]:
+    return ("≥ " if row.step.order.bought.unpriced else ""), ""
+
+
+def _orders(one: Grown) -> Table[_Item]:
+    """What to buy in every phase, a row a part, for people."""
+    found: dict[object, tuple[PricedItem, list[int]]] = {}
+    for at, step in enumerate(one.steps):
+        for item in step.order.bought.items:
+            line = found.setdefault(line_of(item.line), (item, [0] * len(one.steps)))
+            line[1][at] += item.line.order
+    rows = [_Item(one.name, item, tuple(counts)) for item, counts in found.values()]
+    shown: list[Column[_Item]] = [
+        column("item", "item.line.title"),
+        column("unit", "item.line.unit", form="code"),
+        *(
+            column("order", f"orders.{at}", title=f"{step.gpus:,} GPUs")
+            for at, step in enumerate(one.steps)
+        ),
+        column("order", "total", title="all"),
+    ]
+    return Table(
+        f"orders of {one.name}",
+        shown,
+        rows,
+        f"{one.name}: what to buy for each phase",
+        only="people",
+    )
+
+
+ORDER_DATA: Sequence[Column[_OrderRow]] = (
+    column("fabric"),
+    column("phase", "step.number"),
+    column("gpus", "step.gpus"),
+    *columns("category", "item", "specification", "part_number", of="item.line"),
+    *columns("quantity", "spares", "order", "unit", of="item.line"),
+    column("unit_price_base", lambda row: row.item.unit_price.base if row.item.price else None),
+    column("total_low", lambda row: row.item.total.low if row.item.price else None),
+    column("total_base", lambda row: row.item.total.base if row.item.price else None),
+    column("total_high", lambda row: row.item.total.high if row.item.price else None),
+)
+
+
+def _verdict(one: Grown, scale: Scale, currency: str) -> str:
+    """What growing costs in present value, and what the other ways cost more or less."""
+    grown, once, unplanned = one.ways
+    if one.final.cost is None:
+        return f"{one.name}: no price for what sets it apart; {grown.moved:,} cables move."
+    beside = ", ".join(
+        f"{name} {scale.one(way.present_value.base)} ({_more(way, grown, scale)})"
+        for name, way in (("all at once", once), ("not planned", unplanned))
+    )
+    moved = "no cable moves" if not grown.moved else f"{grown.moved:,} cables move"
+    said = (
+        f"{one.name}: growing costs {scale.one(grown.present_value.base)} {scale.title} in present"
+        f" value, {moved}; {beside}."
+    )
+    if grown.moved == unplanned.moved:
+        return said
+    said += (
+        f" Unplanned, {unplanned.moved:,} cables move, and parts for"
+        f" {scale.one(unplanned.left.base)} {scale.title} are left over."
+    )
+    more = grown.present_value.base - unplanned.present_value.base
+    if more > 0:
+        each = more / (unplanned.moved - grown.moved)
+        said += f" Growing pays where moving a cable costs more than {each:,.0f} {currency}."
+    return said
+
+
+def _more(way: Way, than: Way, scale: Scale) -> str:
+    """How much more or less one way costs, as the rounded amounts show it."""
+    less = scale.less(than.present_value.base, way.present_value.base)
+    return f"+{less}" if not less.startswith("-") else less

@@ -1,0 +1,188 @@
+"""What the notes of an answer say about a plan: what is uneven, idle, ideal or badly placed."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netplan.levels import Level, gpu_count
+from netplan.performance.error_bars import bar_note
+from netplan.performance.plan import Plan, PlanTime, SearchResult
+from netplan.performance.search import PlanSearch, evaluate_plan
+from netplan.performance.setting import Setting, Training
+from netplan.questions.setup.instances import instances_note
+from netplan.records import replace
+from netplan.units import counted
+from netplan.workloads.models import Model
+from netplan.workloads.program import stage_layers
+
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel
+
+LEAST_SCATTERING = 0.05
+"""Slowdown by a bad placement from which on it is a number of one digit [%]."""
+
+
+def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
+    """What is uneven about the best plan, which GPUs it leaves idle, what a bad placement costs.
+
+    Parameters
+    ----------
+    found
+        The best plan.
+    gpus
+        GPUs bought [1].
+    """
+    plan, setting = found.best.plan, found.setting_of(found.best)
+    used = plan.gpus
+    yield from model_notes(setting.training.model)
+    if found.best.instances:
+        yield instances_note(found.best.instances, plan.gpus, gpus)
+    elif used < gpus:
+        exact = not setting.free and gpu_count(found.levels) < gpus
+        why = "no plan divides all" if exact else f"{gpus - used:,} are idle"
+        yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
+    yield from _pipeline_notes(setting, plan) if found.exchange is None else _spread_notes(found)
+    yield from _graph_notes(setting, plan)
+    yield from bar_note(found.best.error)
+    yield from bubble_note(setting, found.levels, found.best)
+    yield from scattering_note(setting, found.levels, found.best)
+    yield from rates_note(setting.training)
+
+
+def model_notes(model: "Model | OtherModel") -> Iterator[str]:
+    """What of a transformer is assumed or left out, and that its unlike layers are a mean."""
+    if not isinstance(model, Model):
+        return
+    yield from model.left_out
+    if 0 < model.sparse_layers < model.depth or 0 < model.full_layers < model.depth:
+        yield f"Layers of {model.name} are unlike: a stage holds so many times their mean."
+    if model.prediction_layers:
+        more = counted(model.prediction_layers, "layer that predicts", "layers that predict")
+        yield f"The {model.depth} layers contain {more} further tokens, with a projection."
+
+
+LARGE_MESSAGE_BYTES = np.array(512e6)
+"""A message of weights or activations, whose error stands for those of collectives [B]."""
+
+
+def rates_note(training: Training) -> Iterator[str]:
+    """What rates that were measured are worth, in one line if any are used."""
+    words = []
+    if training.measured and training.execution is None:  # else kernels are mapped
+        words.append(training.measured.note)
+    if training.links:
+        error = round(100 * training.links.domain.error(LARGE_MESSAGE_BYTES).item())
+        what = "collectives" if words else "Collectives"
+        words.append(f"{what} +-{error} % in HB domains ({training.links.domain.name})")
+    if words:
+        yield f"{', '.join(words)}."
+
+
+def _graph_notes(setting: Setting, plan: Plan) -> Iterator[str]:
+    """How a graph of kernels is shared, and how sure its partitions are."""
+    model, execution = setting.graph_model, setting.execution
+    if model is None or execution is None:
+        return
+    if model.chips == 1 and plan.tensor > 1:
+        yield f"{plan.tensor:,} GPUs share every kernel, cut where they send the least."
+    if model.layers > 1:
+        yield "Stages of a pipeline hold whole layers; a graph is not cut inside."
+    if not execution.exact_on(model, plan.tensor):
+        yield (
+            "The graph has so many orders that a search cuts it along a few of them: netplan map"
+            " may find faster partitions."
+        )
+
+
+def _spread_notes(found: SearchResult) -> Iterator[str]:
+    """What lies on each GPU of those at work, and what all of them would take together."""
+    setting, plan = found.setting_of(found.best), found.best.plan
+    if setting.spread_model is None:
+        return
+    yield setting.spread_model.laid_out(plan.placement.totals._asdict(), setting.training.batch)
+    if plan.gpus < plan.placement.cluster and not found.best.instances:
+        given = setting.training.assumptions
+        exact = replace(given, space=replace(given.space, divisibility="exact", plans="all"))
+        whole = PlanSearch(replace(setting.training, assumptions=exact)).on(found.levels)
+        if isinstance(whole, SearchResult):
+            slower = whole.time_s > found.time_s
+            yield (
+                f"On all {whole.best.plan.gpus:,} an iteration would take"
+                f" {whole.best.time_text}"
+                f"{': they exchange more over slower links' if slower else ''}."
+            )
+
+
+def _pipeline_notes(setting: Setting, plan: Plan) -> Iterator[str]:
+    """What is uneven about the stages and replicas of a transformer."""
+    layers = setting.layers
+    if layers % plan.pipeline:
+        held = stage_layers(layers, plan.pipeline)
+        yield (
+            f"The {layers} layers lie on {plan.pipeline} stages: {held.max()} on"
+            f" {int((held == held.max()).sum())} of them, {held.min()} on the others."
+        )
+    runs = setting.microbatches(plan.microbatch, plan.placement.totals)
+    together = plan.microbatch * plan.expert
+    if setting.training.batch % together:
+        yield (
+            f"The batch of {setting.training.batch:,} is no multiple of {together:,}: the last"
+            " microbatch is partly empty and takes as long as the others."
+        )
+    if runs.min() < runs.max():
+        slowest = int((runs == runs.max()).sum())
+        yield (
+            f"The {runs.sum():,} microbatches lie on {len(runs):,} replicas: {runs.max():,} on"
+            f" {slowest:,} of them, {runs.min():,} on the others."
+        )
+
+
+def bubble_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:
+    """That an ideal bubble is shorter than so few microbatches of interleaved stages can have it.
+
+    Papers have it so; netplan's own model has it as scheduled.
+    """
+    plan, training = timed.plan, setting.training
+    if setting.scheduled_bubble or plan.interleave == 1 or plan.microbatches >= plan.pipeline:
+        return
+    overlap = replace(training.assumptions.overlap, interleaved_bubble="scheduled")
+    scheduled = evaluate_plan(
+        replace(training, assumptions=replace(training.assumptions, overlap=overlap)),
+        levels,
+        plan,
+        strategy=timed.strategy,
+        mode=setting.mode,
+        options=setting.options,
+    )
+    yield (
+        f"Plans are ranked by the ideal bubble of interleaved stages, which"
+        f" {counted(plan.microbatches, 'microbatch', 'microbatches')} on {plan.pipeline:,} stages"
+        f" cannot have: as scheduled, this one takes {scheduled.time_text}"
+        " (--set iteration-model.overlap.interleaved_bubble=scheduled)."
+    )
+
+
+def scattering_note(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:
+    """What a bad placement would cost on a network that blocks, by the model.
+
+    The worst there is stands for bad ones: no two HB domains that talk lie under one leaf, as if
+    they were handed out in turn over the leaves. Random ones are hardly better: of L leaves, one
+    neighbour in L lies under one's own.
+    """
+    if not any(level.tiers for level in levels):
+        return
+    worst = evaluate_plan(
+        setting.training,
+        [level.scattered for level in levels],
+        timed.plan,
+        strategy=timed.strategy,
+        mode=setting.mode,
+        options=setting.options,
+    )
+    more = 100 * (worst.iteration_time_s / timed.iteration_time_s - 1)
+    slower = f"{worst.time_text} an iteration, {more:.1f} % more"
+    yield (
+        "Ranks fill the leaves in order; were the HB domains scattered over them, this plan would"
+        f" take {slower if more >= LEAST_SCATTERING else 'as long'}."
+    )

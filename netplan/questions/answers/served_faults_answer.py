@@ -1,0 +1,235 @@
+"""What a faults question answers about clusters that serve, fabric by fabric."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.faults.served import ServedImpact, ServedSingle
+from netplan.faults.served_years import ServedForecast, ServerStops
+from netplan.questions.answers.faults_answer import FABRIC, FaultsAnswer
+from netplan.questions.answers.serving_answer import ServedPlan
+from netplan.questions.setup.inputs import replaced_lines
+from netplan.records import asdict
+from netplan.reports.sections import Column, Heading, Notes, Section, Shown, Table, column, columns
+
+
+class ServedScenario(Struct, frozen=True):
+    """The failures that were asked for, together; of several draws the worst, and their means.
+
+    ``stopped`` counts draws after which nothing answers; ``cut_off`` names the first GPUs that
+    failed or are cut off.
+    """
+
+    text: tuple[str, ...]
+    draws: int
+    impact: ServedImpact
+    mean_tokens_per_s: float
+    mean_throughput_share: float
+    stopped: int
+    cut_off: tuple[str, ...] = ()
+
+
+class ServedFabric(Struct, frozen=True):
+    """One fabric that serves: without failures, under those asked for, one of each kind, years.
+
+    The scenario is a text where the fabric has no such parts.
+    """
+
+    name: str
+    title: str
+    switches: int
+    links: int
+    transceivers: int
+    plan: ServedPlan
+    scenario: ServedScenario | str | None
+    singles: tuple[ServedSingle, ...]
+    forecast: ServedForecast
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fabric as the command line prints it in JSON."""
+        plain = asdict(self)
+        called = {"name": "fabric", "forecast": "outlook"}
+        return {called.get(key, key): value for key, value in plain.items()}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServedFaultsAnswer(FaultsAnswer):
+    """The answer of :func:`netplan.faults` about clusters that serve."""
+
+    # Fabrics that serve stand where those that train do: nothing here reads both.
+    fabrics: tuple[ServedFabric, ...]  # type: ignore[assignment]
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, plans, the scenario, years, single failures, causes, spares, notes."""
+        yield self._heading()
+        yield Table("plans", PLANS, self.fabrics, "Without failures", PLANS_LEGEND)
+        yield from self._asked()
+        yield from self._years()
+        for fabric in self.fabrics:
+            legend = IMPACT_LEGEND if fabric is self.fabrics[-1] else ()
+            rows = [(fabric.name, one) for one in fabric.singles]
+            shown = [*SINGLE, *_impact_columns([one.impact for one in fabric.singles])]
+            yield Table("failures", shown, rows, f"{fabric.name}: one part failed", legend)
+        yield from self._causes()
+        yield from self._spares()
+        yield Notes.of(self._notes(), "all fabrics")
+
+    def _years(self) -> Iterator[Table[Any]]:
+        """Servers that stop, tokens over time, and what idle GPUs are needed."""
+        level = 100 * self.inputs["service_level"]
+        shown = [*YEARS, column("level_kept_share", "forecast.level_kept_share")]
+        yield Table(
+            "years",
+            shown if self._level else YEARS,
+            self.fabrics,
+            f"Over the years (at least: for {level:g} % of the time)",
+            YEARS_LEGEND,
+        )
+
+    def _causes(self) -> Iterator[Table[Any]]:
+        """What stops servers, one column a fabric."""
+        rows = [(one.name, cause) for one in self.fabrics for cause in one.forecast.causes]
+        cells = {(name, one.cause): f"{one.servers_stopped_per_year:,.3g}" for name, one in rows}
+        shown = list(dict.fromkeys(one.cause for _, one in rows))
+        yield self._by_fabric("cause", shown, cells, "Servers that stop in a year, by cause")
+        yield Table("causes", CAUSES, rows, only="programs")
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        model = f" {inputs['switch']}" if inputs["switch"] else ""
+        asked = (
+            f"serving {inputs['model']} on {inputs['accelerator']}: prompts of"
+            f" {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
+        )
+        level = f"; service level: {self._level}" if self._level else ""
+        spare = inputs["spare_domains"]
+        beside = (f"idle HB domains that stand by: {spare:,}",) if spare else ()
+        return Heading(
+            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
+            f" switches{model} of {inputs['radix']} ports",
+            (
+                f"{asked}{level}",
+                f"rates {inputs['failures']} ({inputs['rates']})",
+                *beside,
+                *replaced_lines(inputs, self.currency),
+            ),
+        )
+
+    @property
+    def _level(self) -> str:
+        """The service level in words; empty without one."""
+        levels = (("TTFT", self.inputs["ttft_ms"]), ("TPOT", self.inputs["tpot_ms"]))
+        return ", ".join(f"{name} at most {most:g} ms" for name, most in levels if most is not None)
+
+    def _asked(self) -> Iterator[Table[Any]]:
+        """What the failures that were asked for do."""
+        found = [
+            (fabric.name, fabric.scenario)
+            for fabric in self.fabrics
+            if isinstance(fabric.scenario, ServedScenario)
+        ]
+        if not found:
+            return
+        draws = self.inputs["draws"]
+        worst = f", the worst of {draws:,} draws" if draws > 1 else ""
+        title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
+        shown = [FABRIC, *_impact_columns([one.impact for _, one in found])]
+        yield Table("scenario", shown, found, title)
+        if any(one.draws > 1 for _, one in found):
+            yield Table("scenario", DRAWN, found, f"Mean of the {draws:,} draws")
+
+    def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Why a fabric is not there or did not fail; assumptions."""
+        yield from ((name, (reason,)) for name, reason in self.refused)
+        for fabric in self.fabrics:
+            missing = isinstance(fabric.scenario, str)
+            said = (f"Not failed there: {fabric.scenario}.",) if missing else ()
+            yield fabric.name, (*said, *fabric.notes)
+
+
+def _impact_columns(impacts: Sequence[ServedImpact]) -> list[Column[Any]]:
+    """Columns of the impact in a row, with a service level if one is asked for."""
+    level = any(one.keeps_level is not None for one in impacts)
+    slowed: Shown = "always" if any(one.servers_slowed for one in impacts) else "wide"
+    path = "1.impact"
+    kept: Column[Any] = column("level_kept", lambda row: _kept(row[1].impact), data=False)
+    return [
+        *columns("gpus_down", "gpus_cut_off", of=path, shown="wide"),
+        *columns("gpus_unreachable", "bandwidth_share_low", of=path, shown="never"),
+        *columns("bandwidth_share", "pod_share", of=path, shown="wide"),
+        *columns("servers_lost", of=path),
+        *columns("servers_restarted", "servers_left", of=path, shown="wide"),
+        *columns("servers_slowed", of=path, shown=slowed),
+        *columns("ttft_s", "tpot_s", "tokens_per_s", "throughput_share", of=path),
+        column("keeps_level", f"{path}.keeps_level", shown="never"),
+        *[kept] * level,
+        column("way", f"{path}.way"),
+    ]
+
+
+def _kept(impact: ServedImpact) -> str | None:
+    """Whether the service level holds, in a word."""
+    if impact.keeps_level is None:
+        return None
+    return "kept" if impact.keeps_level else "missed"
+
+
+PLANS: tuple[Column[ServedFabric], ...] = (
+    column("fabric", "name"),
+    column("servers", "plan.shape", data=False),
+    column("concurrency", "plan.concurrency", title="requests"),
+    *columns("ttft_s", "tpot_s", "tokens_per_s", of="plan"),
+    column("gpus_used", "plan.gpus_used", title="GPUs"),
+)
+SINGLE: tuple[Column[tuple[str, ServedSingle]], ...] = (
+    column("fabric", "0", shown="never"),
+    column("kind", "1.kind", title="failed"),
+    column("part", "1.part", shown="never"),
+    column("parts", "1.parts", shown="wide"),
+)
+DRAWN: tuple[Column[tuple[str, ServedScenario]], ...] = (
+    FABRIC,
+    *columns("mean_tokens_per_s", "mean_throughput_share", of="1"),
+    column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
+)
+YEARS: tuple[Column[ServedFabric], ...] = (
+    column("fabric", "name"),
+    column("server_stops_per_year", "forecast.server_stops_per_year"),
+    column("mtbf_h", "forecast.mtbf_h", shown="wide"),
+    *columns("servers_down", "all_answer_share", of="forecast"),
+    *columns("expected_tokens_per_s", "expected_share", of="forecast"),
+    column("assured_tokens_per_s", "forecast.assured_tokens_per_s", shown="wide"),
+    column("assured_share", "forecast.assured_share"),
+    *columns("spare_servers", of="forecast", shown="wide"),
+    *columns("spare_servers_needed", "spare_gpus_needed", of="forecast"),
+)
+CAUSES: tuple[Column[tuple[str, ServerStops]], ...] = (
+    FABRIC,
+    *columns("cause", "failures_per_year", of="1"),
+    *columns("servers_stopped_per_year", "servers_under_repair", of="1"),
+)
+PLANS_LEGEND = ("The best plan of netplan serving; TP: GPUs of a copy of attention; PP: stages.",)
+YEARS_LEGEND = (
+    (
+        "stops: servers that stop in a year; down: under repair, on average; all up: share of the"
+        " time in which every server answers on whole links. tokens/s, share: on average; at least:"
+        " the share that there is for the time that the title says. spares: servers, and their"
+        " GPUs, that cover all under repair for as long. Closed form, from rates, repair hours and"
+        " --restart."
+    ),
+)
+IMPACT_LEGEND = (
+    (
+        "lost: servers (copies of the model) of which a GPU has failed or is out of reach; the"
+        " requests in flight, as many as before, move to the others. slowed: servers that answer"
+        " over fewer links, at the pace of the narrowest cut or of the HB links that are left."
+    ),
+    (
+        "TTFT, TPOT: of the slowest servers. left: of the tokens a second without failures. goes"
+        " on: with all servers, with those lost on spare GPUs, or without some, slow ones too if"
+        " the rest gives more."
+    ),
+)

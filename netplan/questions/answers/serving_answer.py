@@ -1,0 +1,384 @@
+"""What a search for serving plans answers: plans, the front, and what to know of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.performance.serving.disaggregated import Pools, cache_sent
+from netplan.performance.serving.outcomes import Outcome, ServingCase
+from netplan.performance.serving.plans import ServingPlans
+from netplan.performance.serving.serving_search import ServingFound, binding
+from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.serving_inputs import MILLI
+from netplan.records import asdict
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.axes import Axis
+from netplan.reports.charts import Chart, hover
+from netplan.reports.plots import Points, line_chart
+from netplan.reports.quantities import Words, quantity
+from netplan.reports.sections import (
+    Bars,
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.units import si
+
+BASIS = {
+    "measured": "four of five measured points lie in such bars",
+    "extrapolated": "wider than those of measured points, few of which have as many requests in"
+    " flight a GPU",
+    "transferred": "wider than on chips whose kernels were measured",
+}
+"""What error bars rest on."""
+PARTS = {
+    "compute": "computing",
+    "memory": "reading memory",
+    "network": "sending",
+    "host": "waiting for the host",
+    "prefill": "prompts of other requests",
+    "queue": "waiting for others",
+}
+"""Parts of both times for people."""
+LISTED = 24
+"""Points of the front that a table lists [1]."""
+
+
+class ServedPool(Struct, frozen=True):
+    """Servers of one kind."""
+
+    tensor: int
+    pipeline: int
+    expert: int
+    attention_data: int
+    expert_tensor: int
+    replicas: int
+    gpus: int
+
+    @property
+    def shape(self) -> str:
+        """Degrees in short."""
+        copies = f" x {self.attention_data} copies" if self.attention_data > 1 else ""
+        expert = f", EP {self.expert}" if self.expert > 1 else ""
+        return f"TP {self.tensor}{copies} x PP {self.pipeline}{expert}"
+
+
+class ServedPlan(Struct, frozen=True):
+    """One plan: its servers, and what they give."""
+
+    rank: int
+    tensor: int
+    pipeline: int
+    expert: int
+    attention_data: int
+    expert_tensor: int
+    replicas: int
+    gpus_used: int
+    batch: int
+    concurrency: int
+    ttft_s: float
+    ttft_low_s: float
+    ttft_high_s: float
+    tpot_s: float
+    tpot_low_s: float
+    tpot_high_s: float
+    error_basis: str
+    tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    tokens_per_s_low: float
+    tokens_per_s_high: float
+    memory_bytes: float
+    binds: str
+    ttft_binds: str
+    queue_s: float
+    breakdown_s: dict[str, float]
+    ttft_breakdown_s: dict[str, float]
+    prefill: ServedPool | None = None
+    decode: ServedPool | None = None
+    kv_sent_bytes: float | None = None
+
+    def in_short(self) -> dict[str, Any]:
+        """What other answers about the plan say in JSON."""
+        found = asdict(self)
+        del found["rank"]
+        return found
+
+    @property
+    def shape(self) -> str:
+        """Servers in short."""
+        own = ServedPool(
+            *(self.tensor, self.pipeline, self.expert, self.attention_data, self.expert_tensor),
+            *(self.replicas, self.gpus_used),
+        )
+        if self.prefill is None:
+            return f"{self.replicas:,} x ({own.shape})"
+        prompts = f"{self.prefill.replicas:,} x ({self.prefill.shape})"
+        return f"{prompts} -> {self.replicas:,} x ({own.shape})"
+
+
+def served_plans(
+    outcome: Outcome, pools: Pools | None, case: ServingCase, gpus: int, most: int | None
+) -> tuple[ServedPlan, ...]:
+    """Rows of an answer, the first ``most`` of them."""
+    count = outcome.plans.count if most is None else min(most, outcome.plans.count)
+    binds, first = binding(outcome), binding(outcome, first=True)
+    sent = cache_sent(case, pools).gpu_bytes if pools is not None else None
+    rows = []
+    for at in range(count):
+        rate = float(outcome.tokens_per_s[at])
+        used = outcome.plans.gpus_used if pools is None else pools.gpus_used
+        rows.append(
+            ServedPlan(
+                rank=at + 1,
+                **_degrees(outcome.plans, at),
+                gpus_used=int(used[at]),
+                batch=_batch(outcome, at),
+                concurrency=round(float(outcome.concurrency[at])),
+                tokens_per_s=rate,
+                tokens_per_s_per_gpu=rate / gpus,
+                **_barred(case, outcome, at),
+                memory_bytes=float(outcome.memory_bytes[at]),
+                binds=binds[at],
+                ttft_binds=first[at],
+                queue_s=float(outcome.queue_s[at]),
+                breakdown_s={name: float(part[at]) for name, part in outcome.parts.items()},
+                ttft_breakdown_s={
+                    name: float(part[at]) for name, part in outcome.prompt_parts.items()
+                },
+                prefill=_pool(pools.prefill, at) if pools is not None else None,
+                decode=_pool(pools.decode, at) if pools is not None else None,
+                kv_sent_bytes=float(sent[at]) if sent is not None else None,
+            )
+        )
+    return tuple(rows)
+
+
+POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor", "replicas")
+
+
+def _barred(case: ServingCase, outcome: Outcome, at: int) -> dict[str, Any]:
+    """Times with the ends of their error bars, and throughput at both."""
+    crowd = outcome.concurrency[at] / outcome.plans.gpus_used[at]
+    basis = "measured" if crowd <= case.stack.crowded_requests else "extrapolated"
+    basis = basis if case.served.kernels.fitted else "transferred"
+    wider = 1.0 if basis == "measured" else case.stack.beyond
+    ttft_s, tpot_s = float(outcome.ttft_s[at]), float(outcome.tpot_s[at])
+    first, each = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
+    output = float(case.requests.output)
+
+    def rate(first_s: float, each_s: float) -> float:
+        return float(outcome.concurrency[at]) * output / (first_s + (output - 1) * each_s)
+
+    return {
+        "ttft_s": ttft_s,
+        "ttft_low_s": ttft_s / first,
+        "ttft_high_s": ttft_s * first,
+        "tpot_s": tpot_s,
+        "tpot_low_s": tpot_s / each,
+        "tpot_high_s": tpot_s * each,
+        "error_basis": basis,
+        "tokens_per_s_low": rate(ttft_s * first, tpot_s * each),
+        "tokens_per_s_high": rate(ttft_s / first, tpot_s / each),
+    }
+
+
+def _batch(outcome: Outcome, at: int) -> int:
+    """Requests that one server decodes together, the fullest one."""
+    copies = int(outcome.plans.attention_data[at])
+    return max(1, round(float(outcome.running[at]) * copies))
+
+
+def _degrees(plans: ServingPlans, at: int) -> dict[str, Any]:
+    """Degrees and number of the servers of one plan."""
+    return {name: int(getattr(plans, name)[at]) for name in POOL_FIELDS}
+
+
+def _pool(plans: ServingPlans, at: int) -> ServedPool:
+    """Servers of one pool."""
+    return ServedPool(**_degrees(plans, at), gpus=int(plans.gpus_used[at]))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServingAnswer(Answer):
+    """The answer of :func:`netplan.serving`: the best plans, and the front."""
+
+    inputs: dict[str, Any]
+    found: ServingFound
+    plans: tuple[ServedPlan, ...]
+    front: tuple[ServedPlan, ...]
+    room_bytes: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> ServedPlan:
+        """The plan with the most tokens a second of those that keep the service level."""
+        return self.plans[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan serving --format json``."""
+        found = self.found
+        space = {
+            "enumerated": found.enumerated,
+            "feasible": found.feasible,
+            "seconds": found.seconds,
+        }
+        plans, front = ([asdict(one) for one in rows] for rows in (self.plans, self.front))
+        for at, row in enumerate(front, start=1):
+            row["rank"] = at
+        return answer_dict(
+            self.inputs, space=space, plans=plans, front=front, notes=list(self.notes)
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, plans, where the best one's times go, the front as table and chart, notes."""
+        yield self._heading()
+        yield Table("plans", list(_columns(self, "plan")), self.plans, legend=self._legend)
+        yield Paragraph(self._verdict, "strong")
+        best = self.best
+        for name, title, parts, total in (
+            ("token", "Time per token of plan 1", best.breakdown_s, best.tpot_s),
+            ("first", "Time to first token of plan 1", best.ttft_breakdown_s, best.ttft_s),
+        ):
+            rows = tuple((PARTS[key], value) for key, value in parts.items())
+            yield Bars(name, f"{title}: {si(total, 's')}", quantity("seconds"), rows, total)
+        few = len(self._listed) < len(self.front)
+        some = f", {len(self._listed)} of {len(self.front):,} points" if few else ""
+        yield Table(
+            "front",
+            list(_columns(self, "point")),
+            self._listed,
+            title=f"The front: no plan is faster a token and gives more tokens a second{some}",
+            only="people",
+        )
+        yield Table("front", list(_columns(self, "point")), self.front, only="programs")
+        yield self._chart()
+        if self.notes:
+            yield Notes(tuple(("", note) for note in self.notes))
+
+    @property
+    def _limits(self) -> str:
+        """The service level in words, empty without one."""
+        asked = {"TTFT": self.inputs["ttft_ms"], "TPOT": self.inputs["tpot_ms"]}
+        return " and ".join(f"{name} {most:g} ms" for name, most in asked.items() if most)
+
+    @property
+    def _met(self) -> str:
+        """What the plans that are ranked meet."""
+        return f"keep {self._limits} at most" if self._limits else "fit the memory"
+
+    @property
+    def _verdict(self) -> str:
+        """Which plan to take, and by what rule."""
+        best = self.best
+        sentence = (
+            f"Plan 1 gives the most tokens a second of all that {self._met}: {best.shape},"
+            f" {best.concurrency:,} requests in flight."
+        )
+        if self._limits or self.inputs["concurrency"] or self.inputs["batch"]:
+            return sentence
+        return f"{sentence} Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
+
+    @property
+    def _listed(self) -> tuple[ServedPlan, ...]:
+        """Points of the front, thinned out evenly to what a table holds; both ends among them."""
+        last = len(self.front) - 1
+        if last < LISTED:
+            return self.front
+        return tuple(self.front[round(at * last / (LISTED - 1))] for at in range(LISTED))
+
+    @property
+    def _legend(self) -> tuple[str, ...]:
+        """What the columns mean."""
+        rows = self.plans
+        found = ["TP: GPUs of a copy of attention; PP: stages."]
+        if any(row.expert > 1 or row.attention_data > 1 for row in rows):
+            found.append("Copies of attention share the experts, divided over EP groups of GPUs.")
+        if self.best.prefill is not None:
+            found.append("Servers for prompts stand before the arrow, those for decode behind it.")
+        return tuple(found)
+
+    def _heading(self) -> Heading:
+        inputs, found = self.inputs, self.found
+        where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
+        asked = f"prompts of {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
+        how = (
+            f"weights of {inputs['precision']}, stack {inputs['stack']},"
+            f" {inputs['kernels']} kernels"
+        )
+        if inputs["draft"]:
+            scheme = inputs["speculation"] or "sequence"
+            how += f"; {inputs['draft']} drafts a {scheme} of {inputs['window']}"
+        space = (
+            f"{found.enumerated:,} plans with their requests, {found.feasible:,} {self._met}"
+            f" ({si(found.seconds, 's', 2)})."
+        )
+        ends = self.best
+        bars = (
+            f"Plan 1: TPOT {si(ends.tpot_low_s, 's')} to {si(ends.tpot_high_s, 's')}, TTFT"
+            f" {si(ends.ttft_low_s, 's')} to {si(ends.ttft_high_s, 's')},"
+            f" {BASIS[ends.error_basis]}."
+        )
+        return Heading(
+            f"Serving {inputs['model']} on {inputs['gpus']:,} {inputs['accelerator']}",
+            (asked, f"{where}; {how}", space, bars, *replaced_lines(inputs)),
+        )
+
+    def _chart(self) -> Chart:
+        """Throughput over latency."""
+        rows = self.front
+        boxes = [
+            hover(
+                row.shape,
+                f"{row.concurrency:,.0f} requests in flight",
+                f"TPOT {si(row.tpot_s, 's')}, TTFT {si(row.ttft_s, 's')}",
+                f"{si(row.tokens_per_s, 'tokens/s')}, {row.binds} binds",
+            )
+            for row in rows
+        ]
+        return line_chart(
+            Points(
+                key="front",
+                label="Throughput over time per token",
+                x=Axis(Words("time per token", "ms"), log=True),
+                y=Axis(Words("tokens a second and GPU", "1/s")),
+                xs=[row.tpot_s / MILLI for row in rows],
+                ys=[row.tokens_per_s_per_gpu for row in rows],
+                series=[()] * len(rows),
+                name=lambda _: "",
+                box=lambda at: boxes[at],
+            ),
+            room=len(rows),
+        )
+
+
+def serving_words(inputs: Mapping[str, Any]) -> str:
+    """What is served, to whom, on what."""
+    return (
+        f"serving {inputs['model']}, prompts of {inputs['prompt']:,} tokens, answers of"
+        f" {inputs['output']:,}, weights of {inputs['precision']}, on {inputs['accelerator']}"
+    )
+
+
+def _columns(answer: ServingAnswer, each: str) -> Iterator[Column[ServedPlan]]:
+    """Columns of plans, ``each`` of which is called so."""
+    yield column("rank", "rank", title=each)
+    yield column("servers", "shape", data=False)
+    yield column("concurrency", "concurrency", title="requests")
+    yield from columns("tensor", "pipeline", "expert", "attention_data", shown="never")
+    yield from columns("replicas", "batch", shown="never")
+    yield from columns("ttft_s", "tpot_s", "tokens_per_s", "tokens_per_s_per_gpu", "memory_bytes")
+    ends = ("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s", "error_basis")
+    yield from columns(*ends, "tokens_per_s_low", "tokens_per_s_high", shown="never")
+    yield column("serving_binds", "binds")
+    yield column("gpus_used", "gpus_used", title="GPUs")
+    if answer.best.prefill is not None:
+        for pool in ("prefill", "decode"):
+            for name in (*POOL_FIELDS, "gpus"):
+                yield column(f"{pool}_{name}", f"{pool}.{name}", shown="never")

@@ -1,0 +1,322 @@
+"""What a simulated iteration answers: its time beside the closed forms, and where it waits."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
+from netplan.performance.plan import Plan
+from netplan.questions.answers.serving_answer import ServedPlan
+from netplan.questions.answers.simulate_charts import gantt, trace
+from netplan.questions.choosing.barred import ENDS, barred_column
+from netplan.records import asdict, replace
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.axes import spread
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.simulation.outcome import GroupOutcome, LinkOutcome, Outcome, StageOutcome
+from netplan.units import counted, rounded, si
+
+SHOWN_ROWS = 12
+"""Rows that people see of a long pipeline [1]."""
+
+
+class JobRow(Struct, frozen=True):
+    """One of several jobs on a fabric: an iteration alone, and the mean beside the others [s].
+
+    ``intact_time_s`` is that mean on links that are all whole; None where they are. ``error`` says
+    how far these times may be off, if the iteration model knows.
+    """
+
+    name: str
+    model: str
+    plan: Plan
+    alone_s: float
+    together_s: float
+    iterations: int
+    intact_time_s: float | None = None
+    error: ErrorBar | None = None
+
+    @property
+    def slowdown(self) -> float:
+        """Time beside the others over that alone, less one [1]."""
+        return self.together_s / self.alone_s - 1
+
+    @property
+    def loss(self) -> float:
+        """Time beside the others over that on whole links, less one [1]."""
+        return self.together_s / (self.intact_time_s or self.together_s) - 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The job in JSON."""
+        found = {**asdict(self), "plan": self.plan.to_dict(), "slowdown": self.slowdown}
+        del found["error"]
+        if self.error is not None:
+            for name in ("alone", "together"):
+                ends = self.error.whole.of(found[f"{name}_s"])
+                found[f"{name}_low_s"], found[f"{name}_high_s"] = ends
+            found["error_basis"] = self.error.basis
+        return found
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SimulateAnswer(Answer):
+    """The answer of :func:`netplan.simulate`: of one plan, or of several jobs on one fabric.
+
+    ``counts`` is what the batch counts, such as sequences, ``error`` how far the plan's time may be
+    off.
+    """
+
+    inputs: dict[str, Any]
+    heading: Heading
+    found: Outcome
+    plan: Plan | None = None
+    jobs: tuple[JobRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    counts: str = "sequences"
+    error: ErrorBar | None = None
+    served: ServedPlan | None = None
+
+    @property
+    def utilisation(self) -> list[float]:
+        """Share of the iteration in which each stage computes [1]."""
+        whole = self.found.iteration_time_s
+        return [one.compute_s / whole for one in self.found.stages]
+
+    @property
+    def bar(self) -> dict[str, Any]:
+        """Ends and basis of the error bar, as in JSON."""
+        return bar_dict(self.found.iteration_time_s, self.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan simulate --format json``."""
+        plain = asdict(replace(self.found, spans=()))
+        del plain["spans"], plain["notes"]
+        lists = {name: list(rows) for name, rows in plain.items() if isinstance(rows, tuple)}
+        found = answer_dict(
+            self.inputs,
+            **(plain | lists),
+            **(self.bar if self.error else {}),
+            utilisation=self.utilisation,
+            gpus_used=sum(plan.gpus for plan in self._plans),
+            plan=self.plan.to_dict() if self.plan else None,
+            jobs=[one.to_dict() for one in self.jobs],
+            notes=list(self.notes),
+        )
+        return found | (self.served.in_short() if self.served else {})
+
+    @property
+    def _plans(self) -> list[Plan]:
+        """The plan, or those of all jobs."""
+        return [self.plan] if self.plan else [one.plan for one in self.jobs]
+
+    @property
+    def _names(self) -> list[str]:
+        """Names of the jobs."""
+        return [one.name for one in self.jobs]
+
+    def trace(self) -> str:
+        """The simulated passes and transfers as a Chrome trace, which Perfetto opens."""
+        found = trace(self.found, self.heading.title, self._names)
+        return json.dumps(found, separators=(",", ":")) + "\n"
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, the time in words, the stages by time, what waits where, what was simulated."""
+        booked = f"{counted(self.found.bookings, 'message')} booked on links"
+        booked = booked if self.found.bookings else "No message could wait for another"
+        took = f"{booked} (computed in {si(self.found.seconds, 's', 2)})."
+        yield replace(self.heading, lines=(*self.heading.lines, took))
+        if not self.jobs:
+            yield Table(
+                "iteration", [*ITERATION, *(BARRED if self.error else ())], [self], only="programs"
+            )
+        yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
+        if self.jobs:
+            degraded = any(one.intact_time_s is not None for one in self.jobs)
+            barred = any(one.error for one in self.jobs)
+            yield Table("jobs", job_columns(degraded=degraded, barred=barred), self.jobs)
+            yield Table("iteration", TOGETHER, [self.found], only="programs")
+        if self.found.spans:
+            yield gantt(self.found, self._names)
+        yield from self._stages()
+        if self.found.groups:
+            yield Table("groups", GROUPS, self.found.groups, "Links", legend=GROUPS_LEGEND)
+        if self.found.links:
+            yield Table("links", LINKS, self.found.links)
+        yield Paragraph(self._simulated())
+        yield Notes.of([("", self.notes)])
+
+    def _stages(self) -> Iterator[Section]:
+        """Where the time of each stage goes; for people those that are alike in one row."""
+        told = stage_columns(self.found.iteration_time_s)
+        stages = [(one, one) for one in self.found.stages]
+        yield Table("stages", told, stages, only="programs")
+        if self.jobs:
+            return
+        alike = [
+            (same[0], same[-1])
+            for _, group in groupby(self.found.stages, _as_shown)
+            for same in [list(group)]
+        ]
+        shown = spread(alike, SHOWN_ROWS)
+        left = "" if len(shown) == len(alike) else f", {len(shown)} of {len(alike):,} kinds"
+        title = f"Where the time of {counted(len(stages), 'stage')} goes{left}"
+        yield Table("stages", told, shown, title, legend=STAGES_LEGEND, only="people")
+
+    def _verdict(self) -> str:
+        """The time, beside closed forms and the bound."""
+        found = self.found
+        taken_s, rate = found.iteration_time_s, rounded(found.sequences_per_s)
+        one = "a batch" if self.inputs["inference"] else "an iteration"
+        one = "a round, in which every request gets a token" if self.served else one
+        said = [f"{time_text(taken_s, self.error)} {one}, {rate} {self.counts}/s."]
+        if found.analytic_time_s:
+            said.append(_against("Closed forms have", found.analytic_time_s, taken_s))
+        if found.intact_time_s:
+            said.append(_against("On links that are whole it is", found.intact_time_s, taken_s))
+        said.append(f"No schedule beats {si(found.lower_bound_s, 's', 4)} ({found.binding}).")
+        messages_s = sum(one.waited_s for one in found.groups) or found.waiting_s
+        stages_s = sum(one.waiting_s for one in found.stages)
+        waits = f"Messages wait {si(messages_s, 's')} for links in all"
+        passes = f", stages {si(stages_s, 's')} in their passes" if stages_s else ", no pass does"
+        said.append(f"{waits}{passes}." if messages_s else "Nothing waits for a link.")
+        return " ".join(said)
+
+    def _of_jobs(self) -> str:
+        """What the jobs lose to each other, and to links that are slow or have failed."""
+        said = [self._of_sharing()]
+        worst = max(self.jobs, key=lambda one: one.loss)
+        if worst.intact_time_s:
+            who = f"Whole links give {worst.name}"
+            said.append(_against(who, worst.intact_time_s, worst.together_s))
+        return " ".join(said)
+
+    def _of_sharing(self) -> str:
+        """What the jobs lose to each other."""
+        worst = max(self.jobs, key=lambda one: one.slowdown)
+        if worst.slowdown < LEAST_DIFFERENCE / 100:
+            return "No job is slower beside the others than alone."
+        slow = [one for one in self.jobs if one.slowdown >= LEAST_DIFFERENCE / 100]
+        return (
+            f"{len(slow):,} of {counted(len(self.jobs), 'job')} lose time to the others:"
+            f" {worst.name} takes {100 * worst.slowdown:.3g} % more,"
+            f" {si(worst.together_s, 's', 4)} instead of {si(worst.alone_s, 's', 4)}."
+        )
+
+    def _simulated(self) -> str:
+        """How much was simulated, and how much is counted instead."""
+        found = self.found
+        every = counted(found.microbatches, "microbatch", "microbatches")
+        said = f"Simulated: {found.microbatches_simulated:,} of {every}"
+        if self.jobs:
+            said += f" of the job with the most, {si(found.iteration_time_s, 's', 4)} in all"
+        if found.period is not None:
+            said += f", since the run repeats itself every {found.period:,}"
+        if found.replicas > 1:
+            said += f"; {found.replicas_simulated:,} of {found.replicas:,} replicas"
+        return f"{said}."
+
+
+def _against(who: str, other_s: float, taken_s: float) -> str:
+    """The time beside that of closed forms, or of whole links."""
+    more = 100 * (taken_s / other_s - 1)
+    said = f"{who} {si(other_s, 's', 4)}"
+    if abs(more) < LEAST_DIFFERENCE:
+        return f"{said}, the same."
+    return f"{said}: it takes {abs(more):,.3g} % {'more' if more > 0 else 'less'}."
+
+
+LEAST_DIFFERENCE = 5e-4
+"""From which on times differ for people [%]."""
+
+RUN = (
+    *("iteration_time_s", "analytic_time_s", "intact_time_s", "lower_bound_s", "binding"),
+    *("sequences_per_s", "waiting_s", "microbatches", "microbatches_simulated", "period"),
+    *("replicas", "replicas_simulated", "bookings"),
+)
+ITERATION: list[Column[SimulateAnswer]] = [
+    column("model", lambda answer: str(answer.inputs["model"])),
+    *columns(*RUN, of="found"),
+]
+BARRED: list[Column[SimulateAnswer]] = columns(*ENDS, of="bar")
+TOGETHER: list[Column[Outcome]] = columns(*RUN)
+GROUPS: list[Column[GroupOutcome]] = [
+    *columns("group", "directions", "unused"),
+    column("busy_s", title="busiest"),
+    *columns("waited_s"),
+    column("utilisation", title="mean", digits=1),
+]
+GROUPS_LEGEND = (
+    "directions: two a link. busiest: how long the busiest of them carries something.",
+    "mean: all of them, as a share of the whole time.",
+)
+LINKS: list[Column[LinkOutcome]] = [
+    column("busiest", "name", data=False),
+    *columns("link", "sender", "receiver", shown="never"),
+    *columns("group", "busy_s", "waited_s", "utilisation"),
+]
+STAGES_LEGEND = (
+    "communicates: collectives that nothing hides. waits: for links, in its passes.",
+    "idle: bubble, transfers, other stages.",
+)
+
+
+StageRow = tuple[StageOutcome, StageOutcome]
+"""The first and the last of stages that follow each other and are alike."""
+
+
+def stage_columns(whole_s: float) -> list[Column[StageRow]]:
+    """Columns of the stages: where the time goes, and the share of it in which they compute."""
+    return [
+        column("stage", "0.stage", shown="never"),
+        column("stages", _numbers, data=False),
+        column("compute_s", "0.compute_s", title="computes"),
+        column("communication_s", "0.communication_s", title="communicates"),
+        column("waiting_s", "0.waiting_s", title="waits"),
+        column("idle_s", "0.idle_s"),
+        column("utilisation", lambda row: row[0].compute_s / whole_s, digits=1),
+    ]
+
+
+def job_columns(*, degraded: bool, barred: bool) -> list[Column[JobRow]]:
+    """Columns of the jobs; on links that are slow or have failed, with the time on whole ones."""
+    times: list[Column[JobRow]] = [column("alone_s"), column("together_s", title="together")]
+    if barred:
+        error = attrgetter("error")
+        each = (barred_column(one, attrgetter(one), error) for one in ("alone_s", "together_s"))
+        times = [column for pair in each for column in pair]
+    return [
+        column("job", "name"),
+        column("model"),
+        column("gpus", "plan.gpus"),
+        column("degrees", "plan.shape"),
+        *times,
+        *(columns("intact_time_s") if degraded else []),
+        column("slowdown"),
+        column("iterations", shown="wide" if degraded else "always"),
+    ]
+
+
+def _numbers(row: StageRow) -> str:
+    """Numbers of stages, such as 3 or 3-7."""
+    first, last = (one.stage for one in row)
+    return f"{first}" if first == last else f"{first}-{last}"
+
+
+def _as_shown(stage: StageOutcome) -> tuple[str, ...]:
+    """The times of a stage as people see them."""
+    parts = stage.compute_s, stage.communication_s, stage.waiting_s, stage.idle_s
+    return tuple(si(part, "s") for part in parts)

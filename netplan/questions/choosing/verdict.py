@@ -1,0 +1,538 @@
+"""Which network to buy: by a rule that is stated, and with what would change it.
+
+Rules, of the fabrics that have a price for all that sets them apart:
+
+``near-fastest``  the lowest price among those that train nearly as fast as the fastest;
+``run-cost``      the cheapest training run: GPU hours, and the network's share of its yearly cost;
+``price``         the lowest price;
+``fastest``       the shortest iteration, whatever the price.
+
+A product that is built with other accelerators than those asked for is shown, and never wins.
+
+Iteration times that differ by less than the model's error are not told apart
+(`netplan.questions.choosing.candidates`), so nothing is recommended for such a difference, nor
+where two cost the same: that is a tie. The runner-up wins at another price, at another value of a
+day of training, or with more network bandwidth.
+
+A run of d days on a network of yearly cost y costs d (y / 365 + v), where a day of all GPUs is
+worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, inf, isclose
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from msgspec import Struct
+
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
+from netplan.costing.prices import PriceBook
+from netplan.errors import CatalogError, InputError
+from netplan.questions.choosing.candidates import Basis, Candidate, Rule, Run, nearly_fastest_s
+from netplan.questions.question import AnswerT_co, Question, optional, shared
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.records import asdict, replace
+from netplan.reports.quantities import listed
+from netplan.units import DAYS_PER_YEAR, GIGA
+from netplan.workloads.models import Model
+from netplan.workloads.parameters import stack_of
+
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel
+
+Lever = Literal["price", "bandwidth", "day_value"]
+TOKENS_PER_PARAMETER = 20
+LEAST_PACE = 5e-4
+"""Difference of times below which two fabrics are as fast for a reader of a tenth of a percent."""
+MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
+"""Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
+
+WITHIN = "Iteration times so near are as good: the model's error, where it has no error bars."
+"""Help of an input of all questions that weigh iteration times."""
+
+Probe = Callable[[str, float], float | None]
+"""Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
+
+
+class Change(Struct, frozen=True):
+    """What would let another fabric win: the lever, its value now and then, in a sentence."""
+
+    fabric: str
+    lever: Lever
+    now: float
+    value: float | None
+    sentence: str
+
+
+class Verdict(Struct, frozen=True):
+    """What to buy; no fabric where several tie, the cheapest of them first.
+
+    Then the rule, what would change the verdict, and what a buyer must know of the best.
+    """
+
+    fabric: str | None
+    rule: str
+    sentence: str
+    tied: tuple[str, ...]
+    changes: tuple[Change, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict as JSON."""
+        changes = [asdict(change) for change in self.changes]
+        lists = {"tied": list(self.tied), "caveats": list(self.caveats)}
+        return asdict(self) | lists | {"changes": changes}
+
+
+def decide(
+    candidates: Sequence[Candidate], basis: Basis, probe: Probe | None = None
+) -> Verdict | None:
+    """Choose by the rule; None where nothing can be compared.
+
+    Examples
+    --------
+    >>> from netplan.reports.quantities import Scale
+    >>> basis = Basis("near-fastest", 0.05, None, Scale(1e6, "M USD", 1))
+    >>> clos = Candidate("clos", 100e6, True, 10.0, None, 50e9)
+    >>> rails = Candidate("rails", 60e6, True, 10.2, None, 50e9)
+    >>> print(decide([clos, rails], basis).sentence)
+    Within 5 % of the fastest, rails costs least: 60.0 M USD.
+    """
+    candidates = [one for one in candidates if not one.built_with]
+    if basis.rule != "price" and all(one.time_s == inf for one in candidates):
+        if candidates and basis.timing:
+            none = "No fabric trains the model in this size (see the notes): none is recommended."
+            return Verdict(None, _rule_words(basis), none, ())
+        basis = replace(basis, rule="price")
+    field = list(_field(candidates, basis))
+    if not field:
+        return _too_slow(candidates, basis)
+    best = min(field, key=lambda one: _value(one, basis))
+    even = [one for one in field if not any(_beats(other, one, basis) for other in field)]
+    near = [] if basis.rule != "near-fastest" else _barely_slow(candidates, field, best, basis)
+    caveats = (
+        *_aside(candidates, best, basis),
+        *_unlike(candidates, best),
+        *_switchless(candidates, best, basis),
+    )
+    sentence = f"{_sentence(even, best, basis)}.{_but(near, best, basis)}"
+    sentence = " ".join((sentence, *caveats))
+    if near:
+        changes = _by_bandwidth(candidates, near, best, basis, probe)
+    else:
+        apart = [one for one in field if one is best or one not in even]
+        changes = _changes(candidates, apart, best, basis, probe)
+    names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
+    alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
+    return Verdict(alone, _rule_words(basis), sentence, tied, tuple(changes), caveats)
+
+
+def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:
+    """No fabric, where those with a whole price are slow beside one without; else nothing."""
+    fastest = min(candidates, key=lambda one: one.time_s, default=None)
+    if (
+        fastest is None
+        or basis.rule != "near-fastest"
+        or not any(one.complete for one in candidates)
+    ):
+        return None
+    said = (
+        f"No fabric with a whole price trains as fast as {fastest.name}, of which parts have none,"
+        f" within {100 * basis.within:g} %: none is recommended."
+    )
+    return Verdict(None, _rule_words(basis), said, ())
+
+
+def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]:
+    """Who competes."""
+    fastest = min(candidates, key=lambda one: one.time_s, default=None)
+    for one in candidates:
+        timed = one.time_s < inf
+        if {
+            "price": one.complete,
+            "near-fastest": one.complete and (fastest is None or basis.nearly(one, fastest)),
+            "run-cost": one.complete and timed and one.life is not None,
+            "fastest": timed,
+        }[basis.rule]:
+            yield one
+
+
+def _barely_slow(
+    candidates: Sequence[Candidate], field: Sequence[Candidate], best: Candidate, basis: Basis
+) -> list[Candidate]:
+    """Cheaper fabrics that are too slow by the fastest, but not told apart from the best."""
+    return [
+        one
+        for one in candidates
+        if one.complete and one.price < best.price and basis.nearly(one, best) and one not in field
+    ]
+
+
+def _but(near: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
+    """Say who is aside for less than the model's error."""
+    if not near:
+        return ""
+    one = min(near, key=lambda one: one.time_s)
+    less, slower = basis.money.less(one.price, best.price), one.time_s / best.time_s - 1
+    return (
+        f" But {one.name}, {less} {basis.money.title} less, trains only"
+        f" {100 * slower:.1f} % slower than {best.name}, less than the model's error: neither is"
+        " recommended over the other."
+    )
+
+
+def _value(one: Candidate, basis: Basis) -> float:
+    """What the rule makes small."""
+    if basis.rule == "fastest":
+        return one.time_s
+    return basis.run.cost(one) if basis.rule == "run-cost" and basis.run else one.price
+
+
+def _beats(one: Candidate, other: Candidate, basis: Basis) -> bool:
+    """Whether one is better than another, by more than the model's error where times decide."""
+    value, least = _value(one, basis), _value(other, basis)
+    if value >= least or isclose(value, least, rel_tol=1e-9):
+        return False
+    if basis.rule in ("price", "near-fastest") or not basis.same_time(one, other):
+        return True
+    # Times so near are not told apart: only the network's own cost counts, if no time is lost.
+    return basis.rule == "run-cost" and one.per_year <= other.per_year
+
+
+def _rule_words(basis: Basis) -> str:
+    near = f"{100 * basis.within:g} %"
+    error = "the model's error" if basis.barred else near
+    barred = ", or within the model's error" if basis.barred else ""
+    hour = f" at {basis.unscaled(basis.run.hour)} an hour of all GPUs" if basis.run else ""
+    share = f"the {basis.bought}'s share"
+    return {
+        "price": "lowest cost",
+        "near-fastest": f"lowest cost within {near} of the fastest iteration time{barred}",
+        "run-cost": f"least cost of the training run: GPU hours{hour}, and {share}",
+        "fastest": f"fastest iteration; times within {error} are not told apart",
+    }[basis.rule]
+
+
+def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
+    """Who wins, or ties, and with what."""
+    names, alone = listed([one.name for one in even]), len(even) == 1
+    near = f"{100 * basis.within:g} %"
+    if basis.rule == "fastest":
+        if alone:
+            return f"{names} trains fastest: {best.time_text} an iteration"
+        ends = best.time_s, max(one.time_s for one in even)
+        span = f"{' to '.join(dict.fromkeys(f'{end:.3f}' for end in ends))} s"
+        span = best.time_text if basis.barred else span
+        return f"{names} train as fast as each other, within the model's {basis.near}: {span}"
+    if basis.rule == "run-cost" and basis.run:
+        run = basis.run
+        if not alone:
+            costs = " or ".join(basis.amount(run.cost(one)) for one in even)
+            return (
+                f"The training run costs as much on {names}, within the model's {basis.near} of"
+                f" time: {costs}"
+            )
+        cost = basis.amount_on(best, run.cost(best))
+        days, share = best.barred_text(run.days(best), 1), basis.amount(run.network(best))
+        return (
+            f"{names} has the cheapest training run: {cost} in {days} days, {share} of it for the"
+            f" {basis.bought}"
+        )
+    start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
+    verb = "costs least" if alone else "tie for the least cost"
+    return f"{start}{names} {verb}: {basis.amount(best.price)}{best.ends}"
+
+
+def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
+    """Who might cost less, but lacks prices."""
+    passed = [one.name for one in candidates if one.lacking and one.price <= best.price]
+    if passed and basis.rule != "fastest":
+        yield f"Aside, since parts have no price: {listed(passed)}."
+
+
+def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
+    """Say where fabrics have other network bandwidths than the best."""
+    rates: dict[str, list[str]] = {}
+    for one in candidates:
+        rate = one.gpu_bytes_per_s  # 0 where there is no network, or none can be built
+        if rate and not isclose(rate, best.gpu_bytes_per_s, rel_tol=1e-6):
+            rates.setdefault(_gigabytes(rate, 4), []).append(one.name)
+    told = [f"{listed(names)} {rate}" for rate, names in rates.items()]
+    own = _gigabytes(best.gpu_bytes_per_s, 4)
+    if told:
+        yield f"Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
+
+
+def _switchless(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
+    """Say what a network without switches lacks, and what the cheapest with switches costs."""
+    if best.direct:
+        switched = [one for one in candidates if one.complete and not one.direct]
+        said = f"{best.name} has no switches: a GPU reaches its neighbours, all others through them"
+        for least in sorted(switched, key=lambda one: one.price)[:1]:
+            said += f"; the cheapest with switches is {least.name}, {basis.amount(least.price)}"
+        yield f"{said}."
+
+
+def _changes(
+    candidates: Sequence[Candidate],
+    field: Sequence[Candidate],
+    best: Candidate,
+    basis: Basis,
+    probe: Probe | None,
+) -> Iterator[Change]:
+    """What would let another win: price, bandwidth, value of a day."""
+    others = sorted((one for one in field if one is not best), key=lambda one: _value(one, basis))
+    slow: list[Candidate] = []
+    if basis.rule == "fastest":
+        slow = others[:1]
+    elif others and best.price:
+        yield _by_price(best, others[0], basis)
+    if basis.rule == "near-fastest":
+        fastest = min(candidates, key=lambda one: one.time_s)
+        late = [
+            one
+            for one in candidates
+            if one.complete and one.time_s < inf and not basis.nearly(one, fastest)
+        ]
+        slow = [one for one in late if one.price < best.price] or ([] if others else late)
+    yield from _by_bandwidth(candidates, slow, best, basis, probe)
+    if basis.run and best.life is not None:
+        yield from _by_day(candidates, best, basis, basis.run)
+
+
+def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
+    """Price of the best at which the next one wins."""
+    value = other.price
+    if basis.rule == "run-cost" and basis.run and best.life:
+        more = basis.run.cost(other) - basis.run.cost(best)
+        share = basis.run.days(best) * best.life.annuity_per_year.base / DAYS_PER_YEAR
+        value = best.price * (1 + more / share)
+    text = (
+        f"{other.name} wins if the {basis.bought} of {best.name} costs more than"
+        f" {basis.amount(value)} ({100 * (value / best.price - 1):+,.0f} %)"
+    )
+    if basis.rule != "run-cost":
+        text += f", or its own less than {basis.amount(best.price)}"
+    return Change(other.name, "price", best.price, value, f"{text}.")
+
+
+def _by_bandwidth(
+    candidates: Sequence[Candidate],
+    slow: Sequence[Candidate],
+    best: Candidate,
+    basis: Basis,
+    probe: Probe | None,
+) -> Iterator[Change]:
+    """Network bandwidth at which the least slow one counts as fast."""
+    if not slow or probe is None:
+        return
+    other = min(slow, key=lambda one: one.time_s)
+    limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
+    needed, now = probe(other.name, limit_s), other.gpu_bytes_per_s
+    slower = f"trains {100 * (other.time_s / best.time_s - 1):.1f} % slower than {best.name}"
+    if other.complete and best.complete and other.price != best.price:
+        apart = basis.money.less(*sorted((other.price, best.price)))
+        more = "less but" if other.price < best.price else "more and"
+        slower = f"costs {apart} {basis.money.title} {more} {slower}"
+    if needed is None:
+        end = f"up to {MOST_BANDWIDTH:g} times the network bandwidth do not change that"
+    else:
+        end = f"it counts as fast from {_gigabytes(needed)} GB/s a GPU on (now {_gigabytes(now)})"
+    yield Change(other.name, "bandwidth", now, needed, f"{other.name} {slower}: {end}.")
+
+
+def _gigabytes(rate: float, digits: int = 3) -> str:
+    """A bandwidth in GB/s, rounded, without an exponent.
+
+    Examples
+    --------
+    >>> _gigabytes(53.125e9), _gigabytes(2_250e9)
+    ('53.1', '2,250')
+    """
+    return f"{float(f'{rate / GIGA:.{digits}g}'):,g}"
+
+
+def _by_day(
+    candidates: Sequence[Candidate], best: Candidate, basis: Basis, run: Run
+) -> Iterator[Change]:
+    """Value of a day of training at which a faster one wins, or a slower one, whose run is near."""
+    known = [one for one in candidates if one.complete and one.time_s < inf and one is not best]
+    if basis.rule != "run-cost" and (ahead := _ahead(known, best, basis, run)):
+        yield ahead
+        return
+    found = []
+    for one in known:
+        saved = run.days(best) - run.days(one)
+        # Only a dearer run that is faster, or a cheaper one that is slower, is a trade.
+        differ = abs(best.time_s / one.time_s - 1) >= LEAST_PACE
+        value = (run.network(one) - run.network(best)) / saved if differ else 0.0
+        faster = saved > 0
+        if value > 0 and (faster or basis.rule == "run-cost"):
+            found.append((value, faster, one))
+    if not found:
+        return
+    near = run.day if basis.rule == "run-cost" else 0.0
+    value, faster, other = min(found, key=lambda row: abs(row[0] - near))
+    pace = abs(best.time_s / other.time_s - 1)
+    error = ", less than the model's error," if basis.same_time(best, other) else ""
+    text = (
+        f"{other.name} trains {100 * pace:.1f} % {'faster' if faster else 'slower'}{error} and pays"
+        f" where a day of training is worth {'more' if faster else 'less'} than"
+        f" {basis.unscaled(value)} (its GPU hours cost {basis.unscaled(run.day)})"
+    )
+    yield Change(other.name, "day_value", run.day, value, f"{text}.")
+
+
+def _ahead(known: Sequence[Candidate], best: Candidate, basis: Basis, run: Run) -> Change | None:
+    """Who trains faster and pays less for the network of the run, whatever a day is worth."""
+    found = [
+        one
+        for one in known
+        if best.time_s >= one.time_s * (1 + LEAST_PACE)
+        and not basis.same_time(best, one)
+        and 0 < run.network(one) <= run.network(best)
+    ]
+    if not found:
+        return None
+    other = min(found, key=run.network)
+    text = (
+        f"{other.name} trains {100 * (best.time_s / other.time_s - 1):.1f} % faster, and the"
+        f" {basis.bought}'s share of its training run is {basis.unscaled(run.network(other))}, of"
+        f" {best.name} {basis.unscaled(run.network(best))}: it pays whatever a day of training is"
+        " worth"
+    )
+    return Change(other.name, "day_value", run.day, 0.0, f"{text}.")
+
+
+def bandwidth_needed(time_s: Callable[[float], float], limit_s: float) -> float | None:
+    """How many times the network bandwidth brings an iteration within a time, to a percent.
+
+    Parameters
+    ----------
+    time_s
+        Iteration time with so many times the bandwidth [s].
+    limit_s
+        The time to reach [s].
+
+    Examples
+    --------
+    Two seconds of computing and eight of communication: 8 / k = 3 at k = 2.67.
+
+    >>> bandwidth_needed(lambda times: 2 + 8 / times, 5.0)
+    2.671875
+    >>> bandwidth_needed(lambda times: 2 + 8 / times, 2.0)
+    """
+    low, high = 1.0, 2.0
+    while time_s(high) > limit_s:
+        low, high = high, 2 * high
+        if high > MOST_BANDWIDTH:
+            return None
+    while high - low > BANDWIDTH_STEP * low:
+        middle = (low + high) / 2
+        low, high = (low, middle) if time_s(middle) <= limit_s else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictQuestion(Question[AnswerT_co]):
+    """Inputs of all questions that recommend a network."""
+
+    rule: Rule = shared(
+        "What is recommended: the cheapest of the near-fastest, the cheapest run, and so on.",
+        "choice",
+        choices=get_args(Rule),
+    )
+    within: float = shared(WITHIN, "percent")
+    gpu_hour: float | None = optional(
+        "Price of a GPU hour, for the cost of a run.", "real", low=0, otherwise="economics book's"
+    )
+    tokens: float | None = optional("Tokens of a training run.", "real", otherwise="the model's")
+    economics: str = shared("PUE, tariff, rate.")
+
+    def __post_init__(self) -> None:
+        """Refuse rules and values that mean nothing."""
+        super().__post_init__()
+        if not 0 <= self.within < 1:
+            raise InputError(f"--within {100 * self.within:g}%: give 0% up to below 100%")
+        if self.gpu_hour is not None and not 0 <= self.gpu_hour < inf:
+            raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")
+
+    def terms(
+        self,
+        reader: CatalogReader,
+        run: "tuple[Model | OtherModel, int]",
+        prices: PriceBook,
+        currency: str,
+    ) -> "Terms | None":
+        """A run of a model at a batch, in a currency; None where a price for it is not known.
+
+        Raises
+        ------
+        InputError
+            If the number of tokens is not positive.
+        CatalogError
+            If the rule needs what is not known: a price of a GPU hour, or a rate of exchange.
+        """
+        model, batch = run
+        if not isinstance(model, Model):
+            if self.rule == "run-cost" or self.tokens is not None:
+                raise InputError(
+                    f"{model.name} is of family {model.family}, which has no tokens, and so no run"
+                    " of known length: leave --tokens out, and take another --rule than run-cost"
+                )
+            return None
+        tokens, _ = run_tokens(model, self.tokens)
+        return self.rates(reader, ceil(tokens / (batch * model.sequence_length)), prices, currency)
+
+    def rates(
+        self, reader: CatalogReader, iterations: int, prices: PriceBook, currency: str
+    ) -> "Terms | None":
+        """So many iterations at the price of a GPU hour; None or errors as of :meth:`terms`."""
+        book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
+        needed = self.rule == "run-cost"
+        try:
+            rate = prices.exchange(book.currency, currency)
+        except CatalogError:
+            if needed:
+                raise
+            return None
+        hour = self.gpu_hour
+        if hour is None and book.gpu_hour is not None:
+            hour = rate * book.gpu_hour.base
+        if hour is None:
+            if needed:
+                raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
+            return None
+        return Terms(iterations, hour, Running.of(book, rate))
+
+
+class Terms(Struct, frozen=True):
+    """A run's iterations [1], the price of a GPU hour, and what a year of a network costs."""
+
+    iterations: int
+    gpu_hour: float
+    running: Running
+
+    def run(self, gpus: int) -> Run:
+        """The run on so many GPUs, all of them paid for."""
+        return Run(self.iterations, gpus * self.gpu_hour)
+
+
+def run_tokens(model: Model, given: float | None) -> tuple[float, str]:
+    """Tokens of one training run [1], and where the number comes from.
+
+    Where neither the question nor the file says it, 20 for a parameter that a token uses (Hoffmann
+    et al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
+
+    Raises
+    ------
+    InputError
+        If the number asked for is not positive.
+    """
+    if given is not None:
+        if not 0 < given < inf:
+            raise InputError(f"--tokens {given:g} is out of range: give a number above 0")
+        return given, "as asked"
+    if model.training_tokens is not None:
+        return model.training_tokens, "the model's own"
+    return TOKENS_PER_PARAMETER * float(stack_of(model).used), "20 a parameter"

@@ -1,0 +1,1 @@
+"""Prices of a question: books, sources, what is missing, costs of runs and tokens."""

@@ -1,0 +1,521 @@
+"""What an optimization answers: the front, what its steps cost, how it was proven, what to know."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.pricing import books_in_use
+from netplan.faults.survival import SwitchLoss
+from netplan.performance.pareto import knee
+from netplan.performance.plan import PlanTime
+from netplan.performance.proof import Found, Levels, Searches
+from netplan.questions.answers.compare_answer import FabricRow, dollar_columns, plan_columns
+from netplan.questions.answers.cost_answer import NO_HIGH, no_high, span_column
+from netplan.questions.answers.front_chart import FrontPoint, front_chart
+from netplan.questions.choosing.memory_or_gpus import Trade
+from netplan.questions.optimizing.constraints import ConstraintCount, unpriced_parts
+from netplan.questions.optimizing.designs import (
+    Design,
+    Objective,
+    Space,
+    book_name,
+    label,
+    ports,
+    ratio,
+)
+from netplan.questions.optimizing.found_graphs import FoundGraphs
+from netplan.questions.optimizing.hb_gear import Sizes, gear_known, without_price
+from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.training import training_words
+from netplan.records import replace
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.charts import Chart
+from netplan.reports.quantities import Scale, money, quantity
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.topologies.specs import FabricSpec
+from netplan.units import counted, si
+from netplan.workloads.accelerators import Accelerator
+
+NAMED_EQUALS = 3
+
+FoundBy = Mapping[str, Mapping[Levels, Found]]
+"""What was found on the levels that were searched, by the expanded memory."""
+
+
+class FrontRow(Struct, frozen=True):
+    """One point of the front: its design, timed, with the loss of the worst single switch.
+
+    Points are numbered from 1. Of designs that are exactly as good in both one stands for all.
+    """
+
+    number: int
+    design: Design
+    row: FabricRow
+    best: PlanTime
+    loss: SwitchLoss
+    equal: tuple[Design, ...]
+
+    def to_dict(self, currency: str) -> dict[str, Any]:
+        """One row of the JSON answer."""
+        data = self.row.to_dict(currency)
+        # What is saved is against a fabric that may not be in the space.
+        known = {"fabric", "hb_size", "cost_reduction"}
+        return {
+            **self.design.key(),
+            **{key: value for key, value in data.items() if key not in known},
+            "survives_switch": self.loss.survives,
+            "worst_switch_share": self.loss.share,
+            "equal": [design.key() for design in self.equal],
+        }
+
+
+class Step(Struct, frozen=True):
+    """From one point of the front to the next: what is paid for what speed."""
+
+    faster: float
+    """Gain in speed, which is one over the iteration time [1]."""
+
+    price: float
+    """What it costs more [currency or W]."""
+
+    @property
+    def per_percent(self) -> float:
+        """Price of one percent of speed [currency or W]."""
+        return self.price / (100 * self.faster)
+
+
+class Tally(Struct, frozen=True):
+    """How many designs there are, how many can be built, meet each demand and all, have no time."""
+
+    size: int
+    built: int
+    constraints: tuple[ConstraintCount, ...]
+    feasible: int
+    untimed: int
+    searches: Searches
+
+    def to_dict(self) -> dict[str, Any]:
+        """The space in the JSON answer."""
+        searches = self.searches
+        return {
+            "designs": self.size,
+            "built": self.built,
+            "cannot_be_built": self.size - self.built,
+            "constraints": [one.to_dict() for one in self.constraints],
+            "feasible": self.feasible,
+            "without_time": self.untimed,
+            "searches": {
+                "different_levels": searches.levels,
+                "run": searches.run,
+                "of_bounds": searches.bounds,
+                "spared": searches.spared,
+            },
+            "plans_evaluated": searches.plans,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Optimization(Answer):
+    """The answer of :func:`netplan.optimize`: the front, cheapest first, and how it was proven."""
+
+    inputs: dict[str, Any]
+    objective: Objective
+    rows: tuple[FrontRow, ...]
+    tally: Tally
+    notes: tuple[str, ...]
+    currency: str
+    trades: tuple[Trade, ...] = ()
+    sizes: Sizes = field(default_factory=Sizes)
+    graphs: FoundGraphs | None = None
+    beaten: tuple[tuple[Design, float], ...] = ()
+    """Designs off the front whose iteration time is known, with it [s]."""
+
+    @property
+    def spared(self) -> int:
+        """Designs off the front that a bound proves beaten, without a time [1]."""
+        front = sum(1 + len(row.equal) for row in self.rows)
+        return max(self.tally.feasible - self.tally.untimed - len(self.beaten) - front, 0)
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        """Cost or power, and iteration time [s], of each row."""
+        return [(row.design.value(self.objective), row.best.iteration_time_s) for row in self.rows]
+
+    @property
+    def knee(self) -> int | None:
+        """Row where the front bends most; None below three rows."""
+        return knee(self.points)
+
+    def step(self, number: int) -> Step:
+        """What the next row gives for what price."""
+        (paid, slow), (price, fast) = self.points[number : number + 2]
+        return Step(slow / fast - 1, price - paid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan optimize --format json``."""
+        unit = "usd" if self.objective == "cost" else "w"
+        paid, each = f"price_{unit}", f"price_per_percent_{unit}"
+        steps = [self.step(number) for number in range(len(self.rows) - 1)]
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            front=[row.to_dict(self.currency) for row in self.rows],
+            knee=self.knee,
+            steps=[
+                {"faster": s.faster, paid: s.price, each: s.per_percent} | self._doubtful(number)
+                for number, s in enumerate(steps)
+            ],
+            space=self.tally.to_dict(),
+            notes=list(self.notes),
+            **({"memory_or_gpus": [one.to_dict() for one in self.trades]} if self.trades else {}),
+            **({"hb_sizes": self.sizes.to_list()} if self.sizes.rows else {}),
+            **({"graphs": self.graphs.to_dict()} if self.graphs else {}),
+        )
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, networks, training runs, the knee, the proof, notes."""
+        yield self._heading()
+        openly = self.objective == "cost" and any(
+            row.row.cost and row.row.cost.spread and no_high(row.row) for row in self.rows
+        )
+        legend = (NO_HIGH,) if openly else ()
+        yield Table("front", list(self._network()), self.rows, legend=legend)
+        several = any(row.best.plan.interleave > 1 for row in self.rows)
+        timed = next((row.row.timed for row in self.rows if row.row.timed), None)
+        training = [NUMBER, *plan_columns(timed, "row.", interleaved=several)]
+        if self.inputs["survives_switch"]:
+            training.append(column("worst_switch_share", "loss.share"))
+        yield Table("front", training, self.rows, legend=tuple(self._training_legend()))
+        yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
+        yield self._chart()
+        yield Paragraph(self._verdict(), "strong")
+        yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
+        yield from self.sizes.sections()
+        if self.graphs:
+            yield from self.graphs.sections()
+        yield Notes(tuple(("", text) for text in self._proof()))
+        named = Notes.of((str(row.number), row.row.notes) for row in self.rows)
+        yield Notes((*(("", note) for note in self.notes), *named.groups))
+
+    def _heading(self) -> Heading:
+        inputs = self.inputs
+        switches = " or ".join(f"{one:,}" for one in inputs["radices"])
+        quotes = (row.row.bill.quote for row in self.rows if row.row.bill)
+        prices = books_in_use(str(inputs["prices"]), quotes)
+        books = (
+            f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
+            f" {prices}, power {inputs['power']}"
+        )
+        return Heading(
+            f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",
+            (books, training_words(inputs), *replaced_lines(inputs, self.currency)),
+        )
+
+    def _chart(self) -> Chart:
+        """The front as it is on a page."""
+        cost = self.objective == "cost"
+        million = Scale(1e6, f"M {self.currency}", 2)
+        unit = million.of_money("cost_base") if cost else quantity("power_w")
+
+        def point(number: int, name: str, price: float, time_s: float) -> FrontPoint:
+            said = f"{unit.shown(price)} {unit.title}", si(time_s, "s")
+            return FrontPoint(number, name, price / unit.scale, time_s, *said)
+
+        drawn = []
+        for row, place in zip(self.rows, self.points, strict=True):
+            span = row.row.cost if cost and not no_high(row.row) else None
+            ends = (span.low / unit.scale, span.high / unit.scale) if span else None
+            drawn.append(replace(point(row.number, label(row.design), *place), ends=ends))
+        beaten = [
+            point(0, label(design), design.value(self.objective), time_s)
+            for design, time_s in self.beaten
+        ]
+        axis = f"{'price' if cost else 'power'}, {unit.title}"
+        return front_chart(drawn, self.knee or 0, axis, beaten, self.spared)
+
+    def _network(self) -> Iterator[Column[FrontRow]]:
+        """Columns of the networks, with cost or power as the objective asks."""
+        title = "switch" if self.inputs["switches"] else "radix"
+        yield NUMBER
+        yield column("fabric", "row.name", title="fabric")
+        if self.inputs["expanded_memories"]:
+            yield column("expanded_memory", "design.memory")
+        yield column("hb_size", "row.fabric.sizing.hb_size")
+        yield column("ports", lambda row: ports(row.design), title=title, data=False)
+        yield column("radix", "design.radix", shown="never")
+        yield column("switch", "design.switch.name", shown="never")
+        yield column("oversub", lambda row: ratio(row.design.oversubscription), data=False)
+        yield column("oversubscription", "design.oversubscription", shown="never")
+        yield column("switches", "row.fabric.switches")
+        cost = self.objective == "cost"
+        costs = [row.row.cost for row in self.rows if row.row.cost]
+        scale = Scale.of(max((one.base for one in costs), default=0.0), self.currency)
+        yield column("currency", lambda _: self.currency, shown="never")
+        base = scale.of_money("cost_base")
+        yield column(base, "row.cost.base", shown="always" if cost else "never")
+        if cost and any(one.spread for one in costs):
+            yield span_column(
+                "row.cost", replace(scale, digits=0), unbound=lambda row: no_high(row.row)
+            )
+        yield column("cost_low", "row.cost.low", shown="never")
+        yield column("cost_high", "row.cost.high", shown="never")
+        yield from dollar_columns(self.currency, "row.")
+        yield column("power_w", "row.power_w", digits=1, shown="never" if cost else "always")
+
+    def _training_legend(self) -> Iterator[str]:
+        """What a column means; designs that are exactly as good as one of the front."""
+        if self.inputs["survives_switch"]:
+            yield "worst switch: most of an HB domain's network ports that one switch takes along."
+        for row in self.rows:
+            named = [label(design) for design in row.equal[:NAMED_EQUALS]]
+            more = len(row.equal) - len(named)
+            if named:
+                rest = f"; and {more:,} more" if more else ""
+                yield f"As good as {row.number} in both: {'; '.join(named)}{rest}."
+
+    def _amount(self, value: float) -> str:
+        return money(value, self.currency) if self.objective == "cost" else si(value, "W")
+
+    def _verdict(self) -> str:
+        """Where the front bends, and what the next step costs for each percent of speed."""
+        cost = self.objective == "cost"
+        if len(self.rows) == 1:
+            verb, equals = "costs" if cost else "draws", len(self.rows[0].equal)
+            who = "One design beats" if not equals else f"{equals + 1:,} equal designs beat"
+            told = f"none {verb} less, and none trains faster{self._of_whole}"
+            return f"{who} all others: {told}.{self._free_gear}"
+        at = self.knee or 0
+        value, time_s = self.points[at]
+        step = self.step(at)
+        start = "Knee of the front" if self.knee else "Cheapest" if cost else "Least power"
+        near, best = self.inputs["within"], self.rows[at].best
+        doubt = f" (the model's error: {100 * near:g} %)" if step.faster <= near else ""
+        if best.error is not None:
+            doubt = " (within the model's error)" if self.equal(at) else ""
+        shown = best.time_text if best.error else f"{time_s:.3f} s"
+        return (
+            f"{start}: {at + 1} ({label(self.rows[at].design)}), {self._amount(value)} and"
+            f" {shown}. The next step, to {at + 2}, is {100 * step.faster:.2g} %"
+            f" faster{doubt} for {self._amount(step.price)} more:"
+            f" {self._amount(step.per_percent)} for each percent.{self._cheapest_equal()}"
+            f"{self._free_gear}"
+        )
+
+    @property
+    def _of_whole(self) -> str:
+        """Which designs are meant, where some lack prices that set them apart."""
+        lacking = any(one.name == "complete" and one.excluded for one in self.tally.constraints)
+        whole = "price" if self.objective == "cost" else "power"
+        return f", of those whose whole {whole} is known" if lacking else ""
+
+    @property
+    def _free_gear(self) -> str:
+        """Say that sizes of HB domains that were asked for side by side are not weighed."""
+        bills = [row.row.bill for row in self.rows if row.row.bill]
+        sizes = {bill.fabric.sizing.hb_size for bill in bills if not bill.geared}
+        if self.objective != "cost" or not sizes or max(sizes) <= min(self.inputs["hb_sizes"]):
+            return ""
+        return (
+            f" Aside from the gear inside HB domains, which has no price: domains of {max(sizes):,}"
+            " look as free as smaller ones."
+        )
+
+    def equal(self, number: int) -> bool:
+        """Whether the model's error leaves no difference between a row and the next."""
+        first, second = self.rows[number : number + 2]
+        return first.best.equals(second.best)
+
+    def _doubtful(self, number: int) -> dict[str, bool]:
+        """In JSON whether a step is within the model's error, where times have error bars."""
+        barred = self.rows[number].best.error is not None
+        return {"within_error": self.equal(number)} if barred else {}
+
+    def _cheapest_equal(self) -> str:
+        """The least row that trains as fast as the last, for all that is known."""
+        last = self.rows[-1]
+        row = next(one for one in self.rows if one is last or one.best.equals(last.best))
+        if row is last:
+            return ""
+        return (
+            f" Within the model's error {row.number} trains as fast as {last.number}, the fastest."
+        )
+
+    def _proof(self) -> Iterator[str]:
+        """How many designs there are, what excluded them, and how the front was proven."""
+        tally, axes = self.tally, self.inputs
+        searches, asked = tally.searches, len(axes["expanded_memories"])
+        memories = f", {counted(asked, 'expanded memory', 'expanded memories')}" if asked else ""
+        yield (
+            f"Space: {counted(tally.size, 'design')} ({counted(len(axes['fabrics']), 'fabric')},"
+            f" {counted(len(axes['hb_sizes']), 'HB size')},"
+            f" {counted(len(axes['switches'] or axes['radices']), 'switch', 'switches')},"
+            f" {counted(len(axes['oversubscriptions']), 'oversubscription')}{memories}; none"
+            f" counted twice), of which {tally.built:,} can be built."
+        )
+        for demand in tally.constraints:
+            if demand.excluded or demand.name != "complete":
+                unknown = f", {demand.unknown:,} of them unknown" if demand.unknown else ""
+                yield (
+                    f"Demand: {demand.words}: met by {demand.met:,}, excludes"
+                    f" {demand.excluded:,}{unknown}; {demand.alone:,} meet all else."
+                )
+        untimed = f" ({tally.untimed:,} have no time)" if tally.untimed else ""
+        hierarchies = counted(
+            searches.levels, "bandwidth hierarchy", "different bandwidth hierarchies"
+        )
+        yield (
+            f"Proof: {counted(tally.feasible, 'design')} meet every demand{untimed}, in"
+            f" {hierarchies}. {counted(searches.run, 'plan search', 'plan searches')} run, and"
+            f" {searches.bounds:,} for bounds; {searches.spared:,} spared, since a bound proves"
+            f" their designs dominated. {searches.plans:,} parallel plans timed or ruled out."
+        )
+
+
+NUMBER: Column[FrontRow] = column("design", "number", title="")
+FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
+    column("tiers", lambda row: len(row.design.fabric.tiers)),
+    column("links", "row.fabric.link_count"),
+    *columns("transceivers", "copper_cables", "nic_ports", of="row.fabric"),
+    column("cost_complete", "row.cost_complete"),
+    column("survives_switch", "loss.survives"),
+    column("worst_switch_share", "loss.share"),
+    *columns("tensor", "pipeline", "data", "microbatch", "microbatches", of="best.plan"),
+    column("equal", lambda row: "; ".join(label(design) for design in row.equal)),
+    column("notes", lambda row: " ".join(row.row.notes)),
+)
+
+
+def notes_of(
+    space: Space,
+    feasible: Sequence[Design],
+    found: FoundBy,
+    valued: tuple[Objective, BillBooks],
+) -> Iterator[str]:
+    """What was left out of a space and why, and what its costs do not hold."""
+    yield from _domain_gear(space.designs, feasible, *valued)
+    yield from _incomplete(space.designs, *valued)
+    yield from _without_time(feasible, found)
+    yield from _unbuildable(space)
+
+
+def foreign(
+    asked: Sequence[FabricSpec], left_out: Sequence[FabricSpec], on: Accelerator
+) -> Iterator[str]:
+    """Name the fabrics whose accelerators or HB domains are others, in the space and out of it."""
+    for start, specs in (
+        ("In the space, as asked for, though", asked),
+        ("Not in the space, since they are", left_out),
+    ):
+        others = [spec for spec in specs if spec.built_with(on.name)]
+        if others:
+            names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
+            yield f"{start} built with other accelerators: {names}."
+    same = [spec for spec in left_out if not spec.built_with(on.name)]
+    domains = [f"{spec.name} ({spec.hb_size:,})" for spec in same]
+    if domains:
+        yield f"Not in the space, since they bring HB domains of other sizes: {', '.join(domains)}."
+
+
+def _domain_gear(
+    built: Sequence[Design], designs: Sequence[Design], objective: Objective, books: BillBooks
+) -> Iterator[str]:
+    """Say that larger HB domains look free where they do, or what keeps them off the front."""
+    by_size = objective == "cost" and books.prices.hb_sizes
+    if by_size and all(gear_known(design) for design in designs):
+        if lacking := without_price(built):
+            yield (
+                f"Not on the front: HB domains of {lacking}, for whose gear {books.prices.name} has"
+                " no price. Add a row hb_gear of that hb_size to a copy of the book."
+            )
+        return
+    if len({design.fabric.sizing.hb_size for design in designs}) == 1:
+        return
+    if objective == "power":
+        yield (
+            "The power of gear inside HB domains is not counted, so that larger domains look free:"
+            " compare sizes one by one (--hb-size), with what their gear draws."
+        )
+        return
+    gear = books.prices.price("hb_gear")
+    if gear is None:
+        yield (
+            "Larger HB domains look free here: these are prices of the network, and"
+            f" {books.prices.name} has none for the gear inside HB domains. To weigh it, optimize"
+            " one --hb-size at a time and add the price of its gear, which netplan cost does for"
+            " you if a copy of the book has a row hb_gear (USD/GPU)."
+        )
+    else:
+        yield (
+            f"Gear inside HB domains has one price in {books.prices.name},"
+            f" {gear.base:,.0f} {gear.unit}, whatever the size of the domain: if larger domains"
+            " cost more, they look too cheap here."
+        )
+
+
+def _incomplete(designs: Sequence[Design], objective: Objective, books: BillBooks) -> Iterator[str]:
+    """Name the parts without which designs could not be compared, and designs without any part."""
+    open_ones = [design for design in designs if not design.complete(objective)]
+    left_out = [design for design in open_ones if unpriced_parts((design,), objective)]
+    bare = [design for design in open_ones if not unpriced_parts((design,), objective)]
+    if bare:
+        yield (
+            f"Left out, {counted(len(bare), 'design')} of {_fabrics(bare)}: no network to buy,"
+            " since all GPUs are in one HB domain."
+        )
+    if left_out:
+        what = "price" if objective == "cost" else "power"
+        yield (
+            f"Left out, {counted(len(left_out), 'design')} of {_fabrics(left_out)}: no {what} in"
+            f" {book_name(books, objective)} for {unpriced_parts(left_out, objective)}, so they"
+            f" cannot be proven {'cheaper' if objective == 'cost' else 'to draw less'}."
+        )
+
+
+def why_no_time(design: Design, found: FoundBy) -> str:
+    """Why a design has no time; empty where it has one, or none was worked out."""
+    levels = design.fabric.levels
+    reason = found[design.memory].get(levels) if levels else _NOT_FULL
+    return reason if isinstance(reason, str) else ""
+
+
+_NOT_FULL = "their rings are open, or HB domains do not fill them."
+
+
+def _without_time(designs: Sequence[Design], found: FoundBy) -> Iterator[str]:
+    """Say of which designs there is no time, reason by reason."""
+    reasons: dict[str, list[Design]] = {}
+    for design in designs:
+        reasons.setdefault(why_no_time(design, found), []).append(design)
+    for reason, members in reasons.items():
+        if reason:
+            yield (
+                f"Without a time, {counted(len(members), 'design')} of {_fabrics(members)}:"
+                f" {reason}"
+            )
+
+
+def _unbuildable(space: Space) -> Iterator[str]:
+    """Say which fabrics lack designs, with the first reason of each."""
+    reasons: dict[str, list[str]] = {}
+    for choice, reason in space.unbuildable:
+        reasons.setdefault(choice.spec.name, []).append(reason)
+    built = {design.choice.spec.name for design in space.designs}
+    for name, told in reasons.items():
+        which = f"{counted(len(told), 'choice')} of {name}" if name in built else f"{name} at all"
+        yield f"Cannot be built, {which}: {told[0].removeprefix(f'{name}: ')}."
+
+
+def _fabrics(designs: Sequence[Design]) -> str:
+    return ", ".join(dict.fromkeys(design.choice.spec.name for design in designs))

@@ -1,0 +1,367 @@
+"""What is asked of failures: which parts fail, which books, spares; and fabrics that fail."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.catalog import unknown_name
+from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
+from netplan.errors import InputError, NetplanError
+from netplan.faults.damage import Damage
+from netplan.faults.forecast import (
+    SPARED_KINDS,
+    CheckpointPolicy,
+    ForecastOptions,
+)
+from netplan.faults.group_failures import GroupFailures
+from netplan.faults.group_files import read_risk_groups
+from netplan.faults.groups import (
+    RiskGroups,
+    card_groups,
+    hall_risk_groups,
+    racks_by_count,
+    racks_of_layout,
+    transceiver_batches,
+)
+from netplan.faults.impact import (
+    Subject,
+)
+from netplan.faults.inventory import Inventory
+from netplan.faults.rates import (
+    FAILURE_BOOKS,
+    FailureBook,
+)
+from netplan.faults.scenario import read_scenario
+from netplan.performance.search import PlanSearch
+from netplan.questions.money.pricing import CardsQuestion, SwitchQuestion, read_books
+from netplan.questions.question import (
+    AnswerT_co,
+    check_ranges,
+    default_of,
+    optional,
+    several,
+    shared,
+)
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.training import TrainingQuestion
+from netplan.questions.setup.workload import WorkloadQuestion
+from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FabricSpec
+from netplan.workloads.accelerators import ACCELERATORS
+
+NAMED = 100
+"""GPUs of a scenario that are named; the rest is counted [1]."""
+DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
+MINUTES_PER_HOUR = 60.0
+CIRCUIT_SWITCH = "palomar"
+RECONFIGURE = "reconfigure"
+MAX_DRAWS = 10_000
+MAX_YEARS = 1_000_000
+TRAINED = frozenset(
+    {"checkpoint_write_minutes", "checkpoint_interval_minutes", "while_down", "timing"}
+    | {"spares", "years", "policy", "spare_gpus", "circuit_switch"}
+)
+"""Inputs that mean nothing for serving, of those about failures."""
+RECORD = "llama-3-54-days"
+"""Book of one cluster that every forecast is put beside, by cause."""
+
+
+class Shared(Struct, frozen=True):
+    """What all fabrics of one answer share: their files, and what is asked of them.
+
+    ``specs`` are the files of the fabrics by the names that they were asked for with.
+    """
+
+    specs: Mapping[str, FabricSpec]
+    sizing: Sizing
+    search: PlanSearch | None
+    hall: FloorPlan | None
+    options: ForecastOptions
+    book: FailureBook
+    record: FailureBook
+    books: BillBooks
+    switches_per_rack: int
+    circuit: SwitchModel
+    replaced: dict[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultsQuestion(
+    WorkloadQuestion[AnswerT_co],
+    TrainingQuestion[AnswerT_co],
+    CardsQuestion[AnswerT_co],
+    SwitchQuestion[AnswerT_co],
+):
+    """Inputs of a question about failures."""
+
+    fail: Sequence[str] = several(
+        "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE.", metavar="PART"
+    )
+    draws: int = optional(
+        "Draws of random parts: the worst and the mean.", "whole", default=1, low=1, high=MAX_DRAWS
+    )
+    fabrics: Sequence[str] = several(
+        "Only this fabric (repeatable).", flag="--fabric", otherwise=" ".join(DEFAULT_FABRICS)
+    )
+    failures: str = shared("Book of failure rates.")
+    rates: Literal["low", "base", "high"] = optional(
+        "Which end of the book's ranges.",
+        "choice",
+        choices=("low", "base", "high"),
+        default="base",
+    )
+    prices: str = shared("Price book, for recoveries and the price of an hour.")
+    years: int = optional("Years to simulate.", "whole", default=1000, low=1, high=MAX_YEARS)
+    seed: int = optional("Seed of all draws.", "whole", default=0, low=0, high=2**64)
+    checkpoint_write_minutes: float = optional(
+        "Minutes to write a checkpoint.", "real", flag="--checkpoint-write", unit="min", default=1.0
+    )
+    checkpoint_interval_minutes: float | None = optional(
+        "Minutes between two.", "real", flag="--checkpoint-interval", unit="min", otherwise="best"
+    )
+    restart_minutes: float = optional(
+        "Minutes from a failure to computing again.",
+        "real",
+        flag="--restart",
+        unit="min",
+        default=10.0,
+    )
+    service_level: float = optional(
+        "Share of the time in which no part may lack a spare.", "percent", default=0.99
+    )
+    spares: Sequence[str] = several(
+        "Spares kept, such as switch=2; the years wait for deliveries beyond them.",
+        metavar="PART=N",
+    )
+    spare_domains: int = optional("Idle HB domains beside the job's.", "whole", default=0, low=0)
+    while_down: Literal["go-on", "wait"] = optional(
+        "While more domains are down than stand by: go on, or wait.",
+        "choice",
+        choices=("go-on", "wait"),
+        default="go-on",
+    )
+    policy: Literal["go-on", "reconfigure"] = optional(
+        "After a failed GPU: go on without its domain, or reconfigure optical circuit switches.",
+        "choice",
+        choices=("go-on", "reconfigure"),
+        default="go-on",
+    )
+    spare_gpus: int | None = optional(
+        "Idle GPUs in each HB domain, with --policy reconfigure.", "whole", low=1, otherwise="1"
+    )
+    circuit_switch: str = optional(
+        "Model of the optical circuit switches.", flag="--ocs", default=CIRCUIT_SWITCH
+    )
+    floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
+    gpus_per_rack: int | None = optional("The same without a hall: racks and feeds.", "whole")
+    switches_per_rack: int | None = optional(
+        "Beside the former.", "whole", low=1, otherwise="as many as on the bill"
+    )
+    optics_batch: float | None = optional("Of all modules in a batch, as 5%: batch=1.", "percent")
+    groups: str | Path | None = optional("Your own risk groups (.csv or .yaml).", "path")
+    timing: bool = optional(
+        "Leave the iteration times out.", "flag", flag="--no-timing", default=True
+    )
+
+    def read(self) -> Shared:
+        """Read the files, size the cluster, and set up the search for plans."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.accelerator)
+        training = None
+        if self.trains:
+            self.check_tiers(on)
+            training = self.training(reader, on, self.gpus)
+        power, cabling = (
+            str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")
+        )
+        books = self.counting_cards(read_books(reader, self.prices, power, cabling))
+        books = replace(books, switch=reader.named(SWITCHES, self.switch))
+        rack, sizing = books.cabling.racks, self.sized(on)
+        circuit = check_circuit(reader.load(SWITCHES, self.circuit_switch))
+        names = tuple(dict.fromkeys(self.fabrics or DEFAULT_FABRICS))
+        specs = dict(zip(names, reader.fabrics(names), strict=True))
+        require_switch(books.switch, [*specs.values()], sizing, reader.roots)
+        return Shared(
+            specs=specs,
+            sizing=sizing,
+            search=self.search(training) if training and self.timing else None,
+            hall=reader.named(FLOOR_PLANS, self.floor_plan),
+            options=self._forecast(),
+            book=reader.load(FAILURE_BOOKS, self.failures),
+            record=FAILURE_BOOKS.load(RECORD),
+            books=books,
+            switches_per_rack=self.switches_per_rack or max(1, rack.units // rack.switch_units),
+            circuit=circuit,
+            replaced=reader.replaced(),
+        )
+
+    def risk_groups(self, graph: FabricGraph, shared: Shared) -> tuple[RiskGroups, ...]:
+        """Racks, batches of optics and the user's own: groups that the fabric does not show."""
+        found: tuple[RiskGroups, ...] = ()
+        if shared.hall is not None:
+            found = hall_risk_groups(graph, racks_of_layout(lay_out(shared.hall, graph), graph))
+        elif self.gpus_per_rack is not None:
+            racking = racks_by_count(
+                graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=shared.switches_per_rack
+            )
+            found = hall_risk_groups(graph, racking)
+        if self.optics_batch is not None:
+            rng = np.random.default_rng(self.seed)
+            found = (*found, transceiver_batches(graph, self.optics_batch, rng))
+        if self.groups:
+            found = (*found, read_risk_groups(Path(self.groups), Inventory(graph, found)))
+        return found
+
+    def check_fail(self, shared: Shared) -> None:
+        """Refuse failures that no fabric has, before any is worked out."""
+        why = ""
+        for spec in shared.specs.values():
+            try:
+                subject = subject_of(spec, self, shared)
+            except NetplanError:
+                continue
+            inventory = inventory_of(subject, self, shared)
+            try:
+                read_scenario(self.fail, inventory)
+            except NetplanError as error:
+                why = why or f"--fail on {spec.name}: {error}"
+            else:
+                return
+        if why:
+            raise InputError(why)
+
+    def check(self) -> None:
+        """Refuse numbers that are out of range."""
+        if self.floor_plan and self.gpus_per_rack is not None:
+            raise InputError(
+                "--floor-plan and --gpus-per-rack both say where racks stand: give one"
+            )
+        check_ranges(self)
+        if not 0 < self.service_level < 1:
+            raise InputError(
+                f"--service-level {100 * self.service_level:g}% is out of range: give more than 0%"
+                " and less than 100%, which would need a spare for every part"
+            )
+        if self.switches_per_rack is not None and self.gpus_per_rack is None:
+            raise InputError("--switches-per-rack without --gpus-per-rack: give both")
+        if self.spare_gpus is not None and self.policy != RECONFIGURE:
+            raise InputError("--spare-gpus without --policy reconfigure: give both")
+
+    def _forecast(self) -> ForecastOptions:
+        """What the years assume."""
+        interval = self.checkpoint_interval_minutes
+        return ForecastOptions(
+            CheckpointPolicy(
+                write_h=self.checkpoint_write_minutes / MINUTES_PER_HOUR,
+                restart_h=self.restart_minutes / MINUTES_PER_HOUR,
+                interval_h=None if interval is None else interval / MINUTES_PER_HOUR,
+            ),
+            level=self.service_level,
+            years=self.years,
+            seed=self.seed,
+            end=self.rates,
+            spares=_spares(self.spares),
+            idle_domains=self.spare_domains,
+            wait=self.while_down == "wait",
+        )
+
+
+def subject_of(spec: FabricSpec, question: FaultsQuestion[Any], shared: Shared) -> Subject:
+    """A fabric to fail; errors if it cannot be built."""
+    fabric = build_fabric(spec, shared.sizing)
+    # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
+    sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
+    return Subject(spec, sizing, fabric, shared.search, question.spare_domains)
+
+
+def inventory_of(subject: Subject, question: FaultsQuestion[Any], shared: Shared) -> Inventory:
+    """Parts of a fabric that fail, with the groups that it does not show."""
+    switch, groups = shared.books.switch, question.risk_groups(subject.graph, shared)
+    if subject.fabric.sizing.port_split > 1:
+        groups = (card_groups(subject.graph), *groups)
+    cage = switch.links_per_cage(subject.fabric.sizing.speed_gbps) if switch else 2
+    return Inventory(subject.graph, groups, cage)
+
+
+def drawn_or_why(
+    inventory: Inventory, question: FaultsQuestion[Any]
+) -> tuple[list[Damage], str | None]:
+    """The failures that were asked for, drawn as often as they are random.
+
+    A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
+    """
+    if not question.fail:
+        return [], None
+    try:
+        scenario = read_scenario(question.fail, inventory)
+        rng = np.random.default_rng(question.seed)
+        draws = question.draws if scenario.random else 1
+        return [scenario.damage(rng) for _ in range(draws)], None
+    except NetplanError as error:
+        return [], str(error)
+
+
+class Failed(Protocol):
+    """A fabric under failures, and what those that were asked for do, or why they cannot happen."""
+
+    @property
+    def name(self) -> str:
+        """The fabric."""
+
+    @property
+    def scenario(self) -> object:
+        """The failures."""
+
+
+FailedT = TypeVar("FailedT", bound=Failed)
+
+
+def sorted_out(
+    rows: Sequence[FailedT | tuple[str, str]], *, asked: bool
+) -> tuple[tuple[FailedT, ...], tuple[tuple[str, str], ...]]:
+    """Fabrics, and those that are refused, by name and reason.
+
+    Raises
+    ------
+    InputError
+        If none is left, or no fabric has the parts whose failure was asked for.
+    """
+    found = tuple(row for row in rows if not isinstance(row, tuple))
+    refused = tuple(row for row in rows if isinstance(row, tuple))
+    if not found:
+        raise InputError(f"{refused[0][0]}: {refused[0][1]}")
+    if asked and all(isinstance(row.scenario, str) for row in found):
+        raise InputError(f"--fail on {found[0].name}: {found[0].scenario}")
+    return found, refused
+
+
+def rate_note(kind: GroupFailures, book: FailureBook) -> str:
+    """How often a kind of groups fails in the years, and how sure the book is."""
+    assumed = ", an assumption" if kind.row.source.startswith("Assumption") else ""
+    return (
+        f"Years: {kind.count:,} of {kind.name!r} fail as a whole,"
+        f" {kind.failures_per_year:g} times a year together (failures {book.name},"
+        f" {kind.row.confidence} confidence{assumed})."
+    )
+
+
+def _spares(texts: Sequence[str]) -> dict[str, int]:
+    """Read ``switch=2`` texts of parts that spares are kept of."""
+    found = {}
+    for text in texts:
+        kind, _, number = (part.strip() for part in text.partition("="))
+        if not number.isdecimal():
+            raise InputError(f"--spares {text!r}: write a part and a number, such as switch=2")
+        if kind not in SPARED_KINDS:
+            raise unknown_name("kind of spares", kind, SPARED_KINDS)
+        found[kind] = int(number)
+    return found

@@ -1,0 +1,127 @@
+"""A training run placed on a fabric by its best plan: who talks to whom, and for how long."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, cast
+
+from msgspec import Struct
+
+from netplan.levels import Level
+from netplan.performance.error_bars import bar_note
+from netplan.performance.plan import PlanTime
+from netplan.performance.plan_traffic import plan_traffic
+from netplan.performance.setting import Setting
+from netplan.questions.answers.plan_notes import model_notes, rates_note, scattering_note
+from netplan.questions.setup.training import assumed
+from netplan.reports.sections import Heading
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FabricSpec
+from netplan.traffic.hierarchy import group_of
+from netplan.traffic.matrix import TrafficMatrix
+from netplan.traffic.patterns import Pattern
+from netplan.traffic.placement import DIMENSIONS, Placement, Placements
+from netplan.traffic.training import collectives_of
+from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.program import CollectiveUse
+
+
+class TimedUse(NamedTuple):
+    """A collective of a run, where its ranks stand, and how long it takes by the model [s]."""
+
+    use: CollectiveUse
+    placement: Placement
+    model_s: float
+
+
+class PlacedRun(Struct, frozen=True):
+    """A training run placed on a fabric: what is trained by which plan, and who talks to whom."""
+
+    inputs: dict[str, object]
+    spec: FabricSpec
+    fabric: Fabric
+    setting: Setting
+    timed: PlanTime
+    algorithm: Pattern
+
+    each: ClassVar[str] = "an iteration"
+    """What its traffic is counted by."""
+
+    within: ClassVar[str] = ""
+    """How long that takes, in words; the closed form has more than links."""
+
+    @property
+    def placement(self) -> Placement:
+        """Where the ranks of the plan lie."""
+        return self.timed.plan.placement.on(self.levels)
+
+    @property
+    def levels(self) -> Sequence[Level]:
+        """Levels of bandwidth that it is timed on."""
+        return self.fabric.levels
+
+    @property
+    def in_short(self) -> dict[str, Any]:
+        """What every answer about the run says in JSON."""
+        return self.timed.in_short() | self.timed.known_bar
+
+    @property
+    def communication(self) -> tuple[str, float]:
+        """How collectives are timed, and the share of the links' bandwidth that they reach [1]."""
+        network = self.setting.network(self.fabric.levels)
+        return self.setting.assumptions.communication.collectives, network.bandwidth_share
+
+    def collectives(self) -> Iterator[TimedUse]:
+        """Collectives of one iteration that several GPUs take part in, as sending takes them."""
+        program = self.setting.program(self.timed.plan.sharding)
+        network = self.setting.network(self.fabric.levels)
+        placements = Placements.of(self.placement)
+        for use in collectives_of(program, self.placement, self.timed.plan.microbatches):
+            over = (DIMENSIONS.index(name) for name in use.dimensions)
+            group = group_of(placements, *over, whole=True)
+            # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, or it
+            # was measured as one.
+            used = network.communication
+            twice = use.collective == "all_reduce" and used.chunks == 1 and used.links is None
+            kind: CollectiveKind = "all_gather" if twice else use.collective
+            sending_s = network.collective(kind, group).sending_s(use.data_bytes)
+            yield TimedUse(use, self.placement, (2 if twice else 1) * float(sending_s[0]))
+
+    def notes(self) -> Iterator[str]:
+        """What of model and plan an answer about the traffic says."""
+        yield from self.fabric.notes
+        yield from model_notes(self.setting.training.model)
+        yield from scattering_note(self.setting, self.fabric.levels, self.timed)
+        yield from rates_note(self.setting.training)
+
+    def matrix(self) -> TrafficMatrix:
+        """Traffic of one iteration."""
+        gpus = self.fabric.sizing.gpus
+        return plan_traffic(self.setting, self.timed, gpus, self.algorithm, self.levels)
+
+    def heading(self, what: str, *, timed: bool = True) -> Heading:
+        """What an answer about the run says first; the time of its plan if that is ``timed``."""
+        inputs, plan, training = self.inputs, self.timed.plan, self.setting.training
+        degrees = cast("dict[str, int]", inputs["fixed"])
+        fixed = ", ".join(f"{name} {degree}" for name, degree in degrees.items())
+        given = f", the best with {fixed}" if fixed else ", the best of all"
+        where = (
+            f"HB domains of {self.fabric.sizing.hb_size:,}, fabric {inputs['fabric']};"
+            f" {self.algorithm} collectives; {assumed(inputs)}"
+        )
+        how = (
+            f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
+            f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
+        )
+        if self.setting.spread_model is not None:
+            totals = plan.placement.totals._asdict()
+            how = self.setting.spread_model.laid_out(totals, training.batch)
+        return Heading(
+            f"{what} of {inputs['model']}, batch {training.batch:,}, on"
+            f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
+            (where, how, *self._barred(timed=timed)),
+        )
+
+    def _barred(self, *, timed: bool) -> Iterator[str]:
+        """What error bars mean where there are any, and the time of the plan with its own."""
+        if self.timed.error:
+            takes = f"An iteration takes {self.timed.time_text}. " if timed else ""
+            yield takes + " ".join(bar_note(self.timed.error))

@@ -1,0 +1,156 @@
+"""Inputs of `netplan simulate`, and what each of its ways of asking makes of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from netplan.arrays import AnyInts
+from netplan.errors import InputError
+from netplan.questions.answers.simulate_answer import SimulateAnswer
+from netplan.questions.export import with_own_domains
+from netplan.questions.question import optional, several, shared
+from netplan.questions.setup.degraded_links import routing_of_left, shares_left, ways_round
+from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.run_question import RunQuestion
+from netplan.simulation.ranks import Groups
+from netplan.simulation.training import Conditions
+from netplan.simulation.work import SimulatedSchedule
+from netplan.topologies.expand import expand, switched_domain_size
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.formats.graph_files import read_graph
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FabricSpec
+from netplan.traffic.routing import Routing
+from netplan.workloads.accelerators import ACCELERATORS
+
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel
+
+PUBLISHED = "palm"
+"""Iteration model of the published mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationQuestion(RunQuestion[SimulateAnswer]):
+    """Inputs of a simulated iteration."""
+
+    placement: str | None = optional(
+        "GPUs of the ranks: line (in order; on a wafer column by column), snake (rows turn back),"
+        " or a file.",
+        metavar="line|snake|FILE",
+        otherwise="in order, on a wafer tile by tile; by published rules its snake",
+    )
+    groups: Groups = optional(
+        "Members of a tensor group: near (side by side), or strided over the places of their"
+        " stage.",
+        "choice",
+        choices=get_args(Groups),
+        default="near",
+    )
+    routing: Routing = shared(
+        "How messages find their way; auto is the fabric's own.",
+        "choice",
+        choices=get_args(Routing),
+    )
+    seed: int = optional(
+        "Seed of hashed routing, and of parts that fail.", "whole", default=0, high=2**64
+    )
+    contention: bool = optional(
+        "Nothing waits for a link.", "flag", default=True, flag="--no-contention"
+    )
+    full: bool = optional(
+        "Simulate every microbatch, even where the run repeats itself.", "flag", default=False
+    )
+    inference: bool = optional(
+        "Forward passes alone, through weights that are there.", "flag", default=False
+    )
+    slow: tuple[str, ...] = several(
+        "Share of its rate that a link, or a group of links, has left, such as leaf-spine=0.5"
+        " (repeatable).",
+        flag="--slow",
+        metavar="LINK=SHARE",
+    )
+    fail: tuple[str, ...] = several(
+        "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
+        metavar="PART",
+    )
+    graph: str | Path | None = optional(
+        "Links of this graph (.graphml, .csv, .topo, .ibnetdiscover), not the fabric's.", "path"
+    )
+    jobs: str | Path | None = optional(
+        "Several jobs on the fabric, of this YAML file: model, GPUs and placement of each.", "path"
+    )
+    hot: int = shared("Busiest links to name.", "whole", low=0)
+
+    def __post_init__(self) -> None:
+        """Take what the mode and the schedule need where nothing else is asked for."""
+        if self.mode == "published-code":
+            self._otherwise("iteration_model", PUBLISHED)
+        if self.iteration_model == PUBLISHED:
+            self._otherwise("recompute", "full")
+        super().__post_init__()
+        self._check_simulated()
+        if self.inference:
+            self.refuse({"optimizer"}, "--inference, which updates nothing")
+
+    def _check_simulated(self) -> None:
+        """Refuse a schedule that only closed forms know."""
+        if self.schedule is not None and self.simulated is None:
+            raise InputError(
+                f"--schedule {self.schedule} has closed forms alone (netplan search): netplan"
+                f" simulate runs {', '.join(get_args(SimulatedSchedule))}"
+            )
+
+    @property
+    def simulated(self) -> SimulatedSchedule | None:
+        """The schedule that is asked for, if any."""
+        return next((one for one in get_args(SimulatedSchedule) if one == self.schedule), None)
+
+    def _otherwise(self, name: str, value: str) -> None:
+        """Another default than that of other questions."""
+        if getattr(self, name) is None:
+            object.__setattr__(self, name, value)
+
+    def _check_inputs_of(self, model: "OtherModel") -> None:
+        """Refuse also an order of passes, and inference, for what has none."""
+        of_passes = {"schedule", "inference"}
+        self.refuse(of_passes - set(model.takes), f"{model.name}, of family {model.family}")
+        super()._check_inputs_of(model)
+
+    def inputs(self, **resolved: object) -> dict[str, object]:
+        """The inputs as the answer shows them; files by their names."""
+        files = {"graph": self.graph, "jobs": self.jobs}
+        named = {name: str(path) for name, path in files.items() if path is not None}
+        return super().inputs(**named, **resolved)
+
+    def conditions(self, graph: FabricGraph, used: AnyInts) -> Conditions:
+        """How anything is simulated on some GPUs of a graph."""
+        return Conditions(
+            algorithm=self.algorithm,
+            schedule=self.simulated,
+            routing=routing_of_left(self.routing, graph) if self.fail else self.routing,
+            seed=self.seed,  # of the parts that fail, or of hashed paths: never of both
+            contention=self.contention,
+            rates=shares_left(self.slow, graph),
+            routes=ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing),
+            trains=not self.inference,
+            full=self.full,
+            spans=True,
+            hot=self.hot,
+        )
+
+    def graph_of(self, spec: FabricSpec, sizing: Sizing) -> tuple[FabricGraph, tuple[str, ...]]:
+        """The fabric's own graph, or that of a file, and what was added to it."""
+        if self.graph is None:
+            return expand(spec, sizing), ()
+        path = Path(self.graph)
+        read = read_graph(path, hb_size=sizing.hb_size)
+        if read.gpus < sizing.gpus:
+            raise InputError(f"--graph {path} has {read.gpus:,} GPUs, --gpus {sizing.gpus:,}")
+        if (size := switched_domain_size(read)) not in (0, sizing.hb_size):
+            raise InputError(
+                f"--graph {path} has HB domains of {size:,} GPUs, and the run is planned on domains"
+                f" of {sizing.hb_size:,}: give --hb-size {size}"
+            )
+        on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
+        return with_own_domains(read, path, on)
