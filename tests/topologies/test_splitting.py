@@ -76,5 +76,5 @@ def test_several_kinds_of_traffic_are_those_of_each_alone() -> None:
     for each, near in poured(arcs, rounds, np.concatenate(list(kinds), axis=1)):
         for number in range(3):
             some = slice(12 * number, 12 * number + 12)
-            together[number] += each[:, some] @ near[:, some].T
+            together[number] += each[:, some] @ near.T
     np.testing.assert_allclose(together, alone, rtol=1e-12)
