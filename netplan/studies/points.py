@@ -66,6 +66,9 @@ class Work(Protocol):
     def definition(self) -> str:
         """The study as canonical JSON, kept in the store."""
 
+    def sha256_of(self, definition: str) -> str:
+        """Hash of a definition that computes the same, and of the files as they are now."""
+
     @property
     def point_count(self) -> int:
         """Number of points; their indices are 0 to ``point_count - 1``."""

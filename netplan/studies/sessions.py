@@ -27,7 +27,7 @@ from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.interrupts import Interrupts
 from netplan.studies.points import Outcome, attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
-from netplan.studies.store import Store
+from netplan.studies.store import Store, asked
 from netplan.studies.study import Study, make_study, parse_changes
 from netplan.studies.workers import require_dask
 from netplan.units import duration
@@ -124,8 +124,9 @@ def own_store(made: Study) -> Path:
     usual = usual_store(made)
     if usual.exists():
         with suppress(InputError), Store.open(usual) as store:  # what is wrong with it, a run says
-            if store.meta.definition != made.definition:
-                digest = hashlib.sha256(made.definition.encode()).hexdigest()
+            question = asked(made.definition)
+            if asked(store.meta.definition) != question:
+                digest = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
                 return usual.with_stem(f"{made.name}-{digest[:8]}")
     return usual
 

@@ -50,6 +50,7 @@ READ = """SELECT point, CAST(outputs AS TEXT), CAST(error AS TEXT), seconds,
     lower(hex(input_sha256)) FROM outcomes"""
 ROWS = "SELECT * FROM outcomes ORDER BY point"
 META = "SELECT key, value FROM meta"
+KNOWN = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 FORGET = "DELETE FROM outcomes WHERE point = ?"
 MARK = """INSERT INTO attempts VALUES (?, 1)
     ON CONFLICT (point) DO UPDATE SET deaths = deaths + 1"""
@@ -74,6 +75,23 @@ PLAIN = {
 
 OF_ROWS = ("NULL value in outcomes", "CHECK constraint failed in outcomes", "NUMERIC value in")
 """Starts of what SQLite finds wrong inside a row: the checksum finds it too."""
+
+
+SHOWN = frozenset(("title", "source", "date", "relative", "charts", "answers", "titles", "notes"))
+"""Keys of a study that say how its points are told, not what they are."""
+
+
+def asked(definition: str) -> Any:  # noqa: ANN401 - JSON
+    """What a study computes: its definition without how that is shown.
+
+    Outputs that compare points are made anew whenever they are shown.
+
+    Examples
+    --------
+    >>> asked('{"axes": [1], "notes": [], "title": "Radix"}')
+    {'axes': [1]}
+    """
+    return {key: value for key, value in json.loads(definition).items() if key not in SHOWN}
 
 
 class Meta(Struct, frozen=True):
@@ -173,24 +191,35 @@ class Store(AbstractContextManager["Store"]):
             return cls(path, connection, stack)
 
     def check(self, work: Work, version: str) -> None:
-        """Refuse to mix the results of two versions, or of two states of the inputs."""
+        """Refuse to mix the results of two versions, or of two states of the inputs.
+
+        A study that is only shown in another way goes on, and is shown so from now on.
+        """
         meta, anew = self.meta, "start anew with another --store"
         if meta.netplan_version != version:
             raise InputError(
                 f"{self.path}: made by netplan {meta.netplan_version}, this is {version}: go on "
                 f"with netplan {meta.netplan_version}, or {anew}"
             )
-        if meta.definition != work.definition:
+        if (meta.name, asked(meta.definition)) != (work.name, asked(work.definition)):
             raise InputError(
                 f"{self.path}: made for another study, or the study {meta.name} has changed since: "
                 f"bring back what it was, or {anew}"
             )
-        if (meta.input_sha256, meta.point_count) != (work.input_sha256, work.point_count):
+        same = meta.definition == work.definition
+        now = work.input_sha256 if same else work.sha256_of(meta.definition)
+        if (meta.input_sha256, meta.point_count) != (now, work.point_count):
             raise InputError(
                 f"{self.path}: the inputs of {meta.name} have changed (catalog files: "
-                f"{meta.input_sha256[:12]}, now {work.input_sha256[:12]}): bring back what they "
+                f"{meta.input_sha256[:12]}, now {now[:12]}): bring back what they "
                 f"were, or {anew}"
             )
+        if not same:
+            self.meta = structs.replace(
+                meta, definition=work.definition, input_sha256=work.input_sha256
+            )
+            with self._transaction() as connection:
+                connection.executemany(KNOWN, _meta_rows(self.meta))
 
     def record(self, outcomes: Sequence[Outcome], tried: Iterable[int] = ()) -> None:
         """Add outcomes in one transaction; a point that has one already keeps it.
@@ -360,9 +389,13 @@ def _write_schema(connection: sqlite3.Connection, meta: Meta) -> None:
             f"BEGIN IMMEDIATE; {SCHEMA}"
             f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
         )
-        values = structs.asdict(meta)
-        values |= {"checksum": _sum(*values.values())}
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
+        connection.executemany(KNOWN, _meta_rows(meta))
+
+
+def _meta_rows(meta: Meta) -> Iterable[tuple[str, str | int]]:
+    """Rows of the table of what the store is for."""
+    values = structs.asdict(meta)
+    return (values | {"checksum": _sum(*values.values())}).items()
 
 
 def _read_meta(path: Path, faults: Iterable[tuple[str]], values: dict[str, Any]) -> Meta:

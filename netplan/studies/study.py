@@ -30,12 +30,14 @@ class Study(Struct, frozen=True):
     """A study's definition with its points, as the runner wants it.
 
     ``spec`` is the study file with the values of this run, ``input_sha256`` the hash of it and of
-    the catalog files that it reads, ``catalog`` the folder of the user's own catalogs.
+    the catalog files that it reads, whose own hashes are ``files``; ``catalog`` is the folder of
+    the user's own catalogs.
     """
 
     spec: StudyDefinition
     grid: Grid
     input_sha256: str
+    files: str = ""
     catalog: str | None = None
 
     @property
@@ -47,6 +49,10 @@ class Study(Struct, frozen=True):
     def definition(self) -> str:
         """The study as canonical JSON."""
         return canonical(self.spec)
+
+    def sha256_of(self, definition: str) -> str:
+        """Hash of a definition that reads the same files, and of these."""
+        return _sha256(definition, self.files)
 
     @property
     def point_count(self) -> int:
@@ -110,8 +116,11 @@ def make_study(
         check_values(ask, inputs)
     grid = make_grid(changed.axes, changed.inputs, changed.conditions)
     files = "".join(catalog_sha256(ask, inputs, catalog) for ask, inputs in asked)
-    digest = hashlib.sha256(f"{canonical(changed)}\n{files}".encode()).hexdigest()
-    return Study(changed, grid, digest, catalog)
+    return Study(changed, grid, _sha256(canonical(changed), files), files, catalog)
+
+
+def _sha256(definition: str, files: str) -> str:
+    return hashlib.sha256(f"{definition}\n{files}".encode()).hexdigest()
 
 
 def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition:

@@ -5,10 +5,11 @@ import os
 import re
 from math import prod
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 import netplan
 from netplan.errors import InputError, NetplanError, UnknownNameError
@@ -21,8 +22,10 @@ from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Outcome, Point
 from netplan.studies.questions import output, point_answer, question_inputs
-from netplan.studies.sessions import load_study, seconds_a_point, study
+from netplan.studies.sessions import load_study, read_study, run_study, seconds_a_point, study
+from netplan.studies.store import Store
 from netplan.studies.study import make_study
+from netplan.version import __version__
 from netplan.workloads.technologies import LINKS
 from tests.studies.shipped import SMALL, shipped
 
@@ -224,6 +227,49 @@ def test_a_store_goes_on_and_keeps_every_point(tmp_path: Path) -> None:
     assert first.rows == again.rows
     with pytest.raises(InputError, match="another --store"):
         study("hb-bandwidth", store=path)
+
+
+def test_a_store_goes_on_when_only_the_telling_of_its_study_changed(tmp_path: Path) -> None:
+    path = tmp_path / "mine.study"
+    few: dict[str, Any] = {"batch": [256, 512], "hb_size": 8}
+    made = load_study("batch-size", few)
+    first = study("batch-size", vary=few, store=path)
+    told = made.spec.changed(title="Another title", answers=(), notes=("Mind the gap.",))
+    told = told.changed(charts=(), relative=(), titles=None)
+    again = run_study(make_study(told), path)
+    assert again.evaluated == 0
+    kept = read_study(path)
+    assert (kept.spec.title, kept.spec.charts) == ("Another title", ())
+    values = [row["iteration_time_s"] for row in kept.rows]
+    assert values == [row["iteration_time_s"] for row in first.rows]
+    for changed in (
+        made.spec.changed(outputs=("mfu",), relative=(), charts=(), answers=(), titles=None),
+        made.spec.changed(conditions=("batch > 256",)),
+        made.spec.changed(inputs=made.spec.inputs | {"gpus": 16_384}),
+        load_study("batch-size", few | {"batch": [256, 1024]}).spec,
+    ):
+        with pytest.raises(InputError, match="for another study, or the study batch-size has ch"):
+            run_study(make_study(changed), path)
+
+
+def test_a_store_of_a_netplan_without_a_key_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "mine.study"
+    made = load_study("batch-size", {"batch": [256, 512], "hb_size": 8})
+    data = json.loads(made.definition)
+    for key in ("answers", "titles"):
+        data.pop(key)
+    old = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    before = SimpleNamespace(name=made.name, definition=old, point_count=2)
+    before.input_sha256 = made.sha256_of(old)
+    with Store.begin(path, before, __version__) as store:
+        store.record([Outcome(0, {"iteration_time_s": 1.5, "status": "ok"}, None, 0.1)])
+    assert run_study(made, path).evaluated == 1
+    assert read_study(path).rows[0]["iteration_time_s"] == 1.5
+    other = made.sha256_of("{}")
+    with Store.begin(tmp_path / "other.study", made, __version__) as store:
+        store.meta = structs.replace(store.meta, definition=old, input_sha256=other)
+        with pytest.raises(InputError, match="inputs of batch-size have changed"):
+            store.check(made, __version__)
 
 
 def test_answer_in_every_form(hb_size: StudyAnswer) -> None:
