@@ -13,14 +13,22 @@ from msgspec import Struct
 from netplan.reports.axes import finite, in_order
 from netplan.reports.plots import Key
 from netplan.reports.quantities import listed
+from netplan.studies.better import better_low, is_relative
 from netplan.studies.charts import Reader, Row, front_of, inputs_behind, open_axes, panels_of
-from netplan.studies.definition import ChartSpec, Finding, StudyDefinition
-from netplan.studies.turns import KNEE, SAME, Line, Span, crossing, even_at, knee_of, spans_of
-
-LOW_UNITS = frozenset(("s", "ms", "µs", "USD", "W", "kW", "MW", "kWh", "B", "m"))
-LOW_WORDS = ("days", "million", "usd", "switches", "links", "transceivers", "over what no")
-HIGH_WORDS = ("mfu", "throughput", "utilisation", "efficiency", "rate", "speed", "goodput")
-"""Units and words of outputs of which less, or more, is better."""
+from netplan.studies.definition import ChartSpec, Finding
+from netplan.studies.phrases import ahead_by, changed, low_to_high
+from netplan.studies.turns import (
+    KNEE,
+    SAME,
+    Leaders,
+    Line,
+    Span,
+    crossing,
+    even_at,
+    knee_of,
+    leaders_of,
+    spans_of,
+)
 
 MOST_TURNS = 3
 """Changes of the leader up to which each is said [1]."""
@@ -34,57 +42,9 @@ MOST_GROUPS = 4
 MOST_NAMED = 3
 """Different best points of one case up to which each is named [1]."""
 
-DOUBLE = 2.0
-"""Ratio from which a change is said in times, not in percent [1]."""
-
 Lines = Mapping[Key, Line]
 Cases = Mapping[Key, Sequence[Lines]]
 """Lines by what leads, in cases that are the same but for what goes unsaid."""
-
-
-def lower_is_better(spec: StudyDefinition, name: str, unit: str, quantity: str) -> bool | None:
-    """Whether less of an output is better; None where its name does not tell.
-
-    Examples
-    --------
-    >>> from netplan.studies.definition import STUDIES
-    >>> spec = STUDIES.load("batch-size")
-    >>> lower_is_better(spec, "iteration_time_s", "s", "iteration time")
-    True
-    >>> lower_is_better(spec, "of_ideal", "", "of ideal"), lower_is_better(spec, "plan", "", "plan")
-    (False, None)
-    """
-    for row in spec.relative:
-        if row.name == name:
-            # The reference over the point's own: a short time is a high speed.
-            own = lower_is_better(spec, row.of, "s" if row.of.endswith("_s") else "", row.of)
-            return None if own is None else not own
-    per = name.rpartition(".")[2].endswith(("_per_s", "_per_s_per_gpu"))
-    if per or any(word in quantity for word in HIGH_WORDS):
-        return False
-    return True if unit in LOW_UNITS or any(word in quantity for word in LOW_WORDS) else None
-
-
-def is_relative(spec: StudyDefinition, name: str) -> bool:
-    """Whether 1 is what all are compared with."""
-    return any(row.name == name for row in spec.relative)
-
-
-def better_low(reader: Reader, name: str) -> bool | None:
-    """Whether less of an output is better, amounts of money among them."""
-    found = reader.words(name)
-    if found.unit and found.unit in (reader.currency, reader.book_currency):
-        return True
-    return lower_is_better(reader.spec, name, found.unit, found.quantity)
-
-
-class Best(Struct, frozen=True):
-    """The best of some series at one place: which, how far the next is behind, and its value."""
-
-    keys: frozenset[Key]
-    lead: float
-    value: float
-    worst: tuple[Key, float]
 
 
 class Teller(Struct, frozen=True):
@@ -181,7 +141,7 @@ class Teller(Struct, frozen=True):
         if common:
             where = f" at all {len(bests)} points" if len(bests) > 1 else ""
             said = f"{self._before()}{self._winners(bests)}{where}"
-            return f"{start} {said}{_by([one.lead for one in bests])}"
+            return f"{start} {said}{ahead_by([one.lead for one in bests])}"
         if self.finding.over and len(every) <= MOST_TOLD:
             return "; ".join(
                 f"{self._case(key, cases)}{self._turns(lines)}"
@@ -190,22 +150,15 @@ class Teller(Struct, frozen=True):
             )
         told = {key: self._winners(found) for key, found in points.items()}
         said = self._grouped(told, self._winners(bests))
-        return f"{start} {self._before()}{said}{_by([one.lead for one in bests])}"
+        return f"{start} {self._before()}{said}{ahead_by([one.lead for one in bests])}"
 
-    def _points(self, found: Sequence[Lines]) -> Iterator[Best]:
+    def _points(self, found: Sequence[Lines]) -> Iterator[Leaders]:
         """The best at every place of some cases, where there are several to choose from."""
-        pick = min if self._lower else max
         for lines in found:
             for x in sorted({x for line in lines.values() for x in line}):
                 values = {key: line[x] for key, line in lines.items() if x in line}
-                best = pick(values.values())
-                ahead = frozenset(k for k, v in values.items() if abs(v - best) <= SAME * abs(best))
-                others = [value for key, value in values.items() if key not in ahead]
-                following = pick(others) if others else best
-                lead = abs(following - best) / abs(following) if following else 0.0
-                worst = (max if self._lower else min)(values.items(), key=lambda one: one[1])
                 if len(values) > 1 or len(lines) == 1:
-                    yield Best(ahead, lead, best, worst)
+                    yield leaders_of(values, lower=bool(self._lower))
 
     def _before(self) -> str:
         """What stands before the best of what is compared: its name, where that is a number."""
@@ -226,7 +179,7 @@ class Teller(Struct, frozen=True):
         ]
         return len(by) == 1 and not any(isinstance(value, (str, bool)) for value in values)
 
-    def _winners(self, bests: Sequence[Best]) -> str:
+    def _winners(self, bests: Sequence[Leaders]) -> str:
         """Which are best in some cases: one in all, a range of numbers, or each and how often."""
         common = frozenset.intersection(*(one.keys for one in bests))
         if self._numbers:
@@ -299,7 +252,7 @@ class Teller(Struct, frozen=True):
         elif span.first == span.last:
             where = f" at {self._x(span.first)}"
         most = [max(span.leads)] if len(spans) == 1 else span.leads
-        return f"with {self._names(span.leaders)}{where}{_by(most, most=True)}"
+        return f"with {self._names(span.leaders)}{where}{ahead_by(most, most=True)}"
 
     # What more of an input brings.
 
@@ -355,7 +308,7 @@ class Teller(Struct, frozen=True):
 
     def _span(self, values: Sequence[float]) -> str:
         """Least to most of some values of the output."""
-        return _to(*(self._value(end) for end in (min(values), max(values))))
+        return low_to_high(*(self._value(end) for end in (min(values), max(values))))
 
     def _even(self, cases: Cases) -> str:
         """Up to where an output is above or below 1."""
@@ -406,7 +359,7 @@ class Teller(Struct, frozen=True):
         quantity = self.reader.words(name).quantity
         if numbers:
             ends = [self.reader.shown(name, value) for value in (start, last)]
-            what = f"{quantity} from {_to(*ends)}"
+            what = f"{quantity} from {low_to_high(*ends)}"
         else:
             ends = [self.reader.texts([(name, value)]) for value in (last or others[0], start)]
             best = "the best " + quantity if last is None and len(others) > 1 else ends[0]
@@ -488,63 +441,4 @@ class Teller(Struct, frozen=True):
 
     def _range(self, name: str, values: Sequence[float]) -> str:
         """Least to most of some values of an input."""
-        return _to(*(self._place(name, end) for end in (min(values), max(values))))
-
-
-def _to(low: str, high: str) -> str:
-    """From one value to another, with their unit once.
-
-    Examples
-    --------
-    >>> _to("32 GPUs", "128 GPUs"), _to("1", "2"), _to("8 GB", "8 GB"), _to("1 GB", "1 TB")
-    ('32 to 128 GPUs', '1 to 2', '8 GB', '1 GB to 1 TB')
-    """
-    if low == high:
-        return low
-    unit = high.rpartition(" ")[2] if " " in high else ""
-    return f"{low.removesuffix(unit).rstrip()} to {high}" if unit else f"{low} to {high}"
-
-
-def changed(ratios: Sequence[float]) -> str:
-    """How far an output changes, from the least to the most.
-
-    Examples
-    --------
-    >>> changed([1.1, 1.25]), changed([0.8]), changed([0.95, 1.1]), changed([1.0])
-    ('10 to 25 % higher', '20 % lower', '5 % lower to 10 % higher', 'the same')
-    >>> changed([1.5, 3.0]), changed([1.0, 1.02])
-    ('1.5 to 3 times as high', 'up to 2 % higher')
-    """
-    low, high = min(ratios), max(ratios)
-    if high >= DOUBLE:
-        ends = dict.fromkeys(f"{one:.3g}" for one in (low, high))
-        return f"{' to '.join(ends)} times as high"
-    below, above = (_percent(abs(one - 1)) for one in (low, high))
-    if below == above == "0":
-        return "the same"
-    if low < 1 < high and "0" not in (below, above):
-        return f"{below} % lower to {above} % higher"
-    word = "higher" if above != "0" and high > 1 else "lower"
-    near, far = (below, above) if word == "higher" else (above, below)
-    if near == "0":
-        return f"up to {far} % {word}"
-    return f"{far} % {word}" if near == far else f"{near} to {far} % {word}"
-
-
-def _by(leads: Sequence[float], *, most: bool = False) -> str:
-    """By how much the leader is ahead of the next."""
-    low, high = min(leads), max(leads)
-    if high <= SAME:
-        return ""
-    low_text, high_text = (_percent(one) for one in (low, high))
-    if low_text == "0" or (most and len(leads) > 1):
-        return f" (by up to {high_text} %)"
-    between = high_text if low_text == high_text else f"{low_text} to {high_text}"
-    return f" (by {between} %)"
-
-
-def _percent(share: float) -> str:
-    """A share in percent; 0 for less than a twentieth of one."""
-    if share < 5e-4:  # noqa: PLR2004 - what its docstring says
-        return "0"
-    return f"{100 * share:.2g}" if share < 1 else f"{100 * share:,.0f}"
+        return low_to_high(*(self._place(name, end) for end in (min(values), max(values))))

@@ -25,6 +25,30 @@ class Span(Struct, frozen=True):
     leads: tuple[float, ...]
 
 
+class Leaders(Struct, frozen=True):
+    """Who is best at one place, with equal values together, and how far the next is behind [1]."""
+
+    keys: frozenset[Key]
+    lead: float
+
+
+def leaders_of(values: Mapping[Key, float], *, lower: bool) -> Leaders:
+    """Who has the best of some values.
+
+    Examples
+    --------
+    >>> found = leaders_of({("a",): 1.0, ("b",): 4.0, ("c",): 1.0}, lower=True)
+    >>> sorted(found.keys), found.lead
+    ([('a',), ('c',)], 0.75)
+    """
+    pick = min if lower else max
+    best = pick(values.values())
+    ahead = frozenset(key for key, value in values.items() if abs(value - best) <= SAME * abs(best))
+    others = [value for key, value in values.items() if key not in ahead]
+    following = pick(others) if others else best
+    return Leaders(ahead, abs(following - best) / abs(following) if following else 0.0)
+
+
 def spans_of(lines: Mapping[Key, Line], *, lower: bool) -> list[Span]:
     """Stretches of x with the same leaders; equal values lead together.
 
@@ -37,18 +61,12 @@ def spans_of(lines: Mapping[Key, Line], *, lower: bool) -> list[Span]:
     found: list[Span] = []
     for x in sorted({float(x) for line in lines.values() for x in line}):
         values = {key: line[x] for key, line in lines.items() if x in line}
-        best = (min if lower else max)(values.values())
-        ahead = frozenset(
-            key for key, value in values.items() if abs(value - best) <= SAME * abs(best)
-        )
-        others = [value for key, value in values.items() if key not in ahead]
-        following = (min if lower else max)(others) if others else best
-        lead = abs(following - best) / abs(following) if following else 0.0
-        both = found[-1].leaders & ahead if found else frozenset()
+        here = leaders_of(values, lower=lower)
+        both = found[-1].leaders & here.keys if found else frozenset()
         if both:
-            found[-1] = Span(both, found[-1].first, x, (*found[-1].leads, lead))
+            found[-1] = Span(both, found[-1].first, x, (*found[-1].leads, here.lead))
         else:
-            found.append(Span(ahead, x, x, (lead,)))
+            found.append(Span(here.keys, x, x, (here.lead,)))
     return found
 
 

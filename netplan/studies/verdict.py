@@ -7,9 +7,10 @@ charts.
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from netplan.studies.better import better_low, is_relative
 from netplan.studies.charts import Reader, Row, inputs_behind, left_open
 from netplan.studies.definition import ChartSpec, Finding, StudyDefinition
-from netplan.studies.teller import Teller, better_low, is_relative
+from netplan.studies.teller import Teller
 
 SCALE = frozenset(("gpus", "batch", "model", "prompt", "output", "concurrency", "requests_a_stage"))
 GIVEN = SCALE | {"seed", "iteration_model", "acceptance", "ttft_ms", "tpot_ms"}
