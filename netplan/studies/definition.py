@@ -79,7 +79,8 @@ class Finding(Entry, frozen=True, kw_only=True):
     the chart of ``of`` over ``over``.
 
     Cases apart by ``each`` are told apart; of values of what is ``tuned`` the best counts; only
-    points ``where`` inputs have these values are read.
+    points ``where`` inputs have these values are read. ``says`` is the sentence in the study's own
+    words, with what is computed for its ``{}``.
     """
 
     kind: Literal["best", "worth", "knee", "even", "range", "front"]
@@ -91,9 +92,12 @@ class Finding(Entry, frozen=True, kw_only=True):
     start: Scalar = None
     end: Scalar = None
     where: dict[str, Scalar] = field(default_factory=dict)
+    says: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a finding without what it is about."""
+        if self.says is not None and (self.says.count("{}") != 1 or self.kind == "front"):
+            raise ValueError("says needs one {} for what is computed; a front has no says")
         if self.kind == "best" and not self.by:
             raise ValueError("best needs by: the inputs whose values are compared")
         if self.kind == "worth" and len(self.by) != 1:

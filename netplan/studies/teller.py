@@ -10,13 +10,14 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from netplan.records import replace
 from netplan.reports.axes import finite, in_order
 from netplan.reports.plots import Key
 from netplan.reports.quantities import listed
 from netplan.studies.better import better_low, is_relative
 from netplan.studies.charts import Reader, Row, front_of, inputs_behind, open_axes, panels_of
 from netplan.studies.definition import ChartSpec, Finding
-from netplan.studies.phrases import ahead_by, changed, low_to_high
+from netplan.studies.phrases import DOUBLE, ahead_by, changed, low_to_high
 from netplan.studies.turns import (
     KNEE,
     SAME,
@@ -47,6 +48,18 @@ Cases = Mapping[Key, Sequence[Lines]]
 """Lines by what leads, in cases that are the same but for what goes unsaid."""
 
 
+class Found(Struct, frozen=True):
+    """What an answer found, and how its sentence starts.
+
+    Only a ``plain`` one fits the study's own sentence: where the leader changes, or the course of
+    an output is another than asked for, the start says which.
+    """
+
+    start: str = ""
+    text: str = ""
+    plain: bool = True
+
+
 class Teller(Struct, frozen=True):
     """Says what the points of a study answer to one of its questions."""
 
@@ -67,8 +80,12 @@ class Teller(Struct, frozen=True):
             "worth": self._worth,
             "range": self._reach,
         }
-        text = kinds[self.finding.kind](cases)
-        return f"{self._where()}{text}" if text else ""
+        found = kinds[self.finding.kind](cases)
+        if not found.text:
+            return ""
+        if self.finding.says is not None and found.plain:
+            return self.finding.says.replace("{}", found.text)
+        return f"{self._where()}{found.start}{found.text}"
 
     def _where(self) -> str:
         """Which points are read, if not all."""
@@ -125,7 +142,7 @@ class Teller(Struct, frozen=True):
 
     # Who leads.
 
-    def _best(self, cases: Cases) -> str:
+    def _best(self, cases: Cases) -> Found:
         """Which is best, where that turns, or how often each is."""
         every = [lines for found in cases.values() for lines in found]
         if self._lower is None or (len(every) == 1 and not self.finding.over):
@@ -135,22 +152,30 @@ class Teller(Struct, frozen=True):
         if all(len(lines) == 1 for lines in every):
             relative = is_relative(self.reader.spec, self.finding.of)
             course = self._even if relative else self._knee
-            return course(cases) if self.finding.over else ""
-        start = f"{self._quantity} is {self._word}"
+            return replace(course(cases), plain=False) if self.finding.over else Found()
+        start = f"{self._quantity} is {self._word} "
+        before = self._before()
+        if self._numbers:
+            start, before = f"{start}{before}", ""
         common = frozenset.intersection(*(one.keys for one in bests))
         if common:
             where = f" at all {len(bests)} points" if len(bests) > 1 else ""
-            said = f"{self._before()}{self._winners(bests)}{where}"
-            return f"{start} {said}{ahead_by([one.lead for one in bests])}"
+            said = f"{before}{self._winners(bests)}{where}"
+            return Found(start, f"{said}{self._ahead(bests)}")
         if self.finding.over and len(every) <= MOST_TOLD:
-            return "; ".join(
+            said = "; ".join(
                 f"{self._case(key, cases)}{self._turns(lines)}"
                 for key, found in cases.items()
                 for lines in found
             )
+            return Found("", said, plain=False)
         told = {key: self._winners(found) for key, found in points.items()}
         said = self._grouped(told, self._winners(bests))
-        return f"{start} {self._before()}{said}{ahead_by([one.lead for one in bests])}"
+        return Found(start, f"{before}{said}{self._ahead(bests)}")
+
+    def _ahead(self, bests: Sequence[Leaders]) -> str:
+        """How far the best is ahead; of numbers the next are its neighbours, and go unsaid."""
+        return "" if self._numbers else ahead_by([one.lead for one in bests])
 
     def _points(self, found: Sequence[Lines]) -> Iterator[Leaders]:
         """The best at every place of some cases, where there are several to choose from."""
@@ -188,13 +213,14 @@ class Teller(Struct, frozen=True):
         if common:
             return self._names(common)
         counts = Counter(self._names(one.keys) for one in bests).most_common()
-        said = [f"{name} at {count}" for name, count in counts[:MOST_NAMED]]
-        more = len(counts) - MOST_NAMED
+        named = MOST_NAMED + (len(counts) == MOST_NAMED + 1)  # not "1 others"
+        said = [f"{name} at {count}" for name, count in counts[:named]]
+        more = len(counts) - named
         said += [f"{more} others at the rest"] * (more > 0)
         said[0] += f" of {len(bests)} points"
         return listed(said)
 
-    def _ends(self, every: Sequence[Lines]) -> str:
+    def _ends(self, every: Sequence[Lines]) -> Found:
         """The least and the most of all points, the better one first."""
         known = [
             (value, key)
@@ -203,10 +229,10 @@ class Teller(Struct, frozen=True):
             for value in line.values()
         ]
         if len(known) < 2:  # noqa: PLR2004 - one point compares with nothing
-            return ""
+            return Found()
         low, high = (pick(known, key=lambda one: one[0]) for pick in (min, max))
         if high[0] - low[0] <= SAME * abs(high[0]):
-            return f"{self._quantity} is {self._value(low[0])} at every point"
+            return Found(f"{self._quantity} is ", f"{self._value(low[0])} at every point")
         ends = {"lowest": low, "highest": high}
         order = ("highest", "lowest") if self._lower is False else ("lowest", "highest")
         keys = [key for _, key in known]
@@ -216,7 +242,7 @@ class Teller(Struct, frozen=True):
             for value, key in (ends[word],)
         ]
         times = f", {high[0] / low[0]:.3g} times apart" if low[0] > 0 else ""
-        return f"{self._quantity} is {said[0]} and {said[1]}{times}"
+        return Found(f"{self._quantity} is ", f"{said[0]} and {said[1]}{times}", plain=False)
 
     def _turns(self, lines: Lines) -> str:
         """Who leads on which stretch, and where the leaders' lines cross."""
@@ -256,12 +282,12 @@ class Teller(Struct, frozen=True):
 
     # What more of an input brings.
 
-    def _knee(self, cases: Cases) -> str:
+    def _knee(self, cases: Cases) -> Found:
         """From where on more of an input brings next to nothing, or where its best value is."""
         over = str(self.finding.over)
         every = [line for found in cases.values() for lines in found for line in lines.values()]
         if self._lower is None or len({x for line in every for x in line}) <= 1:
-            return self._reach(cases)
+            return replace(self._reach(cases), plain=False)
         inside = any(self._inside(line) for line in every)
         place = self._peak if inside else self._knee_of
         places = {
@@ -271,9 +297,10 @@ class Teller(Struct, frozen=True):
         whole = self._range(over, [place(line) for line in every])
         said = self._grouped({key: self._range(over, one) for key, one in places.items()}, whole)
         if inside:
-            return f"{self._quantity} is {self._word} at {self._title(over)} {said}"
+            start = f"{self._quantity} is {self._word} at {self._title(over)} "
+            return Found(start, said, plain=False)
         left = f"less than {100 * KNEE:.0f} % of {self._quantity} is left to gain"
-        return f"{left} beyond {self._title(over)} {said}"
+        return Found(f"{left} beyond {self._title(over)} ", said)
 
     def _inside(self, line: Line) -> bool:
         """Whether both ends of a line are worse than its best value by more than a knee."""
@@ -287,30 +314,29 @@ class Teller(Struct, frozen=True):
         found = knee_of(line, lower=bool(self._lower))
         return max(line) if found is None else found
 
-    def _reach(self, cases: Cases) -> str:
+    def _reach(self, cases: Cases) -> Found:
         """The least and the most of an output."""
-        told = {
-            key: self._span(
-                [y for lines in found for line in lines.values() for y in line.values()]
-            )
+        values = {
+            key: [y for lines in found for line in lines.values() for y in line.values()]
             for key, found in cases.items()
         }
-        every = [
-            y
-            for found in cases.values()
-            for lines in found
-            for line in lines.values()
-            for y in line.values()
-        ]
+        every = [y for found in values.values() for y in found]
         if len(every) <= 1:
-            return ""
-        return f"{self._quantity} is {self._grouped(told, self._span(every))}"
+            return Found()
+        told = {key: self._span(found, max(every)) for key, found in values.items()}
+        said = self._grouped(told, self._span(every, max(every)))
+        return Found(f"{self._quantity} is ", said)
 
-    def _span(self, values: Sequence[float]) -> str:
-        """Least to most of some values of the output."""
-        return low_to_high(*(self._value(end) for end in (min(values), max(values))))
+    def _span(self, values: Sequence[float], most: float) -> str:
+        """Least to most of some values of the output; of what is compared, in percent or times."""
+        ends = min(values), max(values)
+        if not is_relative(self.reader.spec, self.finding.of):
+            return low_to_high(*map(self._value, ends))
+        if most >= DOUBLE:
+            return f"{low_to_high(*(f'{end:.3g}' for end in ends))} times"
+        return low_to_high(*(f"{100 * end:.0f} %" for end in ends))
 
-    def _even(self, cases: Cases) -> str:
+    def _even(self, cases: Cases) -> Found:
         """Up to where an output is above or below 1."""
         over = str(self.finding.over)
         told: dict[Key, str] = {}
@@ -323,19 +349,22 @@ class Teller(Struct, frozen=True):
             every += passed
             told[key] = self._range(over, passed) if len(passed) == len(lines) else "no value"
         if not every or len(sides) > 1:
-            return self._knee(cases)
-        side = "above" if sides.pop() else "below"
+            return replace(self._knee(cases), plain=False)
+        above = sides.pop()
+        side = "above" if above else "below"
         said = self._grouped(told, self._range(over, every))
-        return f"{self._quantity} is {side} 1 up to about {self._title(over)} {said}"
+        start = f"{self._quantity} is {side} 1 up to about {self._title(over)} "
+        return Found(start, said, plain=above)
 
-    def _worth(self, cases: Cases) -> str:
+    def _worth(self, cases: Cases) -> Found:
         """How an output changes from the first value of an input, or that given, to the others."""
         (name,) = self.finding.by
         values = in_order(key[0] for found in cases.values() for lines in found for key in lines)
         start = self.finding.start if self.finding.start is not None else values[0]
         others = [value for value in values if value != start]
-        if start not in values or not others:
-            return ""
+        gone = self.finding.says is not None and self.finding.end not in (None, *others)
+        if start not in values or not others or gone:
+            return Found()
         numbers = all(finite(value) is not None for value in values)
         last = self.finding.end if self.finding.end in others else None
         if last is None and numbers:
@@ -355,7 +384,7 @@ class Teller(Struct, frozen=True):
                         changes.setdefault(key, []).append(pick(rest) / one)
         every = [ratio for found in changes.values() for ratio in found]
         if not every:
-            return ""
+            return Found()
         quantity = self.reader.words(name).quantity
         if numbers:
             ends = [self.reader.shown(name, value) for value in (start, last)]
@@ -365,7 +394,7 @@ class Teller(Struct, frozen=True):
             best = "the best " + quantity if last is None and len(others) > 1 else ends[0]
             what = f"{best} against {ends[1]}"
         told = {key: changed(found) for key, found in changes.items()}
-        return f"{what}: {self._quantity} {self._grouped(told, changed(every))}"
+        return Found(f"{what}: {self._quantity} ", self._grouped(told, changed(every)))
 
     def _front(self, rows: Sequence[Row]) -> str:
         """How many designs nothing beats, and the two ends of them."""
@@ -383,7 +412,7 @@ class Teller(Struct, frozen=True):
                 start = f"{panel.heading}: " if panel.heading else ""
                 count = f"{len(front):,} of {len(panel.rows):,} designs"
                 span = f"from {' to '.join(ends)}" if len(front) > 1 else ends[0]
-                said.append(f"{start}{count} are beaten by none, {span}")
+                said.append(f"{start}{count} are on the Pareto front, {span}")
         return "; ".join(said)
 
     def _design(self, row: Row, chart: ChartSpec) -> str:

@@ -25,7 +25,8 @@ def verdict(rows: Sequence[Row], reader: Reader, *, complete: bool = True) -> st
     said = _said(reader.spec.answers, rows, reader)
     if not said:
         said = _said(tuple(_of_charts(reader.spec, reader)), rows, reader)
-    text = " ".join(f"{_capital(one)}." for one in _joined(said[:MOST_SAID]))
+    said = _joined(said)
+    text = " ".join(f"{_capital(one)}." for one in said[:MOST_SAID])
     more = len(said) - MOST_SAID
     text += f" The charts show {more} more." if more > 0 else ""
     return text if complete or not text else f"So far: {text[:1].lower()}{text[1:]}"

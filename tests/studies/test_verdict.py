@@ -1,5 +1,7 @@
 """Verdicts of small studies, worked by hand."""
 
+import re
+
 import pytest
 
 from netplan.records import RecordError
@@ -115,8 +117,43 @@ def test_shipped_studies_answer_in_short(name: str) -> None:
     assert answer.spec.answers
     said = texts[0]
     assert any(sign.isdigit() for sign in said)
-    assert 40 < len(said) < 480
+    assert 40 < len(said) <= 300
+    assert len(re.findall(r"\.(?: |$)", said)) <= 2
     assert "nan" not in said.split()
+    assert "{" not in said
+
+
+def test_an_answer_is_said_in_the_study_s_own_words() -> None:
+    # As above: 87.5 % less from 8 to 64 GPUs, and 50 % from 1,024 GPUs to twice as many.
+    domain = {"kind": "worth", "of": "iteration_time_s", "by": ["hb_size"], "says": "Domains: {}"}
+    cluster = domain | {"by": ["gpus"], "says": "Clusters of twice the size: time {}, as it seems"}
+    text = words(answered(LINES, answers=[domain, cluster]))
+    assert "Domains: 88 % lower. Clusters of twice the size: time 50 % lower, as it seems." in text
+    # The sentence speaks of domains of 128, which are not among these points.
+    assert "Domains" not in words(answered(LINES, answers=[domain | {"end": 128}]))
+    knee = {"kind": "knee", "of": "iteration_time_s", "over": "hb_size", "says": "Enough: {}"}
+    assert "Enough: 64 GPUs." in words(answered(LINES, answers=[knee]))
+
+    def peak(inputs: Inputs) -> Inputs:  # best inside, at 16: no knee, and no such sentence
+        return {"iteration_time_s": 1.0 if inputs["hb_size"] == 16 else 2.0}
+
+    text = words(answered(LINES, evaluate=peak, answers=[knee]))
+    assert "Iteration time is lowest at HB domain 16 GPUs." in text
+    for wrong in ("nothing computed", "{} and {}"):
+        with pytest.raises(RecordError, match=r"says needs one \{\}"):
+            answered(LINES, answers=[knee | {"says": wrong}])
+
+
+def test_what_is_compared_is_said_in_percent_or_times() -> None:
+    # Domains of 8 to 64 against 8: 1 to 8 times as fast, and of 8 and 16 against 16 half and all.
+    relative = {"name": "speed", "of": "iteration_time_s", "to": {"hb_size": 8}}
+    reach = {"kind": "range", "of": "speed", "says": "It is {}"}
+    found = answered(LINES, relative=[relative], answers=[reach])
+    assert "It is 1 to 8 times." in words(found)
+    few = ({"input": "hb_size", "values": [8, 16]}, {"input": "gpus", "values": [1024]})
+    relative = relative | {"to": {"hb_size": 16}}
+    found = answered(LINES, axes=few, relative=[relative], answers=[reach])
+    assert "It is 50 to 100 %." in words(found)
 
 
 def test_leader_turns_where_lines_cross() -> None:
