@@ -17,7 +17,7 @@ from msgspec import Struct
 from scipy.sparse import coo_array, hstack, identity
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints
-from netplan.topologies.graph import GPU, FabricGraph, connected_parts
+from netplan.topologies.graph import GPU, FabricGraph, connected_parts, host_ends
 from netplan.topologies.splitting import Matrix
 from netplan.traffic.demand import Leg
 from netplan.traffic.routing_damaged import ways_left
@@ -90,11 +90,11 @@ class JoinedWays(Struct, frozen=True, eq=False, dict=True):
 
     def _inside(self, relayed: Leg) -> Leg:
         """Traffic between GPUs and those who send for them, inside their HB domains."""
-        gpus, parts = self.graph.gpus, []
+        graph, gpus, parts = self.graph, self.graph.gpus, []
         for plane, leg in zip(self._joined.planes, self._joined.by_plane(relayed), strict=True):
             sent, received = leg.ends(2 * gpus)
             taken = coo_array(plane.taken[:, gpus:])
-            relay, whose = self._joined_gpu(plane.hosts)[taken.row], taken.col
+            relay, whose = host_ends(graph, plane.hosts)[0][taken.row].astype(np.int64), taken.col
             apart = relay != whose
             relay, whose, share = relay[apart], whose[apart], taken.data[apart]
             parts.append((whose, relay, share * sent[gpus + whose]))
@@ -102,11 +102,6 @@ class JoinedWays(Struct, frozen=True, eq=False, dict=True):
         source, target, amount = (np.concatenate(each) for each in zip(*parts, strict=True))
         some = amount > 0
         return Leg(source[some], target[some], amount[some])
-
-    def _joined_gpu(self, hosts: Ints) -> Ints:
-        """GPUs of links of hosts."""
-        source, target = self.graph.source[hosts], self.graph.target[hosts]
-        return np.where(self.graph.node_kind[source] == GPU, source, target).astype(np.int64)
 
 
 def _served(graph: FabricGraph, network: Ints, live: Bools) -> Bools:
@@ -119,12 +114,7 @@ def _served(graph: FabricGraph, network: Ints, live: Bools) -> Bools:
         return connected_parts(graph.node_count, ends[0][links], ends[1][links])
 
     whole, left = parts(between), parts(between & alive)
-    hosts = ~between & alive
-    is_first = graph.node_kind[ends[0][hosts]] == GPU
-    gpu, switch = (
-        np.where(is_first, one, other)
-        for one, other in ((ends[0][hosts], ends[1][hosts]), (ends[1][hosts], ends[0][hosts]))
-    )
+    gpu, switch = host_ends(graph, network[~between & alive])
     size = np.bincount(left[switch], minlength=graph.node_count)
     order = np.argsort(size[left[switch]], kind="stable")
     main = np.full(graph.node_count, -1, np.int64)

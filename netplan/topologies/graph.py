@@ -316,7 +316,24 @@ class PickedNames(Sequence[str]):
         return self._names[int(self._picked[index])]
 
 
-def switches_suffice(graph: "FabricGraph", links: Ints) -> bool:
+def host_ends(graph: FabricGraph, links: Ints) -> tuple[Indices, Indices]:
+    """GPUs and switches at the ends of links that join one of each, shape (links,) each.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9))
+    >>> [end[:3].tolist() for end in host_ends(graph, graph.links_of("host"))]
+    [[0, 1, 2], [72, 73, 74]]
+    """
+    first, second = graph.source[links], graph.target[links]
+    is_first = graph.node_kind[first] == GPU
+    return np.where(is_first, first, second), np.where(is_first, second, first)
+
+
+def switches_suffice(graph: FabricGraph, links: Ints) -> bool:
     """Whether switches alone join all GPUs that the network joins at all.
 
     If not, GPUs pass on traffic of others: in tori, which have no switches, and in BCube, whose
@@ -325,9 +342,7 @@ def switches_suffice(graph: "FabricGraph", links: Ints) -> bool:
     ends = graph.node_kind[graph.source[links]], graph.node_kind[graph.target[links]]
     between = links[(ends[0] != GPU) & (ends[1] != GPU)]
     to_gpu = links[(ends[0] == GPU) ^ (ends[1] == GPU)]
-    first, second = graph.source[to_gpu], graph.target[to_gpu]
-    is_first = graph.node_kind[first] == GPU
-    gpu, switch = np.where(is_first, first, second), np.where(is_first, second, first)
+    gpu, switch = host_ends(graph, to_gpu)
     count = graph.node_count
     plane = connected_parts(count, graph.source[between], graph.target[between])[switch]
     reach = distinct_values(gpu * np.int64(count) + plane)

@@ -29,11 +29,11 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.records import replace
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
 from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
-from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
 from netplan.topologies.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
@@ -144,8 +144,8 @@ class JoinedMap(Struct, frozen=True, eq=False, dict=True):
     graph: FabricGraph
     planes: tuple[Plane, ...]
     hosts: Ints
-    gpu: Ints
-    switch: Ints
+    gpu: Indices
+    switch: Indices
 
     @cached_property
     def weight(self) -> Floats:
@@ -193,9 +193,7 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
     first, second = graph.source[network], graph.target[network]
     to_host = (graph.node_kind[first] == GPU) | (graph.node_kind[second] == GPU)
     hosts, between = network[to_host], network[~to_host]
-    ends = graph.source[hosts], graph.target[hosts]
-    is_first = graph.node_kind[ends[0]] == GPU
-    gpu, switch = np.where(is_first, *ends), np.where(is_first, *ends[::-1])
+    gpu, switch = host_ends(graph, hosts)
     codes = [code for code, name in enumerate(graph.group_names) if name in INSIDE]
     inside = between[np.isin(graph.group[between], codes)]
     part = connected_parts(graph.node_count, graph.source[between], graph.target[between])
@@ -230,7 +228,7 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
     return JoinedMap(graph, tuple(planes), hosts, gpu, switch)
 
 
-def _taken(gpu: Ints, gpus: int, relays: Matrix | None) -> Matrix:
+def _taken(gpu: Indices, gpus: int, relays: Matrix | None) -> Matrix:
     """Share that each link of these GPUs takes of what each GPU sends, shape (links, gpus)."""
     ones = np.ones(len(gpu))
     found = coo_array((ones, (np.arange(len(gpu)), gpu)), shape=(len(gpu), gpus)).tocsr()
