@@ -10,8 +10,14 @@ from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import Cables, sheet_csv, sheet_xlsx
 from netplan.topologies.cabling.as_built import Cable, differences
 from netplan.topologies.cabling.cable_plan import Sheet
-from tests.topologies.cable_faults import inject
-from tests.topologies.described_hall import Describe, described, managed, nameless, unmanaged
+from tests.topologies.cabling.cable_faults import inject
+from tests.topologies.cabling.described_hall import (
+    Describe,
+    described,
+    managed,
+    nameless,
+    unmanaged,
+)
 
 CABLES = 3 * 32_768
 

@@ -23,8 +23,8 @@ from netplan.costing.requests import Request
 from netplan.topologies.cabling.rehearsal import find_tools
 from netplan.version import __version__
 from tests.cli.command import netplan
-from tests.questions.offer_cases import Filled
-from tests.questions.offer_cases import line as asked_line
+from tests.procurement.offer_cases import Filled
+from tests.procurement.offer_cases import line as asked_line
 
 ROOT = Path(__file__).parents[2]
 MADE = ROOT / "docs/reference/made"

@@ -24,7 +24,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.program import stage_layers
 from tests.cli.command import netplan
 from tests.simulation.placed import Case, placed, simulated
-from tests.topologies.test_tiles import asked, wafers
+from tests.topologies.families.test_tiles import asked, wafers
 
 WAFER = FABRICS.load("palm-wafer")
 ON_WAFER: Case = {

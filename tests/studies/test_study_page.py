@@ -18,7 +18,7 @@ from netplan.studies.charts import OK, STATUS, front_of
 from netplan.studies.definition import ChartSpec, StudyDefinition
 from netplan.studies.points import Outcome, Point
 from netplan.studies.study import make_study
-from tests.questions.test_html_page import HOSTILE, Page, parsed
+from tests.procurement.test_html_page import HOSTILE, Page, parsed
 from tests.studies.shipped import SMALL
 
 Inputs = dict[str, Scalar]

@@ -65,7 +65,7 @@ taken on average [1]."""
 
 UNEVEN = 1.45
 """What the busiest link of a large random graph carries at most, over the mean [1]: 1.44 in one of
-500 switches with 40 links, 1.20 of 1,600 with 24 (tests/topologies/test_joined_switches.py)."""
+500 switches with 40 links, 1.20 of 1,600 with 24 (``tests/topologies/families``)."""
 
 
 class Groups(Struct, frozen=True):

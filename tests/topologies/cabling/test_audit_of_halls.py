@@ -8,8 +8,8 @@ import pytest
 
 from netplan.questions.audit import audit
 from netplan.topologies.cabling.as_built import Cable, End
-from tests.topologies.described_hall import described, managed
-from tests.topologies.test_opensm import IBSIM, LIBRARY, OPENSM, ROUTED, subnet_log
+from tests.topologies.cabling.described_hall import described, managed
+from tests.topologies.formats.test_opensm import IBSIM, LIBRARY, OPENSM, ROUTED, subnet_log
 
 LEAVES, SPINES, HOSTS, PARALLEL = 4, 2, 4, 2
 

@@ -16,7 +16,7 @@ from netplan.topologies.cabling.as_built import (
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from tests.topologies.cable_faults import inject
+from tests.topologies.cabling.cable_faults import inject
 
 GPU0, GPU1 = End("gpu-0", "1"), End("gpu-1", "1")
 SW5, SW6, OTHER5 = End("sw01", "5"), End("sw01", "6"), End("sw02", "5")

@@ -23,7 +23,7 @@ from netplan.topologies.cabling.cable_plan import Sheet
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from tests.topologies.cable_faults import inject
+from tests.topologies.cabling.cable_faults import inject
 
 GRAPH = expand(FABRICS.load("rail-optimized"), Sizing(512, 64, 8, 450e9, 50e9))
 NUMBERED = list(cables_of(GRAPH))

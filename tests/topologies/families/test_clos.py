@@ -21,7 +21,7 @@ from netplan.topologies.families.clos import (
 )
 from netplan.topologies.families.switched import wire_tree
 
-PUBLISHED = Path(__file__).parents[1] / "published"
+PUBLISHED = Path(__file__).parents[2] / "published"
 ROWS = list(csv.DictReader((PUBLISHED / "clos_counts.csv").read_text().splitlines()))
 
 

@@ -15,8 +15,8 @@ from netplan.topologies.cabling.cable_plan import cable_plan, plan_sheet, with_h
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from tests.topologies.cable_faults import inject
-from tests.topologies.described_hall import (
+from tests.topologies.cabling.cable_faults import inject
+from tests.topologies.cabling.described_hall import (
     ALIKE,
     Describe,
     bare,

@@ -26,7 +26,7 @@ from netplan.procurement.request_xlsx import (
     request_xlsx,
 )
 from tests.cli.command import netplan, refused
-from tests.questions.offer_cases import Filled, Value, cell_of, label_row, line
+from tests.procurement.offer_cases import Filled, Value, cell_of, label_row, line
 from tests.questions.spreadsheet import recalculated
 
 ASKED = Request(

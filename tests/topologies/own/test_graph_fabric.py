@@ -28,7 +28,7 @@ from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads
 from tests.topologies.test_graph import check
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "four-leaves.yaml"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "four-leaves.yaml"
 
 
 def sizing(gpus: int, radix: int = 16, hb_size: int = 4) -> Sizing:
