@@ -57,7 +57,7 @@ from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.patterns import both_ways
-from netplan.traffic.routing import Routing, link_loads
+from netplan.traffic.routing import Router, Routing
 from netplan.traffic.training import use_traffic
 from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -296,8 +296,8 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         run = self.run()
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
-        wired = _as_wired(run, matrix)
-        send = self._sender(graph, wired)
+        wired, router = _as_wired(run, matrix), Router(graph, self.routing)
+        send = self._sender(router, wired)
         turn = each(("collectives of the run", "of all GPUs", "the iteration"), str)
         next(turn)
         collectives = tuple(_collectives(run, send))
@@ -307,7 +307,7 @@ class Loads(NetworkQuestion[LoadsAnswer]):
             whole = tuple(whole_collectives(run, graph, partial(_busiest_s, run, send)))
         asked = run.inputs | {"matrix": None, "graph": None}
         next(turn)
-        routed = self._routed(asked, graph, wired)
+        routed = self._routed(asked, router, wired)
         return replace(
             routed,
             total_bytes=matrix.total_bytes,
@@ -321,10 +321,11 @@ class Loads(NetworkQuestion[LoadsAnswer]):
             ),
         )
 
-    def _sender(self, graph: FabricGraph, matrix: TrafficMatrix) -> Send:
+    def _sender(self, router: Router, matrix: TrafficMatrix) -> Send:
         """How traffic is sent, round what has failed, which leaves GPUs of the matrix joined."""
+        graph = router.graph
         if not self.fail:
-            return partial(link_loads, graph, routing=self.routing)
+            return router.loads
         sent, received = split_demand(matrix, 1).network.ends(graph.gpus)
         used = np.flatnonzero(sent + received)
         ways = ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing)
@@ -339,20 +340,19 @@ class Loads(NetworkQuestion[LoadsAnswer]):
             graph=str(self.graph) if self.graph else None,
             set=replaced,
         )
-        routed = self._routed(asked, graph, matrix)
+        routed = self._routed(asked, Router(graph, self.routing), matrix)
         bounds_s = _bounds(graph) if self.bounds else {}
         return replace(routed, bounds_s=bounds_s, notes=(*notes, *routed.notes))
 
     def _routed(
-        self, inputs: dict[str, object], graph: FabricGraph, matrix: TrafficMatrix
+        self, inputs: dict[str, object], router: Router, matrix: TrafficMatrix
     ) -> LoadsAnswer:
         """Loads of the links under a matrix."""
-        rng, routing = np.random.default_rng(self.seed), self.routing
+        graph, rng = router.graph, np.random.default_rng(self.seed)
+        intact = Router(graph, routing_of_left(self.routing, graph)) if self.fail else router
+        found = whole = intact.loads(matrix, rng)
         if self.fail:
-            routing = routing_of_left(routing, graph)
-        found = whole = link_loads(graph, matrix, routing=routing, rng=rng)
-        if self.fail:
-            found = self._sender(graph, matrix)(matrix)
+            found = self._sender(router, matrix)(matrix)
         return LoadsAnswer(
             inputs=inputs,
             graph=graph,

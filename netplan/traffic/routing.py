@@ -55,7 +55,7 @@ from netplan.traffic.routing_joined import (
     mixed_with_hosts,
     switch_ways,
 )
-from netplan.traffic.routing_torus import RING, is_whole_torus, torus_loads
+from netplan.traffic.routing_torus import RING, LaidTorus, torus_loads, torus_of_graph
 from netplan.traffic.routing_twisted import Twisted, twisted_of_graph
 
 MESH = "mesh "
@@ -187,9 +187,9 @@ class Router(Struct, frozen=True, eq=False, dict=True):
     def _network_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:
         """Load of the network links [B], shape (2, links)."""
         graph = self.graph
-        routing = _own_routing(graph) if self.routing == "auto" else self.routing
+        routing = self._own if self.routing == "auto" else self.routing
         if routing in ("dimension-order", "minimal-adaptive"):
-            return torus_loads(graph, leg, adaptive=routing == "minimal-adaptive")
+            return torus_loads(graph, leg, self._laid, adaptive=routing == "minimal-adaptive")
         dragonfly = is_dragonfly(graph)
         if routing == "adaptive" or (routing == "valiant" and not dragonfly):
             return self._joined_loads(leg, mixed=routing == "adaptive")
@@ -230,6 +230,26 @@ class Router(Struct, frozen=True, eq=False, dict=True):
             return hosts + detours
         direct = dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
         return mixed_with_hosts(graph, hosts, direct, detours)
+
+    @cached_property
+    def _own(self) -> Routing:
+        """Routing that the fabric is built for, by the names of its link groups."""
+        if has_joined_switches(self.graph):
+            return "adaptive"
+        direct = [name for name in self.graph.group_names if name.startswith((RING, MESH))]
+        rings = bool(direct) and all(name.startswith(RING) for name in direct)
+        return "dimension-order" if rings and self._is_torus else "ecmp"
+
+    @cached_property
+    def _is_torus(self) -> bool:
+        try:
+            return self._laid is not None
+        except InputError:
+            return False
+
+    @cached_property
+    def _laid(self) -> LaidTorus:
+        return torus_of_graph(self.graph)
 
     @cached_property
     def _joined(self) -> JoinedMap:
@@ -288,16 +308,6 @@ def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
 def is_dragonfly(graph: FabricGraph) -> bool:
     """Whether a fabric is a dragonfly, by the names of its links."""
     return bool({LOCAL, GLOBAL} & set(graph.group_names))
-
-
-def _own_routing(graph: FabricGraph) -> Routing:
-    """Routing that a fabric is built for, by the names of its link groups."""
-    if has_joined_switches(graph):
-        return "adaptive"
-    direct = [name for name in graph.group_names if name.startswith((RING, MESH))]
-    if direct and all(name.startswith(RING) for name in direct) and is_whole_torus(graph):
-        return "dimension-order"
-    return "ecmp"
 
 
 def _parts(graph: FabricGraph, links: Ints) -> Ints:

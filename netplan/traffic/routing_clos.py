@@ -86,7 +86,10 @@ def _stage(
     from the position to each switch above it. None if one of these fails.
     """
     below = position[low]
-    switches, switch = np.unique(high, return_inverse=True)
+    # Numbers of nodes are few, so that a table finds the distinct ones without sorting.
+    met = np.zeros(len(position), bool)
+    met[high] = True
+    switches, switch = np.flatnonzero(met), (np.cumsum(met) - 1)[high]
     lowest = np.full(len(switches), np.iinfo(np.int64).max)
     np.minimum.at(lowest, switch, below)
     _, first, place = np.unique(lowest, return_index=True, return_inverse=True)

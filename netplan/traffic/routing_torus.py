@@ -261,8 +261,18 @@ def _axis_loads(torus: Torus, axis: int, shares: tuple[Floats, Floats], table: F
 RING = "ring "
 
 
-class _Laid(Struct, frozen=True, eq=False):
-    """A torus on a graph: axis of every link, 0 for others; positions of GPUs, None as numbered."""
+class LaidTorus(Struct, frozen=True, eq=False):
+    """A torus, or a mesh, on a graph.
+
+    Parameters
+    ----------
+    torus
+        Its sizes, that of HB domains first.
+    axis_of_link
+        Axis of every link, 0 for those that are on none, shape (links,).
+    position
+        Position of every GPU, shape (gpus,); None as numbered.
+    """
 
     torus: Torus
     axis_of_link: Ints
@@ -273,8 +283,22 @@ class _Laid(Struct, frozen=True, eq=False):
         return gpus.astype(np.int64) if self.position is None else self.position[gpus]
 
 
-def _torus_of_graph(graph: FabricGraph) -> _Laid:
-    """Torus that a graph's rings form over all GPUs."""
+def torus_of_graph(graph: FabricGraph) -> LaidTorus:
+    """Torus, or mesh, that a graph's rings form over all GPUs.
+
+    Raises
+    ------
+    InputError
+        If they form none, or a twisted one.
+
+    Examples
+    --------
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> torus_of_graph(expand(FABRICS.load("torus-3d"), Sizing(64, 64, 1, 450e9, 50e9))).torus
+    Torus(sizes=(1, 4, 4, 4), closed=True)
+    """
     names = [int(n.split()[1]) if n.startswith(RING) else 0 for n in graph.group_names]
     axis_of_link = np.array([*names, 0], np.int64)[graph.group]
     if not axis_of_link.any():
@@ -307,10 +331,10 @@ def _torus_of_graph(graph: FabricGraph) -> _Laid:
             f"{graph.name}: rings of {shape} positions do not hold {graph.gpus:,} GPUs in HB"
             f" domains of {graph.hb_size}: a partly filled torus takes routing 'ecmp'"
         )
-    return _Laid(Torus(tuple(sizes), closed), axis_of_link)
+    return LaidTorus(Torus(tuple(sizes), closed), axis_of_link)
 
 
-def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> _Laid | None:
+def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> LaidTorus | None:
     """Mesh of open lines, walked along from their first members; None if it is none."""
     sizes, position, stride = [1], np.zeros(graph.gpus, np.int64), 1
     for axis in range(1, int(axis_of_link.max()) + 1):
@@ -332,34 +356,14 @@ def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> _Laid | None:
     strides = np.cumprod([1, *sizes])[axis_of_link[ring]]
     if stride != graph.gpus or np.any(steps != strides) or len(distinct_values(position)) < stride:
         return None
-    return _Laid(Torus(tuple(sizes), closed=False), axis_of_link, position)
+    return LaidTorus(Torus(tuple(sizes), closed=False), axis_of_link, position)
 
 
-def is_whole_torus(graph: FabricGraph) -> bool:
-    """Whether the rings of a graph form a torus, or a mesh, over all GPUs.
-
-    Examples
-    --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> torus = FABRICS.load("torus-3d")
-    >>> [is_whole_torus(expand(torus, Sizing(gpus, 64, 1, 450e9, 50e9))) for gpus in (64, 61)]
-    [True, False]
-    """
-    try:
-        _torus_of_graph(graph)
-    except InputError:
-        return False
-    return True
-
-
-def torus_loads(graph: FabricGraph, leg: Leg, *, adaptive: bool = False) -> Floats:
+def torus_loads(graph: FabricGraph, leg: Leg, laid: LaidTorus, *, adaptive: bool = False) -> Floats:
     """Load of the ring links of a torus [B], shape (2, links); all others are 0.
 
-    The leg runs along rails. Errors as in `_torus_of_graph`, or as the routing has them.
+    The leg runs along rails. Errors are those of the routing.
     """
-    laid = _torus_of_graph(graph)
     torus, axis_of_link = laid.torus, laid.axis_of_link
     route = _minimal_adaptive if adaptive else _dimension_order
     passed = np.zeros((len(torus.sizes), 2, graph.gpus))

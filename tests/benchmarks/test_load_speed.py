@@ -19,7 +19,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, combine, flows_matrix, no_traffic
-from netplan.traffic.routing import Routing, link_loads
+from netplan.traffic.routing import Router, Routing, link_loads
 from netplan.traffic.routing_clos import ClosTree, _tier_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from netplan.traffic.routing_torus import Torus, _dimension_order
@@ -133,6 +133,25 @@ def test_clos_graphs(
 ) -> None:
     graph = fabric("fat-tree", gpus, radix)
     benchmark(link_loads, graph, pattern(gpus))
+
+
+def test_next_demand_on_a_large_graph(benchmark: BenchmarkFixture) -> None:
+    """What a router has found of its graph stays: no more than in `test_floor_of_a_next_demand`."""
+    router = Router(fabric("fat-tree", 65_536, 64))
+    router.loads(ring(65_536))
+    benchmark(router.loads, random_flows(65_536, FLOWS))
+
+
+def test_floor_of_a_next_demand(benchmark: BenchmarkFixture) -> None:
+    """Both ends of the flows summed once a tier, and one table written."""
+    matrix, graph = random_flows(65_536, FLOWS), fabric("fat-tree", 65_536, 64)
+    places = [(matrix.source, 65_536), (matrix.destination, 65_536)] * 3
+
+    def floor() -> None:
+        sums(places, matrix.flow_bytes)
+        np.zeros((2, graph.link_count)).sum()
+
+    benchmark(floor)
 
 
 @pytest.mark.parametrize("routing", ["dimension-order", "minimal-adaptive", "ecmp"])
