@@ -296,10 +296,10 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
         owner = owner[index]
     cut = layers.cut[owner]
     room = np.array(sizes)[:, None] // degrees.prod(axis=1)
-    replicas = np.minimum(room.prod(axis=0), 2 * cuts.rounds[cut] - 1)
+    replicas: Ints = np.minimum(room.prod(axis=0), 2 * cuts.rounds[cut] - 1)
     if fixed.data is not None:
         replicas = np.full_like(cut, fixed.data)
-    step = cuts.step[cut]
+    step: Ints = cuts.step[cut]
     fewest = _ceil(_ceil(cuts.rounds[cut], replicas), step) * step
     placements = Placements(degrees, tuple(sizes))
     cells = Cells(cut, layers.row[owner], placements, room, replicas, fewest)
