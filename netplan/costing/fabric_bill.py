@@ -26,13 +26,12 @@ from netplan.costing.materials import (
     BillItem,
     Category,
     bill_items,
-    hb_size_of,
     switch_racks,
     switch_units,
     with_spares,
 )
 from netplan.costing.power import PowerBook
-from netplan.costing.prices import Part, PriceBook
+from netplan.costing.prices import Part, PriceBook, hb_size_of
 from netplan.costing.pricing import NOTHING, PowerDraw, Quote, lent_notes, power_of, price_bill
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
@@ -222,7 +221,7 @@ class Bill(Struct, frozen=True):
 
     def _brought(self, line: BillItem) -> bool:
         """Whether a line is the gear of HB domains that are larger than those asked for."""
-        return line.part == "hb_gear" and hb_size_of(line) > self.hb_size > 0
+        return line.part == "hb_gear" and hb_size_of(line.kinds[0]) > self.hb_size > 0
 
 
 MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "hb_gear"})

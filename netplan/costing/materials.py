@@ -17,7 +17,7 @@ from msgspec import Struct
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import Cable, CablingBook, FibreCable, Sold, sold_at
 from netplan.costing.ports import Plug, Run, plugs_needed
-from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind
+from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind, hb_size_of
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
 from netplan.records import replace
@@ -143,7 +143,7 @@ class BillItem(Struct, frozen=True):
         """The part that a price book has, in words, with its link rate or its model."""
         rate = self.model if self.part in BESIDE else f"{self.speed_gbps:.4g}G"
         if self.part == "hb_gear":
-            rate = f"domains of {hb_size_of(self):,}"
+            rate = f"domains of {hb_size_of(self.kinds[0]):,}"
         return f"{PART_NAMES[self.part]} ({rate})"
 
     @property
@@ -450,11 +450,6 @@ def _hb_gear(fabric: Fabric) -> Iterator[BillItem]:
             kinds=(hb_kind(size),),
             notes=(f"{ceil_div(gpus, size):,} domains; usually part of the servers",),
         )
-
-
-def hb_size_of(gear: BillItem) -> int:
-    """GPUs of one HB domain, of a line of the gear inside them [1]."""
-    return int(gear.kinds[0].removeprefix(hb_kind(0)[:-1]))
 
 
 def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:

@@ -68,6 +68,9 @@ BESIDE = frozenset({"memory", "accelerator"})
 SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"}) | BESIDE
 """Parts whose price does not depend on the link rate."""
 
+HB_KIND = "hb-"
+"""Start of the names of gear inside HB domains."""
+
 US_DOLLAR = "USD"
 Currency = Annotated[str, Meta(pattern=r"^[A-Z]{3}$")]
 
@@ -249,7 +252,18 @@ class Price(Entry, frozen=True, kw_only=True):
 
 def hb_kind(hb_size: int) -> str:
     """Name of the gear inside HB domains of so many GPUs, in a price book."""
-    return f"hb-{hb_size}"
+    return f"{HB_KIND}{hb_size}"
+
+
+def hb_size_of(kind: str) -> int:
+    """GPUs of the HB domains whose gear has this name [1].
+
+    Examples
+    --------
+    >>> hb_size_of(hb_kind(72))
+    72
+    """
+    return int(kind.removeprefix(HB_KIND))
 
 
 class LentPrice(Price, frozen=True, kw_only=True):

@@ -565,13 +565,11 @@ LOADS_LEGEND = (
     "needs, before: the busiest link with {}; at least: over the narrowest cut, however it is"
     " split, with the traffic of failed GPUs on others (-: some of it has no way left)."
 )
+EQUAL_SPLIT = "equal split over shortest paths"
 SPLITS = {
-    (False,): "equal split over shortest paths",
+    (False,): EQUAL_SPLIT,
     (True,): "adaptive routing over shortest paths and detours",
-    (
-        False,
-        True,
-    ): "equal split over shortest paths, and detours where switches are joined directly",
+    (False, True): f"{EQUAL_SPLIT}, and detours where switches are joined directly",
 }
 """How traffic is routed, by whether fabrics are routed adaptively."""
 

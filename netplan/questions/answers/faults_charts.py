@@ -18,6 +18,10 @@ LEAST_PER_YEAR = 1e-9
 """Stops that a network without any is drawn with [1/year]."""
 
 
+PLURAL = {"switch": "network switches", "link": "network links"}
+"""Parts whose failures, one after another, the curves show."""
+
+
 def survival(stops: Sequence[tuple[str, float]]) -> Chart:
     """Survival curves exp(-t / M), by fabric and its stops by the network [1/year].
 
@@ -54,17 +58,23 @@ def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
     >>> one = Attrition("switch", 8, ((0, 1.0), (1, 0.875)))
     >>> capacity([("rail-only", one)], "switch").data[0]["y"]
     [100.0, 87.5]
+
+    Fabrics with the same curve share a line, if they have as many parts.
+
+    >>> other = Attrition("switch", 16, one.left)
+    >>> drawn = capacity([("a", one), ("b", one), ("c", other)], "switch").data
+    >>> [(line["name"], line["hovertext"][1]) for line in drawn]  # doctest: +ELLIPSIS
+    [('a = b', '...1 of 8 network switches...'), ('c', '...1 of 16 network switches...')]
     """
     data: list[Json] = []
-    lines: dict[tuple[tuple[int, float], ...], list[str]] = {}
+    lines: dict[Attrition, list[str]] = {}
     for fabric, one in found:
-        lines.setdefault(one.left, []).append(fabric)
-    for number, (left, names) in enumerate(lines.items()):
-        of = {fabric: one.parts for fabric, one in found}[names[0]]
-        name = " = ".join(names)
-        counts, shares = [count for count, _ in left], [100 * share for _, share in left]
+        lines.setdefault(one, []).append(fabric)
+    for number, (one, names) in enumerate(lines.items()):
+        name, of = " = ".join(names), f"{one.parts:,} {PLURAL[kind]}"
+        counts, shares = [count for count, _ in one.left], [100 * share for _, share in one.left]
         boxes = [
-            hover(name, f"{count:,} of {of:,} {PLURAL[kind]} failed", f"{share:.4g} % of GPUs left")
+            hover(name, f"{count:,} of {of} failed", f"{share:.4g} % of GPUs left")
             for count, share in zip(counts, shares, strict=True)
         ]
         facts: dict[str, object] = {
@@ -91,9 +101,6 @@ def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
     )
     label = f"Capacity left as {PLURAL[kind]} fail"
     return Chart(f"capacity-{kind}", label, SURVIVAL_PX, tuple(data), layout, (said,))
-
-
-PLURAL = {"switch": "network switches", "link": "network links"}
 
 
 def slowdowns(singles: Sequence[tuple[str, Sequence[Single]]]) -> Chart:

@@ -15,15 +15,12 @@ from netplan.faults.attrition import Attrition, attrition
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.impact import Subject
 from netplan.faults.inventory import Inventory
-from netplan.questions.answers.faults_charts import capacity
+from netplan.questions.answers.faults_charts import PLURAL, capacity
 from netplan.reports.escape import short
 from netplan.reports.sections import Column, Inset, Section, Table, column
 from netplan.topologies.drawings.network import Coloured, drawing_of
 from netplan.topologies.drawings.places import network_map
 from netplan.units import counted
-
-KINDS = ("switch", "link")
-"""Parts whose failures, one after another, the curves show."""
 
 WORDS = 60
 
@@ -57,7 +54,7 @@ def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed
     lost[find_effects(graph, damage).cut_off] = True
     out = Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
     places = network_map(graph, subject.fabric.levels)
-    parts = (attrition(inventory, kind, np.random.default_rng(seed)) for kind in KINDS)
+    parts = (attrition(inventory, kind, np.random.default_rng(seed)) for kind in PLURAL)
     gone = f"{counted(int(lost.sum()), 'GPU')} cut off" if lost.any() else "no GPU cut off"
     return Seen(
         f"{short(what, WORDS)} failed, {gone}",

@@ -5,8 +5,8 @@ count cost the same. How fast they are depends on w, what the busiest link carri
 sends 1 to each other one (:mod:`netplan.topologies.families.joined_switches`): over detours any
 traffic finds n / (2 w) links out of a switch. No graph of a count has a lower w than its mean load
 if switches were as near each other as they can be: r of them are one hop away at best, r (r - 1)
-two, and so on (the bound of Moore trees), d on average; n (n - 1) d hops on n r directions of links
-make
+two, and so on (the bound of Moore trees), d on average. So n (n - 1) d hops lie on n r directions
+of links:
 
     w >= (n - 1) d / r
 
