@@ -206,6 +206,12 @@ class Bill(Struct, frozen=True):
         return all(line.part != "hb_gear" for line in self.quote.unpriced)
 
     @property
+    def gear(self) -> float:
+        """Base price of the gear inside HB domains, of what has one."""
+        lines = (item.total.base for item in self.quote.items if item.line.part == "hb_gear")
+        return sum(lines, start=0.0)
+
+    @property
     def unpowered_apart(self) -> tuple[BillItem, ...]:
         """Lines of unknown power that set the fabric apart."""
         return self._apart(self.draw.unknown)

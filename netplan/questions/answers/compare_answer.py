@@ -164,6 +164,8 @@ class FabricRow(Struct, frozen=True):
             direct=self.fabric is not None and self.fabric.network == "direct",
             built_with=self.built_with,
             timed=self.best,
+            gear=bill.gear if bill else 0.0,
+            geared=bill is None or bill.geared,
         )
 
     def run(self, terms: Terms | None) -> RunCost | None:
@@ -341,6 +343,10 @@ class Comparison(Answer):
         bills = [row.bill for row in rows if row.bill and row.cost]
         lacking = {line.part for bill in bills for line in bill.quote.unpriced}
         apart = [words for part, words in SAME_ON_ALL.items() if part in lacking]
+        gear = SAME_ON_ALL["hb_gear"]
+        if gear in apart and any(bill.gear for bill in bills):  # which other prices hold
+            bare = listed([bill.name for bill in bills if not bill.geared])
+            apart = [*(words for words in apart if words != gear), f"{gear} of {bare}"]
         apart += [CARDS_LEFT_OUT] if self.inputs.get("cards") == CARDS_INCLUDED else []
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"

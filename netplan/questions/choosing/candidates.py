@@ -48,6 +48,8 @@ class Candidate(Struct, frozen=True):
         Accelerators of the product, if they are others than those asked for.
     timed
         The plan behind the time.
+    gear, geared
+        Base price of the gear inside its HB domains, and whether all of that has one.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Candidate(Struct, frozen=True):
     built_with: tuple[str, ...] = ()
     timed: PlanTime | None = None
     ends: str = ""
+    gear: float = 0.0
+    geared: bool = True
 
     @property
     def barred(self) -> bool:

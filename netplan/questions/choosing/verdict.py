@@ -113,6 +113,7 @@ def decide(
     caveats = (
         *_aside(candidates, best, basis),
         *_unlike(candidates, best),
+        *_other_lines(candidates, best, basis),
         *_switchless(candidates, best, basis),
     )
     sentence = f"{_sentence(even, best, basis)}.{_but(near, best, basis)}"
@@ -261,6 +262,19 @@ def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
     own = _gigabytes(best.gpu_bytes_per_s, 4)
     if told:
         yield f"Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
+
+
+def _other_lines(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
+    """Say where the price of one holds gear inside HB domains that has no price for another."""
+    field = [one for one in candidates if one.complete]
+    bare = [one for one in field if not one.geared]
+    paid = [one for one in field if one.gear]
+    if basis.rule != "fastest" and bare and paid and (best in bare or best in paid):
+        amounts = [f"{basis.amount(one.gear)} in that of {one.name}" for one in paid]
+        yield (
+            "Prices do not hold the same: gear inside HB domains has none for"
+            f" {listed([one.name for one in bare])}, and is {listed(amounts)}."
+        )
 
 
 def _switchless(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:

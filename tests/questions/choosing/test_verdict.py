@@ -363,3 +363,23 @@ def test_gpus_of_one_domain_need_no_network() -> None:
     notes = {row["fabric"]: " ".join(row["notes"]) for row in found["fabrics"]}
     assert "no network between domains to pay for" in notes["rail-only"]
     assert "no network between domains to pay for" not in notes["fat-tree"]
+
+
+def test_prices_with_gear_inside_hb_domains_beside_prices_without_say_so() -> None:
+    bare, paid = fabric("bare", 60e6, 10.0, geared=False), fabric("paid", 64e6, 10.0, gear=4.2e6)
+    said = (
+        "Prices do not hold the same: gear inside HB domains has none for bare, and is 4.2 M USD in"
+        " that of paid."
+    )
+    assert verdict("near-fastest", bare, paid).caveats == (said,)
+    assert verdict("near-fastest", bare, CLOS).caveats == ()
+    assert verdict("near-fastest", RAILS, paid).caveats == ()
+    assert verdict("fastest", bare, paid).caveats == ()
+
+
+def test_a_comparison_says_whose_gear_has_no_price() -> None:
+    asked: dict[str, Any] = {"gpus": 1152, "hb_size": 64, "accelerator": "h200", "prices": "2026"}
+    found = netplan.compare(**asked, model="gpt-22b", fabrics=("rail-optimized", "mixed-domains"))
+    assert "racks and gear inside HB domains of rail-optimized" in " ".join(found.text().split())
+    assert found.verdict is not None
+    assert "Prices do not hold the same" in found.verdict.sentence
