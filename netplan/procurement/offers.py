@@ -22,7 +22,6 @@ from netplan.questions.question import absent, asks, check_ranges, optional, sev
 from netplan.questions.setup.inputs import CatalogReader
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 
 MAX_OFFERS = 40
@@ -128,7 +127,7 @@ class Offers(PricingQuestion[Answer]):
         chosen = reader.load(ACCELERATORS, self.accelerator)
         books = self.books(reader)
         money = self.currency or books.prices.currency
-        spec = reader.load(FABRICS, self.fabrics[0])
+        spec = reader.fabric(self.fabrics[0], self.ports)
         sizing = self.sized(chosen)
         require_switch(books.switch, [spec], sizing, reader.roots)
         if books.ocs is not None and spec.family != "torus":

@@ -27,7 +27,6 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.topologies.specs import FABRICS
 from netplan.units import counted, gbps, si
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -162,7 +161,7 @@ class Draw(NetworkQuestion[DrawAnswer]):
         if self.graph is not None:
             graph = read_graph(Path(self.graph), hb_size=self.hb_size)
         else:
-            spec = reader.load(FABRICS, self.fabric)
+            spec = reader.fabric(self.fabric, self.ports)
             fabric = build_fabric(spec, self.sized(on))
             graph, notes = expand(spec, fabric.sizing), fabric.notes
         return self._placed(graph, fabric, self._failed(graph), notes)
@@ -177,7 +176,7 @@ class Draw(NetworkQuestion[DrawAnswer]):
         """
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
-        return build_fabric(reader.load(FABRICS, self.fabric), self.sized(on))
+        return build_fabric(reader.fabric(self.fabric, self.ports), self.sized(on))
 
     def _loaded(self) -> DrawAnswer:
         """Links coloured by what `netplan loads` says of them."""

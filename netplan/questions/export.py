@@ -33,7 +33,7 @@ from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slu
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_lines
 from netplan.topologies.formats.writers import astra_sim_network, dot_lines, simai_lines
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FabricSpec
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
@@ -79,7 +79,10 @@ class FabricQuestion(ClusterQuestion[AnswerT_co]):
 
     def asked_of(self, reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
         """The fabric's spec, and the size that is asked for."""
-        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        on, spec = (
+            reader.load(ACCELERATORS, self.accelerator),
+            reader.fabric(self.fabric, self.ports),
+        )
         return spec, self.sized(on)
 
 

@@ -127,7 +127,7 @@ class Grow(PricingQuestion[GrowthAnswer]):
         money = self.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = self.running(reader, books.prices, money)
-        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS)
+        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS, self.ports)
         sizing = self.sized(chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         begins = tuple(accumulate(self._gaps(), initial=0.0))

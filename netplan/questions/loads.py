@@ -48,7 +48,6 @@ from netplan.topologies.drawings.places import network_map
 from netplan.topologies.expand import expand
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.cuts import collective_bound_s
@@ -289,6 +288,8 @@ class Loads(NetworkQuestion[LoadsAnswer]):
             raise InputError("--bounds is of --matrix: a run has the bounds of its collectives")
         require_least("hot", self.hot)
         require_least("seed", self.seed)
+        if self.routing != "hashed" and not self.fail:
+            self.refuse({"seed"}, "paths that are not hashed, where no parts fail")
         check_degraded((), self.fail, self.routing, contention=True)
         return self._of_run() if self.matrix is None else self._of_matrix(Path(self.matrix))
 
@@ -372,7 +373,7 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.accelerator)
         if self.graph is None:
-            spec = reader.load(FABRICS, self.fabric)
+            spec = reader.fabric(self.fabric, self.ports)
             return expand(spec, self.sized(on)), reader.replaced(), ()
         path = Path(self.graph)
         found, notes = with_own_domains(read_graph(path, hb_size=self.hb_size), path, on)

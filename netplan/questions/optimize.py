@@ -208,7 +208,7 @@ class Optimize(
         # where the book has gear by size, the constraint `GEAR_PRICED` weighs every size.
         own = self.gpus if books.prices.hb_sizes else on.hb_size
         books = replace(books, hb_size=max(self.hb_sizes, default=own))
-        specs, apart = _specs(reader, on, self.fabrics, self.hb_sizes)
+        specs, apart = _specs(reader, on, self)
         axes = Axes(
             specs=specs,
             hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus, books),
@@ -301,15 +301,16 @@ optimize = asks(Optimize)
 
 
 def _specs(
-    reader: CatalogReader, on: Accelerator, fabrics: Sequence[str], hb_sizes: Sequence[int]
+    reader: CatalogReader, on: Accelerator, asked: "Optimize"
 ) -> tuple[tuple[FabricSpec, ...], tuple[FabricSpec, ...]]:
     """The named fabrics, or all; and apart, those whose HB domains or accelerators are others.
 
     Of designs that are equally good the first is named: those that are no product come first.
     """
-    if fabrics:
-        return tuple(reader.fabrics(fabrics)), ()
-    every = reader.fabrics(FABRICS.paths(reader.roots))
+    hb_sizes = asked.hb_sizes
+    if asked.fabrics:
+        return tuple(reader.fabrics(asked.fabrics, asked.ports)), ()
+    every = reader.fabrics(FABRICS.paths(reader.roots), asked.ports)
     known = [spec for spec in every if not spec.only_named]
     known.sort(key=lambda spec: (bool(spec.accelerators), *_place(spec.name)))
     apart = [

@@ -19,7 +19,7 @@ from netplan.simulation.ranks import read_ranks
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.families.tiles import tile_order
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FabricSpec
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
@@ -100,7 +100,10 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
             f"--fix {min(unknown)}: iteration model {rules.name} has"
             f" {', '.join(sorted(PUBLISHED_DEGREES))}"
         )
-    on, spec = reader.load(ACCELERATORS, asked.accelerator), reader.load(FABRICS, asked.fabric)
+    on, spec = (
+        reader.load(ACCELERATORS, asked.accelerator),
+        reader.fabric(asked.fabric, asked.ports),
+    )
     model = reader.load(MODELS, asked.model)
     fabric = build_fabric(spec, asked.sized(on))
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1

@@ -67,6 +67,8 @@ class Simulate(SimulationQuestion):
         """Place the run, and let it go."""
         require_least("hot", self.hot)
         require_least("seed", self.seed)
+        if self.routing != "hashed" and not self.fail:
+            self.refuse({"seed"}, "paths that are not hashed, where no parts fail")
         check_degraded(self.slow, self.fail, self.routing, contention=self.contention)
         if not self.trains:
             return self._round()

@@ -318,3 +318,25 @@ def test_full_ports_say_where_there_is_one_alone() -> None:
     notes = {row["fabric"]: row["notes"] for row in json.loads(done.stdout)["fabrics"]}
     said = "--ports full does not apply here: a GPU has one port, or one a plane."
     assert [said in notes[name] for name in ("rail-only", "torus-3d")] == [True, False]
+
+
+@pytest.mark.parametrize("command", ["search", "loads", "simulate", "traffic", "draw", "cables"])
+def test_full_ports_of_a_fabric_with_one_alone_are_refused(command: str) -> None:
+    asked = ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only")
+    error = refused(command, *asked, "--ports", "full")
+    assert "--ports full means nothing for rail-only" in error
+
+
+@pytest.mark.parametrize("command", ["faults", "optimize"])
+def test_full_ports_are_told_apart_by_every_question_about_several_fabrics(command: str) -> None:
+    asked = ("--gpus", "64", "--model", "gpt-22b", "--hb-size", "8", "--fabric", "rail-only")
+    done = netplan(command, *asked, "--ports", "full")
+    assert "--ports full does not apply here" in " ".join(done.stdout.split()), done.stderr
+
+
+@pytest.mark.parametrize("command", ["loads", "simulate"])
+def test_a_seed_is_of_hashed_paths_and_of_failures(command: str) -> None:
+    asked = (command, "--gpus", "64", "--radix", "16", "--hb-size", "8", "--model", "gpt-22b")
+    assert "--seed 3 means nothing for paths that are not hashed" in refused(*asked, "--seed", "3")
+    for useful in (("--routing", "hashed"), ("--fail", "spine=1")):
+        assert netplan(*asked, "--seed", "3", *useful).returncode == 0

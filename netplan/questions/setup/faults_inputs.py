@@ -188,7 +188,7 @@ class FaultsQuestion(
         rack, sizing = books.cabling.racks, self.sized(on)
         circuit = check_circuit(reader.load(SWITCHES, self.circuit_switch))
         names = tuple(dict.fromkeys(self.fabrics or DEFAULT_FABRICS))
-        specs = dict(zip(names, reader.fabrics(names), strict=True))
+        specs = dict(zip(names, reader.fabrics(names, self.ports), strict=True))
         require_switch(books.switch, [*specs.values()], sizing, reader.roots)
         return Shared(
             specs=specs,

@@ -70,6 +70,22 @@ class CatalogReader:
             found.append(spec.changed(notes=(*spec.notes, *told)) if told else spec)
         return found
 
+    def fabric(self, name: str, ports: Ports = "shared") -> FabricSpec:
+        """Load the one fabric of a question.
+
+        Raises
+        ------
+        InputError
+            If its GPUs have a single port, and are to have several full ones.
+        """
+        spec = self.load(FABRICS, name)
+        if ports == "full" and spec.family not in SEVERAL_PORTS:
+            raise InputError(
+                f"--ports full means nothing for {spec.name}, where a GPU has one port, or one a"
+                " plane: leave it out"
+            )
+        return spec
+
     def _useless(self, spec: FabricSpec) -> dict[str, str]:
         """Values given for every fabric that mean nothing for this one, and why."""
         common = {

@@ -13,7 +13,6 @@ from netplan.questions.setup.training import PlanQuestion
 from netplan.questions.setup.workload import WorkloadQuestion
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.specs import FABRICS
 from netplan.traffic.patterns import Pattern
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -56,7 +55,10 @@ class RunQuestion(WorkloadQuestion[AnswerT_co], PlanQuestion[AnswerT_co]):
         drafted = {"draft", "window", "acceptance", "speculation"}
         self.refuse(drafted, "a round of servers, in which every request gets one token")
         reader = CatalogReader(self.catalog, self.overrides)
-        on, spec = reader.load(ACCELERATORS, self.accelerator), reader.load(FABRICS, self.fabric)
+        on, spec = (
+            reader.load(ACCELERATORS, self.accelerator),
+            reader.fabric(self.fabric, self.ports),
+        )
         best = self.serves(reader, self.fabric)
         case, found = best.searched.case, best.searched.found
         fabric = build_fabric(spec, self.sized(on))

@@ -17,7 +17,6 @@ from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.simulation.training import Job, simulate_jobs
 from netplan.topologies.build import build_fabric
-from netplan.topologies.specs import FABRICS
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -38,7 +37,10 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     """
     asked.refuse(SAID_OF_EACH_JOB, f"{path}, which says it of each job")
     reader = CatalogReader(asked.catalog, asked.overrides)
-    on, spec = reader.load(ACCELERATORS, asked.accelerator), reader.load(FABRICS, asked.fabric)
+    on, spec = (
+        reader.load(ACCELERATORS, asked.accelerator),
+        reader.fabric(asked.fabric, asked.ports),
+    )
     fabric = build_fabric(spec, asked.sized(on))
     graph, notes = asked.graph_of(spec, fabric.sizing)
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)

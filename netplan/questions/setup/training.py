@@ -30,7 +30,7 @@ from netplan.questions.setup.stack_inputs import (
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
@@ -339,7 +339,7 @@ class PlanQuestion(TrainingQuestion[AnswerT_co], ClusterQuestion[AnswerT_co]):
             If plans or rings need full HB domains, and the GPUs leave one partly filled.
         """
         reader = CatalogReader(self.catalog, self.overrides)
-        on, spec = self.chip(reader), reader.load(FABRICS, self.fabric)
+        on, spec = self.chip(reader), reader.fabric(self.fabric, self.ports)
         self.check_tiers(on)
         training = self.training(reader, on, self.gpus)
         sizing = self.sized(on)
