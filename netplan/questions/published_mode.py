@@ -96,14 +96,10 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
         )
     fixed = asked.options().fixed
     if unknown := set(fixed.given) - PUBLISHED_DEGREES:
-        raise InputError(
-            f"--fix {min(unknown)}: iteration model {rules.name} has"
-            f" {', '.join(sorted(PUBLISHED_DEGREES))}"
-        )
-    on, spec = (
-        reader.load(ACCELERATORS, asked.accelerator),
-        reader.fabric(asked.fabric, asked.ports),
-    )
+        known = ", ".join(sorted(PUBLISHED_DEGREES))
+        raise InputError(f"--fix {min(unknown)}: iteration model {rules.name} has {known}")
+    on = reader.load(ACCELERATORS, asked.accelerator)
+    spec = reader.fabric(asked.fabric, asked.ports)
     model = reader.load(MODELS, asked.model)
     fabric = build_fabric(spec, asked.sized(on))
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
