@@ -9,9 +9,9 @@ import numpy as np
 from markupsafe import Markup
 
 from netplan.errors import InputError
-from netplan.faults.damage import find_effects
 from netplan.faults.inventory import Inventory
 from netplan.faults.scenario import read_scenario
+from netplan.questions.answers.faults_pages import damage_colours
 from netplan.questions.loads import Loads, LoadsAnswer
 from netplan.questions.question import ClusterQuestion, asks, optional, several
 from netplan.questions.setup.inputs import CatalogReader
@@ -194,9 +194,7 @@ class Draw(NetworkQuestion[DrawAnswer]):
             return Coloured()
         scenario = read_scenario(self.fail, Inventory(graph))
         damage = scenario.damage(np.random.default_rng(self.seed))
-        lost = np.zeros(graph.node_count, bool)
-        lost[find_effects(graph, damage).cut_off] = True
-        return Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
+        return damage_colours(graph, damage)
 
     def _placed(
         self,

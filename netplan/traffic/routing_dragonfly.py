@@ -296,24 +296,40 @@ def _switch_demand(dragonfly: DragonflyMap, leg: Leg) -> _SwitchDemand:
     return _SwitchDemand(within, to_group, from_group, between)
 
 
-def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix, Matrix, Matrix]:
-    """Demand of uniform groups, never listed: sums over labels, less those over what is apart.
+def product_factors(products: Products) -> tuple[Matrix, Matrix]:
+    """What entries send and take in uniform groups, never listed, shape (entries, columns) each.
 
-    Both are columns of one matrix, the latter with opposite signs on its two sides.
+    Sums over labels, less those over what is apart: both are columns, the latter with opposite
+    signs. The first times the second transposed is what entries send each other, over the bytes of
+    a pair.
+
+    Examples
+    --------
+    Three entries of one label, of which the first two are apart.
+
+    >>> ends, one = np.array([0, 0, 1]), np.ones(3)
+    >>> out, into = product_factors(Products(np.zeros(3, int), ends, np.arange(3), one, one, 8.0))
+    >>> (out @ into.T).toarray().tolist()
+    [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     """
-    switch, group = dragonfly.switch_of_gpu[products.gpu], dragonfly.group_of_switch
-    member = dragonfly.membership
     _, label = np.unique(products.label, return_inverse=True)
-    _, close = np.unique(
-        label * (int(products.apart.max()) + 1) + products.apart, return_inverse=True
+    width = int(products.apart.max()) + 1
+    _, close = np.unique(label * np.int64(width) + products.apart, return_inverse=True)
+    key = np.concatenate((label, label.max() + 1 + close))
+    entry, shape = np.tile(np.arange(len(label)), 2), (len(label), int(key.max()) + 1)
+    out, into = (
+        csr_array((np.concatenate((share, sign * share)), (entry, key)), shape=shape)
+        for share, sign in ((products.out_share, 1.0), (products.in_share, -1.0))
     )
+    return out, into
 
-    def by_switch(share: Floats, sign: float) -> Matrix:
-        key, rows = np.concatenate((label, label.max() + 1 + close)), np.tile(switch, 2)
-        shares = np.concatenate((share, sign * share))
-        return csr_array((shares, (rows, key)), shape=(dragonfly.switches, int(key.max()) + 1))
 
-    out, into = by_switch(products.out_share, -1.0), by_switch(products.in_share, 1.0)
+def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix, Matrix, Matrix]:
+    """Demand of uniform groups."""
+    switch, group = dragonfly.switch_of_gpu[products.gpu], dragonfly.group_of_switch
+    member, entry = dragonfly.membership, np.arange(len(switch))
+    at = csr_array((np.ones(len(entry)), (switch, entry)), shape=(dragonfly.switches, len(entry)))
+    out, into = (at @ one for one in product_factors(products))
 
     def by_group(ours: Matrix, theirs: Matrix) -> Matrix:
         found = coo_array(ours @ (theirs.T @ member))

@@ -37,7 +37,7 @@ from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, 
 from netplan.topologies.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
-from netplan.traffic.routing_dragonfly import GLOBAL, LOCAL
+from netplan.traffic.routing_dragonfly import GLOBAL, LOCAL, product_factors
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
 INSIDE = (LOCAL, "leaf-spine")
@@ -121,20 +121,9 @@ class Plane(Struct, frozen=True, eq=False, dict=True):
         return csc_array(coo_array(kept, shape=found.shape))
 
     def _of_products(self, products: Products) -> Matrix:
-        """What uniform groups send, never listed: sums over labels, less those of what is apart."""
-        _, label = np.unique(products.label, return_inverse=True)
-        width = int(products.apart.max()) + 1
-        _, close = np.unique(label * np.int64(width) + products.apart, return_inverse=True)
-        key = np.concatenate((label, label.max() + 1 + close))
-        entry = np.tile(np.arange(len(label)), 2)
+        """What uniform groups send, never listed."""
         seats = csc_array(self.seats)[:, products.gpu]
-
-        def by_switch(share: Floats, sign: float) -> Matrix:
-            shares = np.concatenate((share, sign * share))
-            shape = (len(label), int(key.max()) + 1)
-            return seats @ coo_array((shares, (entry, key)), shape=shape).tocsr()
-
-        out, into = by_switch(products.out_share, 1.0), by_switch(products.in_share, -1.0)
+        out, into = (seats @ one for one in product_factors(products))
         return products.pair_bytes * (out @ into.T)
 
 

@@ -20,6 +20,7 @@ from netplan.reports.escape import short
 from netplan.reports.sections import Column, Inset, Section, Table, column
 from netplan.topologies.drawings.network import Coloured, drawing_of
 from netplan.topologies.drawings.places import network_map
+from netplan.topologies.graph import FabricGraph
 from netplan.units import counted
 
 WORDS = 60
@@ -47,15 +48,20 @@ class Seen(Struct, frozen=True):
         ]
 
 
-def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int) -> Seen:
-    """Draw a fabric with its failures, and let its switches and links fail one after another."""
-    graph = subject.graph
+def damage_colours(graph: FabricGraph, damage: Damage) -> Coloured:
+    """What has failed, and who is cut off by it, as a drawing colours it."""
     lost = np.zeros(graph.node_count, bool)
     lost[find_effects(graph, damage).cut_off] = True
-    out = Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
+    return Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
+
+
+def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int) -> Seen:
+    """Draw a fabric with its failures, and let its switches and links fail one after another."""
+    graph, out = subject.graph, damage_colours(subject.graph, damage)
     places = network_map(graph, subject.fabric.levels)
     parts = (attrition(inventory, kind, np.random.default_rng(seed)) for kind in PLURAL)
-    gone = f"{counted(int(lost.sum()), 'GPU')} cut off" if lost.any() else "no GPU cut off"
+    lost = 0 if out.cut_off is None else int(out.cut_off.sum())
+    gone = f"{counted(lost, 'GPU')} cut off" if lost else "no GPU cut off"
     return Seen(
         f"{short(what, WORDS)} failed, {gone}",
         drawing_of(graph, subject.fabric, places, out),
