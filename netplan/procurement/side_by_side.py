@@ -12,6 +12,7 @@ from netplan.procurement.report_charts import (
     running_chart,
     speed_chart,
 )
+from netplan.questions.answers.barred import barred_columns, behind
 from netplan.questions.answers.cost_answer import (
     BOTH_ENDS,
     Priced,
@@ -21,7 +22,6 @@ from netplan.questions.answers.cost_answer import (
     years_table,
 )
 from netplan.questions.answers.training_runs import TrainingRun
-from netplan.questions.choosing.barred import barred_columns, behind
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed, part_words, quantity
 from netplan.reports.sections import (

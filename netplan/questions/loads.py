@@ -17,6 +17,7 @@ from netplan.errors import InputError
 from netplan.faults.rerouting import LiveRouter
 from netplan.progress import each
 from netplan.questions.answers.loads_chart import loads_chart
+from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective, whole_collectives
 from netplan.questions.export import with_own_domains
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.setup.degraded_links import (
@@ -29,7 +30,6 @@ from netplan.questions.setup.inputs import CatalogReader, require_least
 from netplan.questions.setup.network_question import NetworkQuestion
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.served_run import ServedRun
-from netplan.questions.setup.whole_fabric import WHOLE, WholeCollective, whole_collectives
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (

@@ -13,9 +13,9 @@ from netplan.performance.options import Options
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Training
+from netplan.questions.answers.barred import barred_columns
+from netplan.questions.answers.equal_plans import equal_to_best, told_apart
 from netplan.questions.answers.plan_notes import plan_notes
-from netplan.questions.choosing.barred import barred_columns
-from netplan.questions.choosing.equal_plans import equal_to_best, told_apart
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.setup.expanded_memory import variants
 from netplan.questions.setup.inputs import CatalogReader, replaced_lines

@@ -26,8 +26,8 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.options import Fixed
+from netplan.questions.answers.barred import ENDS
 from netplan.questions.answers.cost_answer import Priced
-from netplan.questions.choosing.barred import ENDS
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.map import Map

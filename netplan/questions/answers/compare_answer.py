@@ -14,10 +14,10 @@ from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem
 from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.performance.search import PlanTime, SearchResult
+from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.cost_answer import NO_HIGH, no_high, open_above, ordered, span_column
 from netplan.questions.answers.plan_notes import plan_notes
 from netplan.questions.answers.serving_answer import serving_words
-from netplan.questions.choosing.barred import barred_columns
 from netplan.questions.choosing.candidates import Basis, Candidate
 from netplan.questions.choosing.memory_or_gpus import Trade
 from netplan.questions.choosing.verdict import Probe, Terms, Verdict, decide

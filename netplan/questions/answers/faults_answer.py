@@ -14,11 +14,11 @@ from netplan.faults.reconfigure import Policy
 from netplan.faults.recoveries import IdlePrice, Recovery
 from netplan.faults.rerouting import TrainingLoads
 from netplan.performance.error_bars import ErrorBar, bar_note
+from netplan.questions.answers.barred import barred_column, end_columns, with_bars
 from netplan.questions.answers.fault_policies import policies_tables
 from netplan.questions.answers.fault_spares import counted, delivery
 from netplan.questions.answers.faults_charts import slowdowns, survival
 from netplan.questions.answers.faults_pages import Seen, curves, drawings
-from netplan.questions.choosing.barred import barred_column, end_columns, with_bars
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import asdict, replace

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
+from netplan.questions.answers.barred import ENDS, barred_column
 from netplan.questions.answers.serving_answer import ServedPlan
 from netplan.questions.answers.simulate_charts import gantt, trace
-from netplan.questions.choosing.barred import ENDS, barred_column
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
