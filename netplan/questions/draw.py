@@ -12,7 +12,8 @@ from netplan.errors import InputError
 from netplan.faults.inventory import Inventory
 from netplan.faults.scenario import read_scenario
 from netplan.questions.answers.faults_pages import damage_colours
-from netplan.questions.loads import Loads, LoadsAnswer
+from netplan.questions.answers.loads_answer import LoadsAnswer
+from netplan.questions.loads import Loads
 from netplan.questions.question import ClusterQuestion, asks, optional, several
 from netplan.questions.setup.inputs import CatalogReader
 from netplan.questions.setup.network_question import NetworkQuestion

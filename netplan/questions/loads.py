@@ -5,19 +5,18 @@ the links are those of a fabric of the catalog, or of somebody's own graph.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast, get_args
+from typing import ClassVar, cast, get_args
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.faults.rerouting import LiveRouter
 from netplan.progress import each
-from netplan.questions.answers.loads_chart import loads_chart
-from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective, whole_collectives
+from netplan.questions.answers.loads_answer import CollectiveLoad, LoadsAnswer, agreement
+from netplan.questions.answers.whole_fabric import WholeCollective, whole_collectives
 from netplan.questions.export import with_own_domains
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.setup.degraded_links import (
@@ -30,21 +29,7 @@ from netplan.questions.setup.inputs import CatalogReader, require_least
 from netplan.questions.setup.network_question import NetworkQuestion
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.served_run import ServedRun
-from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Inset,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
-from netplan.topologies.drawings.network import Coloured, drawing_of
-from netplan.topologies.drawings.places import network_map
+from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
@@ -52,13 +37,12 @@ from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.cuts import collective_bound_s
 from netplan.traffic.demand import split_demand
-from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
+from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.patterns import both_ways
 from netplan.traffic.routing import Router, Routing
 from netplan.traffic.training import use_traffic
-from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
 
@@ -68,171 +52,8 @@ BOUND_BYTES = 1e9
 Send = Callable[[TrafficMatrix], LinkLoads]
 """Sends traffic over the links of a fabric, or over what is left of it."""
 WHOLE_MODEL = "Times by the model and bounds are those of the whole fabric."
-EVEN = 1e-6
-"""Share by which the times of links that are as busy may differ [1]."""
-
 MAX_ALL_TO_ALL_GPUS = 64
 """GPUs up to which the linear program of an all_to_all is solved [1]."""
-
-
-class CollectiveLoad(Struct, frozen=True):
-    """One collective of the iteration: its times by model, by links, and its bound [s, one run].
-
-    ``each`` pipeline stage runs it, or the ``first`` or ``last`` one only. The model's time is its
-    bandwidth part; the busiest link's holds if all groups run at once; the bound is that of any
-    algorithm on these levels, with what sets it.
-    """
-
-    kind: str
-    collective: str
-    members: int
-    data_bytes: float
-    times: float
-    stage: str
-    analytic_s: float
-    busiest_s: float
-    bound_s: float
-    binding: str
-
-    @property
-    def ratio(self) -> float:
-        """Analytic time over the bound [1]."""
-        return self.analytic_s / self.bound_s if self.bound_s else 1.0
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class LoadsAnswer(Answer):
-    """The answer of :func:`loads`: what carries what, by group of links, and the hottest ones.
-
-    A training run comes with every collective of it, alone on the fabric; a saved matrix has no
-    run, but, where they were asked for, the least times of collectives of 1 GB over all GPUs [s].
-    ``intact_busiest_s`` is the time of the busiest link of the whole fabric, where parts have
-    failed [s].
-    """
-
-    inputs: dict[str, object]
-    graph: FabricGraph
-    link_loads: LinkLoads
-    groups: tuple[GroupLoad, ...]
-    hottest: tuple[HotLink, ...]
-    total_bytes: float
-    run: PlacedRun | ServedRun | None = None
-    collectives: tuple[CollectiveLoad, ...] = ()
-    whole: tuple[WholeCollective, ...] = ()
-    bounds_s: dict[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    intact_busiest_s: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan loads --format json``."""
-        found = answer_dict(
-            self.inputs,
-            total_bytes=self.total_bytes,
-            links=self.graph.link_count,
-            unused_links=len(self.link_loads.unused_links),
-            busiest_s=self.link_loads.busiest_s,
-            intact_busiest_s=self.intact_busiest_s,
-            groups=[asdict(group) for group in self.groups],
-            hottest=[asdict(link) for link in self.hottest],
-        )
-        if self.run is None:
-            return found | {"bounds_s": self.bounds_s, "notes": list(self.notes)}
-        return found | {
-            **self.run.in_short,
-            "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
-            "whole_fabric": [asdict(one) for one in self.whole],
-            "notes": list(self.notes),
-        }
-
-    def sections(self) -> Iterator[Section]:
-        """Heading, loads by group, the hottest links, every collective or bound, notes."""
-        yield self.run.heading("Loads") if self.run else self._matrix_heading()
-        yield Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
-        within = self.run.within if self.run else ""
-        if self.intact_busiest_s is not None:
-            within += f", before the failure for {si(self.intact_busiest_s, 's')}"
-        yield Paragraph(
-            f"The busiest link{self._busiest_name}{si(self.link_loads.busiest_s, 's')}{within};"
-            f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
-            " nothing."
-        )
-        yield from self._drawing()
-        yield loads_chart(self.link_loads)
-        yield Table("hottest", HOTTEST, self.hottest)
-        if self.run is None:
-            yield Table("bounds", BOUNDS, list(self.bounds_s.items()))
-        elif self.collectives:
-            title = "Time of one run: by the model, by its busiest link, and no less than the bound"
-            yield Table("collectives", COLLECTIVES, self.collectives, title=title)
-        else:
-            yield Paragraph("No collective crosses GPUs.")
-        if self.whole:
-            title = "All GPUs at once: by the model, by its busiest link, and the best of all ways"
-            yield Table("whole_fabric", WHOLE, self.whole, title=title)
-        yield Notes.of([("", self.notes)])
-
-    @property
-    def _busiest_name(self) -> str:
-        """Name of the busiest link; how many others there are, if they are as busy."""
-        times, graph = self.link_loads.link_s, self.graph
-        if not self.link_loads.busiest_s:
-            return " works for "
-        link = int(times.max(axis=0).argmax())
-        ends = graph.node_name(int(graph.source[link])), graph.node_name(int(graph.target[link]))
-        as_busy = int((times.max(axis=0) >= self.link_loads.busiest_s * (1 - EVEN)).sum()) - 1
-        group = graph.group_names[int(graph.group[link])]
-        others = f", like {counted(as_busy, 'other')}," if as_busy else ""
-        return f", {' to '.join(ends)} ({group}), works{others} for "
-
-    def _drawing(self) -> Iterator[Inset]:
-        """The fabric with the loads as colour, where a page has room for it."""
-        fabric = self.run.fabric if self.run else None
-        places = network_map(self.graph, fabric.levels if fabric else ())
-        if places is not None or fabric is not None:
-            busiest = self.link_loads.busiest_s
-            share = self.link_loads.link_s.max(axis=0) / (busiest or 1.0)
-            coloured = Coloured(share=share, words=si(busiest, "s"))
-            drawn = drawing_of(self.graph, fabric, places, coloured)
-            yield Inset("Links by how long they are busy", drawn)
-
-    def _matrix_heading(self) -> Heading:
-        inputs = self.inputs
-        where = inputs["graph"] or f"fabric {inputs['fabric']}"
-        domains = f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,}"
-        return Heading(
-            f"Loads of {inputs['matrix']}, {si(self.total_bytes, 'B')}, on {where}",
-            (f"{domains}; routing {inputs['routing']}",),
-        )
-
-
-GROUPS: tuple[Column[GroupLoad], ...] = (
-    *columns("group", "directions", "unused", "total_bytes"),
-    column("largest_bytes", shown="never"),
-    *columns("busiest_s", "utilisation"),
-)
-GROUPS_LEGEND = (
-    "directions: two a link. utilisation: of what these links could carry while the busiest works.",
-)
-HOTTEST: tuple[Column[HotLink], ...] = (
-    column("hottest", "name", data=False),
-    *columns("link", "sender", "receiver", shown="never"),
-    *columns("group", "load_bytes", "time_s"),
-)
-COLLECTIVES: tuple[Column[CollectiveLoad], ...] = (
-    column("collective", lambda row: f"{row.kind} {row.collective}", data=False),
-    *columns("kind", "collective", "stage", shown="never"),
-    *columns("members", "data_bytes"),
-    column("times", shown="wide"),
-    column("analytic_s", title="model"),
-    column("busiest_s", title="by link"),
-    column("bound_s", title="bound"),
-    column("binding", shown="never"),
-    column("ratio"),
-)
-BOUNDS: tuple[Column[tuple[str, float]], ...] = (
-    column("collective", "0", title="collective of 1 GB"),
-    column("bound_s", "1", title="no less than", digits=4),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +139,7 @@ class Loads(NetworkQuestion[LoadsAnswer]):
             notes=(
                 *run.notes(),
                 *routed.notes,
-                *_agreement(collectives, *run.communication, meshes=_rings_on_meshes(run)),
+                *agreement(collectives, *run.communication, meshes=_rings_on_meshes(run)),
             ),
         )
 
@@ -459,51 +280,3 @@ def _rings_on_meshes(run: PlacedRun | ServedRun) -> bool:
     """Whether rings run on meshes, of which the model takes all links at once."""
     rings = run.algorithm == "ring" or (isinstance(run, ServedRun) and run.algorithm != "direct")
     return rings and any(level.kind == "mesh" for level in run.levels)
-
-
-def _agreement(
-    collectives: tuple[CollectiveLoad, ...], way: str, share: float, *, meshes: bool
-) -> Iterator[str]:
-    """Why the model's times and the busiest links differ, where they do.
-
-    Of the links' bandwidth the model gives messages a share.
-    """
-    if share < 1:
-        yield (
-            f"The model gives messages {100 * share:.0f} % of the links' bandwidth; times by link"
-            " and bounds have all of it."
-        )
-    less: dict[str, list[str]] = {}
-    shared = []
-    for one in collectives:
-        name, model_s = f"{one.kind} {one.collective}", share * one.analytic_s
-        sums = way == "measured" and one.collective == "all_reduce"
-        if one.busiest_s > model_s * (1 + 1e-9) and sums:
-            yield f"{name}: its HB domains form sums in their switches, which send less than rings."
-        elif one.busiest_s > model_s * (1 + 1e-9):
-            more = f"{si(one.busiest_s, 's')} on the busiest link, {si(model_s, 's')} by the model"
-            shared.append(f"{name} ({more})")
-        elif one.busiest_s < model_s * (1 - 1e-9):
-            panels = one.collective in ("broadcast", "reduce")
-            less.setdefault(_MORE["panels" if panels else way], []).append(name)
-    if shared:
-        yield (
-            "Longer than the model has it, both at all of the links' bandwidth:"
-            f" {', '.join(dict.fromkeys(shared))}. This pattern or routing shares links that the"
-            f" model takes for separate.{_RINGS if meshes else ''}"
-        )
-    for reason, names in less.items():
-        yield f"{', '.join(dict.fromkeys(names))}: {reason}."
-
-
-_RINGS = (
-    " The model sends to all others of a mesh at once, as --algorithm direct does; rings leave most"
-    " of its links idle."
-)
-_MORE = {
-    "phased": "the model adds the phases; the busiest link works in one of them",
-    "ring": "the model runs one ring through all levels, of which the slowest counts",
-    "measured": "measured rings take time to start, and reach a share of the bandwidth",
-    "panels": "the model sends all panels over each link; a GPU need not get those it has itself",
-}
-"""Why a model takes longer than the busiest link."""

@@ -5,6 +5,10 @@ bound there comes back in, from the farthest nodes, meeting and splitting on its
 ever listed. Nodes are rows, destinations columns, so that a round is one product of a sparse matrix
 of arcs, which has weights, and a dense one.
 
+Every node sends to every destination here, as between switches. Where few nodes send to each, as
+GPUs do, or a flow takes one path alone, `netplan.traffic.routing_ecmp` keeps a bit for a node and
+destination where this keeps numbers, and stops as soon as all senders are found.
+
 At every hop traffic splits over the arcs that lead nearer, by their weights (parallel links count
 as many), or by the number of shortest paths behind each of them: then all paths carry alike.
 """
