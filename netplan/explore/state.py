@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlencode
 
@@ -213,5 +214,9 @@ def _known(name: str, text: str, values: Sequence[Any]) -> Any:  # noqa: ANN401 
     for value in values:
         if f"{value}" == text or (not isinstance(value, str) and f"{value:g}" == text):
             return value
-    shown = ", ".join(f"{value}" for value in values[:12])
-    raise InputError(f"{name}={text!r:.40} is none of the page's steps: {shown}")
+    known = [f"{value}" for value in values]
+    if known and isinstance(values[0], str):
+        near = get_close_matches(text, known, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else "choose from the list of the page"
+        raise InputError(f"{name}={text!r:.40} is none of the page's names: {hint}")
+    raise InputError(f"{name}={text!r:.40} is none of the page's steps: {', '.join(known)}")

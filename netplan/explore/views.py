@@ -93,8 +93,8 @@ def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
         "modules": f"{row['transceivers']:,}",
         "price": _price(row) if cost else "-",
         "power": si(watts, "W") if watts else "-",
-        "iteration": si(time_s, "s") if time_s else "-",
-        "MFU": f"{row['mfu']:.0%}" if row["mfu"] else "-",
+        "iteration": f"{time_s:#.4g} s" if time_s else "-",
+        "MFU": f"{100 * row['mfu']:.0f} %" if row["mfu"] else "-",
     }
 
 

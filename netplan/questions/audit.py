@@ -11,7 +11,7 @@ from netplan.questions.cable_comparison import FOUND_BY, read_cables, read_hall
 from netplan.questions.question import Question, absent, asks, optional, required
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.sections import Paragraph, Section, Table, column, columns
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.spreadsheets import Row
 from netplan.topologies.cabling.as_built import Cable, End
 from netplan.topologies.cabling.audit_cables import (
@@ -49,10 +49,10 @@ class Audit(Answer):
         Examples
         --------
         >>> Audit("pod.csv", "table of designs", ()).summary
-        'pod.csv (table of designs): nothing found.'
+        'pod.csv (table of designs): no fault found.'
         """
         count = len(self.findings)
-        text = "nothing found" if not count else f"{count:,} finding{'s' if count > 1 else ''}"
+        text = "no fault found" if not count else f"{count:,} finding{'s' if count > 1 else ''}"
         return f"{self.file} ({self.kind}): {text}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,6 +62,7 @@ class Audit(Answer):
 
     def sections(self) -> Iterator[Section]:
         """One row a finding; for people the file is named once, below."""
+        yield Heading(f"Audit of {Path(self.file).name}", only="pages")
         shown = [
             *columns("what"),
             column("where", self._place, data=False),

@@ -188,7 +188,11 @@ class CableSheet(Answer):
     def sections(self) -> Iterator[Section]:
         """The table under its name."""
         sheet = self.sheet()
-        yield Heading(f"{sheet.name} of {self.inputs['fabric']}")
+        count = len(sheet.rows)
+        yield Heading(
+            f"{sheet.name} of {self.inputs['fabric']}",
+            (f"{count:,} row{'s' * (count != 1)}",),
+        )
         shown = [column(name, itemgetter(at), title=name) for at, name in enumerate(sheet.header)]
         yield Table(sheet.name, shown, list(sheet.rows))
 

@@ -182,6 +182,7 @@ class Heading(Struct, frozen=True):
     title: str
     lines: tuple[str, ...] = ()
     key: str = ""
+    only: Only | None = None
 
 
 class Paragraph(Struct, frozen=True):

@@ -37,7 +37,7 @@ def test_a_sound_plan_exits_with_zero(tmp_path: Path) -> None:
     plan = ("cables", "--gpus", "64", "--radix", "16", "--hb-size", "8", "-o", str(path))
     assert netplan(*plan).returncode == 0
     done = netplan("audit", str(path), "--radix", "16", columns=400)
-    assert (done.returncode, done.stdout) == (0, f"{path} (table of cables): nothing found.\n")
+    assert (done.returncode, done.stdout) == (0, f"{path} (table of cables): no fault found.\n")
     done = netplan("audit", str(path), "--radix", "4")
     assert done.returncode == 1
     assert (

@@ -129,7 +129,7 @@ def test_servers_fail_in_tables_that_fit() -> None:
     titles = (
         "Without failures",
         "Failed together: gpu=1",
-        "Over the years (at least: for 99 % of the time)",
+        "Over the years, at least for 99 % of the time",
         "rail-only: one part failed",
         "Servers that stop in a year, by cause",
         "Spares for a service level of 99 %",

@@ -55,7 +55,7 @@ def test_a_state_comes_back_from_its_link() -> None:
     [
         ({"gpus": "4095"}, "gpus='4095' is none"),
         ({"gpus": "1e99"}, "is none of the page's steps"),
-        ({"model": "../../etc/passwd"}, "is none of the page's steps"),
+        ({"model": "../../etc/passwd"}, "is none of the page's names: choose from the list"),
         ({"fabrics": "rail-only,/tmp/mine.yaml"}, "fabrics='/tmp/mine.yaml' is none"),
         ({"prices": "<script>"}, "is none of"),
     ],

@@ -365,11 +365,20 @@ class GrowthAnswer(Answer):
         scale = self.scale
         unbound = {one.name: open_above(one.final) for one in self.grown}
         span = partial(span_column, scale=scale, unbound=lambda row: unbound[row.fabric])
+        lacking = {one.name for one in self.grown if one.final.quote.unpriced}
+
+        def mark(row: _WayRow) -> tuple[str, str]:
+            return ("≥ " if row.fabric in lacking else ""), ""
+
         shown: list[Column[_WayRow]] = [
             column("plan", "way.plan"),
             column("fabric", shown="never"),
-            column(scale.of_money("orders_cost", "orders"), "way.capital.base"),
-            column(scale.of_money("present_value", "present value"), "way.present_value.base"),
+            column(scale.of_money("orders_cost", "orders"), "way.capital.base", mark=mark),
+            column(
+                scale.of_money("present_value", "present value"),
+                "way.present_value.base",
+                mark=mark,
+            ),
             span("way.present_value"),
             column(scale.of_money("left_over_cost", "left over"), "way.left.base"),
             column("cables_moved", "way.moved"),
@@ -440,9 +449,10 @@ def _verdict(one: Grown, scale: Scale, currency: str) -> str:
         for name, way in (("all at once", once), ("not planned", unplanned))
     )
     moved = "no cable moves" if not grown.moved else f"{grown.moved:,} cables move"
+    least = "at least " if one.final.quote.unpriced else ""
     said = (
-        f"{one.name}: growing costs {scale.one(grown.present_value.base)} {scale.title} in present"
-        f" value, {moved}; {beside}."
+        f"{one.name}: growing costs {least}{scale.one(grown.present_value.base)} {scale.title} in"
+        f" present value, {moved}; {beside}."
     )
     if grown.moved == unplanned.moved:
         return said

@@ -85,7 +85,7 @@ class ServedFaultsAnswer(FaultsAnswer):
             "years",
             shown if self._level else YEARS,
             self.fabrics,
-            f"Over the years (at least: for {level:g} % of the time)",
+            f"Over the years, at least for {level:g} % of the time",
             YEARS_LEGEND,
         )
 
