@@ -188,13 +188,11 @@ class CableSheet(Answer):
     def sections(self) -> Iterator[Section]:
         """The table under its name."""
         sheet = self.sheet()
-        count = len(sheet.rows)
-        yield Heading(
-            f"{sheet.name} of {self.inputs['fabric']}",
-            (f"{count:,} row{'s' * (count != 1)}",),
-        )
+        rows = list(sheet.rows)
+        count = f"{len(rows):,} row{'s' * (len(rows) != 1)}"
+        yield Heading(f"{sheet.name} of {self.inputs['fabric']}", (count,))
         shown = [column(name, itemgetter(at), title=name) for at, name in enumerate(sheet.header)]
-        yield Table(sheet.name, shown, list(sheet.rows))
+        yield Table(sheet.name, shown, rows)
 
 
 @dataclass(frozen=True, kw_only=True)

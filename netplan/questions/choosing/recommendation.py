@@ -141,10 +141,13 @@ def _sentence(
     text = f"Order {chosen.name}: its network for {chosen.gpus:,} GPUs {amount}"
     dearer = [bill for bill in others if bill.capital.base > price.base]
     if dearer:
-        near = min(dearer, key=lambda bill: (bill.capital.base, bill.name))
-        share = 100 * (1 - price.base / near.capital.base)
-        less = f"{money.less(price.base, near.capital.base)} {money.title}"
-        text += f". That is {less} ({share:.0f} %) less than {near.name}, the next cheapest"
+        near = min(bill.capital.base for bill in dearer)
+        # Fabrics of one price are all named: whoever stands beside the order is among them.
+        names = listed([bill.name for bill in dearer if bill.capital.base == near])
+        less = (
+            f"{money.less(price.base, near)} {money.title} ({100 * (1 - price.base / near):.0f} %)"
+        )
+        text += f". That is {less} less than {names}, the next cheapest"
     if chosen.name in slower:
         late = slower[chosen.name]
         pace = f"{100 * late:.1f} % slower than the fastest"
