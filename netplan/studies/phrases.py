@@ -15,13 +15,13 @@ def low_to_high(low: str, high: str) -> str:
     --------
     >>> low_to_high("32 GPUs", "128 GPUs"), low_to_high("1 GB", "1 TB")
     ('32 to 128 GPUs', '1 GB to 1 TB')
-    >>> low_to_high("1", "2"), low_to_high("8 GB", "8 GB")
-    ('1 to 2', '8 GB')
+    >>> low_to_high("1", "2"), low_to_high("8 GB", "8 GB"), low_to_high("300 ms", "2 s")
+    ('1 to 2', '8 GB', '300 ms to 2 s')
     """
     if low == high:
         return low
     unit = high.rpartition(" ")[2] if " " in high else ""
-    return f"{low.removesuffix(unit).rstrip()} to {high}" if unit else f"{low} to {high}"
+    return f"{low.removesuffix(f' {unit}')} to {high}"
 
 
 def changed(ratios: Sequence[float]) -> str:
