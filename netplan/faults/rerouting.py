@@ -14,6 +14,7 @@ Tori are routed by shortest paths too, since their own routing knows no failures
 with :func:`reroute` on the intact fabric, not with their own routing.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from math import inf, isfinite
 from typing import Literal
@@ -222,7 +223,7 @@ class LiveFabric(Struct, frozen=True, eq=False, dict=True):
         detour = ~usual & (self.whole[ends[0]] == self.whole[ends[1]])
         own, rest = _leg(usual, outer, amount), _leg(detour, ends, amount)
         loads = self._adaptive(own, rest) if self.adaptive else self._shortest(own, rest)
-        loads += self._along("_domain_arcs", _leg(usual, inner, amount))
+        loads += self._along(lambda: self._domain_arcs, _leg(usual, inner, amount))
         return Rerouted(
             LinkLoads(self.graph, loads),
             lost_bytes,
@@ -232,14 +233,18 @@ class LiveFabric(Struct, frozen=True, eq=False, dict=True):
 
     def _shortest(self, own: Leg, rest: Leg) -> Floats:
         """Loads of usual ways over the network, and of detours, over shortest paths [B]."""
-        return self._along("_network_arcs", own) + self._along("_all_arcs", rest)
+        return self._along(lambda: self._network_arcs, own) + self._along(
+            lambda: self._all_arcs, rest
+        )
 
     def _adaptive(self, own: Leg, rest: Leg) -> Floats:
         """Loads of the same as adaptive routing has them; where that is worse, shortest paths."""
         ways = self._joined_ways
         reached = ways.reached(rest.source, rest.destination)
         loads, inside = ways.loads(own, rest.some(reached))
-        loads += self._along("_domain_arcs", inside) + self._along("_all_arcs", rest.some(~reached))
+        loads += self._along(lambda: self._domain_arcs, inside) + self._along(
+            lambda: self._all_arcs, rest.some(~reached)
+        )
         if self.live[self.outer].all():
             return loads
         return min(loads, self._shortest(own, rest), key=self._network_s)
@@ -248,12 +253,11 @@ class LiveFabric(Struct, frozen=True, eq=False, dict=True):
         """Time of the busiest network link [s]."""
         return float((loads / self.graph.bytes_per_s)[:, self.outer & self.live].max(initial=0.0))
 
-    def _along(self, way: str, leg: Leg) -> Floats:
-        """Loads over live shortest paths, split evenly [B], shape (2, links)."""
+    def _along(self, arcs: Callable[[], Arcs], leg: Leg) -> Floats:
+        """Loads over live shortest paths, split evenly [B], shape (2, links); arcs if needed."""
         if not len(leg.source):
             return np.zeros((2, self.graph.link_count))
-        arcs: Arcs = getattr(self, way)
-        return ecmp_loads(arcs, leg.source, leg.destination, leg.flow_bytes).reshape(2, -1)
+        return ecmp_loads(arcs(), leg.source, leg.destination, leg.flow_bytes).reshape(2, -1)
 
     @cached_property
     def _joined_ways(self) -> JoinedWays:
