@@ -103,7 +103,7 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         rows: list[tuple[str, dict[str, Any]]] = []
         for key, text in mine.items():
             field = key.partition(".")[2]
-            row = _replace(changed.data, field, text, f"--set {key}")
+            row, field = _replace(changed.data, field, text, f"--set {key}")
             applied[field] = f"--set {key}={text}"
             if field.endswith(".base"):
                 rows.append((field.removesuffix("base"), row))
@@ -234,20 +234,27 @@ def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
     return tuple(roots)
 
 
-def _replace(data: dict[str, Any], field: str, text: str, origin: str) -> dict[str, Any]:
-    """Replace one value, reached by dots, inside the parsed data; return what it stands in."""
+def _replace(
+    data: dict[str, Any], field: str, text: str, origin: str
+) -> tuple[dict[str, Any], str]:
+    """Replace one value, reached by dots, inside the parsed data.
+
+    Returns what it stands in, and its place, rows of lists by their numbers.
+    """
     *parents, last = field.split(".")
+    place = [*parents, last]
     for number, parent in enumerate(parents):
         inner = data.get(parent)
         if isinstance(inner, list) and number + 1 < len(parents):
             # Rows of a list are named as the next step says; they become a mapping for one look.
             row = _row_of(inner, parents[number + 1], f"{origin}: {parent}")
+            place[number + 1] = str(next(at for at, one in enumerate(inner) if one is row))
             inner = {parents[number + 1]: row}
         if not isinstance(inner, dict):
             raise CatalogError(f"{origin}: no key {parent!r}: known: {', '.join(data)}")
         data = inner
     data[last] = read_yaml_value(text)
-    return data
+    return data, ".".join(place)
 
 
 def _widen(row: dict[str, Any], ends: Sequence[str]) -> None:

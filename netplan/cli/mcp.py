@@ -149,12 +149,15 @@ def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     strange = [name for name in given if name not in known]
     if strange:
         raise InputError(f"no input {strange[0]!r:.40} of {tool}: known: {', '.join(known)}")
-    missing = [name for name in schema_of(question)["required"] if name not in given]
+    missing = [name for name in schema_of(question)["required"] if given.get(name) is None]
     if missing:
         raise InputError(f"{tool} needs {' and '.join(missing)}")
     asked: dict[str, Any] = {
         name: _as_texts(name, value) for name, value in given.items() if value is not None
     }
+    broken = [name for name, value in asked.items() if not _is_unicode(value)]
+    if broken:
+        raise InputError(f"{broken[0]}: half of a surrogate pair is no text")
     make: Callable[..., Question[Answer]] = question
     answer = make(**asked).ask()
     return bounded(answer.text(WIDTH), answer.to_dict())
@@ -194,6 +197,15 @@ def bounded(text: str, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     )
     kept_data = {name: value for name, value in data.items() if name not in left_out}
     return text, kept_data | {"left_out_bytes": left_out}
+
+
+def _is_unicode(value: object) -> bool:
+    """Whether all texts of a value can be written: JSON also has halves of signs."""
+    try:
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _as_texts(name: str, value: object) -> object:

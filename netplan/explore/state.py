@@ -99,7 +99,7 @@ class State(Struct, frozen=True, kw_only=True):
             text = query[one.name]
             values = allowed[one.name]
             if one.name == "fabrics":
-                names = tuple(name for name in text.split(",") if name)
+                names = tuple(dict.fromkeys(name for name in text.split(",") if name))
                 given[one.name] = tuple(_known(one.name, name, values) for name in names)
             else:
                 given[one.name] = _known(one.name, text, values)

@@ -20,7 +20,7 @@ from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.questions.answers.compare_answer import timed_row
 from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
-from netplan.questions.choosing.verdict import WITHIN
+from netplan.questions.choosing.verdict import WITHIN, check_within
 from netplan.questions.compare import FABRIC_ORDER
 from netplan.questions.money.pricing import CardsQuestion, packet_ports, read_books
 from netplan.questions.optimizing.constraints import Constraint, Limits, constraints_of, judge
@@ -197,6 +197,7 @@ class Optimize(
 
     def ask(self) -> Optimization:
         """Build the space, judge every design, time those that may lie on the front."""
+        check_within(self.within)
         wish = self._wish
         limits = self._limits
         reader = CatalogReader(self.catalog, self.overrides)

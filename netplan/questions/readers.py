@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
@@ -132,8 +133,10 @@ def _size(value: object) -> float | tuple[float, float]:
 def _number(kind: str, value: object) -> float:
     """A number, whole ones without a fraction."""
     found = getattr(value, "item", lambda: value)()  # numpy's numbers as Python's
-    if not isinstance(found, int | float):
+    if isinstance(found, bool) or not isinstance(found, int | float):
         raise InputError(f"{value!r:.60} is no number")
+    if kind in ("ratio", "percent") and not isfinite(found):
+        raise InputError(f"{value!r:.60} is no finite number")
     if kind == "whole" and found % 1 != 0:
         raise InputError(f"{found!r} is not a whole number")
     return int(found) if kind == "whole" else found

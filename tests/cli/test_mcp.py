@@ -15,11 +15,13 @@ from netplan.cli.mcp import (
     MAX_JSON_BYTES,
     MAX_TEXT,
     TOOLS,
+    answered,
     bounded,
     make_server,
     question_of,
     schema_of,
 )
+from netplan.errors import InputError
 from netplan.questions.question import options_of
 
 mcp = pytest.importorskip("mcp")
@@ -91,6 +93,7 @@ def test_bad_calls_are_told_in_one_line() -> None:
         "compare 3": {"gpus": 512, "radix": 32, "fabric": "rail-only"},
         "compare 4": {"gpus": "many", "radix": 32},
         "frobnicate": {},
+        "export": {"gpus": 64, "radix": 16, "to": None},
     }
     said = {name: one.content[0].text for name, one in in_the_client(bad).items() if one.is_error}
     assert list(said) == list(bad)
@@ -99,6 +102,12 @@ def test_bad_calls_are_told_in_one_line() -> None:
     assert said["audit"] == "audit needs file"
     assert "no input 'fabric'" in said["compare 3"]
     assert "no tool 'frobnicate'" in said["frobnicate"]
+    assert said["export"] == "export needs to"
+
+
+def test_half_a_sign_is_refused_as_every_other_wrong_text() -> None:
+    with pytest.raises(InputError, match="files: half of a surrogate pair is no text"):
+        answered("catalog_check", {"files": ["\ud800"]})
 
 
 @pytest.mark.parametrize("tool", list(TOOLS))

@@ -65,6 +65,10 @@ def test_links_with_other_values_are_refused(query: dict[str, str], said: str) -
         State.of_link(query)
 
 
+def test_a_link_that_names_a_fabric_a_thousand_times_asks_once() -> None:
+    assert State.of_link({"fabrics": "rail-only," * 1000}).fabrics == ("rail-only",)
+
+
 def test_every_first_value_is_a_step() -> None:
     allowed = steps()
     for name, value in State().question().items():

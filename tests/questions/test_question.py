@@ -180,3 +180,25 @@ def test_headings_say_replaced_values_with_their_units() -> None:
         "with accelerator.memory_bytes = 80.5 GB",
         "with prices.prices.transceiver@400.base = 500.0 EUR",
     )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"batch": True}, {"oversubscription": np.inf}, {"within": np.nan}, {"gpu_hour": np.inf}],
+)
+def test_values_that_are_no_finite_numbers_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"no number|no finite number|give a price"):
+        netplan.compare(gpus=64, model="gpt-22b", **given)
+
+
+@pytest.mark.parametrize("given", [{"within": 5.0}, {"gpu_hour": np.inf}])
+def test_optimize_refuses_weights_that_are_none(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"give 0% up to below 100%|give a price"):
+        netplan.optimize(gpus=64, model="gpt-22b", **given)
+
+
+def test_a_wrong_value_in_a_row_names_the_option_not_the_file() -> None:
+    key = "prices.prices.switch_port@400.base"
+    with pytest.raises(CatalogError) as caught:
+        netplan.compare(gpus=64, model="gpt-22b", overrides={key: "-1"})
+    assert str(caught.value).startswith(f"--set {key}=-1: prices.0.base: got -1")

@@ -466,8 +466,7 @@ class VerdictQuestion(Question[AnswerT_co]):
     def __post_init__(self) -> None:
         """Refuse rules and values that mean nothing."""
         super().__post_init__()
-        if not 0 <= self.within < 1:
-            raise InputError(f"--within {100 * self.within:g}%: give 0% up to below 100%")
+        check_within(self.within)
         if self.gpu_hour is not None and not 0 <= self.gpu_hour < inf:
             raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")
 
@@ -518,6 +517,12 @@ class VerdictQuestion(Question[AnswerT_co]):
                 raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
             return None
         return Terms(iterations, hour, Running.of(book, rate))
+
+
+def check_within(share: float) -> None:
+    """Refuse a tolerance of iteration times that is none; InputError."""
+    if not 0 <= share < 1:
+        raise InputError(f"--within {100 * share:g}%: give 0% up to below 100%")
 
 
 class Terms(Struct, frozen=True):

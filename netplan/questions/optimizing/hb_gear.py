@@ -14,6 +14,7 @@ the size; the power of the gear is not counted.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from msgspec import Struct
@@ -305,9 +306,9 @@ class GearQuestion(Question[AnswerT_co]):
         Raises
         ------
         InputError
-            If the price of a GPU hour is below 0.
+            If the price of a GPU hour is below 0, or no number.
         """
-        if self.gpu_hour is not None and self.gpu_hour < 0:
+        if self.gpu_hour is not None and not 0 <= self.gpu_hour < inf:
             raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")
         book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
         try:
