@@ -27,6 +27,7 @@ from netplan.procurement.side_by_side import (
 )
 from netplan.questions.answers.serving_answer import serving_words
 from netplan.questions.library import Chapter
+from netplan.questions.setup.inputs import told
 from netplan.questions.setup.training import assumed
 from netplan.records import asdict
 from netplan.reports.answer import Answer
@@ -81,7 +82,7 @@ class Procurement(Findings, Answer):
 
     def _basis(self) -> str:
         """What all of it is about, in a line."""
-        inputs = self.inputs
+        inputs = told(self.inputs)
         switch = f" ({inputs['switch']})" if inputs["switch"] else ""
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
         trained = ""

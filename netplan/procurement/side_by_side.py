@@ -22,6 +22,7 @@ from netplan.questions.answers.cost_answer import (
     years_table,
 )
 from netplan.questions.answers.training_runs import TrainingRun
+from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed, part_words, quantity
 from netplan.reports.sections import (
@@ -164,11 +165,12 @@ def _training_run(answer: Findings) -> Iterator[Section]:
         replace(each, mark=lacking),
         range_column("price_per_pflops", whole, lambda run: no_high(bills[run.fabric])),
     ]
-    said = f"{answer.inputs['model']} has no tokens, and so no run of known length."
+    model = told(answer.inputs)["model"]
+    said = f"{model} has no tokens, and so no run of known length."
     if tokens:
         billions = float(f"{tokens[0] / 1e9:.3g}")
         said = (
-            f"{answer.inputs['model']} on {billions:,g} billion tokens ({tokens[1]}), without"
+            f"{model} on {billions:,g} billion tokens ({tokens[1]}), without"
             " interruptions; the network's annuity and energy in that time."
         )
     chosen = answer.chosen.name
@@ -184,7 +186,7 @@ def _training_run(answer: Findings) -> Iterator[Section]:
 
 def speed_chapter(answer: Findings) -> Iterator[Section]:
     """Iteration time against price, where fabrics were timed."""
-    inputs, chosen = answer.inputs, answer.chosen.name
+    inputs, chosen = told(answer.inputs), answer.chosen.name
     chart = speed_chart(answer.cost, answer.timed, chosen, str(inputs["model"]))
     if chart is None:
         return

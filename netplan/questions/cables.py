@@ -29,7 +29,7 @@ from netplan.questions.cable_comparison import Naming, compare_cables
 from netplan.questions.export import FabricQuestion, GraphFile, links_in_a_cage
 from netplan.questions.question import asks, optional, several, shared
 from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.inputs import CatalogReader, told
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, column
@@ -190,7 +190,7 @@ class CableSheet(Answer):
         sheet = self.sheet()
         rows = list(sheet.rows)
         count = f"{len(rows):,} row{'s' * (len(rows) != 1)}"
-        yield Heading(f"{sheet.name} of {self.inputs['fabric']}", (count,))
+        yield Heading(f"{sheet.name} of {told(self.inputs)['fabric']}", (count,))
         shown = [column(name, itemgetter(at), title=name) for at, name in enumerate(sheet.header)]
         yield Table(sheet.name, shown, rows)
 

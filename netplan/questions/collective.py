@@ -17,7 +17,7 @@ from netplan.questions.answers.optimum_answer import (
     shown_size,
 )
 from netplan.questions.question import Question, asks, check_ranges, optional, required, shared
-from netplan.questions.setup.inputs import CatalogReader, replaced_lines
+from netplan.questions.setup.inputs import CatalogReader, replaced_lines, told
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import Axis
@@ -110,7 +110,7 @@ class CollectiveAnswer(Answer):
             yield self._chart()
 
     def _heading(self) -> Heading:
-        group, inputs = self.group, self.inputs
+        group, inputs = self.group, told(self.inputs)
         inside, outside = group.levels
         rate = si(inside.link_bytes_per_s, "B/s")
         where = [f"HB domains of {inside.size}: {group.links.domain.title}, {rate} a GPU one way"]

@@ -5,15 +5,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from markupsafe import Markup
 
-from netplan.errors import InputError
-from netplan.faults.inventory import Inventory
-from netplan.faults.scenario import read_scenario
-from netplan.questions.answers.faults_pages import damage_colours
 from netplan.questions.answers.loads_answer import LoadsAnswer
-from netplan.questions.loads import Loads
+from netplan.questions.loads import Loads, what_failed
 from netplan.questions.question import ClusterQuestion, asks, optional, several
 from netplan.questions.setup.inputs import CatalogReader
 from netplan.questions.setup.network_question import NetworkQuestion
@@ -28,7 +23,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import SWITCH, FabricGraph
-from netplan.units import counted, gbps, si
+from netplan.units import counted, gbps
 from netplan.workloads.accelerators import ACCELERATORS
 
 Show = Literal["links", "loads"]
@@ -114,7 +109,8 @@ class Draw(NetworkQuestion[DrawAnswer]):
     """Draw a fabric as SVG: small ones node by node, large ones by kinds of devices.
 
     With --show loads each link has the colour of what one iteration sends over it; with --fail,
-    what has failed and which GPUs are cut off. --graph draws somebody's network instead.
+    what has failed and which GPUs are cut off; with both, loads of the links that are left.
+    --graph draws somebody's network instead.
 
     Raises
     ------
@@ -148,8 +144,6 @@ class Draw(NetworkQuestion[DrawAnswer]):
 
     def ask(self) -> DrawAnswer:
         """Make the graph, find what its colours say, place its nodes."""
-        if self.fail and self.show == "loads":
-            raise InputError("--show loads and --fail are two drawings: give one of them")
         self.check_network()
         if self.show == "loads" or self.matrix is not None:
             return self._loaded()
@@ -165,7 +159,7 @@ class Draw(NetworkQuestion[DrawAnswer]):
             spec = reader.fabric(self.fabric, self.ports)
             fabric = build_fabric(spec, self.sized(on))
             graph, notes = expand(spec, fabric.sizing), fabric.notes
-        return self._placed(graph, fabric, self._failed(graph), notes)
+        return self._placed(graph, fabric, what_failed(graph, self.fail, self.seed), notes)
 
     def built(self) -> Fabric:
         """Counts of the fabric, which say how much there is to draw.
@@ -182,20 +176,8 @@ class Draw(NetworkQuestion[DrawAnswer]):
     def _loaded(self) -> DrawAnswer:
         """Links coloured by what `netplan loads` says of them."""
         found: LoadsAnswer = self.part(Loads, hot=0).ask()
-        busiest = found.link_loads.busiest_s
-        share = found.link_loads.link_s.max(axis=0) / (busiest or 1.0)
         fabric = found.run.fabric if found.run else None
-        return self._placed(
-            found.graph, fabric, Coloured(share=share, words=si(busiest, "s")), found.notes
-        )
-
-    def _failed(self, graph: FabricGraph) -> Coloured:
-        """What has failed, and who is cut off by it."""
-        if not self.fail:
-            return Coloured()
-        scenario = read_scenario(self.fail, Inventory(graph))
-        damage = scenario.damage(np.random.default_rng(self.seed))
-        return damage_colours(graph, damage)
+        return self._placed(found.graph, fabric, found.coloured, found.notes)
 
     def _placed(
         self,

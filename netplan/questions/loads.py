@@ -4,7 +4,7 @@ The traffic is that of a training run or of servers, placed by their best plan, 
 the links are those of a fabric of the catalog, or of somebody's own graph.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,17 @@ from typing import ClassVar, cast, get_args
 import numpy as np
 
 from netplan.errors import InputError
+from netplan.faults.inventory import Inventory
 from netplan.faults.rerouting import LiveRouter
+from netplan.faults.scenario import read_scenario
 from netplan.progress import each
-from netplan.questions.answers.loads_answer import CollectiveLoad, LoadsAnswer, agreement
+from netplan.questions.answers.faults_pages import damage_colours
+from netplan.questions.answers.loads_answer import (
+    WHOLE_DRAWN,
+    CollectiveLoad,
+    LoadsAnswer,
+    agreement,
+)
 from netplan.questions.answers.whole_fabric import WholeCollective, whole_collectives
 from netplan.questions.export import with_own_domains
 from netplan.questions.question import asks, optional, several, shared
@@ -30,6 +38,7 @@ from netplan.questions.setup.network_question import NetworkQuestion
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.served_run import ServedRun
 from netplan.records import replace
+from netplan.topologies.drawings.network import Coloured
 from netplan.topologies.expand import expand
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
@@ -187,6 +196,7 @@ class Loads(NetworkQuestion[LoadsAnswer]):
                 *((WHOLE_MODEL,) * bool(self.fail)),
             ),
             intact_busiest_s=whole.busiest_s if self.fail else None,
+            failed=what_failed(graph, self.fail, self.seed),
         )
 
     def _graph(self) -> tuple[FabricGraph, dict[str, object], tuple[str, ...]]:
@@ -202,6 +212,14 @@ class Loads(NetworkQuestion[LoadsAnswer]):
 
 
 loads = asks(Loads)
+
+
+def what_failed(graph: FabricGraph, fail: Sequence[str], seed: int) -> Coloured:
+    """What has failed, and who is cut off by it, for a drawing."""
+    if not fail:
+        return WHOLE_DRAWN
+    damage = read_scenario(fail, Inventory(graph)).damage(np.random.default_rng(seed))
+    return damage_colours(graph, damage)
 
 
 def _load_matrix(path: Path, gpus: int) -> TrafficMatrix:

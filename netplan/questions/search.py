@@ -18,7 +18,7 @@ from netplan.questions.answers.equal_plans import equal_to_best, told_apart
 from netplan.questions.answers.plan_notes import plan_notes
 from netplan.questions.question import asks, optional, shared
 from netplan.questions.setup.expanded_memory import variants
-from netplan.questions.setup.inputs import CatalogReader, replaced_lines
+from netplan.questions.setup.inputs import CatalogReader, replaced_lines, told
 from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
 from netplan.questions.setup.training import PlanQuestion, TrainingCase, assumed
 from netplan.records import replace
@@ -156,7 +156,7 @@ class SearchAnswer(Answer):
         )
 
     def _heading(self) -> Heading:
-        inputs, found = self.inputs, self.found
+        inputs, found = told(self.inputs), self.found
         plans, done = "plans", "all were evaluated"
         if found.settings[0].free and found.exchange is None:
             plans, done = "plans in any placement", "timed or ruled out"

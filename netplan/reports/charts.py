@@ -35,6 +35,8 @@ class Chart(Struct, frozen=True):
         What it leaves out, in sentences.
     zoom
         Whether a mouse zooms in by dragging.
+    small
+        Whether half the width of a page is enough for it.
     """
 
     key: str
@@ -44,6 +46,7 @@ class Chart(Struct, frozen=True):
     layout: Json
     said: tuple[str, ...] = ()
     zoom: bool = False
+    small: bool = False
 
 
 def marks(

@@ -5,7 +5,8 @@ Charts bring plotly into the page; an answer without charts is a few kilobytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from typing import Literal
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -31,7 +32,8 @@ class Block(Struct, frozen=True):
     """One section as the template draws it.
 
     Its kind, what it shows, its title in the contents and its place there, and for a chart the
-    table of its numbers with how many there are.
+    table of its numbers with how many there are. A chart that stands ``beside`` others of its kind
+    is the first or last of them, or between.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class Block(Struct, frozen=True):
     title: str = ""
     key: str = ""
     numbers: tuple[page.Grid, int] | None = None
+    beside: Literal["", "first", "between", "last"] = ""
 
 
 class Chapter(Struct, frozen=True):
@@ -74,7 +77,7 @@ def html_page(
     known = list(sections)
     charts = [section for section in known if isinstance(section, Chart)]
     starts = [at for at, one in enumerate(known) if isinstance(one, Heading) and one.key]
-    first = blocks(known[: starts[0]] if starts else known)
+    first = _side_by_side(blocks(known[: starts[0]] if starts else known))
     shown = {
         "blocks": first,
         "lead": lead(first),
@@ -86,7 +89,34 @@ def html_page(
         ],
         "page_title": title_of(known),
     }
-    return page.framed(template, charts, shown | dict(values or {}))
+    return page.framed(
+        template, charts, shown | dict(values or {}), tables=any(map(_is_long, first))
+    )
+
+
+def _is_long(one: Block) -> bool:
+    """Whether it is a table that its reader may want to sort."""
+    return one.kind == "table" and isinstance(one.shown, tuple) and one.shown[1].long
+
+
+def _side_by_side(found: Sequence[Block]) -> list[Block]:
+    """Mark runs of small drawings of one chart."""
+    placed: list[Block] = []
+    for (small, _), group in groupby(found, _of_one_chart):
+        run = list(group)
+        if not small or len(run) == 1:
+            placed += run
+            continue
+        placed.append(replace(run[0], beside="first"))
+        placed += [replace(one, beside="between") for one in run[1:-1]]
+        placed.append(replace(run[-1], beside="last"))
+    return placed
+
+
+def _of_one_chart(one: Block) -> tuple[bool, str]:
+    """Whether it is a drawing that half of a page has room for, and of which chart."""
+    chart = one.shown
+    return isinstance(chart, Chart) and chart.small, one.title.partition(": ")[0]
 
 
 def lead(found: Sequence[Block]) -> int:
@@ -163,13 +193,15 @@ def drawn_table(table: TableSection[object]) -> page.Grid:
     chosen = (at for at, row in enumerate(table.rows) if table.chosen and table.chosen(row))
     at_chosen, last = next(chosen, None), len(table.closing) - 1
     rows: list[tuple[Sequence[str], bool]] = []
+    ordered = bool(table.closing)  # sums stay last, and rows under their part
     for at, (part, row) in enumerate(table.parted()):
         if part is not None:
+            ordered = True
             rows.append(((part, *[""] * (len(columns) - 1)), False))
         rows.append(([one.text(row) for one in columns], at == at_chosen))
     for at, row in enumerate(table.closing):
         rows.append(([one.text(row) for one in columns], at_chosen is None and at == last))
-    return page.Grid(heads, rows, table.title or table.name.capitalize() or "Table")
+    return page.Grid(heads, rows, table.title or table.name.capitalize() or "Table", ordered)
 
 
 def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:

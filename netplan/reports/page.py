@@ -1,7 +1,7 @@
 """What every page shares: templates, styles, scripts and the policy that lets nothing in.
 
 Jinja2 escapes every text. On top of that the page forbids itself, by its content security policy,
-any request and any script but its own two, which it names by their hashes: should a text ever slip
+any request and any script but its own, which it names by their hashes: should a text ever slip
 through unescaped, a browser would still not run it.
 """
 
@@ -24,7 +24,9 @@ from netplan.version import __version__
 TEMPLATES = "reports/templates"
 BROAD_COLUMNS, BROAD_ROWS, LONG_TEXT = 8, 9, 40
 """Columns, rows, and signs in a cell from which on a table is printed across the paper [1]."""
-STYLE, SCRIPT, PLOTLY = "report.css", "report.js", "plotly.min.js"
+SORTED_COLUMNS, SORTED_ROWS = 4, 10
+"""Columns from which on, and rows above which, a table brings the script that sorts it [1]."""
+STYLE, SCRIPT, TABLES, PLOTLY = "report.css", "report.js", "tables.js", "plotly.min.js"
 GET_PLOTLY = "pip install 'netplan-toolkit[plots]'"
 
 
@@ -32,6 +34,8 @@ def framed(
     template: str,
     charts: Sequence[Chart],
     values: Mapping[str, object],
+    *,
+    tables: bool = False,
 ) -> str:
     """Write a page.
 
@@ -43,9 +47,13 @@ def framed(
         Charts in order; the template finds each by its key.
     values
         What the template names besides.
+    tables
+        Whether it has tables to sort, though it may have no charts.
     """
     folder = templates()
     script, plotly = (_read(SCRIPT), _plotly()) if charts else ("", "")
+    if charts or tables:
+        script += _read(TABLES)
     drawn = [{"key": c.key, "data": c.data, "layout": c.layout, "zoom": c.zoom} for c in charts]
     return (
         _environment(folder)
@@ -58,7 +66,7 @@ def framed(
             style=Markup(_read(STYLE)),  # noqa: S704 - shipped
             script=Markup(script),  # noqa: S704 - shipped
             plotly=Markup(plotly),  # noqa: S704 - plotly's own file
-            hashes=[content_hash(plotly), content_hash(script)] if charts else [],
+            hashes=[content_hash(one) for one in (plotly, script) if one],
         )
     )
 
@@ -134,11 +142,25 @@ def _visible(value: object) -> object:
 
 
 class Grid(Struct, frozen=True):
-    """A table of texts: title and style of each column, rows, some set off; its name for ears."""
+    """A table of texts: title and style of each column, rows, some set off; its name for ears.
+
+    Rows that stand under parts, or above sums, are ``ordered``.
+    """
 
     heads: list[tuple[str, str]]
     rows: list[tuple[Sequence[str], bool]]
     name: str = "Table"
+    ordered: bool = False
+
+    @property
+    def sortable(self) -> bool:
+        """Whether a reader may sort its rows: more than a few, in columns with titles."""
+        return not self.ordered and len(self.heads) >= SORTED_COLUMNS
+
+    @property
+    def long(self) -> bool:
+        """Whether a page without charts, too, brings a script to sort it."""
+        return self.sortable and len(self.rows) > SORTED_ROWS
 
     @property
     def broad(self) -> bool:

@@ -59,6 +59,13 @@ WRITTEN_COLUMNS, WRITTEN_CELLS = 12, 240
 WIDE = 4.0
 """Ratio of the greatest to the least value from which colours go by the logarithm [1]."""
 
+SMALL_SERIES, SMALL_COLUMNS, SMALL_NAME, SMALL_LABEL = 6, 8, 32, 30
+"""Series, columns of cells, signs of a name in a legend and beside a bar up to which half the width
+of a page is enough [1]."""
+
+TITLE_PX = 20
+"""Height kept for the title of a bar of colours, whose letters are smaller [px]."""
+
 LEVEL_BAR_PX, BAR_LABEL = 18, 60
 BAR_PX, FRAME_PX, ROW_PX, LEAST_PX, MOST_PX = 60, 130, 30, 320, 720
 
@@ -189,7 +196,13 @@ def line_chart(points: Points, room: int) -> Chart:
     )
     height, layout = _framed(scales, len(keys), legend=points.named)
     said = tuple(_said_of_lines(points, lines, drawn))
-    return Chart(points.key, points.label, height, data, layout, said, zoom=True)
+    small = _is_small([points.name(key) for key in keys])
+    return Chart(points.key, points.label, height, data, layout, said, zoom=True, small=small)
+
+
+def _is_small(names: Sequence[str]) -> bool:
+    """Whether the names of a legend fit half the width of a page."""
+    return len(names) <= SMALL_SERIES and all(len(name) <= SMALL_NAME for name in names)
 
 
 def thinned(marks: Sequence[Mark], room: int) -> list[Mark]:
@@ -316,7 +329,10 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
         said.append("The series are too many for a legend: point at a mark to see which it is.")
     if len(marks) < len(points.xs):
         said.append(f"{len(points.xs) - len(marks):,} points lack a value and are not drawn.")
-    return Chart(points.key, points.label, height, tuple(data), layout, tuple(said), zoom=True)
+    small = _is_small([points.name(key) for key in series])
+    return Chart(
+        points.key, points.label, height, tuple(data), layout, tuple(said), zoom=True, small=small
+    )
 
 
 def _apart(points: Points, marks: list[Mark], front: frozenset[int], room: int) -> list[Mark]:
@@ -417,7 +433,10 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
     if len(every) < len(points.xs):
         said.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
     height = FRAME_PX + LEVEL_BAR_PX * len(bars)
-    return Chart(points.key, points.label, height, data, layout, tuple(said), zoom=True)
+    small = all(len(label) <= SMALL_LABEL for label in labels)
+    return Chart(
+        points.key, points.label, height, data, layout, tuple(said), zoom=True, small=small
+    )
 
 
 def heat_chart(
@@ -457,7 +476,10 @@ def heat_chart(
     if len(cells) < len(points.xs):
         said.append(f"{len(points.xs) - len(cells):,} points share a cell with one that is shown.")
     data = (_cells(points, grid, zs, words, shared),)
-    return Chart(points.key, points.label, height, data, layout, tuple(said), zoom=True)
+    small = len(xs) <= SMALL_COLUMNS
+    return Chart(
+        points.key, points.label, height, data, layout, tuple(said), zoom=True, small=small
+    )
 
 
 def _fitting(
@@ -536,7 +558,7 @@ def _colour_bar(words: Words, found: Sequence[float], *, log: bool) -> Json:
         "ypad": 0,
         "thickness": 12,
         "outlinewidth": 0,
-        "title": {"text": chart_label(words.title, 60), "side": "top"},
+        "title": {"text": chart_label(words.title, 60), "side": "top", "font": {"size": TITLE_PX}},
         "exponentformat": "SI" if words.unit in PREFIXED else "B",
     }
     if log:

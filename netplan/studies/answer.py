@@ -162,9 +162,10 @@ class StudyAnswer(Answer):
             yield Paragraph(found, "strong")
         plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]
         yield Table("points", plain, self.rows, only="programs")
-        for chart in spec.charts:
-            yield from chart_tables(self.rows, chart, reader)
+        tables = [one for chart in spec.charts for one in chart_tables(self.rows, chart, reader)]
+        yield from (one for one in tables if one.only == "texts")
         yield from study_charts(self.rows, reader)
+        yield from (one for one in tables if one.only != "texts")
         if not spec.charts or not self.rows:
             yield from _points(self.rows[:MAX_ROWS], names, reader, only="texts")
         if self.published:

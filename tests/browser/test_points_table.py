@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.studies.test_study_page import LINES, answered
+from tests.studies.test_study_page import GPUS, LINES, answered
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -60,4 +60,42 @@ def test_cards_of_a_phone_are_sorted_by_a_choice(browser: "Browser", tmp_path: P
     said = card.locator("td").evaluate_all(titles)
     assert '"point"' in said
     assert '"iteration time, s"' in said
+    page.close()
+
+
+def test_tables_of_pages_without_charts_are_sorted_too(browser: "Browser", tmp_path: Path) -> None:
+    domains = {"input": "hb_size", "values": [8, 16, 32, 64, 128, 256]}
+    html = answered(axes=(domains, GPUS)).html()
+    assert "plotly" not in html
+    path = tmp_path / "points.html"
+    path.write_text(html, encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    faults: list[str] = []
+    page.on("console", lambda message: faults.append(message.text))
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.goto(path.as_uri())
+    table = page.locator("table.sortable").last
+    table.get_by_role("button", name="iteration time").click()
+    # 1e4 / 256 / 2,048 is the least.
+    assert "0.01907" in (table.locator("tbody tr").first.text_content() or "")
+    assert faults == []
+    page.close()
+
+
+def test_small_drawings_of_one_chart_stand_side_by_side(browser: "Browser", tmp_path: Path) -> None:
+    path = tmp_path / "points.html"
+    path.write_text(answered({**LINES, "each": "gpus"}).html(), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    page.wait_for_selector(".chart .main-svg")
+    boxes = [one.bounding_box() for one in page.locator(".beside > section").all()]
+    one, two = (box for box in boxes if box is not None)
+    assert one["y"] == two["y"]
+    assert one["x"] + one["width"] < two["x"]
+    assert one["width"] == pytest.approx(two["width"], abs=1)
+    page.set_viewport_size({"width": 390, "height": 844})
+    above, below = (each.bounding_box() for each in page.locator(".beside > section").all())
+    assert above is not None
+    assert below is not None
+    assert below["y"] > above["y"] + above["height"]
     page.close()

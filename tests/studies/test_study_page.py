@@ -223,6 +223,25 @@ def test_amounts_in_tables_and_cells_are_in_millions_and_in_csv_exact() -> None:
     assert "51200000.25" in answer.csv()
 
 
+def test_only_small_drawings_stand_side_by_side() -> None:
+    chart = {**LINES, "each": "gpus"}
+    assert answered(chart).html().count('<div class="beside">') == 1
+    assert '<div class="beside">' not in answered(LINES).html()  # one drawing
+    wide = {"input": "hb_size", "values": [2**power for power in range(10)]}
+    heat = {**HEAT, "y": "gpus", "each": "batch"}
+    batch = {"input": "batch", "values": [512, 1024]}
+    inputs = {"accelerator": "b200", "model": "gpt-1t"}
+    few, many = (answered(heat, axes=(one, GPUS, batch), inputs=inputs) for one in (HB_SIZE, wide))
+    assert '<div class="beside">' in few.html()
+    assert '<div class="beside">' not in many.html()
+
+
+def test_pages_without_charts_bring_a_script_only_for_long_tables() -> None:
+    long = answered(axes=({**HB_SIZE, "values": [8, 16, 32, 64, 128, 256]}, GPUS)).html()
+    assert (long.count("<script"), "Plotly" in long) == (1, False)
+    assert "<script" not in answered().html()  # 8 points
+
+
 def test_drawings_of_a_chart_share_their_scales() -> None:
     chart = {**LINES, "each": "gpus"}
     one, two = drawn(answered(chart))

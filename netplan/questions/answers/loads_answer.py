@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from netplan.questions.answers.loads_chart import loads_chart
 from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective
+from netplan.questions.setup.inputs import told
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.served_run import ServedRun
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import (
     Column,
@@ -29,6 +30,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.units import counted, si
 
+WHOLE_DRAWN = Coloured()
 EVEN = 1e-6
 """Share by which the times of links that are as busy may differ [1]."""
 
@@ -80,6 +82,14 @@ class LoadsAnswer(Answer):
     bounds_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     intact_busiest_s: float | None = None
+    failed: Coloured = WHOLE_DRAWN
+
+    @property
+    def coloured(self) -> Coloured:
+        """What the colours of a drawing mean: how busy links are, and what has failed."""
+        busiest = self.link_loads.busiest_s
+        share = self.link_loads.link_s.max(axis=0) / (busiest or 1.0)
+        return replace(self.failed, share=share, words=si(busiest, "s"))
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan loads --format json``."""
@@ -147,14 +157,11 @@ class LoadsAnswer(Answer):
         fabric = self.run.fabric if self.run else None
         places = network_map(self.graph, fabric.levels if fabric else ())
         if places is not None or fabric is not None:
-            busiest = self.link_loads.busiest_s
-            share = self.link_loads.link_s.max(axis=0) / (busiest or 1.0)
-            coloured = Coloured(share=share, words=si(busiest, "s"))
-            drawn = drawing_of(self.graph, fabric, places, coloured)
+            drawn = drawing_of(self.graph, fabric, places, self.coloured)
             yield Inset("Links by how long they are busy", drawn)
 
     def _matrix_heading(self) -> Heading:
-        inputs = self.inputs
+        inputs = told(self.inputs)
         where = inputs["graph"] or f"fabric {inputs['fabric']}"
         domains = f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,}"
         return Heading(

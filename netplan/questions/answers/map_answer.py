@@ -13,7 +13,7 @@ from netplan.performance.chip_system import RunTotals, SystemRun
 from netplan.performance.fusion import Fusion, kernel_by_kernel
 from netplan.performance.linpack import LinpackSteps
 from netplan.performance.partitions import BINDS
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import GREY, Chart, Json, hover, marks
@@ -210,7 +210,7 @@ class MapAnswer(Answer):
         yield Notes.of([("", self.found.notes)])
 
     def _heading(self) -> Heading:
-        inputs = self.inputs
+        inputs = told(self.inputs)
         where = inputs["accelerator"]
         where += "" if inputs["family"] == "linpack" else f", {inputs['execution']}"
         family, tile = inputs["family"], inputs["sequence_tile"]

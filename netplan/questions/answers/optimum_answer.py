@@ -12,7 +12,7 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.progress import share_done
 from netplan.questions.export import with_own_domains
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
@@ -172,7 +172,7 @@ class OptimumAnswer(Answer):
         gpus = counted(self.optimum.worst.gpus, "GPU")
         ways = "each way" if self.network.mirrored else "as directed"
         yield Heading(
-            f"Optimum of {self.kind} on {self.inputs['graph']}",
+            f"Optimum of {self.kind} on {told(self.inputs)['graph']}",
             (
                 f"{gpus}, {counted(self.switches, 'switch', 'switches')}, links {ways}",
                 *replaced_lines(self.inputs),

@@ -10,7 +10,7 @@ from netplan.faults.served import ServedImpact, ServedSingle
 from netplan.faults.served_years import ServedForecast, ServerStops
 from netplan.questions.answers.faults_answer import FABRIC, FaultsAnswer
 from netplan.questions.answers.serving_answer import ServedPlan
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
 from netplan.reports.sections import Column, Heading, Notes, Section, Shown, Table, column, columns
 
@@ -98,7 +98,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         yield Table("causes", CAUSES, rows, only="programs")
 
     def _heading(self) -> Heading:
-        inputs = self.inputs
+        inputs = told(self.inputs)
         model = f" {inputs['switch']}" if inputs["switch"] else ""
         asked = (
             f"serving {inputs['model']} on {inputs['accelerator']}: prompts of"

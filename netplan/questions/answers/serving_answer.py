@@ -10,7 +10,7 @@ from netplan.performance.serving.disaggregated import Pools, cache_sent
 from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.questions.setup.serving_inputs import MILLI
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -305,7 +305,7 @@ class ServingAnswer(Answer):
         return tuple(found)
 
     def _heading(self) -> Heading:
-        inputs, found = self.inputs, self.found
+        inputs, found = told(self.inputs), self.found
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
         asked = f"prompts of {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
         how = (
@@ -360,6 +360,7 @@ class ServingAnswer(Answer):
 
 def serving_words(inputs: Mapping[str, Any]) -> str:
     """What is served, to whom, on what."""
+    inputs = told(inputs)
     return (
         f"serving {inputs['model']}, prompts of {inputs['prompt']:,} tokens, answers of"
         f" {inputs['output']:,}, weights of {inputs['precision']}, on {inputs['accelerator']}"

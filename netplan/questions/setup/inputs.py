@@ -120,6 +120,20 @@ def require_least(option: str, value: int, least: int = 0) -> None:
         raise InputError(f"--{option} {value}: give {least} or more")
 
 
+def told(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs as a heading names them: of a path the file alone.
+
+    Examples
+    --------
+    >>> told({"model": "/home/me/models/mine.yaml", "fabric": "rail-only", "gpus": 64})
+    {'model': 'mine.yaml', 'fabric': 'rail-only', 'gpus': 64}
+    """
+    return {
+        name: Path(value).name if isinstance(value, str) and Path(value).suffix else value
+        for name, value in inputs.items()
+    }
+
+
 def replaced_lines(inputs: Mapping[str, Any], currency: str = "") -> tuple[str, ...]:
     """Lines of a heading on the values that were replaced, with units; prices in a currency."""
     return tuple(

@@ -11,6 +11,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.setting import Setting
 from netplan.questions.answers.plan_notes import model_notes, rates_note, scattering_note
+from netplan.questions.setup.inputs import told
 from netplan.questions.setup.training import assumed
 from netplan.reports.sections import Heading
 from netplan.topologies.fabric import Fabric
@@ -99,7 +100,7 @@ class PlacedRun(Struct, frozen=True):
 
     def heading(self, what: str, *, timed: bool = True) -> Heading:
         """What an answer about the run says first; the time of its plan if that is ``timed``."""
-        inputs, plan, training = self.inputs, self.timed.plan, self.setting.training
+        inputs, plan, training = told(self.inputs), self.timed.plan, self.setting.training
         degrees = cast("dict[str, int]", inputs["fixed"])
         fixed = ", ".join(f"{name} {degree}" for name, degree in degrees.items())
         given = f", the best with {fixed}" if fixed else ", the best of all"

@@ -20,7 +20,7 @@ from netplan.questions.question import (
     shared,
     spelled,
 )
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.inputs import CatalogReader, told
 from netplan.questions.setup.stack_inputs import (
     CALIBRATED,
     SHOWN_IF_GIVEN,
@@ -252,6 +252,7 @@ class TrainingQuestion(StackQuestion[AnswerT_co]):
 
 def training_words(inputs: Mapping[str, Any]) -> str:
     """What is trained, on what, under which assumptions."""
+    inputs = told(inputs)
     return (
         f"training {inputs['model']}, batch {inputs['batch']:,}, on {inputs['accelerator']};"
         f" {assumed(inputs)}"

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.reports.escape import short
 from netplan.reports.svg import box, disc, drawing, shifted, square, text, way
 from netplan.topologies.drawings.layers import fabric_drawing
@@ -26,6 +27,8 @@ SIGN_PX, LINE_PX, TOOLTIP_LENGTH = 7.2, 13.0, 80
 SHADES = 5
 """Steps of colour from idle to the busiest [1]."""
 BOW = 0.22
+LOADS_PX = 276.0
+"""Room of what a legend says of loads, beside which failures stand [px]."""
 
 
 class Coloured(Struct, frozen=True, eq=False):
@@ -65,11 +68,18 @@ def drawing_of(
             f"a graph of {counted(graph.node_count, 'node')} is too large to be drawn node by node"
             f" (up to {MAX_SPOTS:,} switches and HB domains): draw a part of it"
         )
-    if coloured.links_out is not None:
-        out = coloured.links_out
+    out = coloured.links_out
+    if out is not None and coloured.share is None:
         kinds = {name: "failed" for name in graph.group_names if out[graph.links_of(name)].any()}
         return fabric_drawing(fabric, graph, kinds, [*_failed_kinds(graph, coloured)])
     kinds = {} if coloured.share is None else _shades(graph, coloured.share)
+    if out is not None:  # a kind of links has one colour: loads have it, failures are counted
+        down = 0 if coloured.nodes_out is None else int(coloured.nodes_out.sum())
+        nodes = f"{counted(down, 'device')} and " if down else ""
+        words = f"failed: {nodes}{int(out.sum()):,} of {counted(graph.link_count, 'link')}"
+        legend = [*_legend(replace(coloured, links_out=None))]
+        legend.append(text(MARGIN + LOADS_PX, 36.0, words, "sub"))
+        return fabric_drawing(fabric, graph, kinds, legend)
     return fabric_drawing(fabric, graph, kinds, [*_legend(coloured)])
 
 
@@ -277,8 +287,10 @@ def _legend(coloured: Coloured) -> Iterator[Markup]:
         yield text(MARGIN, y + 24, f"of the busiest link, {coloured.words}", "sub")
     if coloured.links_out is not None:
         items: Sequence[tuple[str, str]] = (("wire failed", "failed"), ("cut", "cut off"))
+        left = MARGIN if coloured.share is None else MARGIN + LOADS_PX
+        y = y if coloured.share is None else y + 20
         for number, (kind, words) in enumerate(items):
-            x = MARGIN + 110 * number
+            x = left + 110 * number
             if kind == "cut":
                 yield disc(x + 13, y, SWITCH_PX, "node gpus cut")
             else:
@@ -291,6 +303,11 @@ def _failed_kinds(graph: FabricGraph, coloured: Coloured) -> Iterator[Markup]:
     y = 12.0
     yield way([(MARGIN, y), (MARGIN + 26, y)], "wire failed", width=3.0)
     yield text(MARGIN + 34, y + 4, "a kind of links of which some have failed", "sub")
+    yield text(MARGIN, y + 24, _failed_words(graph, coloured), "sub")
+
+
+def _failed_words(graph: FabricGraph, coloured: Coloured) -> str:
+    """How many switches, and links of each kind, have failed."""
     told = []
     switches = graph.node_kind == SWITCH
     down = int((coloured.nodes_out & switches).sum()) if coloured.nodes_out is not None else 0
@@ -301,7 +318,7 @@ def _failed_kinds(graph: FabricGraph, coloured: Coloured) -> Iterator[Markup]:
         out = int(coloured.links_out[here].sum()) if coloured.links_out is not None else 0
         if out:
             told.append(f"{out:,} of {counted(int(here.sum()), f'{name} link')}")
-    yield text(MARGIN, y + 24, "; ".join(told) or "no link has failed", "sub")
+    return "; ".join(told) or "no link has failed"
 
 
 def shade(share: float) -> int:

@@ -110,6 +110,34 @@ def test_what_failed_and_who_is_cut_off() -> None:
     assert rows["leaf-spine"] == 8
 
 
+def test_loads_of_what_is_left_and_what_failed_are_one_drawing() -> None:
+    run: dict[str, Any] = {"gpus": 64, "hb_size": 8, "radix": 16, "model": "gpt-22b", "batch": 64}
+    run |= {"fabric": "rail-optimized", "fail": ("spine=1",), "seed": 3}
+    answer, loads = netplan.draw(**run, show="loads"), netplan.loads(**run)
+    assert 'class="node switch failed"' in answer.svg()
+    assert "of the busiest link" in answer.svg()
+    rows = {one["group"]: one for one in answer.to_dict()["groups"]}
+    busiest = {one.group: one.busiest_s / loads.link_loads.busiest_s for one in loads.groups}
+    assert {name: row["busiest_share"] for name, row in rows.items()} == pytest.approx(busiest)
+    assert rows["leaf-spine"]["links_out"] > 0
+    assert rows["host"]["links_out"] == 0
+    out = answer.coloured.links_out
+    assert out is not None
+    assert answer.coloured.share is not None
+    assert answer.coloured.share[out].max() == 0  # what has failed carries nothing
+    assert 'class="node switch failed"' in loads.html()
+    assert netplan.draw(**run, show="loads").svg() == answer.svg()
+
+
+def test_large_fabrics_with_loads_say_what_failed() -> None:
+    run: dict[str, Any] = {"gpus": 16_384, "hb_size": 8, "radix": 64, "model": "gpt-22b"}
+    run |= {"batch": 2048, "fabric": "rail-optimized"}
+    svg = netplan.draw(**run, show="loads", fail=["spine=2"]).svg()
+    # A spine has 32 links down and 32 up; there are 16,384 links of each of four kinds.
+    assert "failed: 2 devices and 128 of 65,536 links" in svg
+    assert "of the busiest link" in svg
+
+
 def test_large_fabrics_are_drawn_by_kinds_of_devices() -> None:
     answer = netplan.draw(gpus=32_768, radix=128, fabric="rail-only")
     assert answer.places is None
@@ -118,8 +146,6 @@ def test_large_fabrics_are_drawn_by_kinds_of_devices() -> None:
 
 
 def test_limits_and_contradictions_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="two drawings"):
-        netplan.draw(**SMALL, show="loads", fail=["leaf=1"])
     rows = ["source,source_port,target,target_port,gbps"]
     rows += [f"gpu-{i},0,gpu-{i + 1},1,400" for i in range(MAX_SPOTS + 1)]
     path = tmp_path / "line.csv"
