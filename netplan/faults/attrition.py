@@ -8,7 +8,7 @@ GPU through its HB domain is not counted, nor does a share say how fast a job go
 import numpy as np
 from msgspec import Struct
 
-from netplan.faults.damage import find_effects, intact_islands
+from netplan.faults.damage import Islands, cut_off_gpus, intact_islands
 from netplan.faults.inventory import Inventory, Parts
 
 STEPS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
@@ -34,7 +34,9 @@ class Attrition(Struct, frozen=True):
     left: tuple[tuple[int, float], ...]
 
 
-def attrition(inventory: Inventory, kind: str, rng: np.random.Generator) -> Attrition | None:
+def attrition(
+    inventory: Inventory, kind: str, rng: np.random.Generator, intact: Islands | None = None
+) -> Attrition | None:
     """Let parts of one kind fail, one random order for all steps; None where there are none.
 
     Parameters
@@ -45,6 +47,8 @@ def attrition(inventory: Inventory, kind: str, rng: np.random.Generator) -> Attr
         Which of them fail, such as ``switch`` or ``link``.
     rng
         Draws the order.
+    intact
+        Islands of the intact network; None finds them.
 
     Examples
     --------
@@ -61,13 +65,13 @@ def attrition(inventory: Inventory, kind: str, rng: np.random.Generator) -> Attr
     if found is None or not len(found.numbers):
         return None
     graph, total = inventory.graph, len(found.numbers)
-    order, intact = rng.permutation(found.numbers), intact_islands(graph)
+    order, intact = rng.permutation(found.numbers), intact or intact_islands(graph)[0]
     left = [(0, 1.0)]
     for count in STEPS:
         if count > max(1, MOST_SHARE * total):
             break
         damage = inventory.damage([Parts(found, order[:count])])
-        effects = find_effects(graph, damage, intact)
-        gone = len(effects.gpus_down) + len(effects.cut_off)
+        down = int(damage.node_down[: graph.gpus].sum())
+        gone = down + len(cut_off_gpus(graph, damage, intact))
         left.append((count, 1 - gone / graph.gpus))
     return Attrition(kind, total, tuple(left))

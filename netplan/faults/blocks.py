@@ -18,6 +18,9 @@ from netplan.traffic.matrix import places
 KEPT = 2
 """Blocks of a kind that stay themselves, for pairs between two; others stand together [1]."""
 
+MOST_SPREAD = 8
+"""Up to how many times as large as their number values are found in a table [1]."""
+
 
 def alike(owner: Ints, value: Ints, count: int) -> Ints:
     """Number owners by the values that they have, equal ones equally, shape (count,).
@@ -27,14 +30,14 @@ def alike(owner: Ints, value: Ints, count: int) -> Ints:
     >>> alike(np.array([0, 0, 1, 3, 3]), np.array([5, 7, 5, 7, 5]), 4).tolist()
     [2, 1, 0, 2]
     """
-    order = np.lexsort((value, owner))
+    ordered = _values_by_owner(owner, value, count)
     size = np.bincount(owner, minlength=count)
     begin = np.cumsum(size) - size
     found = np.zeros(count, np.int64)
     numbers = 0
     for length in np.unique(size).tolist():
         same = np.flatnonzero(size == length)
-        rows = value[order[begin[same, None] + np.arange(length)]]
+        rows = ordered[begin[same, None] + np.arange(length)]
         if length:
             # Rows of many columns are compared as bytes, which is much faster.
             row = rows.view(np.dtype((np.void, rows.itemsize * length))).ravel()
@@ -42,6 +45,29 @@ def alike(owner: Ints, value: Ints, count: int) -> Ints:
         found[same] += numbers
         numbers = int(found[same].max()) + 1
     return found
+
+
+def _values_by_owner(owner: Ints, value: Ints, count: int) -> Ints:
+    """Values of the first owner in rising order, then those of the next, shape (values,)."""
+    base = int(value.max(initial=0)) + 1
+    if value.min(initial=0) < 0 or count * base > np.iinfo(np.int64).max:
+        return value[np.lexsort((value, owner))]
+    # One number for both is sorted several times as fast as two columns.
+    found: Ints = np.sort(owner * base + value) % base
+    return found
+
+
+def _ranks(value: Ints) -> tuple[int, Ints]:
+    """How many distinct values there are, and the rank of each item's among them."""
+    most = int(value.max(initial=0))
+    if value.min(initial=0) < 0 or most > MOST_SPREAD * len(value):
+        distinct, rank = np.unique(value, return_inverse=True)
+        return len(distinct), rank
+    # A table takes one look at each item, where sorting takes many.
+    seen = np.zeros(most + 1, bool)
+    seen[value] = True
+    number = np.cumsum(seen) - 1
+    return int(number[-1]) + 1, number[value]
 
 
 def codes(*columns: Ints) -> Ints:
@@ -52,10 +78,10 @@ def codes(*columns: Ints) -> Ints:
     >>> codes(np.array([4, 4, 2, 4]), np.array([0, 1, 0, 0])).tolist()
     [1, 2, 0, 1]
     """
-    code = np.unique(columns[0], return_inverse=True)[1]
+    code = _ranks(columns[0])[1]
     for column in columns[1:]:
-        value, place = np.unique(column, return_inverse=True)
-        code = np.unique(code * len(value) + place, return_inverse=True)[1]
+        values, place = _ranks(column)
+        code = _ranks(code * values + place)[1]
     return code
 
 

@@ -46,6 +46,8 @@ class Damage(Struct, frozen=True, eq=False):
             If the damage is that of another graph.
         """
         check_damage(graph, self)
+        if not self.node_down.any():
+            return self.link_down.copy()
         ends_down = self.node_down[graph.source] | self.node_down[graph.target]
         out: Bools = self.link_down | ends_down
         return out
@@ -172,11 +174,32 @@ def find_effects(
     return Effects(np.flatnonzero(~up), cut_off, cut_off_forwarding, network, whole)
 
 
+def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Islands | None = None) -> Ints:
+    """Live GPUs whose own ports lead nowhere, as `find_effects` has them and nothing else.
+
+    Parameters
+    ----------
+    graph, damage
+        The fabric, and what has failed.
+    intact
+        Islands of the intact network, where many damages of one fabric are asked for.
+
+    Raises
+    ------
+    InputError
+        If the damage is that of another graph.
+    """
+    links = network_links(graph)
+    was = intact or find_islands(graph, no_damage(graph), links)
+    left = find_islands(graph, damage, links & ~damage.links_out(graph))
+    up = ~damage.node_down[: graph.gpus]
+    return np.flatnonzero(up & ~_in_main_island(graph, was, left))
+
+
 def network_links(graph: FabricGraph) -> Bools:
     """Links outside HB domains that join GPUs, shape (links,); channels to memory do not."""
-    others = [at for at, name in enumerate(graph.group_names) if name in (HB_GROUP, MEMORY_GROUP)]
-    joining: Bools = ~np.isin(graph.group, others)
-    return joining
+    joins = [name not in (HB_GROUP, MEMORY_GROUP) for name in graph.group_names]
+    return np.array([*joins, True])[graph.group]
 
 
 def directed(graph: FabricGraph, links: Ints) -> tuple[Ints, Ints]:

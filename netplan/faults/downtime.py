@@ -216,7 +216,7 @@ def spells(
     factor = pace.without(taken, whole)
     level, slowdown = effects.level[failure], np.zeros(2 * count)
     for number, (slower, spared) in enumerate(effects.slowdowns):
-        active = np.cumsum(sign * (level == number)) > 0
+        active = _active(level == number, sign)
         slowdown[active & ~full if spared else active] = slower
     factor *= 1 + slowdown
     if pace.wait:
@@ -226,6 +226,16 @@ def spells(
     changes = np.flatnonzero(factor[1:] != factor[:-1]) + 1
     kept = np.concatenate([[0], changes])
     return Spells(np.concatenate([[0.0], moment])[kept], factor[kept])
+
+
+def _active(of_kind: Bools, sign: Ints) -> Bools:
+    """Whether more failures of a kind have come than gone after each event, shape (events,).
+
+    Only events of that kind are counted, and between two of them nothing changes.
+    """
+    at = np.flatnonzero(of_kind)
+    more = np.concatenate([[False], np.cumsum(sign[at]) > 0])
+    return np.repeat(more, np.diff(at, prepend=0, append=len(sign)))
 
 
 BITS = 21

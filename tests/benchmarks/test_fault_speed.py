@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from netplan.arrays import Ints
+from netplan.faults.blocks import _values_by_owner
 from netplan.faults.capacity import remaining_bandwidth
 from netplan.faults.damage import Damage, find_effects
 from netplan.faults.flows import reduced_graph
@@ -32,6 +34,21 @@ def graph_of(name: str, gpus: int, radix: int, hb_size: int) -> FabricGraph:
 def damages(graph: FabricGraph, count: int, *faults: str) -> list[Damage]:
     scenario, rng = read_scenario(faults, Inventory(graph)), np.random.default_rng(0)
     return [scenario.damage(rng) for _ in range(count)]
+
+
+def owned(items: int = 1 << 20) -> tuple[Ints, Ints, int]:
+    rng = np.random.default_rng(0)
+    return rng.integers(0, items >> 3, items), rng.integers(0, items, items), items >> 3
+
+
+def test_values_by_owner_of_a_million(benchmark: BenchmarkFixture) -> None:
+    """Next to `test_floor_of_values_by_owner`; np.lexsort takes over ten times as long."""
+    benchmark(_values_by_owner, *owned())
+
+
+def test_floor_of_values_by_owner(benchmark: BenchmarkFixture) -> None:
+    owner, value, _ = owned()
+    benchmark(np.sort, owner * (1 << 20) + value)
 
 
 def test_drawing_them(benchmark: BenchmarkFixture) -> None:

@@ -19,7 +19,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
 
 from netplan.arrays import Floats
-from netplan.faults.blocks import codes
+from netplan.faults.blocks import alike, codes
 from netplan.faults.capacity import remaining_bandwidth
 from netplan.faults.damage import Damage, no_damage
 from netplan.faults.flows import FlowNetwork, reduced_graph
@@ -144,6 +144,26 @@ def failures(name: str) -> Iterator[list[str]]:
     yield from ([f"{one}=1", f"{two}=1"] for one, two in pairwise(kinds))
     yield ["links=10"]
     yield ["links=4", "gpus=3", "switches=3" if "switch" in kinds else "links=3"]
+
+
+WHOLE = st.integers(-3, 40) | st.just(1 << 60)
+
+
+@given(st.lists(st.tuples(WHOLE, WHOLE)))
+def test_rows_have_the_numbers_of_their_order(rows: list[tuple[int, int]]) -> None:
+    """Small numbers are found in a table, large and negative ones are sorted."""
+    ranks = {row: number for number, row in enumerate(sorted(set(rows)))}
+    columns = np.array(rows, np.int64).reshape(-1, 2).T
+    assert codes(*columns).tolist() == [ranks[row] for row in rows]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), WHOLE)))
+def test_owners_are_alike_if_they_have_equal_values(pairs: list[tuple[int, int]]) -> None:
+    owner, value = np.array(pairs, np.int64).reshape(-1, 2).T
+    held = [sorted(one for place, one in pairs if place == number) for number in range(6)]
+    number = alike(owner, value, 6)
+    same = [[one == other for other in held] for one in held]
+    assert (number[:, None] == number).tolist() == same
 
 
 @pytest.mark.parametrize("name", SIZES)

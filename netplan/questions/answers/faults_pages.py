@@ -12,7 +12,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.faults.attrition import Attrition, attrition
-from netplan.faults.damage import Damage, find_effects
+from netplan.faults.damage import Damage, Islands, cut_off_gpus
 from netplan.faults.impact import Subject
 from netplan.faults.inventory import Inventory
 from netplan.questions.answers.faults_charts import PLURAL, capacity
@@ -48,18 +48,22 @@ class Seen(Struct, frozen=True):
         ]
 
 
-def damage_colours(graph: FabricGraph, damage: Damage) -> Coloured:
-    """What has failed, and who is cut off by it, as a drawing colours it."""
+def damage_colours(graph: FabricGraph, damage: Damage, intact: Islands | None = None) -> Coloured:
+    """What has failed, and who is cut off by it, as a drawing colours it.
+
+    ``intact`` are the islands of the whole network, where they are known.
+    """
     lost = np.zeros(graph.node_count, bool)
-    lost[find_effects(graph, damage).cut_off] = True
+    lost[cut_off_gpus(graph, damage, intact)] = True
     return Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
 
 
 def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int) -> Seen:
     """Draw a fabric with its failures, and let its switches and links fail one after another."""
-    graph, out = subject.graph, damage_colours(subject.graph, damage)
+    graph, intact = subject.graph, subject.islands[0]
+    out = damage_colours(graph, damage, intact)
     places = network_map(graph, subject.fabric.levels)
-    parts = (attrition(inventory, kind, np.random.default_rng(seed)) for kind in PLURAL)
+    parts = (attrition(inventory, kind, np.random.default_rng(seed), intact) for kind in PLURAL)
     lost = 0 if out.cut_off is None else int(out.cut_off.sum())
     gone = f"{counted(lost, 'GPU')} cut off" if lost else "no GPU cut off"
     return Seen(
