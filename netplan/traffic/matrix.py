@@ -269,6 +269,8 @@ def combine(matrices: Iterable[TrafficMatrix]) -> TrafficMatrix:
 
 def _merged(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
     """In rising order of keys: one that has the key, and the sum of all that have it."""
+    if (key[1:] > key[:-1]).all():
+        return np.arange(len(key)), amount
     order = np.argsort(key)
     ordered, new = key[order], np.ones(len(key), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])

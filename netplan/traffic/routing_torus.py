@@ -61,7 +61,7 @@ class Torus(Struct, frozen=True):
 
     def place(self, position: AnyInts, axis: int) -> AnyInts:
         """Coordinate along one axis."""
-        return position // self.stride(axis) % self.sizes[axis]
+        return _remainder(position // self.stride(axis), self.sizes[axis])
 
     def moves(self, first: AnyInts, second: AnyInts, axis: int) -> tuple[AnyInts, Bools]:
         """Signed steps from one coordinate to another, and whether the other way is as short."""
@@ -69,9 +69,18 @@ class Torus(Struct, frozen=True):
         ahead = self.place(second, axis) - self.place(first, axis)
         if not self.closed or size == 2:  # noqa: PLR2004 - two members share one link
             return ahead, np.zeros(len(ahead), bool)
-        steps = (ahead + size // 2) % size - size // 2
+        steps = _remainder(ahead + size // 2, size) - size // 2
         # For even sizes half way round comes out as -size/2.
         return steps, 2 * steps == -size
+
+
+def _remainder(number: AnyInts, divisor: int) -> AnyInts:
+    """What ``number % divisor`` is: NumPy divides by one number four times as fast as it does that.
+
+    >>> _remainder(np.array([-1, 5]), 4)
+    array([3, 1])
+    """
+    return number - number // divisor * divisor
 
 
 def _dimension_order(
