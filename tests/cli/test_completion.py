@@ -93,7 +93,14 @@ def test_the_shell_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
         script_of("csh")
 
 
-@pytest.mark.parametrize(("shell", "asked"), [("bash", BASH), ("fish", FISH), ("zsh", ZSH)])
+@pytest.mark.parametrize(
+    ("shell", "asked"),
+    [
+        ("bash", BASH),
+        pytest.param("fish", FISH, marks=pytest.mark.slow),
+        pytest.param("zsh", ZSH, marks=pytest.mark.slow),
+    ],
+)
 def test_a_real_shell_completes(shell: str, asked: str, tmp_path: Path) -> None:
     program = shutil.which(shell)
     if program is None:
