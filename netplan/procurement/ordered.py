@@ -1,6 +1,7 @@
 """What a procurement report orders: the bill, the fabric drawn, its racks and cable lengths."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 
 from netplan.costing.cabling import CablingBook
@@ -44,7 +45,7 @@ def fabric_chapter(answer: Findings) -> Iterator[Section]:
     )
     yield Heading("The fabric", (said,), "fabric")
     made = answer.racks
-    yield Inset("", fabric_drawing(answer.chosen.fabric, made.network if made else None))
+    yield Inset("", partial(fabric_drawing, answer.chosen.fabric, made.network if made else None))
     for note in answer.chosen.notes:
         yield Paragraph(note)
 
@@ -103,7 +104,7 @@ def _racks(answer: Findings) -> Iterator[Section]:
         )
     if made is None or not made.kinds:
         if racks.devices:
-            yield Inset("", elevation_drawing(list(unnamed_racks(racks))))
+            yield Inset("", lambda: elevation_drawing(list(unnamed_racks(racks))))
         return
     columns: list[Column[RackKind]] = [
         told_column("Racks", "racks", "title"),
@@ -121,10 +122,11 @@ def _racks(answer: Findings) -> Iterator[Section]:
     drawn = [
         Elevation(kind.title, _rack_words(kind), kind.units, kind.slots) for kind in made.kinds
     ]
-    yield Inset("Elevations", elevation_drawing(drawn))
+    yield Inset("Elevations", partial(elevation_drawing, drawn))
     if made.layout is not None:
         yield Inset(
-            "The hall from above", hall_drawing(made.layout, made.network, answer.chosen.site_racks)
+            "The hall from above",
+            partial(hall_drawing, made.layout, made.network, answer.chosen.site_racks),
         )
 
 

@@ -86,7 +86,7 @@ class DrawAnswer(Answer):
         graph = self.graph
         where = f"{counted(graph.gpus, 'GPU')} in HB domains of {graph.hb_size:,}"
         yield Heading(f"{graph.name}: {where}", tuple(self._what()))
-        yield Inset("", self.drawn)
+        yield Inset("", lambda: self.drawn)
         rows = self._groups()
         shown = [*columns("group", "links"), column("drawn_gbps", "link_gbps")]
         shown += [column("busiest_share")] if self.coloured.share is not None else []

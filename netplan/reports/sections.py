@@ -328,10 +328,15 @@ class Verbatim(Struct, frozen=True):
 
 
 class Inset(Struct, frozen=True):
-    """Something that only a page shows, such as a drawing: markup whose texts are escaped."""
+    """Something that only a page shows, such as a drawing: it is made when a page asks for it."""
 
     title: str
-    markup: "Markup"
+    make: "Callable[[], Markup]"
+
+    @property
+    def markup(self) -> "Markup":
+        """What the page shows, whose texts are escaped."""
+        return self.make()
 
 
 Section = Heading | Inset | Table[Any] | Paragraph | Notes | Bars | Heat | Verbatim | Chart

@@ -4,7 +4,8 @@ The drawing has the failures that were asked for, else the single network switch
 failure is worst.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from netplan.reports.escape import short
 from netplan.reports.sections import Column, Inset, Section, Table, column
 from netplan.topologies.drawings.network import Coloured, drawing_of
 from netplan.topologies.drawings.places import network_map
+from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.units import counted
 
@@ -30,7 +32,7 @@ class Seen(Struct, frozen=True):
     """A fabric with failed parts in colour, what has failed, and what is left as more fails."""
 
     what: str
-    markup: Markup
+    draw: Callable[[], Markup]
     left: tuple[Attrition, ...]
 
     @property
@@ -59,25 +61,29 @@ def damage_colours(graph: FabricGraph, damage: Damage, intact: Islands | None = 
 
 
 def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int) -> Seen:
-    """Draw a fabric with its failures, and let its switches and links fail one after another."""
+    """A fabric whose failures a page draws, and whose switches and links fail one by one."""
     graph, intact = subject.graph, subject.islands[0]
     out = damage_colours(graph, damage, intact)
-    places = network_map(graph, subject.fabric.levels)
     parts = (attrition(inventory, kind, np.random.default_rng(seed), intact) for kind in PLURAL)
     lost = 0 if out.cut_off is None else int(out.cut_off.sum())
     gone = f"{counted(lost, 'GPU')} cut off" if lost else "no GPU cut off"
     return Seen(
         f"{short(what, WORDS)} failed, {gone}",
-        drawing_of(graph, subject.fabric, places, out),
+        partial(_drawn, graph, subject.fabric, out),
         tuple(part for part in parts if part is not None),
     )
+
+
+def _drawn(graph: FabricGraph, fabric: Fabric, coloured: Coloured) -> Markup:
+    """The drawing, which takes as long as the answer: only for a page."""
+    return drawing_of(graph, fabric, network_map(graph, fabric.levels), coloured)
 
 
 def drawings(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
     """Each fabric with its failures."""
     for name, one in fabrics:
         if one is not None:
-            yield Inset(f"{name}: {one.what}", one.markup)
+            yield Inset(f"{name}: {one.what}", one.draw)
 
 
 def curves(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:

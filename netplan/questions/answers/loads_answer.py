@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -157,7 +158,7 @@ class LoadsAnswer(Answer):
         fabric = self.run.fabric if self.run else None
         places = network_map(self.graph, fabric.levels if fabric else ())
         if places is not None or fabric is not None:
-            drawn = drawing_of(self.graph, fabric, places, self.coloured)
+            drawn = partial(drawing_of, self.graph, fabric, places, self.coloured)
             yield Inset("Links by how long they are busy", drawn)
 
     def _matrix_heading(self) -> Heading:
