@@ -124,10 +124,8 @@ def _racks(answer: Findings) -> Iterator[Section]:
     ]
     yield Inset("Elevations", partial(elevation_drawing, drawn))
     if made.layout is not None:
-        yield Inset(
-            "The hall from above",
-            partial(hall_drawing, made.layout, made.network, answer.chosen.site_racks),
-        )
+        hall = partial(hall_drawing, made.layout, made.network, answer.chosen.site_racks)
+        yield Inset("The hall from above", hall)
 
 
 def unnamed_racks(racks: SwitchRacks) -> Iterator[Elevation]:
