@@ -15,10 +15,9 @@ from netplan.questions.draw import Draw
 from netplan.reports.page import drawing_style
 from netplan.reports.svg import standalone
 from netplan.topologies.drawings.layers import fabric_drawing
+from netplan.topologies.drawings.places import LEGIBLE_WIRES
 from netplan.units import si
 
-MAX_LINKS = 1_200
-"""Links up to which the page draws each of them: a browser takes longer to show more [1]."""
 COLUMNS = ("fabric", "switches", "modules", "price", "power", "iteration", "MFU")
 MILLION = 1e6
 NO_VERDICT: Mapping[str, Any] = {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
@@ -196,7 +195,7 @@ def drawing_of_state(state: State) -> str:
     question = Draw(**{name: asked[name] for name in names}, fabric=state.drawn)
     try:
         fabric = question.built()
-        small = sum(group.links for group in fabric.links) <= MAX_LINKS
+        small = sum(group.links for group in fabric.links) <= LEGIBLE_WIRES
         svg = question.ask().svg() if small else standalone(fabric_drawing(fabric), drawing_style())
     except NetplanError:
         return ""

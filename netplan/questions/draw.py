@@ -190,7 +190,8 @@ class Draw(NetworkQuestion[DrawAnswer]):
         inputs = self.inputs(hb_size=graph.hb_size, gpus=graph.gpus)
         shown = ("gpus", "radix", "hb_size", "fabric", "accelerator", "show", "fail", "seed")
         kept = {name: inputs[name] for name in (*shown, "graph", "matrix") if name in inputs}
-        return DrawAnswer(kept, graph, fabric, network_map(graph, levels), coloured, notes)
+        places = network_map(graph, levels, legible=fabric is not None)
+        return DrawAnswer(kept, graph, fabric, places, coloured, notes)
 
 
 OF_RUNS = {one.name for one in fields(NetworkQuestion)} - {

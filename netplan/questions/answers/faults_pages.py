@@ -76,7 +76,7 @@ def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed
 
 def _drawn(graph: FabricGraph, fabric: Fabric, coloured: Coloured) -> Markup:
     """The drawing, which takes as long as the answer: only for a page."""
-    return drawing_of(graph, fabric, network_map(graph, fabric.levels), coloured)
+    return drawing_of(graph, fabric, network_map(graph, fabric.levels, legible=True), coloured)
 
 
 def drawings(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:

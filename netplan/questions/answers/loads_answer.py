@@ -156,7 +156,9 @@ class LoadsAnswer(Answer):
     def _drawing(self) -> Iterator[Inset]:
         """The fabric with the loads as colour, where a page has room for it."""
         fabric = self.run.fabric if self.run else None
-        places = network_map(self.graph, fabric.levels if fabric else ())
+        places = network_map(
+            self.graph, fabric.levels if fabric else (), legible=fabric is not None
+        )
         if places is not None or fabric is not None:
             drawn = partial(drawing_of, self.graph, fabric, places, self.coloured)
             yield Inset("Links by how long they are busy", drawn)

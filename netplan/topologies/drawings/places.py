@@ -15,7 +15,9 @@ from netplan.levels import Level
 from netplan.topologies.graph import GPU, HB_GROUP, HB_SWITCH, SWITCH, FabricGraph
 
 MAX_SPOTS, MAX_WIRES = 640, 6_000
-"""Spots and lines of a drawing that shows every one of them [1]."""
+"""Spots and lines of a drawing that shows every one of them, for want of another [1]."""
+LEGIBLE_SPOTS, LEGIBLE_WIRES = 120, 1_200
+"""Those of a network with switches that can be told apart on a page; rows of kinds say more [1]."""
 MAX_GPUS = 96
 """GPUs up to which each has a spot of its own [1]."""
 STEP, GPU_STEP, LEAST_WIDTH = 30.0, 15.0, 560.0
@@ -75,8 +77,10 @@ class NetworkMap(Struct, frozen=True, eq=False):
         return found
 
 
-def network_map(graph: FabricGraph, levels: tuple[Level, ...] = ()) -> NetworkMap | None:
-    """Place every node of a network; None if it has too many to be told apart.
+def network_map(
+    graph: FabricGraph, levels: tuple[Level, ...] = (), *, legible: bool = False
+) -> NetworkMap | None:
+    """Place every node of a network; None if it has too many.
 
     Parameters
     ----------
@@ -84,6 +88,8 @@ def network_map(graph: FabricGraph, levels: tuple[Level, ...] = ()) -> NetworkMa
         The network.
     levels
         Its levels, which say the grid of GPUs that are joined without switches.
+    legible
+        Whether it shall be drawn otherwise where its nodes cannot be told apart.
 
     Examples
     --------
@@ -95,14 +101,17 @@ def network_map(graph: FabricGraph, levels: tuple[Level, ...] = ()) -> NetworkMa
     >>> found.layout, len(found.first), int(found.links.sum())
     ('rows', 68, 64)
     """
+    switches = np.count_nonzero(graph.node_kind == SWITCH)
+    few = legible and switches  # the grid of a torus shows many more
+    spots, wires = (LEGIBLE_SPOTS, LEGIBLE_WIRES) if few else (MAX_SPOTS, MAX_WIRES)
     least = graph.domains if graph.gpus > MAX_GPUS else graph.gpus
-    if least > MAX_SPOTS or np.count_nonzero(graph.node_kind == SWITCH) > MAX_SPOTS - least:
+    if least > spots or switches > spots - least:
         return None
     spot, first, gpus = _spots(graph)
-    if len(first) > MAX_SPOTS:
+    if len(first) > spots:
         return None
     ends, wire = _wires(graph, spot, len(first))
-    if ends.shape[1] > MAX_WIRES:
+    if ends.shape[1] > wires:
         return None
     tier = graph.node_tier[first].astype(np.int64)
     layout, x, y = _places(graph, levels, tier, gpus, ends)
