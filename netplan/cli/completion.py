@@ -214,5 +214,5 @@ def command(shell: str | None, *, into: bool) -> None:
         return
     changed = install(shell, Path.home())
     for path in changed:
-        say(f"written: {path}")
+        say(f"wrote {path}")
     say("Open a new terminal." if changed else "Nothing to do: it is set up.")

@@ -139,7 +139,7 @@ def run_line(line: str, folder: Path, *, as_it_is: bool = False) -> str:
     if "-o" in words:
         assert (folder / words[words.index("-o") + 1]).stat().st_size > 500
     else:
-        assert done.stdout or "written:" in done.stderr
+        assert done.stdout or "wrote " in done.stderr
     return done.stdout
 
 

@@ -260,7 +260,12 @@ def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
             rates.setdefault(_gigabytes(rate, 4), []).append(one.name)
     told = [f"{listed(names)} {rate}" for rate, names in rates.items()]
     own = _gigabytes(best.gpu_bytes_per_s, 4)
-    if told:
+    if told and not best.gpu_bytes_per_s:  # one HB domain, and the fabric joins domains alone
+        yield (
+            f"Not like for like: {best.name} has no network, as one HB domain holds all GPUs;"
+            f" others have one, in GB/s a GPU: {', '.join(told)}."
+        )
+    elif told:
         yield f"Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
 
 
@@ -279,7 +284,7 @@ def _other_lines(candidates: Sequence[Candidate], best: Candidate, basis: Basis)
 
 def _switchless(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
     """Say what a network without switches lacks, and what the cheapest with switches costs."""
-    if best.direct:
+    if best.direct and best.gpu_bytes_per_s:
         switched = [one for one in candidates if one.complete and not one.direct]
         said = f"{best.name} has no switches: a GPU reaches its neighbours, all others through them"
         for least in sorted(switched, key=lambda one: one.price)[:1]:

@@ -178,6 +178,21 @@ def test_a_torus_is_not_recommended_for_ports_that_nobody_has() -> None:
     assert "Not like for like: torus-3d has 300 GB/s a GPU, rail-only 50." in full.verdict.sentence
 
 
+def test_where_one_domain_holds_all_a_torus_has_no_network_and_the_verdict_says_so() -> None:
+    answer = netplan.compare(
+        gpus=8,
+        radix=64,
+        hb_size=8,
+        model="gpt-22b",
+        prices="2026",
+        fabrics=("torus-3d", "rail-only"),
+    )
+    assert answer.verdict is not None
+    said = answer.verdict.sentence
+    assert "torus-3d has no network, as one HB domain holds all GPUs; others have one" in said
+    assert "reaches its neighbours" not in said
+
+
 def test_bandwidth_that_brings_a_slow_one_near() -> None:
     asked: dict[str, Any] = {
         "gpus": 16_384,
