@@ -82,6 +82,10 @@ class Study(Struct, frozen=True):
         return outputs | {STATUS: OK}
 
 
+CONDITION = ("when", "otherwise")
+"""Keys of an axis that stay when it is given other values."""
+
+
 def canonical(spec: StudyDefinition) -> str:
     """A definition as JSON with its keys in order and no spaces."""
     data = to_builtins(spec)
@@ -149,8 +153,9 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
         # An axis that is held at one value stays an axis: charts and tables know its name.
         axis = {"input": name, "values": list(value) if several else [value]}
         data.get("inputs", {}).pop(name, None)
-        if places:
-            data["axes"][places[0]] = axis
+        if places:  # where it varies is the study's, not a matter of its values
+            held = data["axes"][places[0]]
+            data["axes"][places[0]] = axis | {key: held[key] for key in CONDITION if key in held}
         elif several:
             data["axes"].append(axis)
         else:

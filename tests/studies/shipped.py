@@ -12,7 +12,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "accelerator": ["h100-80gb", "sn30"],
     },
     "placement": {"model": "t-18b", "batch": 64},
-    "contention": {"fabric": "fat-tree", "seed": [0, 1, 2]},
+    "contention": {"fabric": "fat-tree", "seed": [0, 1, 2, 3, 4]},
     "topology-design-space": {
         "accelerator": ["a100-80gb", "b200"],
         "accelerator.network_bytes_per_s": 50e9,
