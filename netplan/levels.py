@@ -27,11 +27,10 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Counts, Ints
 from netplan.errors import InputError
+from netplan.inputs.choices import NetworkKind
 from netplan.records import asdict, replace
 
 LevelKind = Literal["switch", "ring", "line", "mesh"]
-NetworkKind = Literal["infiniband", "roce", "omni-path"]
-"""What a network is made of: collectives get different shares of its bandwidth."""
 
 CHAINED: tuple[LevelKind, ...] = ("ring", "line")
 """Kinds whose links lead to neighbours: groups that lie between each other share them."""

@@ -201,7 +201,9 @@ def _faults(schema: type[Struct], kind: Any, data: Any, at: Location) -> Iterato
         missing = [key for key, one in known.items() if one.required and key not in data]
         found += [Fault((*at, key), f"{_path((*at, key))} is missing") for key in missing]
         found += [
-            Fault((*at, key), _unknown(schema, (*at, key))) for key in data if key not in known
+            Fault((*at, key), _unknown(schema, (*at, key)))
+            for key in data
+            if key not in known and key != _tag_of(arm)[0]
         ]
     if found:
         yield from found
@@ -224,7 +226,15 @@ def _arm(kind: Any, data: object) -> Any:  # noqa: ANN401 - types are values her
     arms = [one for one in get_args(kind) if one is not type(None)]
     if isinstance(data, dict):
         arms = [one for one in arms if not isinstance(one, type) or issubclass(one, Struct)] or arms
+        tagged = [one for one in arms if isinstance(one, type) and _tag_of(one) in data.items()]
+        arms = tagged or arms
     return arms[-1] if isinstance(data, dict) else arms[0]
+
+
+def _tag_of(kind: type) -> tuple[str, object]:
+    """Key and value that tell a struct of a union from the others."""
+    config = getattr(kind, "__struct_config__", None)
+    return (config.tag_field or "", config.tag) if config else ("", None)
 
 
 def _parts(kind: Any, data: object) -> Iterator[tuple[str | int, Any, object]]:  # noqa: ANN401
@@ -265,7 +275,7 @@ def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
     if isinstance(data, (int, float)) and not isinstance(data, bool):
         for meta in getattr(kind, "__metadata__", ()):
             for name, words in _BOUNDS.items():
-                bound = getattr(meta, name)
+                bound = getattr(meta, name, None)
                 if bound is not None and not getattr(operator, name)(data, bound):
                     return f"input should be {words} {bound}"
     words = message.partition(", got ")[0].partition(" - at ")[0].replace(" | null", "")

@@ -16,11 +16,12 @@ PACKAGE = ROOT / "netplan"
 # A room imports only from rooms before it, and from itself.
 ROOMS = (
     *("version", "errors", "units", "arrays", "records", "files", "spreadsheets", "levels"),
-    *("documents", "catalog", "progress"),
+    *("documents", "catalog", "progress", "inputs"),
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
     *(
         "simulation",
         "faults",
+        "scenarios",
         "questions",
         "procurement",
         "published",

@@ -1,7 +1,6 @@
 """A page for every command, made from its question class: options, Python keywords, JSON inputs."""
 
 from collections.abc import Iterator
-from dataclasses import MISSING, Field
 from typing import Any
 
 import click
@@ -11,7 +10,10 @@ from docs.generators.outputs import folded
 from docs.generators.tables import Pages, code, markdown, table
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
-from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
+from netplan.inputs.option import Option
+from netplan.questions.asking import shown_default, summary_of
+from netplan.questions.own_inputs import Input
+from netplan.questions.question import Question
 
 KINDS = {
     "text": "text",
@@ -25,6 +27,8 @@ KINDS = {
     "settings": "ROLE.KEY=VALUE",
     "numbers": "NAME=N",
     "size": "bytes, such as 512MiB",
+    "batch": "whole number, or 0.25/gpu",
+    "amounts": "NAME=X",
 }
 SUBJECTS = {"procurement": "report procurement", "calibrate": "calibrate"}
 """Commands of questions whose functions have a shorter name."""
@@ -103,7 +107,7 @@ def _in_python(name: str, question: type[Question[Any]] | None) -> Iterator[str]
     function = name.rpartition(" ")[2]
     if question is None or function not in netplan.__all__:
         return
-    needed = [one.name for one, _ in options_of(question) if _is_needed(one)]
+    needed = [one.name for one in question.inputs_known() if one.needed]
     keywords = ", ".join(f"{one}=..." for one in needed) or "..."
     yield (
         f"In Python: `netplan.{function}({keywords})`. Under each option stands its keyword, which"
@@ -111,26 +115,21 @@ def _in_python(name: str, question: type[Question[Any]] | None) -> Iterator[str]
     )
 
 
-def _is_needed(one: Field[Any]) -> bool:
-    return one.default is MISSING and one.default_factory is MISSING
-
-
 def _rows(command: click.Command, question: type[Question[Any]] | None) -> Iterator[list[str]]:
     """Needed inputs first, sources and the form of the answer last."""
-    known = {one.name: (one, option) for one, option in options_of(question)} if question else {}
+    known = {one.name: one for one in question.inputs_known()} if question else {}
     given = [one for one in command.params if one.name in known]
-    given.sort(key=lambda one: not _is_needed(known[one.name or ""][0]))
+    given.sort(key=lambda one: not known[one.name or ""].needed)
     if question:
-        yield from (_input(one, question, *known[one.name or ""]) for one in given)
+        yield from (_input(one, question, known[one.name or ""]) for one in given)
     yield from (_option(one) for one in command.params if one not in given)
 
 
-def _input(
-    parameter: click.Parameter, question: type[Question[Any]], one: Field[Any], option: Option
-) -> list[str]:
+def _input(parameter: click.Parameter, question: type[Question[Any]], known: Input) -> list[str]:
     """Row of an input of the question."""
-    default = "required" if _is_needed(one) else shown_default(question, one, option)
-    keyword = code(one.name) + ("" if option.role == "input" else " (source)")
+    option = known.option
+    default = "required" if known.needed else shown_default(question, known)
+    keyword = code(known.name) + ("" if option.role == "input" else " (source)")
     said = _with_default(option.help, default)
     return [f"{_flags(parameter)}<br>{keyword}", _takes(option), said]
 

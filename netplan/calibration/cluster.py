@@ -21,12 +21,12 @@ from netplan.catalog import Record, Shelf
 from netplan.documents import CoreLoader
 from netplan.errors import InputError
 from netplan.files import replacing
+from netplan.inputs.choices import Precision
 from netplan.performance.stacks import STACKS, Stack
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
 from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
 from netplan.workloads.measured_rates import TABLES, MeasuredRates
 from netplan.workloads.operations import CollectiveKind
-from netplan.workloads.precision import Precision
 
 DIGITS = 6
 SCORED_ERROR = 0.04

@@ -19,6 +19,7 @@ from netplan.calibration.fitted_numbers import Calibration
 from netplan.calibration.nccl import MeasuredMessage
 from netplan.calibration.tables import Column, Line, one_of, positive, read_rows, whole
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision
 from netplan.traffic.gpu_group import bus_factor
 from netplan.traffic.measured import LevelUse, regimes
 from netplan.workloads.accelerators import Accelerator
@@ -27,7 +28,7 @@ from netplan.workloads.measured_links import InSwitch, MeasuredCollective, Measu
 from netplan.workloads.measured_products import RESULT_BYTES, product_parts_s, product_rates
 from netplan.workloads.measured_rates import MeasuredProduct, pooled
 from netplan.workloads.operations import CollectiveKind
-from netplan.workloads.precision import ALIASES, NUMBER_BYTES, Precision, precision_named
+from netplan.workloads.precision import ALIASES, NUMBER_BYTES, precision_named
 
 LEAST_ROWS = 6
 """Measurements of one kind that a fit takes at least [1]."""

@@ -11,13 +11,11 @@ from typing import cast
 
 from netplan.calibration.runs import MeasuredRun, RunDegrees
 from netplan.catalog import shipped_root
-from netplan.levels import NetworkKind
-from netplan.performance.options import ScheduleName
+from netplan.inputs.choices import NetworkKind, Recompute, ScheduleName
 from netplan.performance.stacks import STACKS, Stack
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import Model
-from netplan.workloads.operations import Recompute
 from netplan.workloads.precision import precision_named
 from netplan.workloads.program import Zero
 

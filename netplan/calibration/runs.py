@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
-from netplan.levels import NetworkKind
+from netplan.inputs.choices import NetworkKind, Precision, Recompute, ScheduleName
 from netplan.performance.calibrated import (
     Exchange,
     Kernels,
@@ -25,13 +25,12 @@ from netplan.performance.calibrated import (
     Stages,
 )
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
-from netplan.performance.options import BUBBLE_SHARE, ScheduleName
+from netplan.performance.options import BUBBLE_SHARE
 from netplan.performance.stacks import Stack
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
-from netplan.workloads.operations import ELEMENT_BYTES, Recompute, Sharding
-from netplan.workloads.precision import Precision
+from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 from netplan.workloads.program import Zero, missing_layers
 
 ColumnsT = TypeVar("ColumnsT", Reached, Sharing)

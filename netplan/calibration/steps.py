@@ -16,11 +16,10 @@ from netplan.calibration.tables import (
     yes_or_no,
 )
 from netplan.errors import InputError, NetplanError
-from netplan.levels import NetworkKind
+from netplan.inputs.choices import NetworkKind, Recompute
 from netplan.performance.stacks import Stack
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model, refuse_unlike
-from netplan.workloads.operations import Recompute
 from netplan.workloads.precision import ALIASES, NUMBER_BYTES, precision_named
 from netplan.workloads.program import Zero
 

@@ -1,20 +1,21 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
-import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import MISSING, Field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from netplan.cli.completion import completer_of
-from netplan.cli.output import emit_answer, form_of, require_places, say_form
+from netplan.cli.help import AskingCommand, help_of
+from netplan.cli.output import emit_answer, form_of, require_places, say_form, say_written
 from netplan.errors import InputError
-from netplan.questions.question import Option, Question, options_of, shown_default, summary_of
-from netplan.questions.readers import NUMBERS, size
-from netplan.reports.answer import FORMATS
+from netplan.inputs.readers import NUMBERS, size
+from netplan.questions.asking import shown_default
+from netplan.questions.own_inputs import SCENARIO, Input
+from netplan.questions.question import Question
+from netplan.reports.answer import FORMATS, detailed
 
 
 def text(given: str) -> str:
@@ -79,6 +80,8 @@ TYPES: dict[str, Any] = {
     "path": PATH,
     "settings": str,
     "numbers": str,
+    "amounts": str,
+    "batch": str,
 }
 
 Show = Callable[[Any, str, Path | None], None]
@@ -113,6 +116,7 @@ def command_of(
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
         format_, path = given.pop("format_", None) or "", given.pop("output_file")
+        details = given.pop("details", False)
         if formats and (format_ or not unsaid):
             format_ = form_of(format_, path, formats)
         asked = {
@@ -121,23 +125,69 @@ def command_of(
             if name not in names and value is not None and value != ()
         }
         beside = {name: given[name] for name in (*files, "store") if name in given}
-        require_places(format_, output=path, **beside)
-        answer = question(**asked).ask()
-        (show or emit_answer)(answer, format_, path)
+        require_places(format_, output_file=path, **beside)
+        answer = question.on(**_one_scenario(asked)).ask()
+        with detailed(details):
+            (show or emit_answer)(answer, format_, path)
         if format_:
             say_form(format_, path)
+        say_written(answer, path)
         if answer.exit_code:
             sys.exit(answer.exit_code)
 
-    options = [option_of(question, one, option) for one, option in options_of(question)]
-    taken = [flag for one in options for flag in one.opts]
-    return Strict(
+    known = question.inputs_known()
+    made = [(one, option_of(question, one)) for one in known if one.name != SCENARIO]
+    arguments = [option for one, option in made if one.option.argument]
+    return AskingCommand(
         question.command.rpartition(" ")[2],
         callback=run,
-        params=[*options, *extra, *answer_options(formats, unsaid, taken)],
+        params=[
+            *arguments,
+            *(_scenario_options(known)),
+            *(option for one, option in made if not one.option.argument),
+            *extra,
+            *answer_options(formats, unsaid),
+        ],
         help=help_of(question),
         short_help=sentence_of(question.__doc__),
+        question=question,
+        groups={option.name or "": one for one, option in made},
     )
+
+
+def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
+    """Where the scenario is named: as an argument, where no other takes its place; as an option."""
+    option = next((one.option for one in known if one.name == SCENARIO), None)
+    if option is None:
+        return []
+    complete = completer_of(SCENARIO)
+    made: list[click.Parameter] = [
+        click.Option(
+            ["--scenario", "scenario_option"],
+            type=text,
+            metavar=option.metavar,
+            help=f"{option.help}  [default: {option.otherwise}]",
+            shell_complete=complete,
+        )
+    ]
+    if not any(one.option.argument and one.option.many for one in known):
+        argument = click.Argument([SCENARIO], type=text, required=False, shell_complete=complete)
+        made.insert(0, argument)
+    return made
+
+
+def _one_scenario(asked: dict[str, Any]) -> dict[str, Any]:
+    """Inputs with the one scenario that is named.
+
+    Raises
+    ------
+    InputError
+        If two are.
+    """
+    named = asked.pop("scenario_option", None)
+    if named is not None and asked.setdefault(SCENARIO, named) != named:
+        raise InputError(f"{asked[SCENARIO]} and --scenario {named}: name one scenario")
+    return asked
 
 
 def sentence_of(text: str | None) -> str:
@@ -151,89 +201,44 @@ def sentence_of(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
 
 
-class Strict(click.Command):
-    """A command that takes an option of one value once: of two, nobody knows which is meant."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Look which options are given how often, then go on as click does."""
-        if "output" in (one.name for one in self.params):
-            args = [*_files_apart(args)]
-        _, _, given = self.make_parser(ctx).parse_args(list(args))
-        for one in given:
-            once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
-            if once and sum(other is one for other in given) > 1:
-                raise click.UsageError(f"Option '{one.opts[-1]}' is given twice: give it once", ctx)
-        return super().parse_args(ctx, args)
-
-
-def _files_apart(args: Sequence[str]) -> Iterator[str]:
-    """Arguments in which ``--output`` means tokens alone: files have letters, and an end or a path.
-
-    >>> [*_files_apart(["--output", "a.json", "--output", "256", "--output=./b"])]
-    ['--output-file', 'a.json', '--output', '256', '--output-file=./b']
-    >>> [*_files_apart([])]
-    []
-    """
-    for one, after in zip(args, [*args, ""][1:], strict=True):
-        flag, _, value = one.partition("=")
-        text = value or after
-        path = any(map(str.isalpha, text)) and bool({".", "/", os.sep} & {*text})
-        yield one.replace(flag, "--output-file", 1) if flag == "--output" and path else one
-
-
-def help_of(question: type[Question[Any]]) -> str:
-    """The summary of a question, and its examples on lines of their own."""
-    text = summary_of(question).replace("``", "`")
-    lines = [f"  {example}" for example in question.examples]
-    return "\n".join([text, "", "\b", "Examples:", *lines]) if lines else text
-
-
-def option_of(question: type[Question[Any]], one: Field[Any], option: Option) -> click.Parameter:
+def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
     """The option of one input, or its argument."""
-    needed = one.default is MISSING and one.default_factory is MISSING
-    completer = completer_of(one.name)
+    option, name = known.option, known.name
+    completer = completer_of(name)
     if option.argument:
         count = -1 if option.many else 1
         return click.Argument(
-            [one.name],
+            [name],
             type=TYPES[option.kind],
             nargs=count,
-            required=needed,
+            required=known.needed,
             shell_complete=completer,
         )
-    flag = option.flag or "--" + one.name.replace("_", "-")
-    default = shown_default(question, one, option)
+    flag = option.flag_of(name)
+    default = shown_default(question, known)
     said = f"{option.help}  [default: {default}]" if default else option.help
     if option.kind == "flag" and "/" in flag:
-        return click.Option([flag, one.name], default=None, help=said)
+        return click.Option([flag, name], default=None, help=said)
     if option.kind == "flag":
         off = flag.startswith("--no-")
-        return click.Option(
-            [flag, one.name], is_flag=True, flag_value=not off, default=None, help=said
-        )
+        return click.Option([flag, name], is_flag=True, flag_value=not off, default=None, help=said)
     kind = click.Choice(option.choices) if option.kind == "choice" else TYPES[option.kind]
     return click.Option(
-        [flag, one.name],
+        [flag, name],
         type=kind,
         multiple=option.many,
         nargs=option.values,
-        required=needed,
+        required=known.needed,
         metavar=option.metavar or None,
         help=said,
         shell_complete=completer,
     )
 
 
-def answer_options(
-    formats: Sequence[str], unsaid: str = "", taken: Collection[str] = ()
-) -> list[click.Option]:
-    """Form and file of the answer; ``unsaid`` as in :func:`command_of`.
-
-    Where ``--output`` is ``taken`` by an input, the file has the short option and a longer one.
-    """
-    long = "--output-file" if "--output" in taken else "--output"
+def answer_options(formats: Sequence[str], unsaid: str = "") -> list[click.Option]:
+    """Form and file of the answer; ``unsaid`` as in :func:`command_of`."""
     output = click.Option(
-        ["-o", long, "output_file"],
+        ["-o", "--output-file", "output_file"],
         type=PATH,
         metavar="FILE",
         callback=_file_or_stdout,
@@ -246,4 +251,7 @@ def answer_options(
         type=click.Choice(formats),
         help=f"Form of the answer.  [default: {unsaid or f'as FILE ends, or {formats[0]}'}]",
     )
-    return [form, output]
+    details = click.Option(
+        ["--details"], is_flag=True, help="All tables and notes, not only the answer."
+    )
+    return [form, output, details]

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from netplan.catalog import shipped_date, shipped_root
-from netplan.questions.question import Question, absent, asks
+from netplan.questions.asking import asks
+from netplan.questions.question import Question
 from netplan.questions.shelves import CatalogCheck, CheckRecords
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -132,8 +133,6 @@ class Doctor(Question[Diagnosis]):
 
     command: ClassVar[str] = "doctor"
     examples: ClassVar[tuple[str, ...]] = ("netplan doctor", "netplan doctor --format json")
-
-    overrides: None = absent()
 
     def ask(self) -> Diagnosis:
         """Look for every part, and check every catalog file."""

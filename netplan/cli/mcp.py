@@ -7,8 +7,7 @@ command line are. An answer comes as the text that a terminal shows, and as the 
 import json
 import sys
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,10 @@ import click
 
 from netplan.cli.heartbeat import Heartbeat
 from netplan.errors import InputError, NetplanError, one_line
-from netplan.questions.question import Option, Question, facts_of, options_of, summary_of
+from netplan.inputs.option import Option
+from netplan.questions.asking import facts_of, summary_of
+from netplan.questions.own_inputs import Input
+from netplan.questions.question import Question
 from netplan.reports.answer import Answer
 from netplan.version import __version__
 
@@ -57,7 +59,7 @@ WIDTH = 100
 MAX_JSON_BYTES, MAX_TEXT = 1 << 16, 1 << 15
 """Longest JSON of an answer that is sent [B], and longest text [signs]: more would fill the memory
 of whoever asked. A comparison of nine fabrics takes 24 kB."""
-NUMBER_KINDS = ("real", "ratio", "percent", "size")
+NUMBER_KINDS = ("real", "ratio", "percent", "size", "batch")
 INSTRUCTIONS = (
     "netplan plans networks of AI training clusters: fabrics, counts, prices, parallel plans,"
     " traffic, failures. Start with compare (gpus). Names of models, accelerators, fabrics"
@@ -76,26 +78,24 @@ def schema_of(question: type[Question[Any]]) -> dict[str, Any]:
     >>> from netplan.questions.compare import Compare
     >>> made = schema_of(Compare)
     >>> made["required"], made["properties"]["gpus"]["minimum"]
-    (['gpus'], 8)
+    ([], 1)
     """
-    found = options_of(question)
-    needed = [
-        one.name for one, _ in found if one.default is MISSING and one.default_factory is MISSING
-    ]
+    known = question.inputs_known()
     return {
         "type": "object",
-        "properties": {one.name: _property(question, one, option) for one, option in found},
-        "required": needed,
+        "properties": {one.name: _property(question, one) for one in known},
+        "required": [one.name for one in known if one.needed],
         "additionalProperties": False,
     }
 
 
-def _property(question: type[Question[Any]], one: Field[Any], option: Option) -> dict[str, Any]:
+def _property(question: type[Question[Any]], known: Input) -> dict[str, Any]:
     """Schema of one input: its type, range, and what it means."""
+    option = known.option
     made = _type_of(option)
     if option.many or option.values > 1:
         made = {"type": "array", "items": made}
-    return made | {"description": f"{option.help}{facts_of(question, one, option)}"}
+    return made | {"description": f"{option.help}{facts_of(question, known)}"}
 
 
 def _type_of(option: Option) -> dict[str, Any]:
@@ -104,12 +104,12 @@ def _type_of(option: Option) -> dict[str, Any]:
     if option.kind == "whole":
         return {"type": "integer", **{key: end for key, end in ends.items() if end is not None}}
     if option.kind in NUMBER_KINDS:
-        return {"type": ["number", "string"]}  # 3:1, 7% and 512MiB are texts
+        return {"type": ["number", "string"]}  # 3:1, 7%, 512MiB and 0.25/gpu are texts
     if option.kind == "flag":
         return {"type": "boolean"}
     if option.kind == "choice":
         return {"type": "string", "enum": [*option.choices]}
-    if option.kind in ("settings", "numbers"):
+    if option.kind in ("settings", "numbers", "amounts"):
         return {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
     return {"type": "string"}
 
@@ -145,7 +145,7 @@ def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     64
     """
     question = question_of(tool)
-    known = [one.name for one, _ in options_of(question)]
+    known = [one.name for one in question.inputs_known()]
     strange = [name for name in given if name not in known]
     if strange:
         raise InputError(f"no input {strange[0]!r:.40} of {tool}: known: {', '.join(known)}")
@@ -158,8 +158,7 @@ def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     broken = [name for name, value in asked.items() if not _is_unicode(value)]
     if broken:
         raise InputError(f"{broken[0]}: half of a surrogate pair is no text")
-    make: Callable[..., Question[Answer]] = question
-    answer = make(**asked).ask()
+    answer: Answer = question.on(**asked).ask()
     return bounded(answer.text(WIDTH), answer.to_dict())
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from netplan.cli.commands import Strict, command_of, into_folder
+from netplan.cli.commands import command_of, into_folder
+from netplan.cli.help import Strict
 from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
 from netplan.questions.optimize import Optimize

@@ -74,6 +74,13 @@ def say_form(form: str, path: Path | None) -> None:
         say(f"{path}: holds {form}, as --format says, though its name says {meant}")
 
 
+def say_written(answer: "Answer", path: Path | None) -> None:
+    """Say on stderr that an answer was written, and its verdict in a line, if it has one."""
+    if path is not None and not path.is_char_device():
+        verdict = answer.in_a_line()
+        say(f"wrote {path}: {verdict}" if verdict else f"wrote {path}")
+
+
 def emit(text: str, path: Path | None) -> None:
     """Print an answer, or write it to a file, as the same bytes: UTF-8, whatever surrounds.
 
@@ -120,14 +127,14 @@ def require_places(form: str, **files: Path | None) -> None:
     form
         Form of the answer.
     files
-        Files by the names of their options; ``output`` is that of the answer.
+        Files by the names of their options; ``output_file`` is that of the answer.
 
     Raises
     ------
     InputError
         If a file cannot be there, two options name one, or a spreadsheet has none to go to.
     """
-    if form == "xlsx" and files["output"] is None:
+    if form == "xlsx" and files["output_file"] is None:
         raise InputError(NO_TEXT)
     flags: dict[str, str] = {}
     for name, path in files.items():

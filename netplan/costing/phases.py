@@ -17,7 +17,8 @@ from netplan.costing.lifetime import Running, discount_factor, lifetime
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import Quote, price_bill
-from netplan.costing.ranges import End, Range
+from netplan.costing.ranges import Range
+from netplan.inputs.choices import End
 from netplan.records import replace
 
 Line = tuple[str, str, str, str, str]

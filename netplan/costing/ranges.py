@@ -4,10 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from netplan.inputs.choices import End
 from netplan.records import Entry, NonNegativeFloat
-
-End = Literal["low", "base", "high"]
-"""Which end of a range counts."""
 
 
 class Range(Struct, frozen=True):

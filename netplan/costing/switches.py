@@ -253,3 +253,22 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
         f" {model.cages} ports: not every choice of cubes can be joined."
     )
     return CircuitLayer(model, positions * each, ports, (shared,) if each > 1 else ())
+
+
+def packet_ports(model: SwitchModel, speed_gbps: float, roots: Sequence[Path]) -> int:
+    """Ports of a model at the link rate [1].
+
+    Raises
+    ------
+    InputError
+        If it forwards no packets at that rate.
+    """
+    ports = model.radix(speed_gbps)
+    if ports:
+        return ports
+    known = [SWITCHES.load(name, roots) for name in SWITCHES.paths(roots)]
+    fitting = [one.name for one in known if one.radix(speed_gbps)]
+    hint = f"take one of {', '.join(fitting)}" if fitting else "no switch of the catalog does"
+    raise InputError(
+        f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {hint}"
+    )

@@ -192,7 +192,7 @@ def drawing_of_state(state: State) -> str:
     """
     asked = state.question()
     names = ("gpus", "radix", "hb_size", "oversubscription", "accelerator")
-    question = Draw(**{name: asked[name] for name in names}, fabric=state.drawn)
+    question = Draw.on(**{name: asked[name] for name in names}, fabric=state.drawn)
     try:
         fabric = question.built()
         small = sum(group.links for group in fabric.links) <= LEGIBLE_WIRES

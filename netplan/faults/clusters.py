@@ -13,10 +13,10 @@ from statistics import mean, variance
 
 from msgspec import Struct
 
-from netplan.costing.ranges import End
 from netplan.errors import InputError
 from netplan.faults.group_failures import GroupFailures
 from netplan.faults.rates import NETWORK_KINDS, FailureBook, Kind, Unit
+from netplan.inputs.choices import End
 
 COVERAGE = 0.9
 """Coverage of the interval of a predicted count [1]."""

@@ -25,7 +25,6 @@ import numpy as np
 from msgspec import Struct, field
 
 from netplan.catalog import unknown_name
-from netplan.costing.ranges import End
 from netplan.errors import InputError
 from netplan.faults.availability import domains_under_repair, expected_pace
 from netplan.faults.checkpoints import (
@@ -49,6 +48,7 @@ from netplan.faults.reliability import (
     service_level,
     spares_needed,
 )
+from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.units import HOURS_PER_YEAR

@@ -21,13 +21,13 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints, distinct_values
-from netplan.costing.ranges import End
 from netplan.faults.damage import Damage, find_effects, intact_islands, network_links
 from netplan.faults.downtime import Effect
 from netplan.faults.groups import RiskGroups, one_for_all, weighted_rates
 from netplan.faults.outages import Cause
 from netplan.faults.port_losses import members, port_losses
 from netplan.faults.rates import FailureBook, FailureRate, Unit
+from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 

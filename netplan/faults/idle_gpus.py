@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from netplan.costing.ranges import End
 from netplan.faults.downtime import Effect
 from netplan.faults.outages import Cause
 from netplan.faults.rates import FailureBook, FailureRate, Unit
+from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.units import HOURS_PER_YEAR
 

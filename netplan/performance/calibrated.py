@@ -29,8 +29,9 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats
+from netplan.inputs.choices import Recompute
 from netplan.workloads.models import Model
-from netplan.workloads.operations import ELEMENT_BYTES, Recompute, Sharding
+from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 
 TILE_OUTPUTS = 128 * 256
 """Outputs of one tile of a matrix product [1]."""

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.levels import Level, NetworkKind
+from netplan.inputs.choices import NetworkKind, Precision
+from netplan.levels import Level
 from netplan.performance.calibrated import TILE_OUTPUTS, Reached, Sharing
 from netplan.performance.stacks import Stack
 from netplan.records import (
@@ -18,7 +19,6 @@ from netplan.records import (
     replace,
 )
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
-from netplan.workloads.precision import Precision
 from netplan.workloads.program import Zero
 
 

@@ -14,10 +14,11 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Mode
 from netplan.levels import Level
 from netplan.traffic.hierarchy import Communication, Group, Network
 from netplan.traffic.published_topology import Dimension, collective_s, exchange_s
-from netplan.workloads.operations import CollectiveKind, Mode
+from netplan.workloads.operations import CollectiveKind
 
 GroupCollective = Literal["all_reduce", "all_gather", "broadcast"]
 """Collectives of chips that share a kernel."""

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
+from netplan.inputs.choices import MemoryPart as Part
 from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
@@ -22,7 +23,7 @@ from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace
 from netplan.performance.spill import Spilled
-from netplan.performance.tiers import ORDER, Part
+from netplan.performance.tiers import ORDER
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 

@@ -14,8 +14,9 @@ from typing import Literal
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
+from netplan.inputs.choices import MemoryPart as Part
+from netplan.inputs.choices import Optimizer, Policy, Recompute
 from netplan.performance.calibrated_run import CalibrationPart
-from netplan.performance.tiers import Part, Policy
 from netplan.records import (
     Entry,
     NonNegativeFloat,
@@ -25,10 +26,8 @@ from netplan.records import (
     replace,
 )
 from netplan.traffic.hierarchy import Communication, Schedule
-from netplan.workloads.operations import Recompute
 from netplan.workloads.program import Counting, Zero
 
-Optimizer = Literal["adam", "sgd"]
 OPTIMIZER_BYTES: dict[Optimizer, float] = {"adam": 12.0, "sgd": 4.0}
 """What optimizers hold beside 16-bit weights and gradients [B a parameter].
 

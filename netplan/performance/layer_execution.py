@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints, Numbers
 from netplan.errors import InputError
+from netplan.inputs.choices import Execution, Recompute
 from netplan.performance.fusion import (
     Candidates,
     Fusion,
@@ -43,11 +44,11 @@ from netplan.performance.fusion import (
 from netplan.performance.mapping import MappingOptions, kernel_problem, sequence_tiles
 from netplan.performance.partitions import FusionProblem
 from netplan.records import replace
-from netplan.workloads.accelerators import Accelerator, Execution
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.graph_program import Layered, graph_on, kernel_messages
 from netplan.workloads.kernel_graph import KernelGraph
 from netplan.workloads.models import Model
-from netplan.workloads.operations import CollectiveKind, Recompute, Sharding
+from netplan.workloads.operations import CollectiveKind, Sharding
 from netplan.workloads.transformer_graph import layer_graph
 
 CollectiveTime = Callable[[CollectiveKind, Floats], Floats]

@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.inputs.choices import Execution, Mode
 from netplan.performance.fusion import (
     MAX_ORDERED,
     Fusion,
@@ -42,10 +43,9 @@ from netplan.performance.tiles import (
     untiled_flops_per_s,
 )
 from netplan.traffic.placement import divisors
-from netplan.workloads.accelerators import Accelerator, Execution
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
 from netplan.workloads.measured_kernels import MeasuredKernels
-from netplan.workloads.operations import Mode
 
 KernelTimes = Literal["modelled", "measured"]
 

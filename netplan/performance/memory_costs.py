@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec import Struct
 
+from netplan.inputs.choices import MemoryPart as Part
 from netplan.levels import Level
 from netplan.performance.evaluation import evaluate_space
 from netplan.performance.explain import stage_operations
@@ -22,7 +23,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.performance.spill import spilled_of, with_spill
-from netplan.performance.tiers import ORDER, SHOWN, Part
+from netplan.performance.tiers import ORDER, SHOWN
 from netplan.workloads.operations import total_bytes
 
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Literal, Optional, get_args
 from msgspec import Struct, field
 
 from netplan.errors import InputError
+from netplan.inputs.choices import ScheduleName
 from netplan.records import asdict
 from netplan.workloads.operations import PLAIN, Variant
 from netplan.workloads.program import Zero
 
 if TYPE_CHECKING:
     from netplan.performance.layer_execution import LayerExecution
-
-ScheduleName = Literal["1f1b", "gpipe", "interleaved", "zb-1p", "zb-2p"]
 
 
 BUBBLE_SHARE: dict[str, float] = {"zb-1p": 1 / 3, "zb-2p": 0.0}

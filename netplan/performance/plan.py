@@ -4,12 +4,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.setting import Setting
 from netplan.records import asdict
 from netplan.traffic.placement import Degrees, Placement
-from netplan.workloads.operations import Sharding, Strategy
+from netplan.workloads.operations import Sharding
 
 
 class Plan(Struct, frozen=True):

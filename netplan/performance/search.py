@@ -18,12 +18,13 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
+from netplan.inputs.choices import AnyStrategy, Mode, Strategy
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_search import best_free_plans
 from netplan.performance.options import DEFAULT_OPTIONS, Options
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.setting import AnyStrategy, Setting, Training, check_setting
+from netplan.performance.setting import Setting, Training, check_setting
 from netplan.performance.space import (
     degree_limits,
     enumerate_plans,
@@ -36,7 +37,6 @@ from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
 from netplan.units import si
 from netplan.workloads.experts import experts_of
 from netplan.workloads.models import Model
-from netplan.workloads.operations import Mode, Strategy
 
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]
 

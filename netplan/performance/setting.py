@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
+from netplan.inputs.choices import AnyStrategy, Execution, Mode, Strategy
 from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
@@ -19,14 +20,14 @@ from netplan.performance.tiers import Expanded, Spill
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import Degrees, divisors
-from netplan.workloads.accelerators import Accelerator, Execution
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
 from netplan.workloads.experts import experts_of
 from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.measured_links import Links
 from netplan.workloads.model_parts import Experts
 from netplan.workloads.models import Model
-from netplan.workloads.operations import Mode, Sharding, Strategy, Variant
+from netplan.workloads.operations import Sharding, Variant
 from netplan.workloads.program import (
     Counting,
     Program,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from netplan.workloads.graph_model import GraphModel
     from netplan.workloads.graph_program import Layered
 
-AnyStrategy = Literal["1d", "2d", "summa", "all"]
 COUNTED: dict[Counting, tuple[str, ...]] = {
     "detailed": ("transformer", "graph", "recommendation", "linpack", "fft"),
     "counted": ("transformer",),

@@ -11,18 +11,12 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
+from netplan.inputs.choices import MemoryPart as Part
+from netplan.inputs.choices import Policy
 from netplan.performance.memory import Memory, members
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
-from netplan.performance.tiers import (
-    ORDER,
-    SHOWN,
-    Part,
-    Policy,
-    Spill,
-    expanded_parts,
-    share_of,
-)
+from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share_of
 from netplan.records import replace
 from netplan.workloads.families import RecommendationModel
 from netplan.workloads.operations import ELEMENT_BYTES

@@ -36,20 +36,20 @@ Source: COMET (arXiv:2211.16648), Sec. III-C2; order of the states as in ZeRO-In
 (arXiv:2104.07857), Sec. 5, which moves them by how often they are used.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
+from netplan.inputs.choices import MemoryPart as Part
+from netplan.inputs.choices import Policy
 from netplan.workloads.accelerators import Accelerator
 
 if TYPE_CHECKING:
     from netplan.workloads.operations import Operation, Work
 
-Part = Literal["optimizer", "gradients", "weights", "activations", "buffers"]
-Policy = Literal["states-first", "uniform"]
 
 ORDER: tuple[Part, ...] = ("optimizer", "gradients", "weights", "activations", "buffers")
 """Parts of the memory in the order in which they spill."""

@@ -17,9 +17,11 @@ from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InputError
 from netplan.procurement.offer_files import read_offers
 from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
-from netplan.questions.money.pricing import PricingQuestion
-from netplan.questions.question import absent, asks, check_ranges, optional, several
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.asking import asks
+from netplan.questions.money.pricing import MONEY, RUNNING, bill_books
+from netplan.questions.own_inputs import check_ranges, optional, several
+from netplan.questions.question import NETWORK, Question
+from netplan.questions.setup.inputs import CatalogReader, sized
 from netplan.reports.answer import Answer
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import ACCELERATORS
@@ -34,7 +36,7 @@ OF_A_BILL = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offers(PricingQuestion[Answer]):
+class Offers(Question[Answer]):
     """Ask suppliers for prices, and compare what they answer.
 
     With --gpus and the options of `netplan cost` for one fabric, a request for quotation: its lines
@@ -67,11 +69,9 @@ class Offers(PricingQuestion[Answer]):
         "netplan offers a.xlsx b.xlsx --weeks 12 --suppliers 1 --currency EUR --rate CHF=1.05",
     )
 
+    reads: ClassVar[frozenset[str]] = NETWORK | {"switch"} | MONEY - RUNNING
+
     files: Sequence[str | Path] = several("Filled-in requests.", "path", argument=True)
-    gpus: int = optional(  # None with files, which say what was asked
-        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
-    )
-    fabrics: Sequence[str] = several("The fabric that is asked for.", flag="--fabric")
     lots: Sequence[str] = several(
         "Lot to ask for (repeatable).",
         "choice",
@@ -91,21 +91,11 @@ class Offers(PricingQuestion[Answer]):
         otherwise="those of the price book",
     )
 
-    economics: None = absent()  # type: ignore[assignment]
-    years: None = absent()
-    pue: None = absent()
-    tariff: None = absent()
-    interest: None = absent()
-    cooling: None = absent()
-    maintenance: None = absent()
-    support: None = absent()
-    yearly_spares: None = absent()
-
     def ask(self) -> Answer:
         """The request, or the comparison of the offers on it."""
         check_ranges(self)
         reader = CatalogReader(self.catalog, self.overrides)
-        sized = cast("int | None", self.gpus) is not None
+        sized = cast("int | None", self.cluster.gpus) is not None
         if not self.files:
             if not sized:
                 raise InputError(
@@ -121,25 +111,31 @@ class Offers(PricingQuestion[Answer]):
 
     def _bill(self, reader: CatalogReader) -> tuple[Bill, Sizing]:
         """The bill of the one fabric, and its size."""
-        if len(self.fabrics) != 1:
-            got = f"got {len(self.fabrics)}" if self.fabrics else "such as --fabric rail-only"
+        if len(self.cluster.fabrics) != 1:
+            got = (
+                f"got {len(self.cluster.fabrics)}"
+                if self.cluster.fabrics
+                else "such as --fabric rail-only"
+            )
             raise InputError(f"a request is for one fabric: give --fabric once, {got}")
-        chosen = reader.load(ACCELERATORS, self.accelerator)
-        books = self.books(reader)
-        money = self.currency or books.prices.currency
-        spec = reader.fabric(self.fabrics[0], self.ports)
-        sizing = self.sized(chosen)
+        chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
+        books = bill_books(self, reader)
+        money = self.books.currency or books.prices.currency
+        spec = reader.fabric(self.cluster.fabrics[0], self.cluster.ports)
+        sizing = sized(self, chosen)
         require_switch(books.switch, [spec], sizing, reader.roots)
         if books.ocs is not None and spec.family != "torus":
             raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: leave it out")
-        shares = parse_spares(list(self.spares))
+        shares = parse_spares(list(self.books.spares))
         return make_bill(spec, sizing, books, spares=shares, currency=money), sizing
 
     def _request(self, bill: Bill, sizing: Sizing) -> Request:
         """The request for the lots that are asked for."""
         lots = cast("Sequence[Category]", self.lots) or [one for one in LOTS if one not in UNASKED]
         switch = (
-            f"{self.switch} of {sizing.radix} ports" if self.switch else f"{sizing.radix} ports"
+            f"{self.cluster.switch} of {sizing.radix} ports"
+            if self.cluster.switch
+            else f"{sizing.radix} ports"
         )
         title = (
             f"network {bill.name} for {sizing.gpus:,} GPUs: switches {switch},"
@@ -163,8 +159,8 @@ class Offers(PricingQuestion[Answer]):
         return Requested(inputs, request, tuple(unasked))
 
     def _compared(self, reader: CatalogReader, *, estimated: bool) -> OffersAnswer:
-        book = reader.load(PRICE_BOOKS, self.prices)
-        money = (self.currency or book.currency).upper()
+        book = reader.load(PRICE_BOOKS, self.books.prices)
+        money = (self.books.currency or book.currency).upper()
         own = _own_rates(self.rates)
         exchange = partial(_exchange, book=book, money=money, own=own)
         paths = [Path(one) for one in self.files]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date as calendar_date
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
@@ -23,7 +23,9 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.answers.compare_answer import Comparison
 from netplan.questions.answers.faults_answer import FaultsAnswer
-from netplan.questions.choosing.verdict import Terms, VerdictQuestion
+from netplan.questions.asking import asks
+from netplan.questions.choosing.candidates import Rule
+from netplan.questions.choosing.verdict import RULE, WITHIN, Terms, terms_of
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.faults import Faults
@@ -37,13 +39,12 @@ from netplan.questions.library import (
     ReportDefinition,
     read_library,
 )
-from netplan.questions.money.pricing import PricingQuestion
-from netplan.questions.question import asks, default_of, optional, several
+from netplan.questions.money.pricing import MONEY, bill_books, site_networks
+from netplan.questions.own_inputs import optional, several, shared
+from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.serving import Serving
 from netplan.questions.setup.expanded_memory import NONE, variants
-from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.training import TrainingQuestion
-from netplan.questions.setup.workload import WorkloadQuestion
+from netplan.questions.setup.inputs import CatalogReader, fabrics_asked
 from netplan.questions.simulate import Simulate
 from netplan.records import replace
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
@@ -55,12 +56,7 @@ from netplan.workloads.technologies import MEMORIES
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(
-    WorkloadQuestion[Procurement],
-    VerdictQuestion[Procurement],
-    TrainingQuestion[Procurement],
-    PricingQuestion[Procurement],
-):
+class Report(Question[Procurement]):
     """Write what a buyer sends to suppliers: verdict, prices, bill, drawing, sources.
 
     The HTML file holds its charts and needs no network; the same question gives the same bytes.
@@ -84,10 +80,15 @@ class Report(
         "netplan report procurement --gpus 1024 --radix 64 --switch qm9700 --spares 2% -o r.html",
     )
 
-    fabrics: Sequence[str] = several(
-        "This fabric (repeatable).", flag="--fabric", otherwise="those of the report"
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK
+        | RUNS
+        | MONEY
+        | {"switch", "network_kind", "expanded_memory", "gpu_hour", "failures"}
     )
-    prices: str = optional("Price book.", default="", otherwise="the report's")
+
+    rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
+    within: float = shared(WITHIN, "percent")
     timing: bool = optional(
         "Search the best plan of each fabric, or not.",
         "flag",
@@ -102,15 +103,12 @@ class Report(
     simulate: bool = optional(
         "A section on one iteration of the best fabric, event by event.", "flag", default=False
     )
-    expanded_memory: str | None = optional(
-        "Memory behind that of each GPU, on the bill, too.", metavar="NAME", otherwise="none"
-    )
     date: str = optional("Date to print.", default="", metavar="YYYY-MM-DD", otherwise="none")
 
     def ask(self) -> Procurement:
         """Price, compare and, if wanted, break every fabric; recommend one."""
         _require_date(self.date)
-        if ACCELERATORS_TOO in self.networks:
+        if ACCELERATORS_TOO in self.cluster.networks:
             raise InputError(
                 f"--with {ACCELERATORS_TOO}: a report recommends a network, to which the same"
                 " accelerators are joined: leave it out, and ask netplan cost"
@@ -128,7 +126,7 @@ class Report(
         of_cost = library.only(texts, COST_ROLES)
         of_run = library.only(texts, COMPARE_ROLES)
         # Servers are priced with their tokens.
-        priced = self.part(Cost, overrides=of_cost if self.trains else of_cost | of_run).ask()
+        priced = self.also(Cost, overrides=of_cost if self.trains else of_cost | of_run).ask()
         compared = self._compared(of_run)
         found = Procurement(
             definition=definition,
@@ -136,29 +134,40 @@ class Report(
             comparison=compared,
             library=library,
             date=self.date,
-            tokens=self.tokens,
+            tokens=self.training.tokens if self.trains else None,
             faults=self._broken(library, texts),
             terms=self._terms(library, texts, compared, priced.currency),
             failures=library.one(FailureBook),
-            books=self.books(CatalogReader(self.catalog, of_cost)),
+            books=bill_books(self, CatalogReader(self.catalog, of_cost)),
             chip=self._chip(of_run),
         )
         names = (spec.name for spec in library.all(FabricSpec))
-        fabric = dict(zip(names, self.fabrics, strict=True))[found.chosen.name]
+        fabric = dict(zip(names, self.cluster.fabrics, strict=True))[found.chosen.name]
         return self._with_runs(found, fabric, of_run)
 
     def _compared(self, overrides: Mapping[str, str]) -> Comparison:
         """The comparison of the fabrics, with the expanded memory if there is one."""
-        memories = (self.expanded_memory,) if self.expanded_memory and self.trains else ()
-        return self.part(Compare, expanded_memories=memories, overrides=overrides).ask()
+        memory = self.cluster.expanded_memory
+        varied = {"expanded_memory": (memory,)} if memory and self.trains else {}
+        return self.also(
+            Compare,
+            rule=self.rule,
+            within=self.within,
+            timing=self.timing,
+            varied=varied,
+            overrides=overrides,
+        ).ask()
 
     def _broken(self, library: Library, texts: Mapping[str, str]) -> FaultsAnswer | None:
         """Failures, where they are asked for."""
         if not (self.with_faults or self.fail):
             return None
         # Spares, years and halls are other questions there, which nobody has asked here.
-        apart, only = ("spares", "years", "floor_plan"), library.only(texts, FAULT_ROLES)
-        return self.part(Faults, apart=apart, overrides=only).ask()
+        scenario = self.scenario.replace(floor_plan=None)
+        only = library.only(texts, FAULT_ROLES)
+        return self.also(
+            Faults, scenario=scenario, fail=self.fail, timing=self.timing, overrides=only
+        ).ask()
 
     def _terms(
         self, library: Library, texts: Mapping[str, str], compared: Comparison, currency: str
@@ -168,13 +177,13 @@ class Report(
             return None
         run = (library.of_role(WORKLOADS.role), compared.inputs["batch"])
         reader = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
-        return self.terms(reader, run, library.one(PriceBook), currency)
+        return terms_of(self, self.rule, reader, run, library.one(PriceBook), currency)
 
     def _chip(self, overrides: Mapping[str, str]) -> Accelerator:
         """The accelerator, its expanded memory included."""
         reader = CatalogReader(self.catalog, overrides)
-        named = reader.load(ACCELERATORS, self.accelerator)
-        return variants(reader, named, (self.expanded_memory,))[0].chip
+        named = reader.load(ACCELERATORS, self.cluster.accelerator)
+        return variants(reader, named, (self.cluster.expanded_memory,))[0].chip
 
     def _with_runs(
         self, found: Procurement, fabric: str, overrides: Mapping[str, str]
@@ -182,43 +191,41 @@ class Report(
         """The same with what the best fabric runs: simulated, and how it serves."""
         simulation = serving = None
         if self.simulate:
-            apart = ("fail", "expanded_memory")
-            simulation = self.part(Simulate, apart=apart, fabric=fabric, overrides=overrides).ask()
+            on = self.scenario.replace(fabric=fabric, expanded_memory=None)
+            simulation = self.also(Simulate, scenario=on, overrides=overrides).ask()
         if not self.trains:
-            serving = self.part(Serving, fabric=fabric, overrides=overrides).ask()
+            on = self.scenario.replace(fabric=fabric)
+            serving = self.also(Serving, scenario=on, overrides=overrides).ask()
         if simulation is None and serving is None:
             return found
         return replace(found, simulation=simulation, serving=serving)
 
     def _completed(self, definition: ReportDefinition) -> "Report":
-        """The question with what the report's definition says: fabrics and price book."""
-        prices = self.prices or definition.prices
-        return replace(
-            self,
-            fabrics=tuple(self.fabrics) or definition.fabrics,
-            prices=prices or str(default_of(self.command, "prices", self.catalog)),
-        )
+        """The question about the fabrics of the report's definition, where none are named."""
+        fabrics = fabrics_asked(self, definition.fabrics)
+        scenario = self.scenario.replace(fabrics=fabrics)
+        return replace(self, scenario=scenario, given=self.given | {"fabrics"})
 
     def files(self) -> Iterator[tuple[Shelf[Any], str | None]]:
         """Catalog files of the report, by shelf and name."""
-        yield from ((FABRICS, name) for name in self.fabrics)
+        yield from ((FABRICS, name) for name in self.cluster.fabrics)
         yield from (
-            (ACCELERATORS, self.accelerator),
-            (PRICE_BOOKS, self.prices),
-            (POWER_BOOKS, self.power),
-            (CABLING_BOOKS, self.cabling),
-            (ECONOMICS_BOOKS, self.economics),
-            (SWITCHES, self.switch or None),
-            (SWITCHES, self.ocs or None),
-            (FLOOR_PLANS, self.floor_plan or None),
+            (ACCELERATORS, self.cluster.accelerator),
+            (PRICE_BOOKS, self.books.prices),
+            (POWER_BOOKS, self.books.power),
+            (CABLING_BOOKS, self.books.cabling),
+            (ECONOMICS_BOOKS, self.books.economics),
+            (SWITCHES, self.cluster.switch or None),
+            (SWITCHES, self.cluster.ocs or None),
+            (FLOOR_PLANS, self.cluster.floor_plan or None),
         )
-        yield from ((SITE_NETWORKS, name) for name in self.site_networks)
-        yield WORKLOADS, self.model
+        yield from ((SITE_NETWORKS, name) for name in site_networks(self))
+        yield WORKLOADS, self.scenario.workload.model
         if self.trains:
-            yield ITERATION_MODELS, self.iteration_model
-        if self.expanded_memory not in (None, NONE):
-            yield MEMORIES, self.expanded_memory
-        yield FAILURE_BOOKS, str(default_of(Faults.command, "failures", self.catalog))
+            yield ITERATION_MODELS, self.training.iteration_model
+        if self.cluster.expanded_memory not in (None, NONE):
+            yield MEMORIES, self.cluster.expanded_memory
+        yield FAILURE_BOOKS, self.books.failures
 
 
 procurement = asks(Report)

@@ -20,9 +20,9 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
+from netplan.inputs.choices import KernelSource
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
 from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.kernel_times import KernelSource
 from netplan.performance.serving.outcomes import Requests, aggregated
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_stack import (

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from netplan.calibration.published import SCORED, published_rows, published_run
 from netplan.calibration.runs import MeasuredRun
+from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
@@ -31,7 +32,7 @@ from netplan.published.checks import Check, check, known
 from netplan.records import replace
 from netplan.reports.sections import Column, Section, Shown, Table, column
 from netplan.traffic.placement import Degrees, Placement
-from netplan.workloads.operations import Strategy, Variant
+from netplan.workloads.operations import Variant
 
 TITLE = "Measured training runs"
 OWN = "calibrated"

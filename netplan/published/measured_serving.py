@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct, convert
 
+from netplan.inputs.choices import ServingFormat
 from netplan.published.checks import published
 from netplan.records import PositiveFloat, PositiveInt
-from netplan.workloads.precision import ServingFormat
 
 TABLE = "measured-serving"
 OVERLOAD_S = 10.0

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netplan.arrays import Amount, Floats, Ints
+from netplan.inputs.choices import Scheme
 from netplan.performance.serving.closed_form import (
     Pass,
     PassTime,
@@ -27,7 +28,7 @@ from netplan.performance.serving.closed_form import (
     pass_time,
     prefill,
 )
-from netplan.performance.serving.speculation import PassSeconds, Scheme, speculate
+from netplan.performance.serving.speculation import PassSeconds, speculate
 from netplan.published.checks import Check, Measured, known, stated
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS

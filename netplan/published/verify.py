@@ -34,7 +34,9 @@ from netplan.published.rail_only_figures import rail_only_figure_checks
 from netplan.published.reliability import reliability_checks
 from netplan.published.serving_forms import serving_form_checks
 from netplan.published.tiled import megatron_checks, tiled_checks
-from netplan.questions.question import Question, absent, asks, optional
+from netplan.questions.asking import asks
+from netplan.questions.own_inputs import optional
+from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import (
@@ -182,8 +184,6 @@ class Verify(Question[Verification]):
     command: ClassVar[str] = "verify"
 
     only: str | None = optional("Only checks whose name or source holds TEXT.", metavar="TEXT")
-    catalog: None = absent()
-    overrides: None = absent()
 
     def ask(self) -> Verification:
         """Run the checks of all published tables, or the suites that have those asked for."""

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
+from netplan.questions.asking import asks
 from netplan.questions.cable_comparison import FOUND_BY, read_cables, read_hall
-from netplan.questions.question import Question, absent, asks, optional, required
+from netplan.questions.own_inputs import optional, required
+from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
@@ -108,8 +110,6 @@ class AuditFile(Question[Audit]):
     oversubscription: float | None = optional(
         "What is stated, such as 3:1.", "ratio", low=1, otherwise="1:1"
     )
-    catalog: None = absent()
-    overrides: None = absent()
 
     def ask(self) -> Audit:
         """Tell the kind of the file, and look for what does not add up."""

@@ -25,9 +25,11 @@ from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.progress import each
+from netplan.questions.asking import asks
 from netplan.questions.cable_comparison import Naming, compare_cables
-from netplan.questions.export import FabricQuestion, GraphFile, links_in_a_cage
-from netplan.questions.question import asks, optional, several, shared
+from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
+from netplan.questions.own_inputs import optional
+from netplan.questions.question import NETWORK, Question
 from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
 from netplan.questions.setup.inputs import CatalogReader, told
 from netplan.records import replace
@@ -196,7 +198,7 @@ class CableSheet(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cables(FabricQuestion[Answer]):
+class Cables(Question[Answer]):
     """Write the cable plan of a fabric, or compare one with the cables as built.
 
     The comparison names what is missing, extra, swapped, in a wrong port or at a wrong speed, and
@@ -230,21 +232,20 @@ class Cables(FabricQuestion[Answer]):
         "netplan cables --compare plan.csv fabric.ibnetdiscover",
     )
 
+    reads: ClassVar[frozenset[str]] = NETWORK | {
+        "fabric",
+        "switch",
+        "floor_plan",
+        "cabling",
+        "host_gpus",
+        "networks",
+    }
+
     to: str = optional(
         "Which table; ibnetdiscover is what that would find.",
         "choice",
         choices=TARGETS,
         default="plan",
-    )
-    floor_plan: str | None = optional(
-        "Hall that gives racks and lengths, such as example-hall, or a file."
-    )
-    switch: str | None = optional(
-        "Name ports by cage and half, as 1/2: qm9700, sn5600, ...", metavar="MODEL"
-    )
-    cabling: str = shared("Modules and cables.")
-    host_gpus: int | None = optional(
-        "Name hosts of so many GPUs instead of GPUs.", "whole", unit="GPUs"
     )
     compare: tuple[str | Path, str | Path] | None = optional(
         "Say what differs between two tables or graphs instead.",
@@ -259,9 +260,6 @@ class Cables(FabricQuestion[Answer]):
         metavar="FILE",
     )
 
-    networks: Sequence[str] = several(
-        "Beside, too: storage, management, out-of-band (repeatable).", flag="--with"
-    )
     rehearse: bool = optional(
         "Boot the plan, or AS_BUILT of --compare: OpenSM on a simulator.", "flag", default=False
     )
@@ -276,9 +274,11 @@ class Cables(FabricQuestion[Answer]):
                     raise InputError(f"--compare: file '{path}' {wrong}")
             compared = partial(
                 compare_cables,
-                switch=self.switch,
-                radix=self.radix,
-                naming=Naming(Path(self.node_names) if self.node_names else None, self.host_gpus),
+                switch=self.cluster.switch,
+                radix=self.switch_radix,
+                naming=Naming(
+                    Path(self.node_names) if self.node_names else None, self.cluster.host_gpus
+                ),
                 catalog=self.catalog,
             )
             if self.rehearse:
@@ -286,8 +286,6 @@ class Cables(FabricQuestion[Answer]):
             return compared(plan, as_built)
         if self.node_names is not None:
             raise InputError("--names renames what is built: give --compare PLAN AS_BUILT, too")
-        if self.gpus is None:
-            raise InputError("Missing option '--gpus', or '--compare' with two files")
         if self.to == IBNETDISCOVER or self.rehearse:
             return self._subnet()
         return CableSheet(self.inputs(), self.table())
@@ -295,15 +293,18 @@ class Cables(FabricQuestion[Answer]):
     def _subnet(self) -> GraphFile | Rehearsal:
         """The network as a subnet manager finds it, or what it finds."""
         reader = CatalogReader(self.catalog, self.overrides)
-        spec, sizing = self.asked_of(reader)
+        spec, sizing = fabric_asked(self, reader)
         reader.replaced()
         said = "--rehearse" if self.rehearse else f"--to {self.to}"
-        for option, value in (("floor-plan", self.floor_plan), ("switch", self.switch)):
+        for option, value in (
+            ("floor-plan", self.cluster.floor_plan),
+            ("switch", self.cluster.switch),
+        ):
             if value is not None:
                 raise InputError(f"{said} has no racks or cages: leave out --{option}")
-        if self.networks:
+        if self.cluster.networks:
             raise InputError(f"{said} is of one network: leave out --with")
-        subnet = subnet_of(expand(spec, sizing), self.host_gpus)
+        subnet = subnet_of(expand(spec, sizing), self.cluster.host_gpus)
         if self.rehearse:
             own = build_fabric(spec, sizing).sizing
             return rehearse_plan(self.inputs(), subnet, spec, own)
@@ -314,13 +315,13 @@ class Cables(FabricQuestion[Answer]):
         if self.to not in TABLES:
             raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TARGETS)}")
         reader = CatalogReader(self.catalog, self.overrides)
-        spec, sizing = self.asked_of(reader)
-        hall = reader.named(FLOOR_PLANS, self.floor_plan)
-        model = reader.named(SWITCHES, self.switch)
-        hardware = Hardware(reader.load(CABLING_BOOKS, self.cabling), model)
+        spec, sizing = fabric_asked(self, reader)
+        hall = reader.named(FLOOR_PLANS, self.cluster.floor_plan)
+        model = reader.named(SWITCHES, self.cluster.switch)
+        hardware = Hardware(reader.load(CABLING_BOOKS, self.books.cabling), model)
         beside = self._beside(reader, hardware.cabling)
         reader.replaced()
-        _check_floor(self.to, hall, self.host_gpus)
+        _check_floor(self.to, hall, self.cluster.host_gpus)
         built = build_fabric(spec, sizing)
         cage = links_in_a_cage(model, built, reader.roots)
         racks: tuple[str, ...] = ()
@@ -345,25 +346,31 @@ class Cables(FabricQuestion[Answer]):
             )
             racks = tuple(rack.name for rack in site.layout.racks())
         if self.to in NETBOX:
-            named = plan if self.host_gpus is None else with_hosts(plan, self.host_gpus)
-            return partial(NETBOX[self.to], named, _netbox_hall(hall, racks, model, self.host_gpus))
+            named = (
+                plan if self.cluster.host_gpus is None else with_hosts(plan, self.cluster.host_gpus)
+            )
+            return partial(
+                NETBOX[self.to], named, _netbox_hall(hall, racks, model, self.cluster.host_gpus)
+            )
         return self._written(plan, built, beside)
 
     def _written(self, plan: CablePlan, built: Fabric, beside: SiteBooks) -> Callable[[], Sheet]:
         """A plan in the columns of a table that needs no hall."""
         if self.to == UFM_HCA:
-            members = built.sizing.hb_size if self.host_gpus is None else self.host_gpus
+            members = (
+                built.sizing.hb_size if self.cluster.host_gpus is None else self.cluster.host_gpus
+            )
             return partial(ufm_hca, plan, members)
-        named = plan if self.host_gpus is None else with_hosts(plan, self.host_gpus)
+        named = plan if self.cluster.host_gpus is None else with_hosts(plan, self.cluster.host_gpus)
         if beside.networks:
             return partial(_with_networks, named, beside, built)
         return partial(SHEETS[self.to], named)
 
     def _beside(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
         """Networks beside that the plan holds, too."""
-        if self.networks and self.to != "plan":
+        if self.cluster.networks and self.to != "plan":
             raise InputError(f"--to {self.to} is of one network: leave --with out, or write a plan")
-        found = [reader.load(SITE_NETWORKS, name) for name in dict.fromkeys(self.networks)]
+        found = [reader.load(SITE_NETWORKS, name) for name in dict.fromkeys(self.cluster.networks)]
         named = {one.name: reader.named(SWITCHES, one.switch or None) for one in found}
         return SiteBooks(
             tuple(

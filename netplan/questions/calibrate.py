@@ -27,7 +27,9 @@ from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.answers.calibrate_answer import Calibrated
-from netplan.questions.question import Question, asks, optional, several
+from netplan.questions.asking import asks
+from netplan.questions.own_inputs import optional, several
+from netplan.questions.question import Question
 from netplan.questions.setup.inputs import CatalogReader
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links

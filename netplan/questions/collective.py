@@ -16,7 +16,9 @@ from netplan.questions.answers.optimum_answer import (
     read_network,
     shown_size,
 )
-from netplan.questions.question import Question, asks, check_ranges, optional, required, shared
+from netplan.questions.asking import asks
+from netplan.questions.own_inputs import check_ranges, optional, required
+from netplan.questions.question import Question
 from netplan.questions.setup.inputs import CatalogReader, replaced_lines, told
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -190,6 +192,8 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         "netplan collective --kind all_gather --bytes 8e9 --graph ring.graphml --xml ring.xml",
     )
 
+    reads: ClassVar[frozenset[str]] = frozenset({"gpus", "accelerator", "hb_size", "graph"})
+
     kind: GroupKind = required("What the GPUs do.", "choice", choices=KINDS)
     message_bytes: float | tuple[float, float] | None = optional(
         "Message: 8e9, 512MiB, 512MB, or from..to.",
@@ -199,21 +203,12 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         metavar="SIZE",
         otherwise="1KiB..16GiB",
     )
-    gpus: int | None = optional(  # None with --graph, which has its own number
-        "GPUs that take part.", "whole", unit="GPUs", low=2, high=4_194_304
-    )
-    accelerator: str = shared("Which GPUs.")
-    hb_size: int | None = optional(
-        "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
-    )
-    graph: str | Path | None = optional(
-        "The optimum on this graph (.graphml, .csv, .topo, .ibnetdiscover).", "path"
-    )
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
         super().__post_init__()
         check_ranges(self)
+        self.check_parts()
         low, high = self._ends
         if not 1 <= low <= high <= LARGEST_BYTES:
             said = shown_size(low) if low == high else f"{shown_size(low)}..{shown_size(high)}"
@@ -240,16 +235,14 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
     def ask(self) -> CollectiveAnswer | OptimumAnswer:
         """Time every size."""
         reader = CatalogReader(self.catalog, self.overrides)
-        chip = reader.load(ACCELERATORS, self.accelerator)
-        if self.graph is not None:
-            return self._on_graph(Path(self.graph), chip, reader.replaced())
-        if self.gpus is None:
-            raise InputError("Missing option '--gpus', or '--graph' for the optimum on a graph")
-        group = GpuGroup.of(chip, self.gpus, self.hb_size, reader.load)
+        chip = reader.load(ACCELERATORS, self.cluster.accelerator)
+        if self.cluster.graph is not None:
+            return self._on_graph(Path(self.cluster.graph), chip, reader.replaced())
+        group = GpuGroup.of(chip, self.cluster.gpus, self.cluster.hb_size, reader.load)
         sizes = self.sizes
         found = group.times(self.kind, sizes)
         algorithm = sizes / found.time_s
-        bus = bus_factor(self.kind, self.gpus) * algorithm
+        bus = bus_factor(self.kind, self.cluster.gpus) * algorithm
         numbers = (sizes, found.time_s, found.low_s, found.high_s, algorithm, bus, found.bound_s)
         rows = zip(*(one.tolist() for one in (*numbers, found.regime)), strict=True)
         inputs = self.inputs(hb_size=group.members, set=reader.replaced())
@@ -260,9 +253,9 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         self, path: Path, chip: Accelerator, replaced: dict[str, object]
     ) -> OptimumAnswer:
         """The optimum on somebody's graph."""
-        if self.gpus is not None:
+        if "gpus" in self.given:
             raise InputError("--gpus with --graph, which has its own: leave one of them out")
-        graph, directed, notes = read_network(path, self.hb_size, chip)
+        graph, directed, notes = read_network(path, self.cluster.hb_size, chip)
         inputs = self.inputs(graph=str(path), hb_size=graph.hb_size, set=replaced)
         del inputs["gpus"]
         return optimum_answer(inputs, graph, self.sizes, directed=directed, notes=notes)

@@ -1,10 +1,10 @@
 """All fabrics side by side: what each needs, what it costs and draws, how fast it trains."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
@@ -18,16 +18,31 @@ from netplan.questions.answers.compare_answer import (
     priced_row,
     timed_row,
 )
+from netplan.questions.asking import asks
+from netplan.questions.choosing.candidates import Rule
 from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
-from netplan.questions.choosing.verdict import Probe, VerdictQuestion, bandwidth_needed, decide
-from netplan.questions.money.pricing import CardsQuestion, SwitchQuestion, read_books
+from netplan.questions.choosing.verdict import (
+    RULE,
+    WITHIN,
+    Probe,
+    bandwidth_needed,
+    decide,
+    rates_of,
+    terms_of,
+)
+from netplan.questions.money.pricing import counting_cards, read_books
 from netplan.questions.money.token_cost import Served
-from netplan.questions.question import asks, optional, several, shared
-from netplan.questions.serving import Known
+from netplan.questions.own_inputs import optional, shared
+from netplan.questions.question import NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.expanded_memory import NONE, Variant, variants, with_memory
-from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.training import TrainingQuestion
-from netplan.questions.setup.workload import WorkloadQuestion
+from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
+from netplan.questions.setup.serving_run import Known, serve_best
+from netplan.questions.setup.training import (
+    check_tiers,
+    plan_search,
+    read_training,
+    training_inputs,
+)
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.topologies.build import build_fabric
@@ -50,13 +65,7 @@ FABRIC_ORDER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(
-    WorkloadQuestion[Comparison],
-    VerdictQuestion[Comparison],
-    TrainingQuestion[Comparison],
-    CardsQuestion[Comparison],
-    SwitchQuestion[Comparison],
-):
+class Compare(Question[Comparison]):
     """Put all fabrics side by side: what each needs, costs and draws, how fast it trains or serves.
 
     Names are catalog names (see ``netplan catalog list``) or paths to files.
@@ -81,16 +90,21 @@ class Compare(
         "netplan compare --gpus 1024 --radix 64 --expanded-memory none --expanded-memory cxl-256gb",
     )
 
-    fabrics: Sequence[str] = several("Only this fabric (repeatable).", flag="--fabric")
-    prices: str = shared("Price book.")
-    power: str = shared("Power book.")
-    cabling: str = shared("Modules and cables.")
-    floor_plan: str | None = optional("Hall that gives cable lengths.", otherwise="classes")
-    expanded_memories: Sequence[str] = several(
-        "Each with this memory behind that of the GPUs, or none (repeatable).",
-        flag="--expanded-memory",
-        otherwise="the accelerator's, if any",
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK
+        | RUNS
+        | PRICES
+        | {"switch", "fabrics", "floor_plan", "cards", "network_kind", "expanded_memory"}
+        | {"economics", "gpu_hour"}
     )
+    varies: ClassVar[tuple[str, ...]] = (
+        *("hb_size", "accelerator", "nic_gbps", "radix", "switch", "oversubscription"),
+        "expanded_memory",
+    )
+    older: ClassVar[Mapping[str, str]] = {"expanded_memories": "expanded_memory"}
+
+    rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
+    within: float = shared(WITHIN, "percent")
     timing: bool = optional(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
     )
@@ -101,19 +115,19 @@ class Compare(
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
-        self.refuse({"expanded_memories", "rule", "within", "tokens"}, "--workload serving")
+        self.refuse({"expanded_memory", "rule", "within", "tokens"}, "--workload serving")
         reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
+        on = reader.load(ACCELERATORS, self.cluster.accelerator)
         specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
-        terms = self.rates(reader, 1, books.prices, currency)
+        terms = rates_of(self, self.rule, reader, 1, books.prices, currency)
         known: Known = {}
         refused: list[InputError] = []
-        asked = dict(zip([one.name for one in specs], self.fabrics or FABRIC_ORDER, strict=True))
+        asked = dict(zip([one.name for one in specs], fabrics_asked(self), strict=True))
 
         def served(row: FabricRow) -> FabricRow:
             try:
-                best = self.serves(reader, asked[row.name], known)
+                best = serve_best(self, reader, asked[row.name], known)
             except (InputError, InfeasibleError) as error:
                 if isinstance(error, InputError):
                     refused.append(error)
@@ -129,41 +143,51 @@ class Compare(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
             expanded_memories=[],
+            tokens=None,
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
         return Comparison(inputs, rows, currency, terms)
+
+    @property
+    def _memories(self) -> tuple[str | None, ...]:
+        """Expanded memories that stand side by side."""
+        return self.varied.get("expanded_memory", (self.cluster.expanded_memory,))
 
     def _priced(
         self, reader: CatalogReader, on: Accelerator
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
         """Fabrics, the cluster, and what bills are made from."""
         books = replace(
-            self.counting_cards(read_books(reader, self.prices, self.power, self.cabling)),
-            switch=reader.named(SWITCHES, self.switch),
-            hall=reader.named(FLOOR_PLANS, self.floor_plan),
+            counting_cards(self, read_books(self, reader)),
+            switch=reader.named(SWITCHES, self.cluster.switch),
+            hall=reader.named(FLOOR_PLANS, self.cluster.floor_plan),
         )
-        specs = reader.fabrics(self.fabrics or FABRIC_ORDER, self.ports)
-        sizing = self.sized(on)
+        specs = reader.fabrics(fabrics_asked(self), self.cluster.ports)
+        sizing = sized(self, on)
         require_switch(books.switch, specs, sizing, reader.roots)
         return specs, sizing, books
 
     def _trained(self) -> Comparison:
         """Size, price and time every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
-        chips = variants(reader, on, self.expanded_memories)
-        self.check_tiers(*(variant.chip for variant in chips))
+        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        chips = variants(reader, on, self._memories)
+        check_tiers(self, *(variant.chip for variant in chips))
         designs = [
-            (variant, self.search(self.training(reader, variant.chip, self.gpus)))
+            (
+                variant,
+                plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus)),
+            )
             for variant in chips
         ]
         search = designs[0][1]
         specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
         run = (search.training.model, search.training.batch)
-        terms = self.terms(reader, run, books.prices, currency)
-        inputs = self.inputs(
+        terms = terms_of(self, self.rule, reader, run, books.prices, currency)
+        inputs = training_inputs(
+            self,
             hb_size=sizing.hb_size,
             batch=search.training.batch,
             fabrics=[spec.name for spec in specs],

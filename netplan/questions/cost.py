@@ -11,14 +11,14 @@ from netplan.costing.materials import ACCELERATORS_TOO, parse_spares
 from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InfeasibleError, InputError, not_built
 from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
+from netplan.questions.asking import asks
 from netplan.questions.choosing.verdict import Terms
-from netplan.questions.money.pricing import PricingQuestion, running_inputs
+from netplan.questions.money.pricing import MONEY, bill_books, running_costs, running_inputs
 from netplan.questions.money.token_cost import Served
-from netplan.questions.question import asks, optional
-from netplan.questions.serving import Known
+from netplan.questions.question import NETWORK, SERVED, Question
 from netplan.questions.setup.expanded_memory import read_memory
-from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.workload import WorkloadQuestion
+from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
+from netplan.questions.setup.serving_run import Known, serve_best
 from netplan.records import replace
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
@@ -27,7 +27,7 @@ DEFAULT_FABRICS = ("rail-optimized", "rail-only")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost(WorkloadQuestion[CostAnswer], PricingQuestion[CostAnswer]):
+class Cost(Question[CostAnswer]):
     """Make the bill of materials of a network, with its price range and what drives it.
 
     Ports close before anything is priced: every cable end has a port of the right speed and form.
@@ -52,25 +52,23 @@ class Cost(WorkloadQuestion[CostAnswer], PricingQuestion[CostAnswer]):
         "netplan cost --gpus 1024 --radix 64 --expanded-memory comet-480gb --with accelerators",
     )
 
-    expanded_memory: str | None = optional(
-        "Memory behind that of each GPU, on the bill, too.", metavar="NAME", otherwise="none"
-    )
+    reads: ClassVar[frozenset[str]] = NETWORK | SERVED | MONEY | {"switch", "expanded_memory"}
 
     def ask(self) -> CostAnswer:
         """Build, list, price and run every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
-        chosen = reader.load(ACCELERATORS, self.accelerator)
-        books = self.books(reader)
-        memory = read_memory(reader, self.expanded_memory)
+        chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
+        books = bill_books(self, reader)
+        memory = read_memory(reader, self.cluster.expanded_memory)
         books = replace(books, compute=replace(books.compute, memory=memory))
-        money = self.currency or books.prices.currency
+        money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
-        running = self.running(reader, books.prices, money)
-        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS, self.ports)
-        sizing = self.sized(chosen)
+        running = running_costs(self, reader, books.prices, money)
+        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster.ports)
+        sizing = sized(self, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         _check_circuits(books, specs)
-        shares = parse_spares(list(self.spares))
+        shares = parse_spares(list(self.books.spares))
         made = partial(make_bill, sizing=sizing, books=books, spares=shares, currency=money)
         found = [_bill_or_reason(spec, made) for spec in specs]
         refused = tuple(one for one in found if isinstance(one, Unbuildable))
@@ -83,7 +81,7 @@ class Cost(WorkloadQuestion[CostAnswer], PricingQuestion[CostAnswer]):
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
-            spares=list(self.spares),
+            spares=list(self.books.spares),
             networks=[
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
@@ -106,11 +104,13 @@ class Cost(WorkloadQuestion[CostAnswer], PricingQuestion[CostAnswer]):
     ) -> tuple[tuple[FabricTokens, ...], tuple[str, ...]]:
         """How fabrics with a bill serve, if they do, what tokens cost there, and notes."""
         known: Known = {}
-        asked = dict(zip([one.name for one in specs], self.fabrics or DEFAULT_FABRICS, strict=True))
+        asked = dict(
+            zip([one.name for one in specs], fabrics_asked(self, DEFAULT_FABRICS), strict=True)
+        )
         rows: list[FabricTokens] = []
         notes: dict[str, None] = {}
         for bill in () if self.trains else bills:
-            best = self.serves(reader, asked[bill.name], known)
+            best = serve_best(self, reader, asked[bill.name], known)
             rows.append(FabricTokens(bill.name, Served.of(best.plan, bill, terms)))
             notes |= dict.fromkeys(best.searched.notes)
         return tuple(rows), tuple(notes)
@@ -119,7 +119,7 @@ class Cost(WorkloadQuestion[CostAnswer], PricingQuestion[CostAnswer]):
         self, reader: CatalogReader, books: BillBooks, running: Running, money: str
     ) -> Terms | None:
         """What GPU hours and years cost; None where no price of an hour is known."""
-        book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
+        book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.books.economics)
         try:
             rate = books.prices.exchange(book.currency, money)
         except CatalogError:

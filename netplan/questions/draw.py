@@ -1,17 +1,19 @@
 """``netplan draw``: any fabric as a drawing, small ones node by node, with loads or failures."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from markupsafe import Markup
 
 from netplan.questions.answers.loads_answer import LoadsAnswer
+from netplan.questions.asking import asks
 from netplan.questions.loads import Loads, what_failed
-from netplan.questions.question import ClusterQuestion, asks, optional, several
-from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.network_question import NetworkQuestion
+from netplan.questions.own_inputs import optional, several, shared
+from netplan.questions.question import RUNS, Question
+from netplan.questions.setup.inputs import CatalogReader, refuse_two_networks, sized
+from netplan.questions.setup.runs import PATTERN
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.page import drawing_style
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
@@ -23,6 +25,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import SWITCH, FabricGraph
+from netplan.traffic.patterns import Pattern
 from netplan.units import counted, gbps
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -105,7 +108,7 @@ class DrawAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draw(NetworkQuestion[DrawAnswer]):
+class Draw(Question[DrawAnswer]):
     """Draw a fabric as SVG: small ones node by node, large ones by kinds of devices.
 
     With --show loads each link has the colour of what one iteration sends over it; with --fail,
@@ -132,6 +135,11 @@ class Draw(NetworkQuestion[DrawAnswer]):
         "netplan draw --graph fabric.graphml -o fabric.svg",
     )
 
+    reads: ClassVar[frozenset[str]] = Loads.reads
+
+    seed: int = optional("Seed of all that is drawn.", "whole", default=0, high=2**64)
+    matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
+    algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     show: Show = optional(
         "Colour of links: none, or by what an iteration sends over them.",
         "choice",
@@ -144,20 +152,20 @@ class Draw(NetworkQuestion[DrawAnswer]):
 
     def ask(self) -> DrawAnswer:
         """Make the graph, find what its colours say, place its nodes."""
-        self.check_network()
+        if self.cluster.graph is not None:
+            refuse_two_networks(self)
         if self.show == "loads" or self.matrix is not None:
             return self._loaded()
-        self.refuse({"workload"}, "a drawing without --show loads")  # it fills in others
         self.refuse(OF_RUNS - ({"seed"} if self.fail else set()), "a drawing without --show loads")
         reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
+        on = reader.load(ACCELERATORS, self.cluster.accelerator)
         fabric: Fabric | None = None
         notes: tuple[str, ...] = ()
-        if self.graph is not None:
-            graph = read_graph(Path(self.graph), hb_size=self.hb_size)
+        if self.cluster.graph is not None:
+            graph = read_graph(Path(self.cluster.graph), hb_size=self.cluster.hb_size)
         else:
-            spec = reader.fabric(self.fabric, self.ports)
-            fabric = build_fabric(spec, self.sized(on))
+            spec = reader.fabric(self.cluster.fabric, self.cluster.ports)
+            fabric = build_fabric(spec, sized(self, on))
             graph, notes = expand(spec, fabric.sizing), fabric.notes
         return self._placed(graph, fabric, what_failed(graph, self.fail, self.seed), notes)
 
@@ -170,12 +178,19 @@ class Draw(NetworkQuestion[DrawAnswer]):
             If it cannot be built.
         """
         reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
-        return build_fabric(reader.fabric(self.fabric, self.ports), self.sized(on))
+        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        return build_fabric(reader.fabric(self.cluster.fabric, self.cluster.ports), sized(self, on))
 
     def _loaded(self) -> DrawAnswer:
         """Links coloured by what `netplan loads` says of them."""
-        found: LoadsAnswer = self.part(Loads, hot=0).ask()
+        found: LoadsAnswer = self.also(
+            Loads,
+            seed=self.seed,
+            matrix=self.matrix,
+            algorithm=self.algorithm,
+            fail=self.fail,
+            hot=0,
+        ).ask()
         fabric = found.run.fabric if found.run else None
         return self._placed(found.graph, fabric, found.coloured, found.notes)
 
@@ -194,10 +209,7 @@ class Draw(NetworkQuestion[DrawAnswer]):
         return DrawAnswer(kept, graph, fabric, places, coloured, notes)
 
 
-OF_RUNS = {one.name for one in fields(NetworkQuestion)} - {
-    *(one.name for one in fields(ClusterQuestion)),
-    *("fabric", "graph"),
-}
+OF_RUNS = (RUNS | {"network_kind", "expanded_memory", "seed", "matrix", "algorithm"}) - {"graph"}
 """Inputs that say what runs: a drawing of the links alone has no use for them."""
 
 draw = asks(Draw)

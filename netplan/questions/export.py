@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
-from netplan.questions.question import (
-    AnswerT_co,
-    ClusterQuestion,
-    asks,
-    optional,
-    required,
-    several,
-    shared,
-)
-from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.network_question import refuse_two_networks
+from netplan.questions.asking import asks
+from netplan.questions.own_inputs import required, several
+from netplan.questions.question import NETWORK, Question
+from netplan.questions.setup.inputs import CatalogReader, refuse_two_networks, sized
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.topologies.build import build_fabric
@@ -67,23 +60,11 @@ CIRCUITS = "circuits"
 FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM, CIRCUITS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FabricQuestion(ClusterQuestion[AnswerT_co]):
-    """Inputs of questions about one fabric, sized here or read from a file."""
-
-    gpus: int = optional(  # None with a file, which has its own number
-        "GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304
-    )
-    radix: int = shared("Ports per switch.", "whole", unit="ports", low=4, high=1024)
-    fabric: str = shared("Which fabric.")
-
-    def asked_of(self, reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
-        """The fabric's spec, and the size that is asked for."""
-        on, spec = (
-            reader.load(ACCELERATORS, self.accelerator),
-            reader.fabric(self.fabric, self.ports),
-        )
-        return spec, self.sized(on)
+def fabric_asked(asked: Question[Any], reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
+    """The fabric's spec, and the size that is asked for."""
+    cluster = asked.cluster
+    on = reader.load(ACCELERATORS, cluster.accelerator)
+    return reader.fabric(cluster.fabric, cluster.ports), sized(asked, on)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -119,7 +100,7 @@ class GraphFile(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Export(FabricQuestion[GraphFile]):
+class Export(Question[GraphFile]):
     """Write a fabric, port to port, in the format of another tool.
 
     ``simai`` is also that of ns-3, ``topo`` that of ibdiagnet, ``ibnetdiscover`` what that would
@@ -159,17 +140,9 @@ class Export(FabricQuestion[GraphFile]):
         "netplan export --graph fabric.graphml --to edges -o cables.csv",
     )
 
-    to: str = required("Format to write.", "choice", choices=FORMATS)
-    graph: str | Path | None = optional(
-        "Convert this graph instead (.graphml, .csv, .topo, .ibnetdiscover).", "path"
-    )
+    reads: ClassVar[frozenset[str]] = NETWORK | {"fabric", "switch", "graph", "host_gpus"}
 
-    host_gpus: int | None = optional(
-        "GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs"
-    )
-    switch: str | None = optional(
-        "Name ports by cage, as swp1s0, for air and network-operator: sn5600, ...", metavar="MODEL"
-    )
+    to: str = required("Format to write.", "choice", choices=FORMATS)
     lost_cubes: Sequence[int] = several(
         "For circuits: a cube that failed, from 0 (repeatable).", "whole", flag="--lost-cube"
     )
@@ -178,22 +151,22 @@ class Export(FabricQuestion[GraphFile]):
         """Expand the fabric, or read the graph."""
         if self.to not in FORMATS:
             raise InputError(f"unknown format {self.to!r}: use one of {', '.join(FORMATS)}")
-        if self.host_gpus is not None and self.to not in NAMES_HOSTS:
+        if self.cluster.host_gpus is not None and self.to not in NAMES_HOSTS:
             named = ", ".join(NAMES_HOSTS)
             raise InputError(f"--to {self.to} names GPUs: leave out --host-gpus, or use {named}")
-        if self.switch is not None and (self.to not in PORT_WRITERS or self.graph is not None):
+        if self.cluster.switch is not None and (
+            self.to not in PORT_WRITERS or self.cluster.graph is not None
+        ):
             named = " and ".join(PORT_WRITERS)
             raise InputError(f"--switch names the ports of a fabric in --to {named}: leave it out")
         if self.lost_cubes and self.to != CIRCUITS:
             raise InputError(f"--lost-cube is for --to {CIRCUITS}: leave it out")
-        if self.graph is not None:
+        if self.cluster.graph is not None:
             refuse_two_networks(self)
-            return self._converted(Path(self.graph))
-        if self.gpus is None:
-            raise InputError("Missing option '--gpus', or '--graph' to convert a file")
+            return self._converted(Path(self.cluster.graph))
         reader = CatalogReader(self.catalog, self.overrides)
-        spec, sizing = self.asked_of(reader)
-        model = reader.named(SWITCHES, self.switch)
+        spec, sizing = fabric_asked(self, reader)
+        model = reader.named(SWITCHES, self.cluster.switch)
         inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced())
         built = build_fabric(spec, sizing)
         if self.to == CIRCUITS:
@@ -216,19 +189,21 @@ class Export(FabricQuestion[GraphFile]):
             raise InputError(
                 f"{self.to} is written from a fabric's levels, not from a graph: use --fabric"
             )
-        read = read_graph(path, hb_size=self.hb_size)
+        read = read_graph(path, hb_size=self.cluster.hb_size)
         inputs = {"to": self.to, "graph": str(path), "hb_size": read.hb_size}
-        inputs |= {} if self.host_gpus is None else {"host_gpus": self.host_gpus}
+        inputs |= {} if self.cluster.host_gpus is None else {"host_gpus": self.cluster.host_gpus}
         return self._file(inputs, lambda: read)
 
     def _file(
         self, inputs: dict[str, object], graph: Callable[[], FabricGraph], cage_links: int = 1
     ) -> GraphFile:
         if self.to in PORT_WRITERS:
-            write = partial(PORT_WRITERS[self.to], host_gpus=self.host_gpus, cage_links=cage_links)
+            write = partial(
+                PORT_WRITERS[self.to], host_gpus=self.cluster.host_gpus, cage_links=cage_links
+            )
             return GraphFile(inputs, lambda: write(graph()), graph)
         if self.to in HOST_WRITERS:
-            write = partial(HOST_WRITERS[self.to], host_gpus=self.host_gpus)
+            write = partial(HOST_WRITERS[self.to], host_gpus=self.cluster.host_gpus)
             return GraphFile(inputs, lambda: write(graph()), graph)
         return GraphFile(inputs, lambda: WRITERS[self.to](graph()), graph)
 

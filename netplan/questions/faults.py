@@ -44,27 +44,33 @@ from netplan.questions.answers.faults_answer import (
 )
 from netplan.questions.answers.faults_pages import seen
 from netplan.questions.answers.plan_notes import rates_note
+from netplan.questions.asking import asks
 from netplan.questions.cost import Cost
-from netplan.questions.question import asks
 from netplan.questions.served_faults import served_faults
 from netplan.questions.setup.faults_inputs import (
     NAMED,
+    OF_TRAINING,
     RECONFIGURE,
     RECORD,
-    TRAINED,
     FaultsQuestion,
     Shared,
+    check_fail,
+    check_faults,
     drawn_or_why,
     inventory_of,
     rate_note,
+    read_shared,
     sorted_out,
     subject_of,
 )
+from netplan.questions.setup.training import training_inputs
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 
 UNTIMED = dict.fromkeys(("iteration_time_s", "gpus_used", "plan"))
+NO_TERMS = {"years": None}
+"""What a year costs is by the years of the economics book: years of a question are others."""
 COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
 """Roles of the files that a bill reads, of those of a question about failures."""
 
@@ -106,12 +112,12 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 
     def ask(self) -> FaultsAnswer:
         """Fail single parts, those asked for, and years of them, fabric by fabric."""
-        self.check()
+        check_faults(self)
         if not self.trains:
-            self.refuse(TRAINED, "--workload serving")
-        shared = self.read()
+            self.refuse(OF_TRAINING, "--workload serving")
+        shared = read_shared(self)
         if self.fail:
-            self.check_fail(shared)
+            check_fail(self, shared)
         return self._trained(shared) if self.trains else served_faults(self, shared)
 
     def _trained(self, shared: Shared) -> FaultsAnswer:
@@ -121,13 +127,15 @@ class Faults(FaultsQuestion[FaultsAnswer]):
             [fabric_faults(spec, name, self, shared) for name, spec in told], asked=bool(self.fail)
         )
         prices, sizing, search = shared.books.prices, shared.sizing, shared.search
-        inputs = self.inputs(
+        inputs = training_inputs(
+            self,
             hb_size=sizing.hb_size,
-            model=self.model if search else None,
+            model=self.training.model if search else None,
             batch=search.training.batch if search else None,
             fabrics=[spec.name for spec in shared.specs.values()],
-            switches_per_rack=shared.switches_per_rack if self.gpus_per_rack else None,
+            switches_per_rack=shared.switches_per_rack if self.cluster.gpus_per_rack else None,
             groups=str(self.groups) if self.groups else None,
+            circuit_switch=shared.circuit.name,
             link_gbps=sizing.speed_gbps,
             set=shared.replaced,
         )
@@ -141,11 +149,12 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         """
         roles = COST_ROLES | {spec.name}
         replaced = (self.overrides or {}).items()
-        asked = self.part(
+        scenario = self.scenario.replace(
+            hb_size=hb_size, fabrics=(fabric,), spares=(), floor_plan=None, **NO_TERMS
+        )
+        asked = self.also(
             Cost,
-            apart=("spares", "years", "floor_plan"),
-            hb_size=hb_size,
-            fabrics=(fabric,),
+            scenario=scenario,
             overrides={key: text for key, text in replaced if key.partition(".")[0] in roles},
         )
         try:
@@ -260,7 +269,7 @@ def _policies(
     """The job without circuit switches and with them, where that was asked for."""
     if question.policy != RECONFIGURE:
         return ()
-    standby = Standby(question.spare_gpus or 1, shared.circuit)
+    standby = Standby(question.cluster.spare_gpus or 1, shared.circuit)
     assumed = Assumed(shared.options, years.book, years.effects, years.failing)
     gpu = next(one.impact for one in singles if one.kind == "gpu")
     return policies(subject, shared.books, standby, assumed, gpu=gpu, today=years.forecast)
@@ -272,7 +281,9 @@ def _unswitched(spec: FabricSpec, question: Faults, shared: Shared) -> str | Non
         return None
     try:
         check_rails(spec)
-        circuits(subject_of(spec, question, shared), shared.circuit, question.spare_gpus or 1)
+        circuits(
+            subject_of(spec, question, shared), shared.circuit, question.cluster.spare_gpus or 1
+        )
     except NetplanError as error:
         return f"{error}."
     return None

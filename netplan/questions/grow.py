@@ -18,9 +18,17 @@ from netplan.costing.switches import cage_links, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
 from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
-from netplan.questions.money.pricing import PricingQuestion, running_inputs
-from netplan.questions.question import absent, asks, optional, several
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.asking import asks
+from netplan.questions.money.pricing import (
+    MONEY,
+    bill_books,
+    running_costs,
+    running_inputs,
+    site_networks,
+)
+from netplan.questions.own_inputs import optional, several
+from netplan.questions.question import NETWORK, Question
+from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -41,7 +49,7 @@ LABOUR = "Labour of cabling, and the time that GPUs stand still meanwhile, have 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grow(PricingQuestion[GrowthAnswer]):
+class Grow(Question[GrowthAnswer]):
     """Plan a network that grows: one final design, what to buy in each phase, cables that move.
 
     Every phase is a part of the final design, port by port, and blocks no more than it is asked to.
@@ -66,8 +74,8 @@ class Grow(PricingQuestion[GrowthAnswer]):
         "netplan grow --gpus 1024 --gpus 4096 --radix 64 --fabric fat-tree --years-between 0.5",
     )
 
-    gpus: int = absent()
-    floor_plan: None = absent()
+    reads: ClassVar[frozenset[str]] = (NETWORK | {"switch"} | MONEY) - {"gpus", "floor_plan"}
+
     phases: Sequence[int] = several(
         "GPUs of each phase, two or more, rising.", "whole", flag="--gpus", unit="GPUs"
     )
@@ -94,7 +102,7 @@ class Grow(PricingQuestion[GrowthAnswer]):
                 f"--gpus {given}: give 2 to {MOST_PHASES} phases of rising size, such as"
                 " --gpus 2048 --gpus 8192"
             )
-        object.__setattr__(self, "gpus", found[-1])
+        object.__setattr__(self, "scenario", self.scenario.replace(gpus=found[-1]))
         gaps = self._gaps()
         wrong = [gap for gap in gaps if not 0 < gap <= MOST_GAP]
         if wrong:
@@ -122,16 +130,16 @@ class Grow(PricingQuestion[GrowthAnswer]):
     def ask(self) -> GrowthAnswer:
         """Size, grow, list and price every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
-        chosen = reader.load(ACCELERATORS, self.accelerator)
-        books = self.books(reader)
-        money = self.currency or books.prices.currency
+        chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
+        books = bill_books(self, reader)
+        money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
-        running = self.running(reader, books.prices, money)
-        specs = reader.fabrics(self.fabrics or DEFAULT_FABRICS, self.ports)
-        sizing = self.sized(chosen)
+        running = running_costs(self, reader, books.prices, money)
+        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster.ports)
+        sizing = sized(self, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         begins = tuple(accumulate(self._gaps(), initial=0.0))
-        shares = parse_spares(list(self.spares))
+        shares = parse_spares(list(self.books.spares))
         case = _Case(
             self,
             sizing,
@@ -139,14 +147,14 @@ class Grow(PricingQuestion[GrowthAnswer]):
             partial(make_bill, books=books, spares=shares, currency=money),
             books.prices,
             running,
-            cage_links(books.switch, self.radix) if books.switch else 1,
+            cage_links(books.switch, self.switch_radix) if books.switch else 1,
         )
         grown, refused = case.all(specs)
         inputs = self.inputs(
-            gpus=self.gpus,
+            gpus=self.cluster.gpus,
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
-            spares=list(self.spares),
+            spares=list(self.books.spares),
             years_between=list(self._gaps()),
             networks=[
                 *(network.name for network, _ in books.networks),
@@ -230,7 +238,8 @@ class _Case(NamedTuple):
         steps = tuple(
             Step(number, year, bill, made, cables, part, small)
             for number, (year, bill, made, cables, part, small) in enumerate(
-                zip(self.years[:-1], bills, orders, moved, parts, own, strict=True), start=1
+                zip(self.years[:-1], bills, orders, moved, parts, own, strict=True),
+                start=1,
             )
         )
         return Grown(
@@ -244,7 +253,7 @@ class _Case(NamedTuple):
 
     def _beside(self) -> Iterator[str]:
         """What is to be known of networks beside the one that trains."""
-        if self.asked.site_networks:
+        if site_networks(self.asked):
             yield (
                 "Networks beside are sized anew for each phase: their cables are not compared, and"
                 " what a larger one has no use for is left over."
@@ -288,7 +297,12 @@ class _Case(NamedTuple):
         left = [sum((one.left.total for one in made), start=none) for made in orders]
         plans: tuple[Plan, ...] = ("growing", "all at once", "not planned")
         grown, once, unplanned = (
-            Way(plan, course.capital, present_value(course, self.years, self.running), *facts)
+            Way(
+                plan,
+                course.capital,
+                present_value(course, self.years, self.running),
+                *facts,
+            )
             for plan, course, facts in zip(
                 plans,
                 courses,

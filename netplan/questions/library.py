@@ -87,12 +87,8 @@ Chapter = Literal[
 
 
 class ReportDefinition(Record, frozen=True, kw_only=True):
-    """What a report holds; ``template`` is a file of the shipped ``reports/templates``.
+    """What a report holds; ``template`` is a file of the shipped ``reports/templates``."""
 
-    ``prices`` is the price book of a question that names none; that of all commands if empty.
-    """
-
-    prices: str = ""
     fabrics: Annotated[tuple[str, ...], Meta(min_length=1)]
     drivers_shown: PositiveInt
     sections: Annotated[tuple[Chapter, ...], Meta(min_length=1)]

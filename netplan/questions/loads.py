@@ -25,17 +25,19 @@ from netplan.questions.answers.loads_answer import (
     agreement,
 )
 from netplan.questions.answers.whole_fabric import WholeCollective, whole_collectives
+from netplan.questions.asking import asks
 from netplan.questions.export import with_own_domains
-from netplan.questions.question import asks, optional, several, shared
+from netplan.questions.own_inputs import optional, several, shared
+from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.degraded_links import (
     check_degraded,
     round_note,
     routing_of_left,
     ways_round,
 )
-from netplan.questions.setup.inputs import CatalogReader, require_least
-from netplan.questions.setup.network_question import NetworkQuestion
+from netplan.questions.setup.inputs import CatalogReader, refuse_two_networks, require_least, sized
 from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.runs import PATTERN, PLACED, place_run
 from netplan.questions.setup.served_run import ServedRun
 from netplan.records import replace
 from netplan.topologies.drawings.network import Coloured
@@ -49,7 +51,7 @@ from netplan.traffic.demand import split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
-from netplan.traffic.patterns import both_ways
+from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.routing import Router, Routing
 from netplan.traffic.training import use_traffic
 from netplan.workloads.accelerators import ACCELERATORS
@@ -66,7 +68,7 @@ MAX_ALL_TO_ALL_GPUS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loads(NetworkQuestion[LoadsAnswer]):
+class Loads(Question[LoadsAnswer]):
     """Show what every link carries in one iteration, and every collective beside its bound.
 
     The traffic is that of a training run, of servers, or a saved matrix; the links are those of a
@@ -95,6 +97,11 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         "netplan loads --graph fabric.graphml --matrix matrix.npz",
     )
 
+    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | {"graph"}
+
+    seed: int = optional("Seed of all that is drawn.", "whole", default=0, high=2**64)
+    matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
+    algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     routing: Routing = shared(
         "How messages find their way; auto is the fabric's own.",
         "choice",
@@ -111,9 +118,10 @@ class Loads(NetworkQuestion[LoadsAnswer]):
 
     def ask(self) -> LoadsAnswer:
         """Route the run's traffic, or that of the matrix."""
-        if self.graph is not None and self.matrix is None:
+        if self.cluster.graph is not None and self.matrix is None:
             raise InputError("--graph needs --matrix: the traffic to route over it")
-        self.check_network()
+        if self.cluster.graph is not None:
+            refuse_two_networks(self)
         if self.bounds and self.matrix is None:
             raise InputError("--bounds is of --matrix: a run has the bounds of its collectives")
         require_least("hot", self.hot)
@@ -124,7 +132,7 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         return self._of_run() if self.matrix is None else self._of_matrix(Path(self.matrix))
 
     def _of_run(self) -> LoadsAnswer:
-        run = self.run()
+        run = place_run(self, self.algorithm)
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
         wired, router = _as_wired(run, matrix), Router(graph, self.routing)
@@ -168,7 +176,7 @@ class Loads(NetworkQuestion[LoadsAnswer]):
         asked = self.inputs(
             hb_size=graph.hb_size,
             matrix=str(path),
-            graph=str(self.graph) if self.graph else None,
+            graph=str(self.cluster.graph) if self.cluster.graph else None,
             set=replaced,
         )
         routed = self._routed(asked, Router(graph, self.routing), matrix)
@@ -202,12 +210,12 @@ class Loads(NetworkQuestion[LoadsAnswer]):
     def _graph(self) -> tuple[FabricGraph, dict[str, object], tuple[str, ...]]:
         """Somebody's graph, or that of a fabric of the catalog; values replaced, and notes."""
         reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
-        if self.graph is None:
-            spec = reader.fabric(self.fabric, self.ports)
-            return expand(spec, self.sized(on)), reader.replaced(), ()
-        path = Path(self.graph)
-        found, notes = with_own_domains(read_graph(path, hb_size=self.hb_size), path, on)
+        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        if self.cluster.graph is None:
+            spec = reader.fabric(self.cluster.fabric, self.cluster.ports)
+            return expand(spec, sized(self, on)), reader.replaced(), ()
+        path = Path(self.cluster.graph)
+        found, notes = with_own_domains(read_graph(path, hb_size=self.cluster.hb_size), path, on)
         return found, reader.replaced(), notes
 
 

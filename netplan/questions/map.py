@@ -1,30 +1,34 @@
 """How a model's kernels lie on one chip, and how fast a cluster of such chips is."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isinf
 from typing import ClassVar, get_args
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Execution, Mode
+from netplan.inputs.option import Option
 from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.chip_system import ChipSystem, SystemRun, fastest_system, run_model
 from netplan.performance.dimensions import equal_levels, parallel_layouts, read_dimensions
 from netplan.performance.mapping import KernelTimes, MappingOptions
 from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
-from netplan.questions.question import Question, asks, check_ranges, optional, shared
+from netplan.questions.asking import asks
+from netplan.questions.own_inputs import check_ranges, optional
+from netplan.questions.question import Question, Shorthand
 from netplan.questions.setup.inputs import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import check_choice
 from netplan.traffic.published_topology import Dimension
 from netplan.units import counted, si
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.families import OtherModel
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.kernel_graph import Direction
 from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.models import WORKLOADS, Model
-from netplan.workloads.operations import Mode
 from netplan.workloads.technologies import LINKS, MEMORIES, refitted
 
 DIRECTIONS = ("forward", "backward", "both")
@@ -58,28 +62,29 @@ class Map(Question[MapAnswer]):
         "netplan map --model hpl-16k --accelerator sn10 --gpus 8",
     )
 
-    model: str = shared("What is computed: a model of any family.")
-    accelerator: str = shared("On which chip.")
-    tensor: int | None = optional(
-        "Chips that share a layer, or the rows of a grid.",
-        "whole",
-        unit="chips",
-        low=1,
-        high=4096,
-        otherwise="8 for a transformer, the graph's own, else 1",
+    reads: ClassVar[frozenset[str]] = frozenset(
+        {"model", "accelerator", "batch", "gpus", "fabric", "radix", "mode", "fixed"}
     )
-    pipeline: int = optional("Pipeline stages.", "whole", default=1, low=1, high=100_000)
-    data: int = optional("Replicas.", "whole", default=1, low=1, high=4_194_304)
-    batch: int | None = optional(
-        "Global batch, to fill the pipeline.", "whole", low=1, otherwise="a full pipeline"
-    )
-    gpus: int | None = optional(
-        "Chips in all.", "whole", unit="chips", low=1, high=4_194_304, otherwise="as many as used"
-    )
-    fabric: str | None = optional(
-        "Between the chips.", otherwise="one ring of the chip's own links"
-    )
-    radix: int = shared("Ports per switch of the fabric.", "whole", low=4, high=1024)
+    workload: ClassVar[str] = "training"
+    shorthands: ClassVar[Mapping[str, Shorthand]] = {
+        "tensor": Shorthand(
+            "fixed",
+            "tensor",
+            Option(
+                "Chips that share a layer, or the rows of a grid.",
+                "whole",
+                unit="chips",
+                low=1,
+                high=4096,
+                otherwise="8 for a transformer, the graph's own, else 1",
+            ),
+        ),
+        "pipeline": Shorthand(
+            "fixed", "pipeline", Option("Pipeline stages.", "whole", low=1, high=100_000)
+        ),
+        "data": Shorthand("fixed", "data", Option("Replicas.", "whole", low=1, high=4_194_304)),
+    }
+
     direction: Direction = optional(
         "Pass of a transformer.", "choice", default="forward", choices=DIRECTIONS
     )
@@ -122,13 +127,12 @@ class Map(Question[MapAnswer]):
     cut: str | None = optional(
         "Partitions, such as AddPrev..V,QK..LN2.", metavar="A..B,C", otherwise="the fastest"
     )
-    mode: Mode = shared("Corrected, or published-code.")
 
     def __post_init__(self) -> None:
         """Refuse numbers out of range, unknown choices, and inputs that contradict each other."""
         super().__post_init__()
         check_ranges(self)
-        check_choice("mode", self.mode, get_args(Mode))
+        check_choice("mode", self.training.mode, get_args(Mode))
         check_choice("direction", self.direction, DIRECTIONS)
         check_choice("kernels", self.kernels, get_args(KernelTimes))
         if self.cut and self.execution == "kernel-by-kernel":
@@ -147,12 +151,42 @@ class Map(Question[MapAnswer]):
                 f" micro-batch: give {self.data * self.micro_batch:,} or more"
             )
 
+    @property
+    def chips(self) -> int | None:
+        """Chips in all, if that was given [1]: a scenario's are those of a whole cluster."""
+        return self.cluster.gpus if "gpus" in self.given else None
+
+    @property
+    def fabric(self) -> str | None:
+        """What joins the chips, if that was given."""
+        return self.cluster.fabric if "fabric" in self.given else None
+
+    @property
+    def batch(self) -> int | None:
+        """Global batch, if that was given [1]."""
+        return self.scenario.batch if "batch" in self.given else None
+
+    @property
+    def tensor(self) -> int | None:
+        """Chips that share a layer, or the rows of a grid, if that was given [1]."""
+        return (self.training.fixed or {}).get("tensor")
+
+    @property
+    def pipeline(self) -> int:
+        """Pipeline stages [1]."""
+        return (self.training.fixed or {}).get("pipeline", 1)
+
+    @property
+    def data(self) -> int:
+        """Replicas [1]."""
+        return (self.training.fixed or {}).get("data", 1)
+
     def ask(self) -> MapAnswer:
         """Map, and multiply to the cluster."""
         reader = CatalogReader(self.catalog, self.overrides)
-        model = reader.load(WORKLOADS, self.model)
+        model = reader.load(WORKLOADS, self.training.model)
         chip = refitted(
-            reader.load(ACCELERATORS, self.accelerator),
+            reader.load(ACCELERATORS, self.cluster.accelerator),
             reader.named(MEMORIES, self.memory),
             reader.named(LINKS, self.link),
             self.compute_utilisation,
@@ -163,6 +197,9 @@ class Map(Question[MapAnswer]):
         rates = ChipRates.of(chip, system.network.innermost_bytes_per_s)
         found = MapResult.of(run, self._notes(model, system, run), rates)
         inputs = self.inputs(
+            gpus=self.chips,
+            fabric=self.fabric,
+            batch=self.batch,
             tensor=system.tensor,
             pipeline=system.pipeline,
             data=system.data,
@@ -182,7 +219,7 @@ class Map(Question[MapAnswer]):
             self.sequence_tile,
             self.micro_batch,
             self.cut or "",
-            self.mode,
+            self.training.mode,
             convex=self.dimensions is None,
             kernels=self.kernels,
         )
@@ -192,19 +229,29 @@ class Map(Question[MapAnswer]):
     ) -> ChipSystem:
         """The chips and their degrees: as asked for, or the fastest on free dimensions."""
         tensor = self.tensor or _usual_tensor(model)
-        if self.gpus is None and not isinstance(model, Model | GraphModel):
-            raise InputError(f"--model {self.model} lies on all chips: say how many with --gpus")
+        if self.chips is None and not isinstance(model, Model | GraphModel):
+            raise InputError(
+                f"--model {self.training.model} lies on all chips: say how many with --gpus"
+            )
         microbatches = self.batch / self.micro_batch if self.batch else None
         system = ChipSystem(
-            *(chip, network, self.gpus or tensor, tensor, self.pipeline, self.data, microbatches)
+            *(
+                chip,
+                network,
+                self.chips or tensor,
+                tensor,
+                self.pipeline,
+                self.data,
+                microbatches,
+            )
         )
         if self.dimensions is not None and isinstance(model, Model):
             return self._laid_out(system, model)
         used = tensor * self.pipeline * self.data
-        if self.gpus is not None and used > self.gpus:
+        if self.chips is not None and used > self.chips:
             raise InputError(
                 f"tensor {tensor} x pipeline {self.pipeline} x data {self.data} are {used:,}"
-                f" chips, --gpus has {self.gpus:,}"
+                f" chips, --gpus has {self.chips:,}"
             )
         return system
 
@@ -228,26 +275,26 @@ class Map(Question[MapAnswer]):
         if self.dimensions is not None:
             return self._free_network(chip)
         if self.fabric is None:
-            return ChipNetwork(_ring_bytes_per_s(chip), mode=self.mode)
-        if self.gpus is None:
+            return ChipNetwork(_ring_bytes_per_s(chip), mode=self.training.mode)
+        if self.chips is None:
             raise InputError("--fabric joins so many chips: say how many with --gpus")
-        sizing = sizing_on(chip, gpus=self.gpus, radix=self.radix)
+        sizing = sizing_on(chip, gpus=self.chips, radix=self.switch_radix)
         fabric = build_fabric(reader.load(FABRICS, self.fabric), sizing)
         if not fabric.levels:
-            raise InputError(f"--fabric {fabric.name}: {self.gpus:,} chips fill no levels of it")
-        return ChipNetwork(_ring_bytes_per_s(chip), fabric.levels, fabric.name, self.mode)
+            raise InputError(f"--fabric {fabric.name}: {self.chips:,} chips fill no levels of it")
+        return ChipNetwork(_ring_bytes_per_s(chip), fabric.levels, fabric.name, self.training.mode)
 
     def _free_network(self, chip: Accelerator) -> ChipNetwork:
         """Dimensions of sizes nearest to equal."""
         searched = self.tensor is None and self.pipeline == self.data == 1
-        if self.fabric is not None or not searched or self.gpus is None:
+        if self.fabric is not None or not searched or self.chips is None:
             raise InputError(
                 "--dimensions are the network of all --gpus chips, with degrees that are searched:"
                 " give --gpus, and neither --fabric nor --tensor, --pipeline or --data"
             )
         rate = chip.network_bytes_per_s
-        levels = equal_levels(read_dimensions(self.dimensions or ""), self.gpus, rate)
-        return ChipNetwork(rate, levels, self.dimensions or "", self.mode)
+        levels = equal_levels(read_dimensions(self.dimensions or ""), self.chips, rate)
+        return ChipNetwork(rate, levels, self.dimensions or "", self.training.mode)
 
     def _notes(
         self, model: Model | OtherModel, system: ChipSystem, run: SystemRun
@@ -260,11 +307,10 @@ class Map(Question[MapAnswer]):
             return (f"{grid}, {len(steps):,} steps.", *self._ring_notes(system))
         if isinstance(model, Model | GraphModel):
             notes = [_room_note(run.totals.memory_bytes, model.layers, system)]
-            idle = (self.gpus or 0) - system.tensor * system.pipeline * system.data
+            idle = (self.chips or 0) - system.tensor * system.pipeline * system.data
             if idle > 0:
-                stand = (
-                    f"{counted(idle, 'chip')} of {self.gpus:,} {'stands' if idle == 1 else 'stand'}"
-                )
+                verb = "stands" if idle == 1 else "stand"
+                stand = f"{counted(idle, 'chip')} of {self.chips:,} {verb}"
                 notes.append(f"{stand} idle: utilisation is that of the others.")
             notes += [NO_OPTIMIZER] if isinstance(model, Model) else []
         else:
@@ -288,7 +334,7 @@ class Map(Question[MapAnswer]):
     def _ring_notes(self, system: ChipSystem) -> tuple[str, ...]:
         """That a ring of the links of an HB domain is longer than such domains are sold."""
         chip, own = system.chip, self.fabric is None and self.dimensions is None
-        ring = self.gpus if system.tensor == 1 else system.tensor
+        ring = self.chips if system.tensor == 1 else system.tensor
         if not own or chip.hb_size == 1 or (ring or 1) <= chip.hb_size:
             return ()
         longer = f"HB domains of {chip.name} have {chip.hb_size:,} chips: a ring of {ring:,} leads"

@@ -11,18 +11,20 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct, structs
 
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.switches import SWITCHES
+from netplan.costing.switches import SWITCHES, packet_ports
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.survival import switch_loss
+from netplan.inputs.option import Option
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.questions.answers.compare_answer import timed_row
+from netplan.questions.asking import asks
 from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
 from netplan.questions.choosing.verdict import WITHIN, check_within
 from netplan.questions.compare import FABRIC_ORDER
-from netplan.questions.money.pricing import CardsQuestion, packet_ports, read_books
+from netplan.questions.money.pricing import counting_cards, read_books
 from netplan.questions.optimizing.constraints import Constraint, Limits, constraints_of, judge
 from netplan.questions.optimizing.designs import (
     DEFAULT_RATIOS,
@@ -51,34 +53,36 @@ from netplan.questions.optimizing.front import (
 from netplan.questions.optimizing.graph_designs import Field, GraphSpace, GraphWish, find_graphs
 from netplan.questions.optimizing.hb_gear import (
     GEAR_PRICED,
-    GearQuestion,
     Rates,
     Sizes,
     by_size,
     gear_known,
+    gear_rates,
     weighed,
 )
-from netplan.questions.question import GpusQuestion, asks, check_ranges, optional, several, shared
+from netplan.questions.own_inputs import check_ranges, optional, shared
+from netplan.questions.question import NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.questions.setup.expanded_memory import NONE, Variant, variants
 from netplan.questions.setup.inputs import CatalogReader, sizing_on
-from netplan.questions.setup.training import TrainingQuestion
+from netplan.questions.setup.training import (
+    check_tiers,
+    plan_search,
+    read_training,
+    training_inputs,
+)
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
-DEFAULT_RADICES = (64, 128)
+LIMITS = ("price", "power_w", "cables", "lead_time_weeks")
+"""What a network may be kept to."""
 MOST_TRIES, LARGEST_SEED = 10_000, 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimize(
-    TrainingQuestion[Optimization],
-    CardsQuestion[Optimization],
-    GearQuestion[Optimization],
-    GpusQuestion[Optimization],
-):
+class Optimize(Question[Optimization]):
     """Find every network that no other beats in both cost (or power) and iteration time.
 
     Every fabric is sized for every HB domain, switch and oversubscription, and timed under the best
@@ -108,35 +112,54 @@ class Optimize(
         "netplan optimize --gpus 4096 --hb-size 8 --radix 64 --search graphs --tries 8",
     )
 
-    fabrics: Sequence[str] = several("This fabric (repeatable).", flag="--fabric", otherwise="all")
-    hb_sizes: Sequence[int] = several(
-        "GPUs per HB domain (repeatable).",
-        "whole",
-        flag="--hb-size",
-        unit="GPUs",
-        otherwise="8, 16, ... 1024, and the accelerator's",
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK
+        | TRAINED
+        | PRICES
+        | {"switch", "fabrics", "cards", "network_kind", "expanded_memory"}
+        | {"economics", "gpu_hour"}
+    ) - {"tokens"}
+    varies: ClassVar[tuple[str, ...]] = (
+        *("hb_size", "radix", "switch", "oversubscription", "expanded_memory"),
     )
-    radices: Sequence[int] = several(
-        "Ports per switch (repeatable).",
-        "whole",
-        flag="--radix",
-        unit="ports",
-        otherwise="64, 128",
-    )
-    switches: Sequence[str] = several(
-        "This switch model, not a radix (repeatable).", flag="--switch"
-    )
-    oversubscriptions: Sequence[float] = several(
-        "Down over up at Clos leaves (repeatable).",
-        "ratio",
-        flag="--oversubscription",
-        otherwise="1:1 to 4:1",
-    )
-    expanded_memories: Sequence[str] = several(
-        "With this memory behind that of the GPUs, or none (repeatable).",
-        flag="--expanded-memory",
-        otherwise="the accelerator's, if any",
-    )
+    older: ClassVar[Mapping[str, str]] = {
+        "hb_sizes": "hb_size",
+        "radices": "radix",
+        "switches": "switch",
+        "oversubscriptions": "oversubscription",
+        "expanded_memories": "expanded_memory",
+    }
+    shorthands: ClassVar[Mapping[str, Shorthand]] = {
+        "budget": Shorthand(
+            "limits", "price", Option("Highest price of the network, such as 200e6.", "real", low=0)
+        ),
+        "max_power_w": Shorthand(
+            "limits",
+            "power_w",
+            Option(
+                "Highest power of the network [W].", "real", flag="--max-power", unit="W", low=0
+            ),
+        ),
+        "max_cables": Shorthand(
+            "limits",
+            "cables",
+            Option("Most links of the network, those of hosts included.", "whole", low=1),
+        ),
+        "max_lead_time_weeks": Shorthand(
+            "limits",
+            "lead_time_weeks",
+            Option(
+                "Only switches that come within so many weeks.",
+                "real",
+                flag="--max-lead-time",
+                unit="weeks",
+                low=0,
+                metavar="WEEKS",
+            ),
+        ),
+    }
+    workload: ClassVar[str] = "training"
+
     objective: Objective = shared(
         "What is set against iteration time.", "choice", flag="--for", choices=("cost", "power")
     )
@@ -170,29 +193,20 @@ class Optimize(
         low=0,
     )
     within: float = shared(WITHIN, "percent")
-    prices: str = shared("Price book.")
-    power: str = shared("Power book.")
-    cabling: str = shared("Modules and cables.")
-    budget: float | None = optional("Highest price of the network, such as 200e6.", "real", low=0)
-    max_power_w: float | None = optional(
-        "Highest power of the network [W].", "real", flag="--max-power", unit="W", low=0
-    )
-    max_cables: int | None = optional(
-        "Most links of the network, those of hosts included.", "whole", low=1
-    )
     survives_switch: bool = optional(
         "Only what no failure of a single switch parts.", "flag", default=False
     )
     delivery: str | None = optional(
         "Only switches that are sold, or announced.", "choice", choices=("shipping", "announced")
     )
-    max_lead_time_weeks: float | None = optional(
-        "Only switches that come within so many weeks.",
-        "real",
-        flag="--max-lead-time",
-        unit="weeks",
-        low=0,
-        metavar="WEEKS",
+    limits: Mapping[str, float] = optional(
+        "Keep to a limit, such as price=200e6 (repeatable).",
+        "amounts",
+        choices=LIMITS,
+        flag="--limit",
+        metavar="WHAT=N",
+        many=True,
+        default=None,
     )
 
     def ask(self) -> Optimization:
@@ -201,34 +215,36 @@ class Optimize(
         wish = self._wish
         limits = self._limits
         reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
-        chips = variants(reader, on, self.expanded_memories)
-        self.check_tiers(*(one.chip for one in chips))
-        books = self.counting_cards(read_books(reader, self.prices, self.power, self.cabling))
+        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        chips = variants(
+            reader, on, self._several("expanded_memory") or (self.cluster.expanded_memory,)
+        )
+        check_tiers(self, *(one.chip for one in chips))
+        books = counting_cards(self, read_books(self, reader))
         # Larger domains than the servers have are bought beside them, unless they are asked for;
         # where the book has gear by size, the constraint `GEAR_PRICED` weighs every size.
-        own = self.gpus if books.prices.hb_sizes else on.hb_size
-        books = replace(books, hb_size=max(self.hb_sizes, default=own))
+        own = self.cluster.gpus if books.prices.hb_sizes else on.hb_size
+        books = replace(books, hb_size=max(self._several("hb_size"), default=own))
         specs, apart = _specs(reader, on, self)
         axes = Axes(
             specs=specs,
-            hb_sizes=tuple(dict.fromkeys(self.hb_sizes)) or _default_domains(on, self.gpus, books),
+            hb_sizes=self._several("hb_size") or _default_domains(on, self.cluster.gpus, books),
             switches=self._switches(reader, gbps(on.network_bytes_per_s), limits),
-            oversubscriptions=tuple(dict.fromkeys(self.oversubscriptions)),
-            ports=self.ports,
+            oversubscriptions=self._several("oversubscription"),
+            ports=self.cluster.ports,
             variants=chips,
         )
-        _check(axes, on, self.gpus)
+        _check(axes, on, self.cluster.gpus)
         searches = {one.name: self._search_on(reader, one) for one in chips}
         inputs = self._resolved(axes, searches[chips[0].name].training.batch, on, reader)
-        space = build_space(axes, self.gpus, books)
-        rates = self.rates(reader, books)
+        space = build_space(axes, self.cluster.gpus, books)
+        rates = gear_rates(self, reader, books)
         wanted = Wanted(limits, self.objective, books, rates)
         if wish is None:
             answer = _front_of(space, inputs, searches, wanted)
         else:
             field = Field.of(constraints_of(limits, self.objective, books), space.designs)
-            graphs = find_graphs(axes, self.gpus, books, self.objective, wish, field)
+            graphs = find_graphs(axes, self.cluster.gpus, books, self.objective, wish, field)
             answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
         weigh = partial(Weighing, chip=on, books=books, within=self.within)
         return replace(
@@ -241,7 +257,12 @@ class Optimize(
         self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader
     ) -> dict[str, Any]:
         """The inputs, with what the axes make of them."""
-        return self.inputs(
+        return training_inputs(
+            self,
+            budget=(self.limits or {}).get("price"),
+            max_power_w=(self.limits or {}).get("power_w"),
+            max_cables=_whole((self.limits or {}).get("cables")),
+            max_lead_time_weeks=(self.limits or {}).get("lead_time_weeks"),
             batch=batch,
             fabrics=[spec.name for spec in axes.specs],
             hb_sizes=list(axes.hb_sizes),
@@ -265,29 +286,41 @@ class Optimize(
     @property
     def _limits(self) -> Limits:
         """What the network must keep to."""
+        limits = self.limits or {}
         return Limits(
-            self.budget,
-            self.max_power_w,
+            limits.get("price"),
+            limits.get("power_w"),
             self.survives_switch,
             self.delivery,
-            self.max_lead_time_weeks,
-            self.max_cables,
+            limits.get("lead_time_weeks"),
+            _whole(limits.get("cables")),
+        )
+
+    def _several(self, name: str) -> tuple[Any, ...]:
+        """Values of an input that stand side by side; those of a scenario where it says one."""
+        said = self.scenario.value(name)
+        return self.varied.get(name) or (
+            () if said is None or name in ("radix", "switch", "expanded_memory") else (said,)
         )
 
     def _search_on(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
         """The search for plans on an accelerator with an expanded memory."""
-        return self.search(self.training(reader, variant.chip, self.gpus))
+        return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
 
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
     ) -> tuple[SwitchChoice, ...]:
         """Switches by radix or by model; where limits ask for models, those that have a radix."""
-        if self.radices and self.switches:
+        radices, models = self._several("radix"), self._several("switch")
+        if radices and models:
             raise InputError("--radix and --switch both say which switch: give one of them")
-        if self.switches:
-            named = [reader.load(SWITCHES, name) for name in dict.fromkeys(self.switches)]
-            return tuple(SwitchChoice(packet_ports(reader, one, speed_gbps), one) for one in named)
-        radices = tuple(dict.fromkeys(self.radices)) or DEFAULT_RADICES
+        if not radices and self.cluster.switch is not None:
+            models = models or (self.cluster.switch,)
+        if models:
+            named = [reader.load(SWITCHES, name) for name in models]
+            ports = [packet_ports(model, speed_gbps, reader.roots) for model in named]
+            return tuple(map(SwitchChoice, ports, named))
+        radices = radices or (self.switch_radix,)
         if not limits.of_switches:
             return tuple(map(SwitchChoice, radices))
         known = [reader.load(SWITCHES, name) for name in SWITCHES.paths(reader.roots)]
@@ -301,6 +334,11 @@ class Optimize(
 optimize = asks(Optimize)
 
 
+def _whole(limit: float | None) -> int | None:
+    """A limit that is a number of things [1]."""
+    return None if limit is None else int(limit)
+
+
 def _specs(
     reader: CatalogReader, on: Accelerator, asked: "Optimize"
 ) -> tuple[tuple[FabricSpec, ...], tuple[FabricSpec, ...]]:
@@ -308,10 +346,10 @@ def _specs(
 
     Of designs that are equally good the first is named: those that are no product come first.
     """
-    hb_sizes = asked.hb_sizes
-    if asked.fabrics:
-        return tuple(reader.fabrics(asked.fabrics, asked.ports)), ()
-    every = reader.fabrics(FABRICS.paths(reader.roots), asked.ports)
+    hb_sizes = asked._several("hb_size")  # noqa: SLF001 - of this module
+    if "fabrics" in asked.given and "all" not in asked.cluster.fabrics:
+        return tuple(reader.fabrics(asked.cluster.fabrics, asked.cluster.ports)), ()
+    every = reader.fabrics(FABRICS.paths(reader.roots), asked.cluster.ports)
     known = [spec for spec in every if not spec.only_named]
     known.sort(key=lambda spec: (bool(spec.accelerators), *_place(spec.name)))
     apart = [

@@ -10,8 +10,9 @@ from netplan.errors import InputError
 from netplan.performance.plan import Plan
 from netplan.progress import share_done
 from netplan.questions.answers.simulate_answer import SimulateAnswer
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.inputs import CatalogReader, sized
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
+from netplan.questions.setup.training import plan_options, training_inputs
 from netplan.reports.sections import Heading
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import PalmModel
@@ -64,13 +65,14 @@ def published_answer(
         hot=asked.hot,
         tick=share_done("microbatches simulated"),
     )
-    inputs = asked.inputs(
-        hb_size=graph.hb_size, batch=run.batch, schedule=run.schedule, set=reader.replaced()
+    inputs = training_inputs(
+        asked, hb_size=graph.hb_size, batch=run.batch, schedule=run.schedule, set=reader.replaced()
     )
     parts = counted(run.microbatches, "microbatch", "microbatches")
     batches = f"{parts} of {run.sequences:,} sequences"
     heading = Heading(
-        f"Simulation of {run.model.name}, batch {run.batch:,}, on {asked.gpus:,} {run.on.name}",
+        f"Simulation of {run.model.name}, batch {run.batch:,}, on {asked.cluster.gpus:,}"
+        f" {run.on.name}",
         (
             f"fabric {run.spec.name}; iteration model {run.rules.name}",
             f"plan as given: {plan.shape} (TPxPPxDP), {batches}",
@@ -84,29 +86,29 @@ def published_answer(
 def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> PalmRun:
     """The run of the published mode, with the degrees that are given."""
     asked.refuse(NOT_PUBLISHED, f"iteration model {rules.name}")
-    if asked.recompute in ("selective", "half") or asked.simulated == "interleaved":
+    if asked.training.recompute in ("selective", "half") or asked.simulated == "interleaved":
         raise InputError(
             f"iteration model {rules.name} knows --recompute none and full, --schedule 1f1b and"
             " gpipe: give one of them"
         )
-    if asked.optimizer == "sgd":
+    if asked.training.optimizer == "sgd":
         raise InputError(
             f"iteration model {rules.name} counts Adam's update, as published: leave --optimizer"
             " sgd out, or take another iteration model"
         )
-    fixed = asked.options().fixed
+    fixed = plan_options(asked).fixed
     if unknown := set(fixed.given) - PUBLISHED_DEGREES:
         known = ", ".join(sorted(PUBLISHED_DEGREES))
         raise InputError(f"--fix {min(unknown)}: iteration model {rules.name} has {known}")
-    on = reader.load(ACCELERATORS, asked.accelerator)
-    spec = reader.fabric(asked.fabric, asked.ports)
-    model = reader.load(MODELS, asked.model)
-    fabric = build_fabric(spec, asked.sized(on))
+    on = reader.load(ACCELERATORS, asked.cluster.accelerator)
+    spec = reader.fabric(asked.cluster.fabric, asked.cluster.ports)
+    model = reader.load(MODELS, asked.training.model)
+    fabric = build_fabric(spec, sized(asked, on))
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
-    data = fixed.data or max(1, asked.gpus // (tensor * pipeline))
+    data = fixed.data or max(1, asked.cluster.gpus // (tensor * pipeline))
     return PalmRun(
         model=model,
-        batch=model.batch_on(asked.gpus) if asked.batch is None else asked.batch,
+        batch=asked.scenario.batch or model.batch_on(asked.cluster.gpus),
         on=on,
         rules=rules,
         spec=spec,
@@ -115,7 +117,7 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
         data=data,
         pipeline=pipeline,
         microbatch=fixed.microbatch,
-        recompute="none" if asked.recompute == "none" else "full",
+        recompute="none" if asked.training.recompute == "none" else "full",
         schedule=asked.simulated or "1f1b",
         gpus=_places(asked, spec, fabric.sizing.gpus, tensor * data * pipeline),
         groups=asked.groups,

@@ -1,116 +1,101 @@
-"""A question is a frozen dataclass: each input stands there once.
+"""A question is a frozen dataclass: a scenario, and the few inputs that only it has.
 
-Name, type, unit, range, default and help of an input are one field. Click options, keywords of
-Python, documentation, study axes and the ``inputs`` of an answer are made from the fields. Defaults
-that several questions share stand in one catalog file, `reports/defaults.yaml`.
+What of the scenario means something to it, and which values may be several, stands in the class.
+Flags and keywords replace single values of the scenario.
 """
 
-import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field
 from functools import cache
-from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from msgspec import Struct
-
-from netplan.catalog import shipped_root, unknown_name, user_roots
-from netplan.documents import read_yaml
-from netplan.errors import CatalogError, InputError
-from netplan.questions.readers import read_pairs, read_settings, read_value, split_names
-from netplan.questions.setup.inputs import Ports, sizing_on
-from netplan.records import LARGEST as LARGEST_REAL
+from netplan.catalog import unknown_name, user_roots
+from netplan.costing.switches import SWITCHES, packet_ports
+from netplan.errors import InputError
+from netplan.inputs.option import Option, check_range, read_option, spelled
+from netplan.questions.own_inputs import (
+    SCENARIO,
+    Input,
+    default_of,
+    fill_own,
+    optional,
+    own_options,
+    usual_values,
+)
+from netplan.records import replace
 from netplan.reports.answer import Answer
-from netplan.topologies.fabric import Sizing
+from netplan.scenarios.parts import Books, Cluster, Serving, Training
+from netplan.scenarios.scenario import (
+    DEFAULT,
+    PARTS,
+    WORKLOADS,
+    Place,
+    Scenario,
+    places,
+    plain_name,
+)
 from netplan.topologies.own.functions import register_fabric
-from netplan.workloads.accelerators import Accelerator
+from netplan.units import bytes_per_s, gbps
+from netplan.workloads.accelerators import ACCELERATORS
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
 QuestionT = TypeVar("QuestionT", bound="Question[Any]")
-P = ParamSpec("P")
 
-Kind = Literal[
-    "text",
-    "whole",
-    "real",
-    "ratio",
-    "percent",
-    "choice",
-    "flag",
-    "path",
-    "settings",
-    "numbers",
-    "size",
-]
-DEFAULTS = "reports/defaults.yaml"
-COMMON = "common"
 TAKES_FUNCTIONS = ("fabric", "fabrics")
 """Inputs that take a function of Python: a fabric whose graph it makes."""
-OPTION = "option"
-LARGEST = 10**12
-"""Largest whole number of an input that allows no larger one: 64 bits hold its products."""
+NETWORK = frozenset(
+    {"gpus", "accelerator", "hb_size", "radix", "nic_gbps", "oversubscription", "ports"}
+)
+"""Inputs of a scenario that say how large a network is."""
+PRICES = frozenset({"prices", "power", "cabling"})
+"""Books that every bill is made from."""
+CHECKPOINTS = frozenset(
+    {"checkpoint_write_minutes", "checkpoint_interval_minutes", "restart_minutes"}
+)
+"""Inputs of a workload that mean something where parts fail."""
+NIC_KEY = "accelerator.network_bytes_per_s"
+WORKLOAD = Option(
+    "What runs: training, or serving of requests.",
+    "choice",
+    choices=tuple(WORKLOADS),
+    otherwise="the scenario's",
+)
+FROM = Option(
+    "Cluster, workload and books: a shipped name, or a file.",
+    metavar="NAME|FILE",
+    otherwise=DEFAULT,
+    role="source",
+)
 
 
-class Option(Struct, frozen=True):
-    """What is known of one input beside its name and type.
-
-    Its kind says how a text is read: ``whole`` (32,768), ``real``, ``ratio`` (3:1), ``percent``
-    (7%), ``size`` (512MiB, or a range), ``text`` (a name or a path to a file), ``choice``,
-    ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers`` (NAME=N). Its flag is made from
-    the name if empty; one that begins with ``--no-`` turns the input off. An argument is told by
-    its place, not by a flag. ``low`` and ``high`` are both allowed; ``otherwise`` says what holds
-    if nothing is given and no default says it, such as ``the accelerator's``; a shared default
-    stands in the defaults file; ``values`` counts what follows the flag. A ``source`` is where
-    inputs are read from, and none itself.
-    """
-
-    help: str
-    kind: Kind = "text"
-    flag: str = ""
-    many: bool = False
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    metavar: str = ""
-    otherwise: str = ""
-    shared: bool = False
-    role: Literal["input", "source"] = "input"
-    argument: bool = False
-    values: int = 1
+@cache
+def of_workload(kind: str) -> frozenset[str]:
+    """Inputs of a workload, but for what means something only where parts fail."""
+    known = places(kind).items()
+    return frozenset(name for name, place in known if place.part == "workload") - CHECKPOINTS
 
 
-def required(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401 - a field of any type
-    """An input that has to be given; an argument needs no keyword."""
-    option = Option(help_, kind, **facts)
-    return field(metadata={OPTION: option}, kw_only=not option.argument)
+TRAINED, SERVED = of_workload("training"), of_workload("serving")
+RUNS = TRAINED | SERVED
+"""Inputs of whatever runs, training or serving."""
 
 
-def optional(help_: str, kind: Kind = "text", *, default: object = None, **facts: Any) -> Any:  # noqa: ANN401
-    """An input with a default of its own: nothing, unless said otherwise."""
-    option = Option(help_, kind, **facts)
-    return field(default=default, metadata={OPTION: option}, kw_only=not option.argument)
+class Shorthand(NamedTuple):
+    """A flag that sets one entry of an input that is a mapping, such as ``--budget 200e6``."""
 
-
-def several(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401
-    """An input that can be given several times, or not at all."""
-    return optional(help_, kind, default=(), many=True, **facts)
-
-
-def absent() -> Any:  # noqa: ANN401
-    """An input of other questions that this one does not take."""
-    return field(default=None, init=False)
-
-
-def shared(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401
-    """An input whose default stands in the defaults file; None asks for that."""
-    return field(default=None, metadata={OPTION: Option(help_, kind, shared=True, **facts)})
+    into: str
+    key: str
+    option: Option
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question(Generic[AnswerT_co]):
-    """A question: inputs in, a declared answer out.
+    """A question: a scenario, and the inputs of its own.
+
+    ``reads`` are the inputs of the scenario that mean something to it; of those in ``varies``
+    several values may be given; ``older`` are names of before. One that reads
+    nothing is about no scenario.
 
     Raises
     ------
@@ -124,11 +109,23 @@ class Question(Generic[AnswerT_co]):
     examples: ClassVar[tuple[str, ...]] = ()
     """Commands that its help shows."""
 
+    reads: ClassVar[frozenset[str]] = frozenset()
+    varies: ClassVar[tuple[str, ...]] = ()
+    older: ClassVar[Mapping[str, str]] = {}
+    shorthands: ClassVar[Mapping[str, Shorthand]] = {}
+    workload: ClassVar[str] = ""
+    """The only workload that it is about, if it is about one."""
+
+    scenario: Scenario = Scenario()  # noqa: RUF009 - frozen
+    given: frozenset[str] = frozenset()
+    """Inputs of the scenario that were given by flag or keyword."""
+    varied: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values of the inputs in ``varies`` that were given, by name."""
     catalog: str | Path | None = optional(
         "Your own catalog folder; it goes before ours.", metavar="DIR", role="source"
     )
     overrides: Mapping[str, str] | None = optional(
-        "Replace one catalog value, such as accelerator.memory_bytes=96e9.",
+        "Replace one value, such as accelerator.memory_bytes=96e9 or cluster.gpus=64.",
         "settings",
         flag="--set",
         metavar="ROLE.KEY=VALUE",
@@ -138,42 +135,141 @@ class Question(Generic[AnswerT_co]):
 
     def __post_init__(self) -> None:
         """Fill in defaults of the defaults file, read texts as the command line does, check."""
-        layers: tuple[Mapping[str, object], ...] = ()
-        for one, option in options_of(type(self)):
-            if option.shared and getattr(self, one.name) is None:
-                layers = layers or _layers(self.command, self.catalog)
-                value = _first(layers, self.command, one.name)
-                object.__setattr__(self, one.name, value)
-            value = getattr(self, one.name)
-            value = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
-            if value is None and one.default is not MISSING:
-                object.__setattr__(self, one.name, one.default)
-            elif value != one.default:
-                read = _read(one.name, option, value)
-                object.__setattr__(self, one.name, read)
-                _check_size(one.name, option, read)
+        fill_own(self, self.command, self.catalog)
 
     def ask(self) -> AnswerT_co:
         """Answer the question."""
         raise NotImplementedError
 
-    @classmethod
-    def names(cls, workload: str = "training") -> frozenset[str]:  # noqa: ARG003 - of those that know
-        """Inputs that mean something on a cluster that trains, or serves."""
-        return frozenset(one.name for one in fields(cls))
+    @property
+    def cluster(self) -> Cluster:
+        """What is bought."""
+        return self.scenario.cluster
 
-    def part(
-        self,
-        kind: "type[QuestionT]",
-        *,
-        apart: Sequence[str] = (),
-        **given: Any,  # noqa: ANN401 - inputs of any type
-    ) -> "QuestionT":
-        """Another question with the inputs that it shares with this one, some apart or given."""
-        workload = getattr(self, "workload", "training")
-        mine = self.names(workload) - {*apart, *given}
-        shared = kind.names(workload) & mine
-        return kind(**{name: getattr(self, name) for name in shared}, **given)
+    @property
+    def training(self) -> Training:
+        """What is trained; an error where the scenario serves."""
+        return self.scenario.training
+
+    @property
+    def serving(self) -> Serving:
+        """What is served."""
+        return self.scenario.serving
+
+    @property
+    def books(self) -> Books:
+        """What it is counted with."""
+        return self.scenario.books
+
+    @property
+    def switch_radix(self) -> int:
+        """Ports of a switch [1]; an error where neither the scenario nor a model says it."""
+        if self.cluster.radix is None:
+            raise InputError("how many ports has a switch? Give --radix, or a model by --switch")
+        return self.cluster.radix
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is asked about training."""
+        return self.scenario.kind == "training"
+
+    @classmethod
+    def on(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
+        """The question with some inputs given; about a scenario with single values replaced.
+
+        Parameters
+        ----------
+        arguments
+            What is told by its place, and then the scenario: a name, a path or a `Scenario`.
+        given
+            Inputs of the question, and of the scenario, by name.
+
+        Raises
+        ------
+        NetplanError
+            If there is no such input or scenario, or a value is not allowed.
+        """
+        named = [one.name for one, option in own_options(cls) if option.argument]
+        if not cls.reads:
+            return cls._alone(*arguments, **given)
+        if len(arguments) > len(named) + 1:
+            raise InputError(f"netplan {cls.command} takes at most {len(named) + 1} by their place")
+        given = {**dict(zip((*named, SCENARIO), arguments, strict=False)), **given}
+        given = {name: value for name, value in given.items() if value is not None}
+        catalog = given.get("catalog")
+        usual = usual_values(cls.command, (SCENARIO,), catalog)
+        name = given.pop(SCENARIO, usual.get(SCENARIO, DEFAULT))
+        return cls.about(Scenario.load(name, catalog), **given)
+
+    @classmethod
+    def _alone(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401
+        """The question that is about no scenario."""
+        known = [one.name for one, _ in own_options(cls)]
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise unknown_name(f"input of {cls.command}", unknown[0], known)
+        told = [one.name for one, option in own_options(cls) if option.argument]
+        there = {*told[: len(arguments)], *given}
+        for one, _ in own_options(cls):
+            if one.default is MISSING and one.name not in there:
+                raise InputError(f"netplan {cls.command} needs {one.name}: give it")
+        return cls(*arguments, **given)
+
+    @classmethod
+    def about(cls, scenario: Scenario, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
+        """The question about a scenario that was read; errors as of :meth:`on`."""
+        scenario = scenario.running(given.pop("workload", cls.workload or scenario.kind))
+        known = places(scenario.kind)
+        scenario = scenario.replace(**usual_values(cls.command, [*known], given.get("catalog")))
+        settings = read_option(
+            "overrides", _option_of(cls, "overrides"), given.pop("overrides", {})
+        )
+        overrides = {**{key: str(value) for key, value in scenario.set.items()}, **settings}  # type: ignore[dict-item]
+        for key in [key for key in overrides if key.partition(".")[0] in PARTS]:
+            given.setdefault(plain_name(key, scenario.kind), overrides.pop(key))
+        own = {one.name for one, _ in own_options(cls)}
+        given = _renamed(cls, given, own)
+        _check_names(cls, scenario.kind, [name for name in given if name not in own])
+        parts = {name: given.pop(name) for name in [*given] if name not in own}
+        varied = {
+            name: _values(name, known[name].option, parts.pop(name))
+            for name in cls.varies
+            if name in parts
+        }
+        asked = frozenset({*parts, *varied})
+        parts |= {name: values[0] for name, values in varied.items() if values}
+        for name in parts.keys() & {*TAKES_FUNCTIONS}:
+            parts[name] = _registered(parts[name])
+        question = cls(
+            scenario=_consistent(scenario.replace(**parts), scenario, asked),
+            given=asked,
+            varied=varied,
+            overrides=overrides,
+            **given,
+        )
+        return question._with_ports(scenario)
+
+    @classmethod
+    def inputs_known(cls) -> tuple[Input, ...]:
+        """Every input that it takes, by group: the scenario's, its own, sources."""
+        return _inputs_known(cls)  # type: ignore[arg-type]  # classes are hashable
+
+    def also(self, kind: type[QuestionT], **own: Any) -> QuestionT:  # noqa: ANN401 - of any type
+        """Another question about the same scenario, or about the one that is given.
+
+        Parameters
+        ----------
+        kind
+            Its class.
+        own
+            Its own inputs, and where they differ ``scenario``, ``overrides``, ``varied``.
+        """
+        shared = {"scenario": self.scenario, "given": self.given, "catalog": self.catalog}
+        return kind(**{**shared, "overrides": self.overrides, **own})
+
+    def with_values(self, **values: Any) -> Self:  # noqa: ANN401 - inputs of any type
+        """The question about a scenario with other values of some inputs."""
+        return replace(self, scenario=self.scenario.replace(**values))
 
     def refuse(self, names: Collection[str], who: str) -> None:
         """Refuse inputs that are not at their defaults, since they mean nothing for someone.
@@ -183,280 +279,203 @@ class Question(Generic[AnswerT_co]):
         InputError
             If one of them is given.
         """
-        for one, option in options_of(type(self)):
-            if one.name not in names:
-                continue
-            given, shared_ = getattr(self, one.name), option.shared
-            usual = default_of(self.command, one.name, self.catalog) if shared_ else one.default
-            if given not in (usual, {}):
-                flag = option.flag or "--" + one.name.replace("_", "-")
-                raise InputError(f"{spelled(flag, given)} means nothing for {who}: leave it out")
+        for name, option, value in self.asked_for():
+            if name in names:
+                text = spelled(option.flag_of(name), value)
+                raise InputError(f"{text} means nothing for {who}: leave it out")
+
+    def asked_for(self) -> Iterator[tuple[str, Option, object]]:
+        """Inputs that were given and are not at their defaults, with their values."""
+        for name, place in places(self.scenario.kind).items():
+            value = self.scenario.value(name)
+            usual = place.default if place.option.kind == "flag" else None
+            if name in self.given and value not in (usual, (), {}):
+                yield name, place.option, value
+        for one, option in own_options(type(self)):
+            usual = one.default
+            if option.shared:
+                usual = default_of(self.command, one.name, self.catalog)
+            if (value := getattr(self, one.name)) not in (usual, {}):
+                yield one.name, option, value
+
+    def check_parts(self) -> None:
+        """Refuse numbers of the scenario outside of their ranges.
+
+        Raises
+        ------
+        InputError
+            If one is.
+        """
+        for name, place in places(self.scenario.kind).items():
+            if name in self.reads:
+                check_range(name, place.option, self.scenario.value(name))
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
-        own = {
-            one.name: getattr(self, one.name)
-            for one, option in options_of(type(self))
-            if option.role == "input"
-        }
-        plain = {name: list(one) if isinstance(one, tuple) else one for name, one in own.items()}
-        return plain | resolved
+        found: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
+        for name in places(self.scenario.kind):
+            if name in self.reads:
+                value = self.scenario.value(name)
+                found[name] = list(value) if isinstance(value, tuple) else value
+        if self.trains and "batch" in found:
+            found["batch"] = self.scenario.batch
+        for one, option in own_options(type(self)):
+            if option.role == "input":
+                value = getattr(self, one.name)
+                found[one.name] = list(value) if isinstance(value, tuple) else value
+        if not self.trains and not self.workload:
+            found["workload"] = "serving"
+        return {**found, **resolved}
+
+    def _with_ports(self, before: Scenario) -> Self:
+        """The question with cards of the rate that is asked for, and the ports of its switches.
+
+        Where nobody says how many ports a switch has, it keeps its capacity, or has those of its
+        model.
+
+        Raises
+        ------
+        InputError
+            If the model forwards no packets at the rate of the links.
+        """
+        cluster, roots, overrides = (
+            self.cluster,
+            user_roots(self.catalog),
+            dict(self.overrides or {}),
+        )
+        usual_gbps = before.cluster.nic_gbps
+        if cluster.nic_gbps is not None:
+            overrides = {NIC_KEY: repr(bytes_per_s(cluster.nic_gbps)), **overrides}
+            if usual_gbps is None:
+                usual = ACCELERATORS.load(cluster.accelerator, roots)
+                usual_gbps = gbps(usual.network_bytes_per_s)
+        radix = cluster.radix
+        kept = "nic_gbps" in self.given and not {"radix", "switch"} & self.given
+        if kept and radix is not None and cluster.nic_gbps and usual_gbps:
+            radix = max(4, int(radix * usual_gbps / cluster.nic_gbps) // 2 * 2)
+        if radix is None and cluster.switch is not None and "radix" in self.reads:
+            chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
+            model = SWITCHES.load(cluster.switch, roots)
+            radix = packet_ports(model, gbps(chip.network_bytes_per_s), roots)
+        cluster = replace(cluster, radix=radix)
+        return replace(self, scenario=self.scenario.changed(cluster=cluster), overrides=overrides)
 
 
-def spelled(flag: str, given: object) -> str:
-    """An option as it is written on a command line.
-
-    >>> spelled("--fix", {"tensor": 2}), spelled("--lm-head", True), spelled("--no-overlap", False)
-    ('--fix tensor=2', '--lm-head', '--no-overlap')
-    """
-    if isinstance(given, Mapping):
-        given = tuple(f"{name}={number}" for name, number in given.items())
-    if isinstance(given, tuple):
-        return " ".join([flag, *map(str, given)])
-    return flag if isinstance(given, bool) else f"{flag} {given}"
+def _option_of(question: type[Question[Any]], name: str) -> Option:
+    return next(option for one, option in own_options(question) if one.name == name)
 
 
-def _read(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of any kind
-    """A value as the input that it means; texts as the command line has them."""
-    if option.kind == "settings":
-        return read_settings(value)
-    if option.kind == "numbers":
-        return read_pairs(option.flag, value)
-    several = option.many or option.values > 1
-    alone = not several or isinstance(value, (str, Path)) or not isinstance(value, Iterable)
-    values = (value,) if alone else value
-    if name in TAKES_FUNCTIONS:
-        values = tuple(register_fabric(one) if callable(one) else one for one in values)
-    try:
-        found = tuple(read_value(option.kind, one) for one in values)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
-    if option.values > 1 and len(found) != option.values:
-        raise InputError(f"{name}: give {option.values}, got {len(found)}")
-    if option.many and option.kind == "text" and not option.metavar:
-        found = tuple(one for words in found for one in split_names(str(words)))
-    unknown = [one for one in found if one not in option.choices]
-    if option.choices and unknown:
-        flag = option.flag or "--" + name.replace("_", "-")
-        raise InputError(f"unknown {flag} {unknown[0]!r:.40}: use {', '.join(option.choices)}")
-    return found if several else found[0]
+def _values(name: str, option: Option, given: Any) -> tuple[Any, ...]:  # noqa: ANN401
+    """One value of an input that may vary, or several."""
+    alone = isinstance(given, (str, Path)) or not isinstance(given, Iterable)
+    values = (given,) if alone else given
+    return tuple(dict.fromkeys(read_option(name, option, one) for one in values))
 
 
-def _check_size(name: str, option: Option, value: object) -> None:
-    """Refuse numbers whose sums and products nothing can hold, before anything counts with them."""
-    if option.kind in ("real", "ratio", "percent") and isinstance(value, int | float):
-        if LARGEST_REAL < abs(value) < inf:
-            flag = option.flag or "--" + name.replace("_", "-")
-            raise InputError(f"{flag} {value:g} is out of range: give a number to {LARGEST_REAL:g}")
-        return
-    if option.kind not in ("whole", "numbers"):
-        return
-    largest = max(LARGEST, int(option.high or 0))
-    values = value.values() if isinstance(value, Mapping) else value
-    for one in values if isinstance(values, Iterable) else (values,):
-        if isinstance(one, int) and abs(one) > largest:
-            digits = f"{one:,}" if abs(one) <= LARGEST**2 else "so large a number"
-            flag = option.flag or "--" + name.replace("_", "-")
-            allowed = f"to {int(option.high or LARGEST):,}"
-            low = f"from {option.low:,g} " if option.low is not None else ""
-            raise InputError(f"{flag} {digits} is out of range: give a number {low}{allowed}")
+def _registered(given: Any) -> Any:  # noqa: ANN401 - names, or functions
+    """Fabrics by their names, functions of Python as names of theirs."""
+    if callable(given):
+        return register_fabric(given)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        return given
+    return tuple(register_fabric(one) if callable(one) else one for one in given)
 
 
-def check_ranges(question: "Question[Any]") -> None:
-    """Refuse numbers outside of the ranges of their inputs.
+def _renamed(question: type[Question[Any]], given: dict[str, Any], own: set[str]) -> dict[str, Any]:
+    """What is given under the names of today; entries of mappings are put into them.
 
     Raises
     ------
     InputError
-        If one is.
+        If something is given by two names.
     """
-    for one, option in options_of(type(question)):
-        value = getattr(question, one.name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
+    aliases = dict(question.older)
+    for name, place in places("training").items() | places("serving").items():
+        if name in question.reads:
+            aliases |= {
+                alias: name for alias in place.option.aliases if alias not in question.reads
+            }
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in question.shorthands and name not in own:
+            into, key, option = question.shorthands[name]
+            before = found.get(into) or given.get(into) or {}
+            found[into] = {**dict(before), key: read_option(name, option, value)}
             continue
-        low = -inf if option.low is None else option.low
-        high = inf if option.high is None else option.high
-        if not low <= value <= high:
-            flag = option.flag or "--" + one.name.replace("_", "-")
-            allowed = f"from {low:,g}" + (f" to {high:,.0f}" if high < inf else "")
-            raise InputError(f"{flag} {value:,} is out of range: give a number {allowed}")
-
-
-Fields = tuple[tuple[Field[Any], Option], ...]
-_FIELDS: dict[int, Fields] = {}
-
-
-def options_of(question: type[Question[Any]]) -> Fields:
-    """Fields of a question with their options; those of every question come last."""
-    found = _FIELDS.get(id(question))
-    if found is None:
-        given = [one for one in fields(question) if OPTION in one.metadata]
-        known = [(one, cast("Option", one.metadata[OPTION])) for one in given]
-        found = tuple(sorted(known, key=lambda pair: pair[1].role == "source"))
-        _FIELDS[id(question)] = found
+        now = name if name in own else plain_name(aliases.get(name, name))
+        if (
+            now in found
+            and found[now] != value
+            and now not in {one.into for one in question.shorthands.values()}
+        ):
+            raise InputError(f"{name} and {now} are one input: give it once")
+        found.setdefault(now, value)
     return found
 
 
-def default_of(command: str, name: str, catalog: str | Path | None = None) -> object:
-    """Default of an input: the question's own, else the common one; a user's file goes first.
+def _check_names(question: type[Question[Any]], kind: str, names: Iterable[str]) -> None:
+    """Refuse inputs that the question does not know, or that the other workload has."""
+    for name in names:
+        known = places(kind)
+        if name in question.reads and name in known:
+            continue
+        others = [other for other in WORKLOADS if other != kind and name in places(other)]
+        option = next((places(one)[name].option for one in WORKLOADS if name in places(one)), None)
+        flag = option.flag_of(name) if option else name
+        if others and name in question.reads:
+            raise InputError(
+                f"{flag} means nothing for {kind}: leave it out, or take --workload {others[0]}"
+            )
+        if option is not None:
+            raise InputError(f"{flag} means nothing for netplan {question.command}: leave it out")
+        every = [one.name for one in question.inputs_known()]
+        raise unknown_name(f"input of {question.command}", name, every)
 
-    Raises
-    ------
-    CatalogError
-        If a user's file has a name that no input has.
 
-    Examples
-    --------
-    >>> default_of("compare", "model"), default_of("search", "top")
-    ('gpt-1t', 5)
+def _consistent(scenario: Scenario, before: Scenario, asked: frozenset[str]) -> Scenario:
+    """The scenario without what was said of other things than those now asked for.
+
+    Ports that a flag names leave a switch model of the scenario out, and a model its ports.
     """
-    return _first(_layers(command, catalog), command, name)
-
-
-def _first(layers: Sequence[Mapping[str, object]], command: str, name: str) -> object:
-    for values in layers:
-        if name in values:
-            return values[name]
-    raise InputError(f"{DEFAULTS} has no default of {name} for netplan {command}")
-
-
-def _layers(command: str, catalog: str | Path | None) -> tuple[Mapping[str, object], ...]:
-    """Defaults of a question, those that go first: of a user's files, then of ours."""
-    found = []
-    for root in (*user_roots(catalog), shipped_root()):
-        path = root / DEFAULTS
-        if path.is_file():
-            known = _defaults(path, path.stat().st_mtime_ns)
-            found += [known[part] for part in (command, COMMON) if part in known]
-    return tuple(found)
+    cluster = scenario.cluster
+    if "radix" in asked and "switch" not in asked and before.cluster.switch is not None:
+        cluster = replace(cluster, switch=None)
+    if "switch" in asked and "radix" not in asked:
+        cluster = replace(cluster, radix=None)
+    return scenario if cluster is scenario.cluster else scenario.changed(cluster=cluster)
 
 
 @cache
-def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa: ARG001 - of the key
-    """A defaults file, checked: values by input, for all questions or one."""
-    document = read_yaml(path)
-    shipped = shipped_root() / DEFAULTS
-    ours = document.data if path == shipped else _defaults(shipped, shipped.stat().st_mtime_ns)
-    known = {name: value for defaults in ours.values() for name, value in defaults.items()}
-    for part, values in document.data.items():
-        at = f"{path}:{document.line([part])}"
-        if part not in ours:
-            raise CatalogError(f"{at}: {unknown_name('command', str(part), list(ours))}")
-        if not isinstance(values, dict):
-            raise CatalogError(f"{at}: {part}: expected inputs and their values")
-        for name, value in values.items():
-            at = f"{path}:{document.line([part, name])}"
-            if name not in known:
-                raise CatalogError(f"{at}: {unknown_name('input', str(name), sorted(known))}")
-            if type(value) is not type(known[name]):
-                raise CatalogError(f"{at}: {name} {value!r}: {_wanted(known[name], value)}")
-    return document.data
-
-
-def _wanted(known: object, value: object) -> str:
-    """What a default has to be, for a value that is something else."""
-    if isinstance(known, float):
-        return f"give a number, such as {known}"
-    if isinstance(known, int):
-        return f"give a whole number, such as {known}"
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"write it in quotes: '{value}'" if number else f"give a text, such as '{known}'"
-
-
-def asks(question: Callable[P, Question[AnswerT_co]]) -> Callable[P, AnswerT_co]:
-    """Make the function that asks a question, with its inputs as keywords.
-
-    Name, signature and docstring come from the class, so that an input stands once.
-    """
-    kind = cast("type[Question[Any]]", question)
-
-    def ask(*args: P.args, **keywords: P.kwargs) -> AnswerT_co:
-        return question(*args, **keywords).ask()
-
-    ask.__name__ = ask.__qualname__ = kind.command.replace(" ", "_")
-    ask.__module__ = kind.__module__
-    signature = inspect.signature(kind)
-    answer = kind.ask.__annotations__.get("return", signature.empty)
-    ask.__signature__ = signature.replace(return_annotation=answer)  # type: ignore[attr-defined]
-    ask.__doc__ = "\n".join(documentation(kind))
-    return ask
-
-
-def summary_of(question: type[Question[Any]]) -> str:
-    """The docstring of a question up to its first section."""
-    text = inspect.getdoc(question) or ""
-    return text.partition("\n\nExamples\n")[0].partition("\n\nRaises\n")[0].rstrip()
-
-
-def documentation(question: type[Question[Any]]) -> Iterator[str]:
-    """A docstring in numpydoc form: summary, every input with unit, range and default."""
-    yield summary_of(question)
-    yield from ("", "Parameters", "----------")
-    for one, option in options_of(question):
-        yield f"{one.name}"
-        yield f"    {option.help}{facts_of(question, one, option)}"
-
-
-def facts_of(question: type[Question[Any]], one: Field[Any], option: Option) -> str:
-    """Unit, range, choices and default of an input, in brackets."""
-    facts = [option.unit] if option.unit else []
-    if option.low is not None or option.high is not None:
-        low = "" if option.low is None else f"from {option.low:,g}"
-        high = "" if option.high is None else f"to {option.high:,.0f}"
-        facts.append(f"{low} {high}".strip())
-    if option.choices:
-        facts.append(", ".join(option.choices))
-    default = shown_default(question, one, option)
-    facts += [f"default: {default}"] if default else []
-    return f" [{'; '.join(facts)}]" if facts else ""
-
-
-def shown_default(question: type[Question[Any]], one: Field[Any], option: Option) -> str:
-    """Default of an input in words; empty if it must be given or is off."""
-    if option.shared:
-        known = default_of(question.command, one.name)
-        return f"{known:.0%}" if option.kind == "percent" else str(known)
-    if option.otherwise:
-        return option.otherwise
-    value = one.default
-    if isinstance(value, bool) or value in (MISSING, None, (), ""):
-        return ""  # 0 and 1 are numbers like others
-    return f"{value:.0%}" if option.kind == "percent" else str(value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GpusQuestion(Question[AnswerT_co]):
-    """Inputs of all questions about so many GPUs."""
-
-    gpus: int = required("GPUs in the cluster.", "whole", unit="GPUs", low=8, high=4_194_304)
-    accelerator: str = shared("On which GPU.")
-    ports: Ports = optional(
-        "Links of a torus or BCube: shared (one port's rate, split) or full (a port each).",
-        "choice",
-        default="shared",
-        choices=("shared", "full"),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterQuestion(GpusQuestion[AnswerT_co]):
-    """Inputs of all questions about one cluster: its GPUs, HB domains and switches."""
-
-    radix: int = required("Ports per switch.", "whole", unit="ports", low=4, high=1024)
-    hb_size: int | None = optional(
-        "GPUs per HB domain.", "whole", unit="GPUs", low=1, otherwise="the accelerator's"
-    )
-    oversubscription: float | None = optional(
-        "Down over up at Clos leaves, such as 3:1.", "ratio", low=1
-    )
-
-    def sized(self, on: Accelerator) -> Sizing:
-        """The cluster of such GPUs."""
-        return sizing_on(
-            on,
-            gpus=self.gpus,
-            radix=self.radix,
-            hb_size=self.hb_size,
-            oversubscription=self.oversubscription,
-            ports=self.ports,
+def _inputs_known(question: type[Question[Any]]) -> tuple[Input, ...]:
+    """Inputs of the scenario that a question reads, then its own, then sources."""
+    trained, served = places("training"), places("serving")
+    found: dict[str, Input] = {}
+    for name, place in {**trained, **served}.items():
+        if name not in question.reads:
+            continue
+        place = trained.get(name, place)  # noqa: PLW2901 - help says it as training has it
+        alone = "" if name in trained and name in served else "training"
+        alone = "serving" if name not in trained else alone
+        found[name] = Input(
+            name, _as_asked(question, name, place), place.default, place.part, alone
         )
+    if question.reads & SERVED - TRAINED and question.reads & TRAINED - SERVED:
+        found["workload"] = Input("workload", WORKLOAD, None, "workload")
+    for name, (_, _, option) in question.shorthands.items():
+        found[name] = Input(name, option, None)
+    own = [Input(one.name, option, one.default) for one, option in own_options(question)]
+    ours = [one for one in own if one.option.role == "input"]
+    sources = [one for one in own if one.option.role == "source"]
+    order = {part: at for at, part in enumerate((*PARTS, "question"))}
+    parts = sorted(found.values(), key=lambda one: order[one.group])
+    return (*parts, *ours, Input(SCENARIO, FROM, None), *sources)
+
+
+def _as_asked(question: type[Question[Any]], name: str, place: Place) -> Option:
+    """The option of an input, several times where the question lets it vary."""
+    option = place.option
+    older = tuple(old for old, now in question.older.items() if now == name)
+    if name in question.varies and not option.many:
+        help_ = option.help.rstrip(".") + " (repeatable)."
+        option = replace(option, many=True, help=help_)
+    return replace(option, aliases=(*option.aliases, *older)) if older else option

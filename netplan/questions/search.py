@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.instances import side_by_side
@@ -16,11 +17,19 @@ from netplan.performance.setting import Training
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.equal_plans import equal_to_best, told_apart
 from netplan.questions.answers.plan_notes import plan_notes
-from netplan.questions.question import asks, optional, shared
-from netplan.questions.setup.expanded_memory import variants
-from netplan.questions.setup.inputs import CatalogReader, replaced_lines, told
+from netplan.questions.asking import asks
+from netplan.questions.own_inputs import optional, shared
+from netplan.questions.question import NETWORK, TRAINED, Question
+from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
-from netplan.questions.setup.training import PlanQuestion, TrainingCase, assumed
+from netplan.questions.setup.training import (
+    TrainingCase,
+    assumed,
+    plan_inputs,
+    plan_options,
+    strategy_under,
+    training_case,
+)
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
@@ -37,7 +46,7 @@ from netplan.reports.sections import (
 )
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
-from netplan.workloads.accelerators import Accelerator, Execution
+from netplan.workloads.accelerators import Accelerator
 
 if TYPE_CHECKING:
     from netplan.questions.answers.layer_answer import LayerAnswer
@@ -251,7 +260,7 @@ class SearchAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search(PlanQuestion[SearchAnswer]):
+class Search(Question[SearchAnswer]):
     """Find the best of all parallel plans of a model on a cluster.
 
     Raises
@@ -280,6 +289,11 @@ class Search(PlanQuestion[SearchAnswer]):
         "netplan search --gpus 64 --accelerator h200 --model dlrm-1.2t --instances 8",
     )
 
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK | TRAINED | {"fabric", "network_kind", "expanded_memory"}
+    )
+    workload: ClassVar[str] = "training"
+
     top: int = shared("Plans to show.", "whole", low=1)
     execution: Execution | None = optional(
         "Map the layer's kernels onto the chip: kept together, or one by one.",
@@ -292,11 +306,6 @@ class Search(PlanQuestion[SearchAnswer]):
         "whole",
         low=1,
     )
-    expanded_memory: str | None = optional(
-        "Memory behind that of each GPU, or none.",
-        metavar="NAME",
-        otherwise="the accelerator's, if any",
-    )
     explain: str | None = optional(
         "Difference term by term, between modes or two plans such as 1,2; partitions (mapping),"
         " operations (layer) or memory of the best plan.",
@@ -306,20 +315,22 @@ class Search(PlanQuestion[SearchAnswer]):
     def __post_init__(self) -> None:
         """Refuse layers that are not mapped."""
         super().__post_init__()
-        if self.execution is not None and (self.strategy != "1d" or self.experts > 1):
-            what = f"--strategy {self.strategy}" if self.strategy != "1d" else "--experts"
+        if self.execution is not None and (
+            self.training.strategy != "1d" or self.training.experts > 1
+        ):
+            what = (
+                f"--strategy {self.training.strategy}"
+                if self.training.strategy != "1d"
+                else "--experts"
+            )
             raise InputError(
                 f"--execution {self.execution} maps the dense layer of strategy 1d, and {what} has"
                 " other kernels: leave one of them out"
             )
 
-    def chip(self, reader: CatalogReader) -> Accelerator:
-        """The accelerator, with the expanded memory that is asked for."""
-        return variants(reader, super().chip(reader), (self.expanded_memory,))[0].chip
-
     def ask(self) -> SearchAnswer:
         """Search the whole space."""
-        case = self.case()
+        case = training_case(self)
         execution = self.execution or case.training.mapped_as
         calibrated = case.training.calibrated is not None
         self._check_explained(execution, calibrated=calibrated)
@@ -327,8 +338,8 @@ class Search(PlanQuestion[SearchAnswer]):
         found = search_plans(
             training,
             case.fabric.levels,
-            strategy=self.strategy_under(training.assumptions),
-            mode=self.mode,
+            strategy=strategy_under(self, training.assumptions),
+            mode=self.training.mode,
             options=self._mapped(case),
             top=self._wanted(training),
         )
@@ -337,17 +348,17 @@ class Search(PlanQuestion[SearchAnswer]):
             found = side_by_side(found, self.instances)
         detail = self._detail(found, case.on)
         # A last HB domain that is not full is bought too.
-        share = gpu_count(found.levels) / self.gpus
+        share = gpu_count(found.levels) / self.cluster.gpus
         best = (replace(one, mfu=share * one.mfu, hfu=share * one.hfu) for one in found.plans)
         return SearchAnswer(
-            inputs=self.inputs_of(case, found.settings[0]) | {"execution": execution},
+            inputs=plan_inputs(self, case, found.settings[0]) | {"execution": execution},
             found=replace(found, plans=tuple(best)[: self.top]),
             memory_bytes=training.memory_bytes,
             expanded_bytes=case.on.expanded_bytes,
             notes=(
                 *case.fabric.notes,
                 *_room_notes(found, training),
-                *plan_notes(found, self.gpus),
+                *plan_notes(found, self.cluster.gpus),
                 *least_notes(found, listed),
                 *((_mapped_note(execution, case.on),) if execution else ()),
                 *(detail.notes if detail else ()),
@@ -375,8 +386,9 @@ class Search(PlanQuestion[SearchAnswer]):
         if calibrated and (execution is not None or self.explain == "layer"):
             what = f"--execution {execution}" if execution else "--explain layer"
             raise InputError(
-                f"iteration model {self.iteration_model} times layers as whole runs took them, and"
-                f" {what} needs single kernels: leave it out, or take --iteration-model 4d"
+                f"iteration model {self.training.iteration_model} times layers as whole runs took"
+                f" them, and {what} needs single kernels: leave it out, or take"
+                " --iteration-model 4d"
             )
         if self.explain == "layer" and execution is not None:
             raise InputError(
@@ -400,7 +412,7 @@ class Search(PlanQuestion[SearchAnswer]):
 
     def _mapped(self, case: TrainingCase) -> Options:
         """What the search leaves open, and how layers lie on the chip."""
-        options = self.options(assumptions=case.training.assumptions)
+        options = plan_options(self, assumptions=case.training.assumptions)
         if self.execution is None:
             return options
         from netplan.performance.layer_execution import LayerExecution

@@ -20,10 +20,9 @@ from netplan.questions.answers.served_faults_answer import (
     ServedFaultsAnswer,
     ServedScenario,
 )
-from netplan.questions.serving import Known
 from netplan.questions.setup.faults_inputs import (
     NAMED,
-    TRAINED,
+    OF_TRAINING,
     FaultsQuestion,
     Shared,
     drawn_or_why,
@@ -32,8 +31,7 @@ from netplan.questions.setup.faults_inputs import (
     sorted_out,
 )
 from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.serving_inputs import Asked
-from netplan.questions.setup.workload import ServedBest
+from netplan.questions.setup.serving_run import Known, ServedBest, goal_of, serve_best
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
@@ -50,12 +48,13 @@ def served_faults(question: FaultsQuestion[Any], shared: Shared) -> ServedFaults
     inputs = question.inputs(
         hb_size=shared.sizing.hb_size,
         fabrics=[spec.name for spec in shared.specs.values()],
-        switches_per_rack=shared.switches_per_rack if question.gpus_per_rack else None,
+        switches_per_rack=shared.switches_per_rack if question.cluster.gpus_per_rack else None,
         groups=str(question.groups) if question.groups else None,
+        circuit_switch=shared.circuit.name,
         link_gbps=shared.sizing.speed_gbps,
         set=shared.replaced | reader.replaced(),
     )
-    shown = {name: value for name, value in inputs.items() if name not in TRAINED}
+    shown = {name: value for name, value in inputs.items() if name not in OF_TRAINING}
     prices = shared.books.prices
     lenders = prices.lenders(shared.sizing.speed_gbps)
     return ServedFaultsAnswer(shown, prices.currency, found, refused, lenders)
@@ -75,7 +74,7 @@ def _fabric(
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
     try:
-        best = question.serves(files[0], name, files[1])
+        best = serve_best(question, files[0], name, files[1])
     except InfeasibleError as error:
         return spec.name, f"Does not serve: {error}."
     cluster = _cluster(spec, fabric, best, question, shared)
@@ -127,17 +126,16 @@ def _cluster(
     """The cluster that serves by the best plan."""
     case, found = best.searched.case, best.searched.found
     first = np.zeros(1, dtype=np.int64)
-    asked = Asked(question.precision or "", question.stack, question.batch, question.fixed or {})
     return ServedCluster(
         spec,
         replace(shared.sizing, hb_size=fabric.sizing.hb_size),
         fabric,
         None,
-        question.spare_domains,
+        question.cluster.spare_domains,
         case=case,
         outcome=found.ranked.take(first),
         pools=found.pools.take(first) if found.pools is not None else None,
-        goal=question.goal(asked),
+        goal=goal_of(question),
     )
 
 

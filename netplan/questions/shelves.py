@@ -21,10 +21,12 @@ from netplan.performance.serving.serving_stack import SERVING_STACKS
 from netplan.performance.stacks import STACKS
 from netplan.questions.library import REPORTS
 from netplan.questions.money.price_sources import PriceSource, prices_of, sections_of
-from netplan.questions.question import Question, absent, optional, several
+from netplan.questions.own_inputs import optional, several
+from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
+from netplan.scenarios.scenario import SCENARIOS
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.designs import DESIGNS
@@ -36,6 +38,7 @@ from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
 
 ORDER: tuple[Shelf[Any], ...] = (
+    SCENARIOS,
     *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL, STACKS, SERVING_STACKS),
     *(CALIBRATIONS,),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
@@ -49,7 +52,7 @@ def all_shelves() -> dict[str, Shelf[Any]]:
     Examples
     --------
     >>> list(all_shelves())[:2]
-    ['model', 'accelerator']
+    ['scenario', 'model']
     """
     return {shelf.role: shelf for shelf in (*ORDER, *Shelf.all)}
 
@@ -88,7 +91,6 @@ class ListRecords(Question[CatalogRecords]):
     command: ClassVar[str] = "catalog list"
 
     role: str | None = optional("Only records of this role.", default=None, argument=True)
-    overrides: None = absent()
 
     def ask(self) -> CatalogRecords:
         """Read title, date and source of every file."""
@@ -166,7 +168,6 @@ class CheckRecords(Question[CatalogCheck]):
     files: Sequence[str | Path] = several("These files.", "path", argument=True)
     role: str | None = optional("What the files describe, if their folder does not say so.")
     sources: bool = optional("How far each price is known.", "flag", default=False)
-    overrides: None = absent()
 
     def ask(self) -> CatalogCheck:
         """Read every file with its schema."""

@@ -14,11 +14,12 @@ from netplan.errors import InputError
 from netplan.progress import share_done
 from netplan.questions.answers.plan_notes import bubble_note, model_notes, rates_note
 from netplan.questions.answers.simulate_answer import SimulateAnswer
+from netplan.questions.asking import asks
 from netplan.questions.published_mode import published_answer
-from netplan.questions.question import asks
 from netplan.questions.setup.degraded_links import check_degraded, round_note
 from netplan.questions.setup.inputs import CatalogReader, require_least
 from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.runs import place_serving, place_training
 from netplan.questions.setup.simulated_jobs import jobs_answer
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.records import replace
@@ -73,14 +74,14 @@ class Simulate(SimulationQuestion):
         if not self.trains:
             return self._round()
         reader = CatalogReader(self.catalog, self.overrides)
-        rules = reader.load(ANY_ITERATION_MODEL, self.iteration_model)
+        rules = reader.load(ANY_ITERATION_MODEL, self.training.iteration_model)
         if isinstance(rules, PalmModel):
             return published_answer(self, reader, rules)
         return self._corrected() if self.jobs is None else jobs_answer(self, Path(self.jobs))
 
     def _corrected(self) -> SimulateAnswer:
         """Simulate the plan that search finds."""
-        run = self.place()
+        run = place_training(self, self.algorithm)
         graph, notes = self.graph_of(run.spec, run.fabric.sizing)
         schedule, gpus = self._schedule(run), self._gpus(run, graph)
         ranks = run.placement.gpu_of_rank
@@ -95,7 +96,7 @@ class Simulate(SimulationQuestion):
         heading = run.heading("Simulation", timed=False)
         orders = "inference" if self.inference else f"schedule {schedule}"
         orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
-        links = "" if self.graph is None else f", links of {self.graph}"
+        links = "" if self.cluster.graph is None else f", links of {self.cluster.graph}"
         how = f"{orders}routing {self.routing}{links}"
         failed = round_note(self.fail, graph, self.routing)
         return SimulateAnswer(
@@ -112,7 +113,7 @@ class Simulate(SimulationQuestion):
         """Simulate one round of the servers that netplan serving finds."""
         left = {"jobs", "inference", "placement", "groups", "full"}
         self.refuse(left, "--workload serving")
-        run = self.serve()
+        run = place_serving(self, self.algorithm)
         pool = run.round.pools[-1]
         graph, notes = self.graph_of(run.spec, run.fabric.sizing)
         conditions = self.conditions(graph, pool.placement.gpu_of_rank)
@@ -149,7 +150,9 @@ class Simulate(SimulationQuestion):
         if self.inference:
             who, held = "The weights alone take", run.timed.memory_parts_bytes["weights"]
         if held > there:
-            on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
+            on = CatalogReader(self.catalog, self.overrides).load(
+                ACCELERATORS, self.cluster.accelerator
+            )
             yield (
                 f"{who} {si(held, 'B')} of memory a GPU, and {on.name} has {si(there, 'B')}:"
                 " netplan search has none that do not fit."

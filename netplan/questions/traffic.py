@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from netplan.errors import InputError
 from netplan.files import replacing
-from netplan.questions.question import asks
+from netplan.questions.asking import asks
+from netplan.questions.own_inputs import shared
+from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.run_question import RunQuestion
+from netplan.questions.setup.runs import PATTERN, PLACED, place_run
 from netplan.questions.setup.served_run import ServedRun
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -18,6 +20,7 @@ from netplan.reports.quantities import quantity
 from netplan.reports.sections import Heat, Paragraph, Section, Table, columns
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz
+from netplan.traffic.patterns import Pattern
 from netplan.traffic.statistics import (
     KindShare,
     hb_share,
@@ -138,7 +141,7 @@ class TrafficAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Traffic(RunQuestion[TrafficAnswer]):
+class Traffic(Question[TrafficAnswer]):
     """Show the traffic matrix of a training run, or of servers: shares, pairs, heat map.
 
     Raises
@@ -165,9 +168,12 @@ class Traffic(RunQuestion[TrafficAnswer]):
         "netplan traffic --gpus 4096 --save matrix.npz --heat-map traffic.html",
     )
 
+    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED
+    algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
+
     def ask(self) -> TrafficAnswer:
         """Place the run and sum up its matrix."""
-        run = self.run()
+        run = place_run(self, self.algorithm)
         matrix = run.matrix()
         block = _block_gpus(matrix.gpus, run.fabric.sizing.hb_size)
         heat = heat_map(matrix, -(-matrix.gpus // block), block)

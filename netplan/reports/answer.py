@@ -4,6 +4,8 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from netplan.errors import InputError
@@ -45,6 +47,31 @@ def answer_dict(inputs: Mapping[str, object], /, **parts: object) -> dict[str, A
     return {"netplan_version": __version__, "inputs": inputs, **parts}
 
 
+_DETAILS: ContextVar[bool] = ContextVar("details", default=False)
+
+
+@contextmanager
+def detailed(wanted: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 - of a flag
+    """Let texts of answers show all of their tables and notes, as ``--details`` does.
+
+    Examples
+    --------
+    >>> with detailed():
+    ...     in_detail()
+    True
+    """
+    token = _DETAILS.set(wanted)
+    try:
+        yield
+    finally:
+        _DETAILS.reset(token)
+
+
+def in_detail() -> bool:
+    """Whether all tables and notes are asked for, and not only the answer."""
+    return _DETAILS.get()
+
+
 class Answer(ABC):
     """An answer, declared once: its JSON and its sections; all forms come from these two."""
 
@@ -54,6 +81,10 @@ class Answer(ABC):
     def exit_code(self) -> int:
         """What the command exits with; a question whose answer may be bad news has its own."""
         return 0
+
+    def in_a_line(self) -> str:
+        """Its verdict in a few words, such as ``order rail-only, 27.6 M USD``; empty if none."""
+        return ""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Self
 
 from netplan.catalog import user_roots
 from netplan.errors import InputError
-from netplan.questions.question import AnswerT_co, Question, absent, optional, required
+from netplan.questions.own_inputs import optional, required
+from netplan.questions.question import AnswerT_co, Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Scalar
@@ -254,7 +255,6 @@ class _StoreQuestion(Question[AnswerT_co]):
     """A question about a results file."""
 
     store: str | Path = required("Results file, or the name of its study.", "path", argument=True)
-    overrides: None = absent()
 
     @property
     def path(self) -> Path:
@@ -297,7 +297,6 @@ class Evaluating(Question[Answer]):
     workers: int = optional("Worker processes here.", "whole", default=0, otherwise="none")
     scheduler: str | None = optional("A Dask scheduler instead.", metavar="tcp://HOST:PORT")
     memory_gib: float | None = optional("Memory one process may take, in GiB.", "real")
-    overrides: None = absent()
 
     @property
     def resources(self) -> Resources:

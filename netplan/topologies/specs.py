@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document, lineless
 from netplan.errors import CatalogError
-from netplan.levels import NetworkKind
+from netplan.inputs.choices import NetworkKind
 from netplan.records import NonNegativeInt, PositiveFloat, PositiveInt, RecordError, replace
 from netplan.topologies.keys import (
     DIRECT,

@@ -103,13 +103,17 @@ def lower_bound(
     Returns
     -------
     LowerBound
-        Terms are named by the levels as counted from 1: ``level 2``, ``levels 1+2``,
+        Terms [s] are named by the levels as counted from 1: ``level 2``, ``levels 1+2``,
         ``bisection of level 3``, or ``links of one GPU``.
 
     Raises
     ------
     InputError
         If a name or number is not allowed, or the network for all GPUs is not a switch.
+
+    References
+    ----------
+    Zhao and Krishnamurthy, arXiv:2305.18461; ForestColl, arXiv:2402.06787.
 
     Examples
     --------
@@ -176,6 +180,16 @@ def group_bound(
     port_bytes_per_s
         Rate of a network port: some GPUs send at that where all together cannot, as the levels of a
         dragonfly have it [B/s].
+
+    Returns
+    -------
+    LowerBound
+        Terms as of :func:`lower_bound` [s].
+
+    Raises
+    ------
+    InputError
+        If the operation is unknown, or the message is negative.
 
     Examples
     --------

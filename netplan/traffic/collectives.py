@@ -47,6 +47,20 @@ def all_gather_s(
     latency_s
         Latency of one operation in one tier; a tier of one member has none [s].
 
+    Returns
+    -------
+    Amount
+        Time, a float or an array as the inputs broadcast [s].
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+
+    References
+    ----------
+    Wang et al., arXiv:2307.12169, Eq. 1.
+
     Examples
     --------
     >>> all_gather_s(1e9, 8, 8, 450e9, 50e9)
@@ -67,6 +81,25 @@ def all_gather_bound_s(
     fabric: Fabric = "rail-only",
 ) -> float:
     """Optimal time of an all_gather, the largest term of `all_gather_bound` [s].
+
+    Parameters
+    ----------
+    data_bytes
+        Gathered result D [B].
+    hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s
+        The two tiers, x, y, C_F and C_S, no arrays.
+    fabric
+        ``rail-only`` or ``rail-optimized``.
+
+    Returns
+    -------
+    float
+        Time that no algorithm can beat, latency left out [s].
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the fabric is unknown.
 
     Examples
     --------
@@ -95,6 +128,25 @@ def all_gather_bound(
     The terms are named network, joint and domain. The network term binds, as Appendix A of the
     paper postulates, if and only if C_F/C_S >= y*(x-1)/(y-1). The two fabrics are equal if
     C_S/C_F <= x*(y-1)/(x-1), so whenever C_F >= C_S. If x or y is 1, the other tier stands alone.
+
+    Parameters
+    ----------
+    data_bytes, hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s, fabric
+        As of :func:`all_gather_bound_s`.
+
+    Returns
+    -------
+    LowerBound
+        The terms by name; the largest is the bound [s].
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the fabric is unknown.
+
+    References
+    ----------
+    Wang et al., arXiv:2307.12169, Appendix A; Zhao and Krishnamurthy, arXiv:2305.18461.
 
     Examples
     --------
@@ -146,6 +198,20 @@ def all_to_all_s(
     fabric
         ``rail-only`` or ``rail-optimized``.
 
+    Returns
+    -------
+    Amount
+        Time, a float or an array as the inputs broadcast [s].
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the fabric is unknown.
+
+    References
+    ----------
+    Wang et al., arXiv:2307.12169, Eq. 20 to 22.
+
     Examples
     --------
     >>> all_to_all_s(1e6, 8, 32, 900e9, 50e9, "rail-optimized")
@@ -182,10 +248,16 @@ def hb_bandwidth_ratio(hb_size: Counts, hb_count: Counts, chunks: Counts = 1) ->
     chunks
         Equal parts of the message, c [1].
 
+    Returns
+    -------
+    Amount
+        Ratio, a float or an array as the inputs broadcast [1].
+
     Raises
     ------
     InputError
-        If there is a single domain, or a single GPU in it: all bandwidth belongs to one tier then.
+        If a number is out of range, or there is a single domain, or a single GPU in it: all
+        bandwidth belongs to one tier then.
 
     References
     ----------

@@ -46,6 +46,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import InputError
+from netplan.inputs.choices import Mode
 from netplan.levels import CHAINED, Level
 from netplan.records import replace
 from netplan.traffic.algorithms import (
@@ -68,7 +69,7 @@ from netplan.traffic.leaves import Working, hop_slowdowns
 from netplan.traffic.measured import LevelUse, Regimes, regimes, transfer
 from netplan.traffic.placement import PIPELINE, Placements
 from netplan.workloads.measured_links import Links, MeasuredLink
-from netplan.workloads.operations import CollectiveKind, Mode
+from netplan.workloads.operations import CollectiveKind
 
 Schedule = Literal["hierarchical", "per_dimension", "flat_ring"]
 

@@ -94,6 +94,16 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
         """Link directions of the longest times, longest first; idle ones are never named.
 
         Equal times keep the order of the links, so that the same traffic names the same links.
+
+        Parameters
+        ----------
+        count
+            Directions of links to name at most [1].
+
+        Returns
+        -------
+        tuple[HotLink, ...]
+            Loads [B] and times [s] of these directions.
         """
         times = self.link_s.ravel()
         count = min(count, times.size)
@@ -109,7 +119,13 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
         return tuple(map(self._hot, chosen.tolist(), names))
 
     def by_group(self) -> tuple[GroupLoad, ...]:
-        """Loads of each group of links, in the order of the fabric's groups."""
+        """Loads of each group of links, in the order of the fabric's groups.
+
+        Returns
+        -------
+        tuple[GroupLoad, ...]
+            Loads [B], time [s] and utilisation [1] of each group that has links.
+        """
         graph, whole = self.graph, self.busiest_s
         loads = []
         for code, name in enumerate(graph.group_names):

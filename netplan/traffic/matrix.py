@@ -27,6 +27,22 @@ MAX_LISTED_PAIRS = 1 << 26
 def sum_by(index: NDArray[np.integer], amounts: Floats, size: int) -> Floats:
     """Sum amounts that have the same index, shape (size,).
 
+    Parameters
+    ----------
+    index
+        Place that each amount is added to, from 0 to ``size`` - 1, shape (n,).
+    amounts
+        The amounts, of any unit, shape (n,).
+    size
+        Places [1].
+
+    Returns
+    -------
+    Floats
+        Sums in the unit of the amounts, 0 where there is none, shape (size,).
+
+    Examples
+    --------
     >>> sum_by(np.array([0, 2, 2]), np.array([1.0, 2.0, 3.0]), 4)
     array([1., 0., 5., 0.])
     """
@@ -35,6 +51,16 @@ def sum_by(index: NDArray[np.integer], amounts: Floats, size: int) -> Floats:
 
 def places(value: AnyInts) -> Ints:
     """Place of each item among all of the same value, in order.
+
+    Parameters
+    ----------
+    value
+        The items, shape (items,).
+
+    Returns
+    -------
+    Ints
+        Place of each, counted from 0, shape (items,).
 
     Examples
     --------
@@ -77,7 +103,13 @@ class UniformGroups(Struct, frozen=True, eq=False):
         return self.pair_count * self.pair_bytes
 
     def listed(self) -> tuple[Indices, Indices]:
-        """Write out the pairs: sources and destinations, shape (pairs,)."""
+        """Write out the pairs: sources and destinations, shape (pairs,).
+
+        Returns
+        -------
+        tuple[Indices, Indices]
+            Sources, and destinations, shape (pairs,) each.
+        """
         size = self.members.shape[1]
         first, second = (index.astype(np.int32) for index in np.nonzero(~np.eye(size, dtype=bool)))
         return self.members[:, first].ravel(), self.members[:, second].ravel()
@@ -132,7 +164,23 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         return float(self.flow_bytes.sum()) + sum(groups.total_bytes for groups in self.groups)
 
     def of_kind(self, kind: str) -> "TrafficMatrix":
-        """Only the traffic of one kind."""
+        """Only the traffic of one kind.
+
+        Parameters
+        ----------
+        kind
+            One of ``KINDS``.
+
+        Returns
+        -------
+        TrafficMatrix
+            Its flows and groups, among as many GPUs.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind.
+        """
         code = KINDS.index(kind)
         groups = tuple(groups for groups in self.groups if groups.kind == code)
         return self._kept(self.kind == code, groups)
@@ -145,6 +193,16 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
 
     def weighted(self, share: Floats) -> "TrafficMatrix":
         """Every amount times the share of its sender; members of a group have equal ones.
+
+        Parameters
+        ----------
+        share
+            Share of each sender, at least 0, shape (gpus,) [1].
+
+        Returns
+        -------
+        TrafficMatrix
+            The flows and groups of all senders whose share is above 0.
 
         Examples
         --------
@@ -167,6 +225,23 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
     def relabelled(self, gpu_of_rank: Indices, gpus: int) -> "TrafficMatrix":
         """The same among the GPUs of a cluster, of which some may send nothing.
 
+        Parameters
+        ----------
+        gpu_of_rank
+            GPU of the cluster that each GPU of this matrix becomes, shape (ranks,).
+        gpus
+            GPUs of the cluster [1].
+
+        Returns
+        -------
+        TrafficMatrix
+            The same amounts between other numbers.
+
+        Raises
+        ------
+        InputError
+            If a GPU is out of range, or two become one that then sends to itself.
+
         Examples
         --------
         >>> matrix = flows_matrix(2, source=[0], destination=[1], flow_bytes=[5e9])
@@ -178,12 +253,38 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         return TrafficMatrix(gpus, *ends, self.flow_bytes, self.kind, groups)
 
     def scaled(self, factor: float) -> "TrafficMatrix":
-        """Every amount times ``factor``."""
+        """Every amount times ``factor``.
+
+        Parameters
+        ----------
+        factor
+            Factor of all amounts, at least 0 [1].
+
+        Returns
+        -------
+        TrafficMatrix
+            The same flows and groups with other amounts.
+
+        Raises
+        ------
+        InputError
+            If the factor is negative or not finite, and there is traffic.
+        """
         groups = tuple(replace(g, pair_bytes=g.pair_bytes * factor) for g in self.groups)
         return replace(self, flow_bytes=self.flow_bytes * factor, groups=groups)
 
     def listed(self, limit: int = MAX_LISTED_PAIRS) -> "TrafficMatrix":
         """Write the uniform groups out as flows.
+
+        Parameters
+        ----------
+        limit
+            Most flows that may be written out [1].
+
+        Returns
+        -------
+        TrafficMatrix
+            The same traffic without groups.
 
         Raises
         ------
@@ -218,6 +319,27 @@ def flows_matrix(
 ) -> TrafficMatrix:
     """Matrix of flows of one kind, from any sequences of numbers; bytes may be one for all flows.
 
+    Parameters
+    ----------
+    gpus
+        GPUs of the cluster [1].
+    source, destination
+        The two ends of each flow, 0 to gpus - 1, shape (flows,).
+    flow_bytes
+        What each flow carries, shape (flows,), or one amount for all [B].
+    kind
+        One of ``KINDS``.
+
+    Returns
+    -------
+    TrafficMatrix
+        The flows, without uniform groups.
+
+    Raises
+    ------
+    InputError
+        If the kind is unknown, or as of :class:`TrafficMatrix`.
+
     Examples
     --------
     >>> flows_matrix(2, source=[0], destination=[1], flow_bytes=[1e9], kind="data").total_bytes
@@ -234,12 +356,38 @@ def flows_matrix(
 
 
 def no_traffic(gpus: int) -> TrafficMatrix:
-    """Matrix without traffic."""
+    """Matrix without traffic.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of the cluster [1].
+
+    Returns
+    -------
+    TrafficMatrix
+        No flows, no groups.
+    """
     return flows_matrix(gpus, source=(), destination=(), flow_bytes=())
 
 
 def combine(matrices: Iterable[TrafficMatrix]) -> TrafficMatrix:
     """Sum of several matrices over the same GPUs, with one flow for each pair and kind.
+
+    Parameters
+    ----------
+    matrices
+        Matrices over the same GPUs, at least one.
+
+    Returns
+    -------
+    TrafficMatrix
+        Flows in rising order of source, destination and kind; uniform groups as they are.
+
+    Raises
+    ------
+    InputError
+        If they are over different numbers of GPUs, or there are none.
 
     Examples
     --------
@@ -283,7 +431,19 @@ def _merged(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
 
 
 def check_flows(matrix: TrafficMatrix) -> None:
-    """Refuse flows that cannot be; errors as in :class:`TrafficMatrix`."""
+    """Refuse flows that cannot be.
+
+    Parameters
+    ----------
+    matrix
+        The traffic; its groups are not looked at.
+
+    Raises
+    ------
+    InputError
+        If the arrays differ in length, a GPU or a kind is out of range, a GPU sends to itself, or
+        bytes are negative or not finite.
+    """
     columns = (matrix.source, matrix.destination, matrix.flow_bytes, matrix.kind)
     lengths = [len(column) for column in columns]
     if len(set(lengths)) != 1:
@@ -307,7 +467,21 @@ def check_flows(matrix: TrafficMatrix) -> None:
 
 
 def check_groups(gpus: int, groups: UniformGroups) -> None:
-    """Refuse uniform groups that cannot be; errors as in :class:`TrafficMatrix`."""
+    """Refuse uniform groups that cannot be.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of the cluster [1].
+    groups
+        The groups.
+
+    Raises
+    ------
+    InputError
+        If a GPU or the kind is out of range, a GPU stands in them twice, or bytes are negative or
+        not finite.
+    """
     _check_range("member of a group", groups.members, gpus)
     if not (groups.pair_bytes >= 0 and np.isfinite(groups.pair_bytes)):
         raise InputError(f"a pair of a group carries {groups.pair_bytes:g} bytes: give at least 0")

@@ -93,11 +93,33 @@ class Optimum(Struct, frozen=True, eq=False):
         return self.reached == self.ratio
 
     def least_s(self, data_bytes: float) -> float:
-        """No all_gather of so many bytes is faster [s]."""
+        """No all_gather of so many bytes is faster [s].
+
+        Parameters
+        ----------
+        data_bytes
+            Gathered result D [B].
+
+        Returns
+        -------
+        float
+            Time, n(S) / out(S) x D / N of the worst cut found [s].
+        """
         return float(self.ratio) * data_bytes / self.gpus / self.unit
 
     def most_s(self, data_bytes: float) -> float:
-        """What one takes that runs on these links [s]; the same where the optimum is proven."""
+        """What one takes that runs on these links [s]; the same where the optimum is proven.
+
+        Parameters
+        ----------
+        data_bytes
+            Gathered result D [B].
+
+        Returns
+        -------
+        float
+            Time, infinite where no scheme is known [s].
+        """
         if self.reached is None:
             return inf
         return float(self.reached) * data_bytes / self.gpus / self.unit
@@ -126,10 +148,19 @@ def all_gather_optimum(
     tell
         Is told how many GPUs have been asked, of how many.
 
+    Returns
+    -------
+    Optimum
+        The worst cut, and what some scheme reaches.
+
     Raises
     ------
     InputError
         If there is one GPU alone, or not all can be reached.
+
+    References
+    ----------
+    Zhao and Krishnamurthy, arXiv:2305.18461; ForestColl, arXiv:2402.06787.
 
     Examples
     --------
@@ -172,6 +203,23 @@ def all_gather_optimum_s(graph: FabricGraph, data_bytes: float) -> tuple[float, 
     """What an all_gather over all GPUs of a graph takes at least, and what it need not exceed [s].
 
     Both are the same where the optimum is proven.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    data_bytes
+        Gathered result D [B].
+
+    Returns
+    -------
+    tuple[float, float]
+        Both times, the second infinite where no scheme is known [s].
+
+    Raises
+    ------
+    InputError
+        If there is one GPU alone, or not all can be reached.
 
     Examples
     --------
@@ -224,7 +272,13 @@ class CollectiveOptimum(Struct, frozen=True, eq=False):
         return 0.0 if self.exact else self.reached_s_per_byte / self.bound_s_per_byte - 1
 
     def notes(self) -> Iterator[str]:
-        """What is proven, and what is not."""
+        """What is proven, and what is not.
+
+        Yields
+        ------
+        str
+            A sentence on the proof, where it lacks something, and one on an all_reduce.
+        """
         worst = self.worst
         if worst.left:
             yield (
@@ -260,6 +314,16 @@ def collective_optimum(
         As in :func:`all_gather_optimum`.
     gather
         That of an all_gather on the same network, where it is known.
+
+    Returns
+    -------
+    CollectiveOptimum
+        What is reached, and the bound, by a byte of the full message [s/B].
+
+    Raises
+    ------
+    InputError
+        If there is one GPU alone, or not all can be reached.
 
     Examples
     --------

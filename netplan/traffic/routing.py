@@ -62,7 +62,18 @@ MESH = "mesh "
 
 
 def has_domains(graph: FabricGraph) -> bool:
-    """Whether the graph has links inside HB domains."""
+    """Whether the graph has links inside HB domains.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+
+    Returns
+    -------
+    bool
+        Whether it has such links.
+    """
     return HB_GROUP in graph.group_names
 
 
@@ -113,6 +124,11 @@ def link_loads(
     rng
         Generator for ``hashed``; None takes one with seed 0.
 
+    Returns
+    -------
+    LinkLoads
+        Bytes from source to target and back, shape (2, links) [B].
+
     Raises
     ------
     InputError
@@ -155,7 +171,25 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         check_choice("routing", self.routing, get_args(Routing))
 
     def loads(self, demand: TrafficMatrix, rng: np.random.Generator | None = None) -> LinkLoads:
-        """Bytes on every link; ``rng`` is for ``hashed``, with seed 0 if absent."""
+        """Bytes on every link.
+
+        Parameters
+        ----------
+        demand
+            Traffic between the GPUs of the graph.
+        rng
+            Generator for ``hashed``; None takes one with seed 0.
+
+        Returns
+        -------
+        LinkLoads
+            Bytes from source to target and back, shape (2, links) [B].
+
+        Raises
+        ------
+        InputError
+            As of :func:`link_loads`.
+        """
         graph = self.graph
         check_demand(demand, graph.gpus)
         domains = has_domains(graph)
@@ -306,7 +340,18 @@ def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
 
 
 def is_dragonfly(graph: FabricGraph) -> bool:
-    """Whether a fabric is a dragonfly, by the names of its links."""
+    """Whether a fabric is a dragonfly, by the names of its links.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+
+    Returns
+    -------
+    bool
+        Whether it has links inside or between the groups of a dragonfly.
+    """
     return bool({LOCAL, GLOBAL} & set(graph.group_names))
 
 
@@ -316,12 +361,38 @@ def _parts(graph: FabricGraph, links: Ints) -> Ints:
 
 
 def joins_all(graph: FabricGraph, links: Ints) -> bool:
-    """Whether some links, those of the network, join all GPUs."""
+    """Whether some links, those of the network, join all GPUs.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    links
+        Numbers of these links, shape (n,).
+
+    Returns
+    -------
+    bool
+        Whether there is a path over them between any two GPUs.
+    """
     part = _parts(graph, links)[: graph.gpus]
     return bool(np.all(part == part[0]))
 
 
 def forwarding_nodes(graph: FabricGraph, links: Ints) -> Bools:
-    """Whether each node of an intact fabric passes on traffic of others: GPUs where they must."""
+    """Whether each node of an intact fabric passes on traffic of others: GPUs where they must.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    links
+        Numbers of the links of its network, shape (n,).
+
+    Returns
+    -------
+    Bools
+        Whether each node forwards, shape (nodes,).
+    """
     forwards: Bools = graph.node_kind != GPU
     return forwards | (not switches_suffice(graph, links))

@@ -8,6 +8,7 @@ from msgspec import field
 
 from netplan.catalog import Record, Shelf, user_roots
 from netplan.errors import CatalogError, one_line
+from netplan.inputs.choices import Execution, Precision
 from netplan.records import (
     Entry,
     NonNegativeFloat,
@@ -17,9 +18,7 @@ from netplan.records import (
     PositiveShare,
 )
 from netplan.workloads.measured_rates import MeasuredRates
-from netplan.workloads.precision import Precision
 
-Execution = Literal["fused", "kernel-by-kernel"]
 AttentionKernel = Literal["unfused", "fa2", "cudnn"]
 
 

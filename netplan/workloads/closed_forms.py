@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.inputs.choices import Strategy
 from netplan.records import replace
 from netplan.workloads.models import Model, refuse_unlike
 from netplan.workloads.operations import (
@@ -21,7 +22,6 @@ from netplan.workloads.operations import (
     Layer,
     Operation,
     Sharding,
-    Strategy,
     Tensor,
     Variant,
     Work,

@@ -21,7 +21,7 @@ import numpy as np
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import CatalogError, InputError
 from netplan.files import read_bounded, text_of
-from netplan.workloads.precision import Precision
+from netplan.inputs.choices import Precision
 
 Sizes = tuple[str, ...]
 """Names of the sizes of a kernel that a table is over."""

@@ -30,12 +30,13 @@ import numpy as np
 
 from netplan.arrays import Amount
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision
 from netplan.workloads.accelerators import Accelerator, accelerator_of
 from netplan.workloads.corrections import table_in
 from netplan.workloads.measured_products import product_parts_s
 from netplan.workloads.measured_rates import MeasuredExperts, check_sizes, pooled
 from netplan.workloads.operations import ExpertShape, Routing
-from netplan.workloads.precision import NUMBER_BYTES, Precision
+from netplan.workloads.precision import NUMBER_BYTES
 from netplan.workloads.serving_precision import serving_precision
 
 EXPERT_SIZES = ("rows", "inner", "active")

@@ -32,6 +32,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats, Ints
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision, ServingFormat
 from netplan.records import replace
 from netplan.workloads.attention import INDEX_FLOPS, STATE_BYTES
 from netplan.workloads.model_parts import Experts, IndexAttention, LatentAttention, LinearAttention
@@ -51,7 +52,7 @@ from netplan.workloads.operations import (
     Work,
 )
 from netplan.workloads.parameters import delta_flops
-from netplan.workloads.precision import NUMBER_BYTES, Precision, ServingFormat
+from netplan.workloads.precision import NUMBER_BYTES
 
 Phase = Literal["prefill", "decode"]
 

@@ -18,10 +18,11 @@ import numpy as np
 
 from netplan.arrays import Amount
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision
 from netplan.workloads.accelerators import Accelerator, accelerator_of
 from netplan.workloads.corrections import PRODUCT_SIZES, Corrections, table_in
 from netplan.workloads.measured_rates import KernelKind, MeasuredProduct, check_sizes, pooled
-from netplan.workloads.precision import NUMBER_BYTES, Precision, precision_named
+from netplan.workloads.precision import NUMBER_BYTES, precision_named
 
 RESULT_BYTES = NUMBER_BYTES["bf16"]
 CORRECTED: tuple[Precision, ...] = ("fp8", "fp4")

@@ -13,6 +13,7 @@ from msgspec import field
 from netplan.arrays import Amount
 from netplan.catalog import Record, Shelf, user_roots
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision
 from netplan.records import (
     Entry,
     NonNegativeFloat,
@@ -21,7 +22,6 @@ from netplan.records import (
     PositiveShare,
     asdict,
 )
-from netplan.workloads.precision import Precision
 
 AttentionKind = Literal["attention", "generation"]
 KernelKind = Literal["products", "experts", AttentionKind]

@@ -19,12 +19,9 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints, Numbers
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision, Recompute, ServingFormat
 from netplan.workloads.models import Model
-from netplan.workloads.precision import Precision, ServingFormat
 
-Strategy = Literal["1d", "2d", "summa"]
-Mode = Literal["corrected", "published-code"]
-Recompute = Literal["none", "selective", "half", "full"]
 CollectiveKind = Literal[
     "all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all"
 ]

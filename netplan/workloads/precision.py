@@ -1,13 +1,7 @@
 """Number formats of matrix products, and what one number of each takes."""
 
-from typing import Literal
-
 from netplan.errors import InputError
-
-Precision = Literal["bf16", "fp8", "fp4"]
-
-ServingFormat = Literal[Precision, "int4"]
-"""Formats of stored weights; whole numbers of 4 bits are multiplied in 16 bits."""
+from netplan.inputs.choices import Precision
 
 NUMBER_BYTES: dict[Precision, float] = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5625}
 """Bytes of one number; of fp4 with its share of a scale of 8 bits for every 16 numbers [B]."""

@@ -44,6 +44,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
+from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
 from netplan.workloads.closed_forms import counted_layer
 from netplan.workloads.models import Model
@@ -52,10 +53,8 @@ from netplan.workloads.operations import (
     CollectiveKind,
     GroupName,
     Layer,
-    Mode,
     Operation,
     Sharding,
-    Strategy,
     Variant,
     total_bytes,
 )

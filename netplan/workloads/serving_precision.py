@@ -7,8 +7,9 @@ wider format that it has. Training does not do that: a step needs products of it
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision, ServingFormat
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.precision import ALIASES, Precision, ServingFormat
+from netplan.workloads.precision import ALIASES
 from netplan.workloads.precision import NUMBER_BYTES as BYTES
 
 SERVING_ALIASES: dict[str, Precision] = ALIASES | {"nvfp4": "fp4", "mxfp4": "fp4"}

@@ -40,6 +40,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
+from netplan.inputs.choices import Strategy
 from netplan.records import replace
 from netplan.workloads.models import Model, refuse_unlike
 from netplan.workloads.operations import (
@@ -51,7 +52,6 @@ from netplan.workloads.operations import (
     Operation,
     Shape,
     Sharding,
-    Strategy,
     Tensor,
     Variant,
     Work,

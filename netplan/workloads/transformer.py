@@ -21,6 +21,7 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
 from netplan.workloads.attention import attention, attention_operations
 from netplan.workloads.experts import expert_feed_forward, experts_of
@@ -43,10 +44,8 @@ from netplan.workloads.operations import (
     Collective,
     Layer,
     Local,
-    Mode,
     Operation,
     Sharding,
-    Strategy,
     Tensor,
     Variant,
     Work,

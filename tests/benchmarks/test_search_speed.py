@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from netplan.inputs.choices import Strategy
 from netplan.levels import Level, LevelKind
 from netplan.performance.free_search import shortlist
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -19,7 +20,6 @@ from netplan.performance.setting import Training
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Strategy
 
 AIM_S = 0.2
 LARGE_SPACE = 100_000

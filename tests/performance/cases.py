@@ -3,11 +3,11 @@
 import csv
 from pathlib import Path
 
+from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.setting import Training
 from netplan.workloads.models import MODELS, Model
-from netplan.workloads.operations import Strategy
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 REL = 1e-9

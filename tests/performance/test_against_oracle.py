@@ -9,9 +9,9 @@ from typing import cast
 import pytest
 
 from netplan.errors import InfeasibleError
+from netplan.inputs.choices import Mode, Strategy
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.workloads.operations import Mode, Strategy
 from tests.oracles import fourd
 from tests.oracles.fourd_inputs import Model as OracleModel
 from tests.oracles.fourd_inputs import Plan as OraclePlan

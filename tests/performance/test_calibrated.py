@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Recompute
 from netplan.levels import Level
 from netplan.performance.calibrated import (
     Exchange,
@@ -33,7 +34,7 @@ from netplan.performance.stacks import STACKS
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.operations import Recompute, Sharding, Variant
+from netplan.workloads.operations import Sharding, Variant
 from netplan.workloads.program import Zero
 from tests.performance.cases import small_model
 

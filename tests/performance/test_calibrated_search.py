@@ -7,17 +7,18 @@ from math import inf, prod
 import pytest
 
 from netplan.errors import InfeasibleError
+from netplan.inputs.choices import Recompute, ScheduleName, Strategy
 from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Options, ScheduleName
+from netplan.performance.options import Options
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Setting, Training
 from netplan.performance.stacks import STACKS
 from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.operations import Recompute, Strategy, Variant
+from netplan.workloads.operations import Variant
 from tests.performance.test_free_space import Way, every_plan, free, random_model, timed
 
 CALIBRATED = ITERATION_MODELS.load("calibrated")

@@ -4,6 +4,7 @@ from typing import cast, get_args
 
 import pytest
 
+from netplan.inputs.choices import Mode, Strategy
 from netplan.levels import Level
 from netplan.performance.explain import explain, explain_modes, plan_terms
 from netplan.performance.options import Options
@@ -12,7 +13,7 @@ from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Setting
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Mode, Strategy, Variant
+from netplan.workloads.operations import Variant
 from tests.performance.cases import small_model, training, two_tiers
 
 LEVELS = two_tiers("B200", 8, 1024)

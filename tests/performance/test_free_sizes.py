@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from netplan.inputs.choices import Strategy
 from netplan.levels import Level, Tier
 from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import PlanTime, SearchResult
@@ -17,7 +18,6 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.placement import Placement
-from netplan.workloads.operations import Strategy
 from tests.performance.cases import FOURD, small_model
 from tests.performance.test_free_space import free, random_case
 

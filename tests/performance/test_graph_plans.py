@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.errors import InputError, NetplanError
+from netplan.inputs.choices import Execution
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.options import Options
@@ -20,7 +21,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Training
 from netplan.traffic.placement import Degrees, Placement
-from netplan.workloads.accelerators import ACCELERATORS, Execution
+from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.graph_sharding import best_sharding, shared_graph
 from netplan.workloads.kernel_graph import Kernel, KernelGraph

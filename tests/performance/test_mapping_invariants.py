@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netplan.inputs.choices import Execution
 from netplan.performance.mapping import MappingOptions, map_graph
 from netplan.performance.tiles import MAX_WHOLE, ComputeTiles, kernel_choices
 from netplan.records import replace
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator, Execution
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
 from netplan.workloads.technologies import refitted
 

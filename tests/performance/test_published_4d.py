@@ -5,13 +5,14 @@ from typing import cast
 import numpy as np
 import pytest
 
+from netplan.inputs.choices import Mode
 from netplan.performance.compute import LayerGroups, operation_times
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Setting
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import Placements
-from netplan.workloads.operations import Mode, Operation, Sharding
+from netplan.workloads.operations import Operation, Sharding
 from tests.performance.cases import (
     FOURD,
     REL,

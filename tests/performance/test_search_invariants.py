@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError
+from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.iteration_model import IterationModel
@@ -20,7 +21,7 @@ from netplan.performance.setting import Setting, Training
 from netplan.performance.space import enumerate_plans
 from netplan.traffic.placement import Degrees, Placement, Placements, all_placements, distinct
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Strategy, Variant
+from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, PTDP, SYSTEMS, small_model, training, two_tiers
 
 TORUS = (

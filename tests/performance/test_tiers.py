@@ -10,6 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InfeasibleError, InputError
+from netplan.inputs.choices import MemoryPart as Part
+from netplan.inputs.choices import Policy
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
 from netplan.performance.options import Options
@@ -18,14 +20,7 @@ from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Setting, Training
 from netplan.performance.space import enumerate_plans
 from netplan.performance.spill import with_spill
-from netplan.performance.tiers import (
-    ORDER,
-    Expanded,
-    Part,
-    Policy,
-    expanded_parts,
-    hybrid_bytes_per_s,
-)
+from netplan.performance.tiers import ORDER, Expanded, expanded_parts, hybrid_bytes_per_s
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS

@@ -5,6 +5,7 @@ from math import ceil, inf
 
 import pytest
 
+from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
 from netplan.performance.iteration_model import IterationModel
@@ -15,7 +16,7 @@ from netplan.performance.setting import Setting, Training
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.closed_forms import iteration_flops
-from netplan.workloads.operations import Strategy, Variant
+from netplan.workloads.operations import Variant
 from netplan.workloads.program import Zero, dealt, stage_layers
 from tests.performance.cases import FOURD, PTDP, Row, read, small_model
 from tests.performance.test_free_space import free

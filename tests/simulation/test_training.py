@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Recompute
 from netplan.questions.loads import Loads
 from netplan.records import replace
 from netplan.simulation import linked_work
@@ -23,7 +24,6 @@ from netplan.topologies.expand import expand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.patterns import both_ways
 from netplan.traffic.routing import link_loads
-from netplan.workloads.operations import Recompute
 from tests.turns import one_in
 
 from .placed import Case, placed, simulated

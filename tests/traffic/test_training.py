@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Recompute, Strategy
 from netplan.levels import Level
 from netplan.performance.options import Options
 from netplan.performance.plan import Plan
@@ -26,7 +27,7 @@ from netplan.traffic.training import (
     training_traffic,
 )
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import Operation, Recompute, Sharding, Strategy, Variant
+from netplan.workloads.operations import Operation, Sharding, Variant
 from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
 from tests.performance.cases import PTDP as PTDP_MODEL
 from tests.performance.cases import small_model, training

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from netplan.inputs.choices import Strategy
 from netplan.records import RecordError
 from netplan.workloads.closed_forms import counted_layer, iteration_flops, layer_parameters
 from netplan.workloads.models import MODELS, Model
-from netplan.workloads.operations import ELEMENT_BYTES, Layer, Sharding, Strategy
+from netplan.workloads.operations import ELEMENT_BYTES, Layer, Sharding
 from netplan.workloads.tiled_layer import tiled_layer
 from netplan.workloads.transformer import transformer_layer
 

@@ -5,9 +5,10 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from netplan.inputs.choices import Strategy
 from netplan.workloads.closed_forms import counted_layer, layer_parameters
 from netplan.workloads.models import MODELS, Model
-from netplan.workloads.operations import Layer, Operation, Sharding, Strategy, Variant
+from netplan.workloads.operations import Layer, Operation, Sharding, Variant
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 # e = 512, h = 8 (q = 64), l = 256, b = 2, n1 = 4: L = 512 rows, e/n1 = 128, 2 heads a GPU.

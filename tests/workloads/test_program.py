@@ -5,8 +5,9 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from netplan.inputs.choices import Strategy
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import INPUT, Layer, Sharding, Strategy, Tensor, Variant
+from netplan.workloads.operations import INPUT, Layer, Sharding, Tensor, Variant
 from netplan.workloads.program import SYNCHRONISATION, TrainingMethod, Zero, training_program
 
 MODEL = MODELS.load("gpt-22b").changed(layers=8)

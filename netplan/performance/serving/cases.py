@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from netplan.inputs.choices import KernelSource, Scheme
 from netplan.levels import Level
-from netplan.performance.serving.kernel_times import KernelSource, ServingKernels
+from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.outcomes import Requests, ServingCase
 from netplan.performance.serving.serving_stack import ServingStack
 from netplan.performance.serving.speculated import Speculated
-from netplan.performance.serving.speculation import Scheme
 from netplan.performance.serving.step_times import Served
 from netplan.traffic.hierarchy import Communication, Network
 from netplan.workloads.accelerators import Accelerator

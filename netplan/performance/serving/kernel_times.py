@@ -10,12 +10,13 @@ Times never fall with the rows of a product: where a table of corrections dips, 
 counts.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats
+from netplan.inputs.choices import KernelSource, Precision
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernels import (
     fused_experts_time_s,
@@ -27,9 +28,8 @@ from netplan.workloads.measured_attention import attention_parts_s, attention_ra
 from netplan.workloads.measured_products import CORRECTED, product_parts_s, product_rates
 from netplan.workloads.measured_rates import MeasuredProduct, pooled
 from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
-from netplan.workloads.precision import NUMBER_BYTES, Precision
+from netplan.workloads.precision import NUMBER_BYTES
 
-KernelSource = Literal["measured", "roofline"]
 ROWS = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 2048.0, 4096.0, 16384.0])
 """Rows at which tables of corrections have entries, and a dip may begin [1]."""
 

@@ -11,15 +11,11 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
+from netplan.inputs.choices import Scheme
 from netplan.performance.serving.memory import HeldBytes, held_bytes
 from netplan.performance.serving.model_pass import model_pass
 from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.serving.speculation import (
-    BRANCHES,
-    Scheme,
-    checked_tokens,
-    tokens_per_step,
-)
+from netplan.performance.serving.speculation import BRANCHES, checked_tokens, tokens_per_step
 from netplan.performance.serving.step_times import Served, StepTime
 from netplan.records import replace
 from netplan.workloads.inference import Step

@@ -21,15 +21,15 @@ position or by draft, and reading of rejected tokens from the cache.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from netplan.arrays import Amount, Counts, Ints
 from netplan.errors import InputError
+from netplan.inputs.choices import Scheme
 from netplan.traffic.algorithms import check_choice, check_number, plain
 
-Scheme = Literal["sequence", "tree"]
 BRANCHES = 2
 """Tokens that may follow a token in a tree [1]."""
 

@@ -11,7 +11,6 @@ from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
 from netplan.questions.setup.inputs import replaced_lines, told
-from netplan.questions.setup.serving_inputs import MILLI
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import Axis
@@ -29,7 +28,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.units import si
+from netplan.units import MILLI, si
 
 BASIS = {
     "measured": "four of five measured points lie in such bars",

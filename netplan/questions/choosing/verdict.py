@@ -19,9 +19,8 @@ worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import ceil, inf, isclose
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -29,7 +28,7 @@ from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
 from netplan.costing.prices import PriceBook
 from netplan.errors import CatalogError, InputError
 from netplan.questions.choosing.candidates import Basis, Candidate, Rule, Run, nearly_fastest_s
-from netplan.questions.question import AnswerT_co, Question, optional, shared
+from netplan.questions.question import Question
 from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
@@ -452,76 +451,66 @@ def bandwidth_needed(time_s: Callable[[float], float], limit_s: float) -> float 
     return high
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerdictQuestion(Question[AnswerT_co]):
-    """Inputs of all questions that recommend a network."""
+RULE = "What is recommended: the cheapest of the near-fastest, the cheapest run, and so on."
+"""Help of the input that says by which rule a network is recommended."""
 
-    rule: Rule = shared(
-        "What is recommended: the cheapest of the near-fastest, the cheapest run, and so on.",
-        "choice",
-        choices=get_args(Rule),
+
+def terms_of(
+    asked: Question[Any],
+    rule: Rule,
+    reader: CatalogReader,
+    run: "tuple[Model | OtherModel, int]",
+    prices: PriceBook,
+    currency: str,
+) -> "Terms | None":
+    """A run of a model at a batch, in a currency; None where a price for it is not known.
+
+    Raises
+    ------
+    InputError
+        If the number of tokens is not positive.
+    CatalogError
+        If the rule needs what is not known: a price of a GPU hour, or a rate of exchange.
+    """
+    model, batch = run
+    if not isinstance(model, Model):
+        if rule == "run-cost" or asked.training.tokens is not None:
+            raise InputError(
+                f"{model.name} is of family {model.family}, which has no tokens, and so no run"
+                " of known length: leave --tokens out, and take another --rule than run-cost"
+            )
+        return None
+    tokens, _ = run_tokens(model, asked.training.tokens)
+    return rates_of(
+        asked, rule, reader, ceil(tokens / (batch * model.sequence_length)), prices, currency
     )
-    within: float = shared(WITHIN, "percent")
-    gpu_hour: float | None = optional(
-        "Price of a GPU hour, for the cost of a run.", "real", low=0, otherwise="economics book's"
-    )
-    tokens: float | None = optional("Tokens of a training run.", "real", otherwise="the model's")
-    economics: str = shared("PUE, tariff, rate.")
 
-    def __post_init__(self) -> None:
-        """Refuse rules and values that mean nothing."""
-        super().__post_init__()
-        check_within(self.within)
-        if self.gpu_hour is not None and not 0 <= self.gpu_hour < inf:
-            raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")
 
-    def terms(
-        self,
-        reader: CatalogReader,
-        run: "tuple[Model | OtherModel, int]",
-        prices: PriceBook,
-        currency: str,
-    ) -> "Terms | None":
-        """A run of a model at a batch, in a currency; None where a price for it is not known.
-
-        Raises
-        ------
-        InputError
-            If the number of tokens is not positive.
-        CatalogError
-            If the rule needs what is not known: a price of a GPU hour, or a rate of exchange.
-        """
-        model, batch = run
-        if not isinstance(model, Model):
-            if self.rule == "run-cost" or self.tokens is not None:
-                raise InputError(
-                    f"{model.name} is of family {model.family}, which has no tokens, and so no run"
-                    " of known length: leave --tokens out, and take another --rule than run-cost"
-                )
-            return None
-        tokens, _ = run_tokens(model, self.tokens)
-        return self.rates(reader, ceil(tokens / (batch * model.sequence_length)), prices, currency)
-
-    def rates(
-        self, reader: CatalogReader, iterations: int, prices: PriceBook, currency: str
-    ) -> "Terms | None":
-        """So many iterations at the price of a GPU hour; None or errors as of :meth:`terms`."""
-        book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
-        needed = self.rule == "run-cost"
-        try:
-            rate = prices.exchange(book.currency, currency)
-        except CatalogError:
-            if needed:
-                raise
-            return None
-        hour = self.gpu_hour
-        if hour is None and book.gpu_hour is not None:
-            hour = rate * book.gpu_hour.base
-        if hour is None:
-            if needed:
-                raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
-            return None
-        return Terms(iterations, hour, Running.of(book, rate))
+def rates_of(
+    asked: Question[Any],
+    rule: Rule,
+    reader: CatalogReader,
+    iterations: int,
+    prices: PriceBook,
+    currency: str,
+) -> "Terms | None":
+    """So many iterations at the price of a GPU hour; None or errors as of :meth:`terms`."""
+    book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
+    needed = rule == "run-cost"
+    try:
+        rate = prices.exchange(book.currency, currency)
+    except CatalogError:
+        if needed:
+            raise
+        return None
+    hour = asked.books.terms.gpu_hour
+    if hour is None and book.gpu_hour is not None:
+        hour = rate * book.gpu_hour.base
+    if hour is None:
+        if needed:
+            raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
+        return None
+    return Terms(iterations, hour, Running.of(book, rate))
 
 
 def check_within(share: float) -> None:

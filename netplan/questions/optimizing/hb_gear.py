@@ -33,7 +33,7 @@ from netplan.errors import CatalogError, InputError
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.questions.optimizing.constraints import Constraint
 from netplan.questions.optimizing.designs import Design
-from netplan.questions.question import AnswerT_co, Question, optional, shared
+from netplan.questions.question import Question
 from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import asdict
 from netplan.reports.quantities import Scale, listed
@@ -291,34 +291,25 @@ def _more_than(best: HbSize) -> Callable[[HbSize], str]:
     return more
 
 
-@dataclass(frozen=True, kw_only=True)
-class GearQuestion(Question[AnswerT_co]):
-    """Inputs of a question that weighs the gear inside HB domains."""
+def gear_rates(asked: Question[Any], reader: CatalogReader, books: BillBooks) -> Rates | None:
+    """What training is weighed by; None where a GPU hour or an exchange rate is not known.
 
-    economics: str = shared("PUE, tariff, rate.")
-    gpu_hour: float | None = optional(
-        "Price of a GPU hour, to weigh HB domains.", "real", low=0, otherwise="economics book's"
-    )
-
-    def rates(self, reader: CatalogReader, books: BillBooks) -> Rates | None:
-        """What training is weighed by; None where a GPU hour or an exchange rate is not known.
-
-        Raises
-        ------
-        InputError
-            If the price of a GPU hour is below 0, or no number.
-        """
-        if self.gpu_hour is not None and not 0 <= self.gpu_hour < inf:
-            raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")
-        book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.economics)
-        try:
-            rate = books.prices.exchange(book.currency, books.prices.currency)
-        except CatalogError:
-            return None
-        hour = self.gpu_hour
-        if hour is None and book.gpu_hour is not None:
-            hour = rate * book.gpu_hour.base
-        return None if hour is None else Rates(hour, Running.of(book, rate))
+    Raises
+    ------
+    InputError
+        If the price of a GPU hour is below 0, or no number.
+    """
+    if asked.books.terms.gpu_hour is not None and not 0 <= asked.books.terms.gpu_hour < inf:
+        raise InputError(f"--gpu-hour {asked.books.terms.gpu_hour:g}: give a price of at least 0")
+    book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
+    try:
+        rate = books.prices.exchange(book.currency, books.prices.currency)
+    except CatalogError:
+        return None
+    hour = asked.books.terms.gpu_hour
+    if hour is None and book.gpu_hour is not None:
+        hour = rate * book.gpu_hour.base
+    return None if hour is None else Rates(hour, Running.of(book, rate))
 
 
 def without_price(designs: Sequence[Design]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -38,19 +38,13 @@ from netplan.faults.rates import (
 )
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
-from netplan.questions.money.pricing import CardsQuestion, SwitchQuestion, read_books
-from netplan.questions.question import (
-    AnswerT_co,
-    check_ranges,
-    default_of,
-    optional,
-    several,
-    shared,
-)
-from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.training import TrainingQuestion
-from netplan.questions.setup.workload import WorkloadQuestion
+from netplan.questions.money.pricing import counting_cards, read_books
+from netplan.questions.own_inputs import check_ranges, optional, several
+from netplan.questions.question import CHECKPOINTS, NETWORK, RUNS, AnswerT_co, Question
+from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
+from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
+from netplan.scenarios.parts import Checkpoints, Serving, Training
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.fabric import Sizing
@@ -66,7 +60,7 @@ CIRCUIT_SWITCH = "palomar"
 RECONFIGURE = "reconfigure"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
-TRAINED = frozenset(
+OF_TRAINING = frozenset(
     {"checkpoint_write_minutes", "checkpoint_interval_minutes", "while_down", "timing"}
     | {"spares", "years", "policy", "spare_gpus", "circuit_switch"}
 )
@@ -95,13 +89,18 @@ class Shared(Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultsQuestion(
-    WorkloadQuestion[AnswerT_co],
-    TrainingQuestion[AnswerT_co],
-    CardsQuestion[AnswerT_co],
-    SwitchQuestion[AnswerT_co],
-):
+class FaultsQuestion(Question[AnswerT_co]):
     """Inputs of a question about failures."""
+
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK
+        | RUNS
+        | CHECKPOINTS
+        | {"switch", "fabrics", "floor_plan", "cards", "network_kind", "expanded_memory", "ocs"}
+        | {"gpus_per_rack", "switches_per_rack", "spare_domains", "spare_gpus"}
+        | {"prices", "failures", "rates"}
+    ) - {"tokens"}
+    older: ClassVar[Mapping[str, str]] = {"circuit_switch": "ocs"}
 
     fail: Sequence[str] = several(
         "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE.", metavar="PART"
@@ -109,32 +108,8 @@ class FaultsQuestion(
     draws: int = optional(
         "Draws of random parts: the worst and the mean.", "whole", default=1, low=1, high=MAX_DRAWS
     )
-    fabrics: Sequence[str] = several(
-        "Only this fabric (repeatable).", flag="--fabric", otherwise=" ".join(DEFAULT_FABRICS)
-    )
-    failures: str = shared("Book of failure rates.")
-    rates: Literal["low", "base", "high"] = optional(
-        "Which end of the book's ranges.",
-        "choice",
-        choices=("low", "base", "high"),
-        default="base",
-    )
-    prices: str = shared("Price book, for recoveries and the price of an hour.")
     years: int = optional("Years to simulate.", "whole", default=1000, low=1, high=MAX_YEARS)
     seed: int = optional("Seed of all draws.", "whole", default=0, low=0, high=2**64)
-    checkpoint_write_minutes: float = optional(
-        "Minutes to write a checkpoint.", "real", flag="--checkpoint-write", unit="min", default=1.0
-    )
-    checkpoint_interval_minutes: float | None = optional(
-        "Minutes between two.", "real", flag="--checkpoint-interval", unit="min", otherwise="best"
-    )
-    restart_minutes: float = optional(
-        "Minutes from a failure to computing again.",
-        "real",
-        flag="--restart",
-        unit="min",
-        default=10.0,
-    )
     service_level: float = optional(
         "Share of the time in which no part may lack a spare.", "percent", default=0.99
     )
@@ -142,7 +117,6 @@ class FaultsQuestion(
         "Spares kept, such as switch=2; the years wait for deliveries beyond them.",
         metavar="PART=N",
     )
-    spare_domains: int = optional("Idle HB domains beside the job's.", "whole", default=0, low=0)
     while_down: Literal["go-on", "wait"] = optional(
         "While more domains are down than stand by: go on, or wait.",
         "choice",
@@ -155,124 +129,130 @@ class FaultsQuestion(
         choices=("go-on", "reconfigure"),
         default="go-on",
     )
-    spare_gpus: int | None = optional(
-        "Idle GPUs in each HB domain, with --policy reconfigure.", "whole", low=1, otherwise="1"
-    )
-    circuit_switch: str = optional(
-        "Model of the optical circuit switches.", flag="--ocs", default=CIRCUIT_SWITCH
-    )
-    floor_plan: str | None = optional("Hall, to fail racks, rows, feeds and trays.")
-    gpus_per_rack: int | None = optional("The same without a hall: racks and feeds.", "whole")
-    switches_per_rack: int | None = optional(
-        "Beside the former.", "whole", low=1, otherwise="as many as on the bill"
-    )
     optics_batch: float | None = optional("Of all modules in a batch, as 5%: batch=1.", "percent")
     groups: str | Path | None = optional("Your own risk groups (.csv or .yaml).", "path")
     timing: bool = optional(
         "Leave the iteration times out.", "flag", flag="--no-timing", default=True
     )
 
-    def read(self) -> Shared:
-        """Read the files, size the cluster, and set up the search for plans."""
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.accelerator)
-        training = None
-        if self.trains:
-            self.check_tiers(on)
-            training = self.training(reader, on, self.gpus)
-        power, cabling = (
-            str(default_of("cost", name, self.catalog)) for name in ("power", "cabling")
+
+def read_shared(
+    asked: FaultsQuestion[Any],
+) -> Shared:
+    """Read the files, size the cluster, and set up the search for plans."""
+    reader = CatalogReader(asked.catalog, asked.overrides)
+    on = reader.load(ACCELERATORS, asked.cluster.accelerator)
+    training = None
+    if asked.trains:
+        check_tiers(asked, on)
+        training = read_training(asked, reader, on, asked.cluster.gpus)
+    books = counting_cards(asked, read_books(asked, reader))
+    books = replace(books, switch=reader.named(SWITCHES, asked.cluster.switch))
+    rack, sizing = books.cabling.racks, sized(asked, on)
+    circuit = check_circuit(reader.load(SWITCHES, asked.cluster.ocs or CIRCUIT_SWITCH))
+    names = fabrics_asked(asked, DEFAULT_FABRICS)
+    specs = dict(zip(names, reader.fabrics(names, asked.cluster.ports), strict=True))
+    require_switch(books.switch, [*specs.values()], sizing, reader.roots)
+    return Shared(
+        specs=specs,
+        sizing=sizing,
+        search=plan_search(asked, training) if training and asked.timing else None,
+        hall=reader.named(FLOOR_PLANS, asked.cluster.floor_plan),
+        options=_forecast(asked),
+        book=reader.load(FAILURE_BOOKS, asked.books.failures),
+        record=FAILURE_BOOKS.load(RECORD),
+        books=books,
+        switches_per_rack=asked.cluster.switches_per_rack
+        or max(1, rack.units // rack.switch_units),
+        circuit=circuit,
+        replaced=reader.replaced(),
+    )
+
+
+def risk_groups(
+    asked: FaultsQuestion[Any], graph: FabricGraph, shared: Shared
+) -> tuple[RiskGroups, ...]:
+    """Racks, batches of optics and the user's own: groups that the fabric does not show."""
+    found: tuple[RiskGroups, ...] = ()
+    if shared.hall is not None:
+        found = hall_risk_groups(graph, racks_of_layout(lay_out(shared.hall, graph), graph))
+    elif asked.cluster.gpus_per_rack is not None:
+        racking = racks_by_count(
+            graph,
+            gpus_per_rack=asked.cluster.gpus_per_rack,
+            switches_per_rack=shared.switches_per_rack,
         )
-        books = self.counting_cards(read_books(reader, self.prices, power, cabling))
-        books = replace(books, switch=reader.named(SWITCHES, self.switch))
-        rack, sizing = books.cabling.racks, self.sized(on)
-        circuit = check_circuit(reader.load(SWITCHES, self.circuit_switch))
-        names = tuple(dict.fromkeys(self.fabrics or DEFAULT_FABRICS))
-        specs = dict(zip(names, reader.fabrics(names, self.ports), strict=True))
-        require_switch(books.switch, [*specs.values()], sizing, reader.roots)
-        return Shared(
-            specs=specs,
-            sizing=sizing,
-            search=self.search(training) if training and self.timing else None,
-            hall=reader.named(FLOOR_PLANS, self.floor_plan),
-            options=self._forecast(),
-            book=reader.load(FAILURE_BOOKS, self.failures),
-            record=FAILURE_BOOKS.load(RECORD),
-            books=books,
-            switches_per_rack=self.switches_per_rack or max(1, rack.units // rack.switch_units),
-            circuit=circuit,
-            replaced=reader.replaced(),
+        found = hall_risk_groups(graph, racking)
+    if asked.optics_batch is not None:
+        rng = np.random.default_rng(asked.seed)
+        found = (*found, transceiver_batches(graph, asked.optics_batch, rng))
+    if asked.groups:
+        found = (*found, read_risk_groups(Path(asked.groups), Inventory(graph, found)))
+    return found
+
+
+def check_fail(asked: FaultsQuestion[Any], shared: Shared) -> None:
+    """Refuse failures that no fabric has, before any is worked out."""
+    why = ""
+    for spec in shared.specs.values():
+        try:
+            subject = subject_of(spec, asked, shared)
+        except NetplanError:
+            continue
+        inventory = inventory_of(subject, asked, shared)
+        try:
+            read_scenario(asked.fail, inventory)
+        except NetplanError as error:
+            why = why or f"--fail on {spec.name}: {error}"
+        else:
+            return
+    if why:
+        raise InputError(why)
+
+
+def check_faults(
+    asked: FaultsQuestion[Any],
+) -> None:
+    """Refuse numbers that are out of range."""
+    if asked.cluster.floor_plan and asked.cluster.gpus_per_rack is not None:
+        raise InputError("--floor-plan and --gpus-per-rack both say where racks stand: give one")
+    asked.check_parts()
+    check_ranges(asked)
+    if not 0 < asked.service_level < 1:
+        raise InputError(
+            f"--service-level {100 * asked.service_level:g}% is out of range: give more than 0%"
+            " and less than 100%, which would need a spare for every part"
         )
+    if asked.cluster.switches_per_rack is not None and asked.cluster.gpus_per_rack is None:
+        raise InputError("--switches-per-rack without --gpus-per-rack: give both")
+    if asked.cluster.spare_gpus is not None and asked.policy != RECONFIGURE:
+        raise InputError("--spare-gpus without --policy reconfigure: give both")
 
-    def risk_groups(self, graph: FabricGraph, shared: Shared) -> tuple[RiskGroups, ...]:
-        """Racks, batches of optics and the user's own: groups that the fabric does not show."""
-        found: tuple[RiskGroups, ...] = ()
-        if shared.hall is not None:
-            found = hall_risk_groups(graph, racks_of_layout(lay_out(shared.hall, graph), graph))
-        elif self.gpus_per_rack is not None:
-            racking = racks_by_count(
-                graph, gpus_per_rack=self.gpus_per_rack, switches_per_rack=shared.switches_per_rack
-            )
-            found = hall_risk_groups(graph, racking)
-        if self.optics_batch is not None:
-            rng = np.random.default_rng(self.seed)
-            found = (*found, transceiver_batches(graph, self.optics_batch, rng))
-        if self.groups:
-            found = (*found, read_risk_groups(Path(self.groups), Inventory(graph, found)))
-        return found
 
-    def check_fail(self, shared: Shared) -> None:
-        """Refuse failures that no fabric has, before any is worked out."""
-        why = ""
-        for spec in shared.specs.values():
-            try:
-                subject = subject_of(spec, self, shared)
-            except NetplanError:
-                continue
-            inventory = inventory_of(subject, self, shared)
-            try:
-                read_scenario(self.fail, inventory)
-            except NetplanError as error:
-                why = why or f"--fail on {spec.name}: {error}"
-            else:
-                return
-        if why:
-            raise InputError(why)
-
-    def check(self) -> None:
-        """Refuse numbers that are out of range."""
-        if self.floor_plan and self.gpus_per_rack is not None:
-            raise InputError(
-                "--floor-plan and --gpus-per-rack both say where racks stand: give one"
-            )
-        check_ranges(self)
-        if not 0 < self.service_level < 1:
-            raise InputError(
-                f"--service-level {100 * self.service_level:g}% is out of range: give more than 0%"
-                " and less than 100%, which would need a spare for every part"
-            )
-        if self.switches_per_rack is not None and self.gpus_per_rack is None:
-            raise InputError("--switches-per-rack without --gpus-per-rack: give both")
-        if self.spare_gpus is not None and self.policy != RECONFIGURE:
-            raise InputError("--spare-gpus without --policy reconfigure: give both")
-
-    def _forecast(self) -> ForecastOptions:
-        """What the years assume."""
-        interval = self.checkpoint_interval_minutes
-        return ForecastOptions(
-            CheckpointPolicy(
-                write_h=self.checkpoint_write_minutes / MINUTES_PER_HOUR,
-                restart_h=self.restart_minutes / MINUTES_PER_HOUR,
-                interval_h=None if interval is None else interval / MINUTES_PER_HOUR,
-            ),
-            level=self.service_level,
-            years=self.years,
-            seed=self.seed,
-            end=self.rates,
-            spares=_spares(self.spares),
-            idle_domains=self.spare_domains,
-            wait=self.while_down == "wait",
-        )
+def _forecast(
+    asked: FaultsQuestion[Any],
+) -> ForecastOptions:
+    """What the years assume."""
+    workload = asked.scenario.workload
+    points = workload.checkpoints if isinstance(workload, Training) else Checkpoints()
+    restart = points.restart_minutes
+    if isinstance(workload, Serving):
+        restart = workload.restart_minutes
+    interval = points.checkpoint_interval_minutes
+    return ForecastOptions(
+        CheckpointPolicy(
+            write_h=points.checkpoint_write_minutes / MINUTES_PER_HOUR,
+            restart_h=restart / MINUTES_PER_HOUR,
+            interval_h=None if interval is None else interval / MINUTES_PER_HOUR,
+        ),
+        level=asked.service_level,
+        years=asked.years,
+        seed=asked.seed,
+        end=asked.books.rates,
+        spares=_spares(asked.spares),
+        idle_domains=asked.cluster.spare_domains,
+        wait=asked.while_down == "wait",
+    )
 
 
 def subject_of(spec: FabricSpec, question: FaultsQuestion[Any], shared: Shared) -> Subject:
@@ -280,12 +260,12 @@ def subject_of(spec: FabricSpec, question: FaultsQuestion[Any], shared: Shared) 
     fabric = build_fabric(spec, shared.sizing)
     # A fabric of several planes has the sizing of one plane; its graph splits ports by itself.
     sizing = replace(shared.sizing, hb_size=fabric.sizing.hb_size)
-    return Subject(spec, sizing, fabric, shared.search, question.spare_domains)
+    return Subject(spec, sizing, fabric, shared.search, question.cluster.spare_domains)
 
 
 def inventory_of(subject: Subject, question: FaultsQuestion[Any], shared: Shared) -> Inventory:
     """Parts of a fabric that fail, with the groups that it does not show."""
-    switch, groups = shared.books.switch, question.risk_groups(subject.graph, shared)
+    switch, groups = shared.books.switch, risk_groups(question, subject.graph, shared)
     if subject.fabric.sizing.port_split > 1:
         groups = (card_groups(subject.graph), *groups)
     cage = switch.links_per_cage(subject.fabric.sizing.speed_gbps) if switch else 2

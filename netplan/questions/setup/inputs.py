@@ -1,21 +1,21 @@
 """From the names in a question to records: catalogs, values replaced for one run, sizes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from netplan.catalog import Record, Shelf, unknown_name, user_roots
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError
+from netplan.inputs.choices import Ports
+from netplan.questions.question import Question
 from netplan.reports.quantities import PREFIXED, words
+from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.keys import SEVERAL_PORTS, faults_of
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
-
-Ports = Literal["shared", "full"]
-"""What the links of a GPU on a direct fabric have: one port together, or one each."""
 
 EXACT_DIGITS = 12
 
@@ -149,6 +149,51 @@ def _exact(value: object, unit: str) -> str:
     return f"{value} {unit}".rstrip()
 
 
+def sized(asked: Question[Any], on: Accelerator) -> Sizing:
+    """The cluster of a question, of such GPUs."""
+    cluster = asked.cluster
+    return sizing_on(
+        on,
+        gpus=cluster.gpus,
+        radix=asked.switch_radix,
+        hb_size=cluster.hb_size,
+        oversubscription=cluster.oversubscription,
+        ports=cluster.ports,
+    )
+
+
+ALL_FABRICS = "all"
+"""Stands for every fabric of the catalogs that is no one's product alone."""
+
+
+def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str, ...]:
+    """Names of the fabrics that a question is about.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    usual
+        Those that it looks at where nobody names any, as far as the scenario has them; all of the
+        scenario where it has no usual ones.
+
+    Returns
+    -------
+    tuple of str
+        Names, or paths, each once.
+    """
+    named = tuple(dict.fromkeys(asked.cluster.fabrics))
+    if ALL_FABRICS in named:
+        roots = user_roots(asked.catalog)
+        every = (FABRICS.load(name, roots) for name in FABRICS.paths(roots))
+        rest = [spec.name for spec in every if not spec.only_named]
+        first = [name for name in (*named, *SCENARIO_FABRICS) if name != ALL_FABRICS]
+        return tuple(dict.fromkeys([*first, *rest]))
+    if "fabrics" in asked.given or not usual:
+        return named
+    return tuple(name for name in usual if name in named) or named[:2]
+
+
 def sizing_on(
     accelerator: Accelerator,
     *,
@@ -175,3 +220,12 @@ def sizing_on(
         chip_ports=accelerator.chip_ports,
         shared_port=ports == "shared",
     )
+
+
+OF_FABRICS = ("gpus", "fabric", "radix", "oversubscription", "ports")
+"""Inputs that say which network is meant: a graph from a file has all of that."""
+
+
+def refuse_two_networks(asked: Question[Any]) -> None:
+    """Refuse inputs that ask for a fabric beside ``--graph``, which is one; InputError."""
+    asked.refuse(OF_FABRICS, "--graph, which has its own (--fabric FILE --gpus N takes a part)")

@@ -9,9 +9,10 @@ from netplan.performance.error_bars import bar_note
 from netplan.progress import each, share_done
 from netplan.questions.answers.simulate_answer import JobRow, SimulateAnswer
 from netplan.questions.setup.degraded_links import round_note
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.inputs import CatalogReader, sized
 from netplan.questions.setup.jobs_file import PlacedJob, read_jobs
 from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.runs import place_training
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.reports.sections import Heading
@@ -38,10 +39,10 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     asked.refuse(SAID_OF_EACH_JOB, f"{path}, which says it of each job")
     reader = CatalogReader(asked.catalog, asked.overrides)
     on, spec = (
-        reader.load(ACCELERATORS, asked.accelerator),
-        reader.fabric(asked.fabric, asked.ports),
+        reader.load(ACCELERATORS, asked.cluster.accelerator),
+        reader.fabric(asked.cluster.fabric, asked.cluster.ports),
     )
-    fabric = build_fabric(spec, asked.sized(on))
+    fabric = build_fabric(spec, sized(asked, on))
     graph, notes = asked.graph_of(spec, fabric.sizing)
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
     conditions = asked.conditions(graph, np.concatenate([one.gpus for one in placed]))
@@ -61,10 +62,12 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
         JobRow(one.name, one.entry.model, job.timed.plan, time_s, *mean, job.timed.error)
         for one, job, time_s, mean in zip(placed, jobs, alone_s, means, strict=True)
     )
-    links = f"fabric {spec.name}" if asked.graph is None else f"links of {asked.graph}"
+    links = (
+        f"fabric {spec.name}" if asked.cluster.graph is None else f"links of {asked.cluster.graph}"
+    )
     used = sum(len(one.gpus) for one in placed)
     heading = Heading(
-        f"{counted(len(rows), 'job')} on {used:,} of {asked.gpus:,} {on.name}",
+        f"{counted(len(rows), 'job')} on {used:,} of {asked.cluster.gpus:,} {on.name}",
         (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
     )
     inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
@@ -79,6 +82,7 @@ def _run_of(asked: SimulationQuestion, job: PlacedJob) -> PlacedRun:
     entry = job.entry
     given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
     try:
-        return replace(asked, gpus=len(job.gpus), jobs=None, **given).place()
+        own = replace(asked.with_values(gpus=len(job.gpus), **given), jobs=None)
+        return place_training(own, own.algorithm)
     except (InputError, InfeasibleError, UnknownNameError) as error:
         raise type(error)(f"{asked.jobs}, job {job.name:.60}: {error}") from None

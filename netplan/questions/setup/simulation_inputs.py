@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.export import with_own_domains
-from netplan.questions.question import optional, several, shared
+from netplan.questions.own_inputs import optional, several, shared
+from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.degraded_links import routing_of_left, shares_left, ways_round
 from netplan.questions.setup.inputs import CatalogReader
-from netplan.questions.setup.run_question import RunQuestion
+from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.simulation.ranks import Groups
 from netplan.simulation.training import Conditions
 from netplan.simulation.work import SimulatedSchedule
@@ -20,20 +21,24 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
+from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import Routing
 from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
-    from netplan.workloads.families import OtherModel
+    pass
 
 PUBLISHED = "palm"
 """Iteration model of the published mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulationQuestion(RunQuestion[SimulateAnswer]):
+class SimulationQuestion(Question[SimulateAnswer]):
     """Inputs of a simulated iteration."""
 
+    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | {"graph"}
+
+    algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     placement: str | None = optional(
         "GPUs of the ranks: line (in order; on a wafer column by column), snake (rows turn back),"
         " or a file.",
@@ -74,9 +79,6 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
         "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
         metavar="PART",
     )
-    graph: str | Path | None = optional(
-        "Links of this graph (.graphml, .csv, .topo, .ibnetdiscover), not the fabric's.", "path"
-    )
     jobs: str | Path | None = optional(
         "Several jobs on the fabric, of this YAML file: model, GPUs and placement of each.", "path"
     )
@@ -84,42 +86,38 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
 
     def __post_init__(self) -> None:
         """Take what the mode and the schedule need where nothing else is asked for."""
-        if self.mode == "published-code":
-            self._otherwise("iteration_model", PUBLISHED)
-        if self.iteration_model == PUBLISHED:
-            self._otherwise("recompute", "full")
         super().__post_init__()
-        self._check_simulated()
+        if self.trains:
+            if self.training.mode == "published-code" and "iteration_model" not in self.given:
+                self._otherwise(iteration_model=PUBLISHED)
+            if self.training.iteration_model == PUBLISHED and self.training.recompute is None:
+                self._otherwise(recompute="full")
+            self._check_simulated()
         if self.inference:
             self.refuse({"optimizer"}, "--inference, which updates nothing")
 
     def _check_simulated(self) -> None:
         """Refuse a schedule that only closed forms know."""
-        if self.schedule is not None and self.simulated is None:
+        if self.training.schedule is not None and self.simulated is None:
             raise InputError(
-                f"--schedule {self.schedule} has closed forms alone (netplan search): netplan"
-                f" simulate runs {', '.join(get_args(SimulatedSchedule))}"
+                f"--schedule {self.training.schedule} has closed forms alone (netplan search):"
+                f" netplan simulate runs {', '.join(get_args(SimulatedSchedule))}"
             )
 
     @property
     def simulated(self) -> SimulatedSchedule | None:
         """The schedule that is asked for, if any."""
-        return next((one for one in get_args(SimulatedSchedule) if one == self.schedule), None)
+        return next(
+            (one for one in get_args(SimulatedSchedule) if one == self.training.schedule), None
+        )
 
-    def _otherwise(self, name: str, value: str) -> None:
+    def _otherwise(self, **values: str) -> None:
         """Another default than that of other questions."""
-        if getattr(self, name) is None:
-            object.__setattr__(self, name, value)
-
-    def _check_inputs_of(self, model: "OtherModel") -> None:
-        """Refuse also an order of passes, and inference, for what has none."""
-        of_passes = {"schedule", "inference"}
-        self.refuse(of_passes - set(model.takes), f"{model.name}, of family {model.family}")
-        super()._check_inputs_of(model)
+        object.__setattr__(self, "scenario", self.scenario.replace(**values))
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them; files by their names."""
-        files = {"graph": self.graph, "jobs": self.jobs}
+        files = {"graph": self.cluster.graph, "jobs": self.jobs}
         named = {name: str(path) for name, path in files.items() if path is not None}
         return super().inputs(**named, **resolved)
 
@@ -141,9 +139,9 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
 
     def graph_of(self, spec: FabricSpec, sizing: Sizing) -> tuple[FabricGraph, tuple[str, ...]]:
         """The fabric's own graph, or that of a file, and what was added to it."""
-        if self.graph is None:
+        if self.cluster.graph is None:
             return expand(spec, sizing), ()
-        path = Path(self.graph)
+        path = Path(self.cluster.graph)
         read = read_graph(path, hb_size=sizing.hb_size)
         if read.gpus < sizing.gpus:
             raise InputError(f"--graph {path} has {read.gpus:,} GPUs, --gpus {sizing.gpus:,}")
@@ -152,5 +150,7 @@ class SimulationQuestion(RunQuestion[SimulateAnswer]):
                 f"--graph {path} has HB domains of {size:,} GPUs, and the run is planned on domains"
                 f" of {sizing.hb_size:,}: give --hb-size {size}"
             )
-        on = CatalogReader(self.catalog, self.overrides).load(ACCELERATORS, self.accelerator)
+        on = CatalogReader(self.catalog, self.overrides).load(
+            ACCELERATORS, self.cluster.accelerator
+        )
         return with_own_domains(read, path, on)

@@ -29,6 +29,18 @@ MIN_RADIX, MAX_RADIX = 4, 1024
 def ceil_div(numerator: int, denominator: int) -> int:
     """Integer ceiling of a quotient.
 
+    Parameters
+    ----------
+    numerator
+        Number to divide, of any sign [1].
+    denominator
+        Number to divide by, not 0 [1].
+
+    Returns
+    -------
+    int
+        Smallest whole number that is no less than the quotient [1].
+
     Examples
     --------
     >>> ceil_div(7, 2)
@@ -101,7 +113,18 @@ class ClosCounts(Struct, frozen=True):
         )
 
     def times(self, copies: int) -> "ClosCounts":
-        """As many separate copies of this network."""
+        """As many separate copies of this network.
+
+        Parameters
+        ----------
+        copies
+            Copies side by side, at least 0 [1].
+
+        Returns
+        -------
+        ClosCounts
+            Counts of all copies together; without copies those of no network.
+        """
         if copies == 0:
             return ClosCounts(self.radix)
         return ClosCounts(
@@ -124,7 +147,18 @@ class LeafPorts(Struct, frozen=True):
         return self.down / self.up
 
     def uplinks(self, hosts: int) -> int:
-        """Uplinks that a leaf of so many hosts needs [1]."""
+        """Uplinks that a leaf of so many hosts needs [1].
+
+        Parameters
+        ----------
+        hosts
+            Endpoints of the leaf [1].
+
+        Returns
+        -------
+        int
+            Ports up that keep the leaf's own oversubscription [1].
+        """
         return ceil_div(hosts * self.up, self.down)
 
 
@@ -132,6 +166,25 @@ def leaf_ports(radix: int, oversubscription: float = 1.0, trunk_width: int = 1) 
     """Split a leaf's ports for an oversubscription of at most ``oversubscription`` to 1.
 
     Trunks take so many ports each, so that those up are a multiple of it.
+
+    Parameters
+    ----------
+    radix
+        Ports per switch, r, even [1].
+    oversubscription
+        Bandwidth down over bandwidth up, from 1 to r - 1 [1].
+    trunk_width
+        Ports that one trunk takes [1].
+
+    Returns
+    -------
+    LeafPorts
+        Ports down and up, which add up to the radix [1].
+
+    Raises
+    ------
+    InputError
+        If the radix, the trunks or the oversubscription cannot be built.
 
     Examples
     --------
@@ -151,7 +204,20 @@ def leaf_ports(radix: int, oversubscription: float = 1.0, trunk_width: int = 1) 
 
 
 def check_radix(radix: int, *, least: int = MIN_RADIX) -> None:
-    """Refuse a radix that no switch tier can use: odd, below the least, or above 1,024."""
+    """Refuse a radix that no switch tier can use: odd, below the least, or above 1,024.
+
+    Parameters
+    ----------
+    radix
+        Ports per switch [1].
+    least
+        Fewest ports that are allowed [1].
+
+    Raises
+    ------
+    InputError
+        If it is one of these.
+    """
     if radix % 2 or not least <= radix <= MAX_RADIX:
         raise InputError(
             f"switch radix {radix} cannot be used: give an even number of ports from {least}"
@@ -160,7 +226,20 @@ def check_radix(radix: int, *, least: int = MIN_RADIX) -> None:
 
 
 def check_trunks(radix: int, trunk_width: int) -> None:
-    """Refuse trunks that do not divide the ports of a switch into an even number."""
+    """Refuse trunks that do not divide the ports of a switch into an even number.
+
+    Parameters
+    ----------
+    radix
+        Ports per switch [1].
+    trunk_width
+        Ports that one trunk takes [1].
+
+    Raises
+    ------
+    InputError
+        If a switch has an odd number of trunks, or fewer than four.
+    """
     if trunk_width > 1 and (radix % (2 * trunk_width) or radix < MIN_RADIX * trunk_width):
         fitting = [width for width in range(2, radix // MIN_RADIX + 1) if radix % (2 * width) == 0]
         hint = f"use {' or '.join(map(str, fitting))}" if fitting else "use trunks as wide as ports"
@@ -174,6 +253,22 @@ def tiers_needed(endpoints: int, radix: int, ports: LeafPorts, trunk_width: int 
     """Fewest tiers that hold the endpoints: n <= 2 d (r/2)^(L-1) beyond one switch [1].
 
     Trunks of w times the rate leave r / w ports on the switches above the leaves.
+
+    Parameters
+    ----------
+    endpoints
+        Network ports to join, n [1].
+    radix
+        Ports per switch, r [1].
+    ports
+        Ports down and up of a leaf, d and u [1].
+    trunk_width
+        Rate of a link above the leaves over that of an endpoint, w [1].
+
+    Returns
+    -------
+    int
+        Tiers, L; 0 of one endpoint or none [1].
 
     Examples
     --------
@@ -209,6 +304,11 @@ def clos_counts(
         Bandwidth down over bandwidth up at the leaves, at least 1 [1].
     trunk_width
         Rate of a link above the leaves over that of an endpoint [1].
+
+    Returns
+    -------
+    ClosCounts
+        Switches and links of each tier, from the leaves up [1].
 
     Raises
     ------
@@ -340,6 +440,11 @@ def fat_tree(
         may need fewer switches.
     trunk_width
         Rate of a link above the leaves over that of an endpoint, whose ports the radix counts [1].
+
+    Returns
+    -------
+    FatTree
+        Tiers from the leaves up; none of one endpoint or none.
 
     Raises
     ------
@@ -479,6 +584,25 @@ def unit_tree(units: int, rails: int, radix: int) -> FatTree:
     Where so many units cannot be wired evenly, more are laid in as many tiers. Where no number of
     units can, pods are of unequal size, one plane an uplink.
 
+    Parameters
+    ----------
+    units
+        Scalable units [1].
+    rails
+        Rails, each with one leaf in every unit [1].
+    radix
+        Ports per switch, even [1].
+
+    Returns
+    -------
+    FatTree
+        The tree; its leaves are full, and may be more than units x rails.
+
+    Raises
+    ------
+    InputError
+        If the radix cannot be built.
+
     Examples
     --------
     >>> unit_tree(9, 8, 64).counts.switches_per_tier  # pods of 8 leaves, 4 links to each spine
@@ -509,6 +633,22 @@ def equal_uplinks(leaves: int, uplinks: int, radix: int, ports_free: int) -> tup
     Where a leaf has no port to spare this is the smallest divisor of its uplinks that is at least
     ceil(leaves x uplinks / radix), which reproduces the published two-tier builds.
 
+    Parameters
+    ----------
+    leaves
+        Switches below, no more than the radix [1].
+    uplinks
+        Links that a leaf needs at least [1].
+    radix
+        Links that a spine has ports for [1].
+    ports_free
+        Links that a leaf has ports for [1].
+
+    Returns
+    -------
+    tuple[int, int]
+        Spines, and links from each leaf to each of them [1].
+
     Examples
     --------
     >>> [equal_uplinks(leaves, 32, 64, 32)[0] for leaves in (8, 16, 24, 32)]
@@ -534,9 +674,32 @@ def rail_only_counts(
     """Separate networks, one a rail: GPUs of equal rank in all HB domains.
 
     Rails of n = ceil(N/K) hosts that fit a switch share it, floor(r/n) to a switch; a rail is never
-    split. Larger rails each have a Clos network of their own. HB domains of K GPUs make K rails;
-    only rails with two tiers or more are oversubscribed. ``wireable`` counts a :func:`fat_tree` a
-    rail, ``even`` or not, instead of the port lower bound.
+    split. Larger rails each have a Clos network of their own. HB domains of K GPUs make K rails.
+
+    Parameters
+    ----------
+    gpus
+        GPUs of the cluster, N [1].
+    radix
+        Ports per switch, r, even [1].
+    hb_size
+        GPUs of an HB domain, K [1].
+    oversubscription
+        Bandwidth down over bandwidth up at the leaves, of rails with two tiers or more [1].
+    wireable
+        Whether each rail is a :func:`fat_tree`, not the port lower bound.
+    even
+        Whether the pods of such a tree have as many leaves each.
+
+    Returns
+    -------
+    ClosCounts
+        Switches and links of all rails together, from the leaves up [1].
+
+    Raises
+    ------
+    InputError
+        If the radix or the oversubscription cannot be built.
 
     References
     ----------

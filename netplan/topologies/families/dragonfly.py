@@ -126,7 +126,25 @@ def _sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> Dragonf
 
 
 def dragonfly_shape(spec: FabricSpec, sizing: Sizing) -> DragonflyShape:
-    """Shape that a spec takes in this size: its own, or balanced for the radix."""
+    """Shape that a spec takes in this size: its own, or balanced for the radix.
+
+    Parameters
+    ----------
+    spec
+        A fabric of family ``dragonfly``.
+    sizing
+        GPUs, and ports of a switch.
+
+    Returns
+    -------
+    DragonflyShape
+        Hosts, switches, groups and links, p, a, g, h and c [1].
+
+    Raises
+    ------
+    InputError
+        If its groups do not hold the GPUs, or a switch or a group lacks ports.
+    """
     per_switch, per_group = spec.hosts_per_switch, spec.switches_per_group
     global_links = spec.global_links_per_switch
     if per_switch is None or per_group is None or global_links is None:
@@ -166,7 +184,25 @@ def _check_ports(name: str, shape: DragonflyShape, radix: int) -> None:
 
 
 def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Dragonfly over all GPUs, whose HB domains lie in whole switches or groups."""
+    """Dragonfly over all GPUs, whose HB domains lie in whole switches or groups.
+
+    Parameters
+    ----------
+    spec
+        A fabric of family ``dragonfly``.
+    sizing
+        GPUs, HB domain, ports of a switch, and rates.
+
+    Returns
+    -------
+    Fabric
+        Its switches, links and ports as counted, and its levels as timed.
+
+    Raises
+    ------
+    InputError
+        As of :func:`dragonfly_shape`.
+    """
     shape = dragonfly_shape(spec, sizing)
     least = ceil_div(sizing.gpus, shape.hosts_per_switch)
     ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
@@ -210,6 +246,17 @@ def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
     a group carries the pair that it joins, and what goes to and comes from other groups over the
     global ends of its switches: a / c of each, of which a switch has up to c (g-1) / a, rounded up.
 
+    Parameters
+    ----------
+    shape
+        The dragonfly, p, a, h, g and c [1].
+
+    Returns
+    -------
+    tuple[float, float]
+        Load of the busiest link inside a group, and of a link between two groups, over what one
+        switch sends to one other [1].
+
     Examples
     --------
     Eight groups of 16 switches, 18 links a pair: 1 + 2 x 8 x 16 / 18.
@@ -240,7 +287,29 @@ def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]
 
 
 def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire hosts (by GPU), local links (by group, then pair), global links (by pair of groups)."""
+    """Wire hosts (by GPU), local links (by group, then pair), global links (by pair of groups).
+
+    Parameters
+    ----------
+    spec
+        A fabric of family ``dragonfly``.
+    fabric
+        The same fabric as sized.
+    first
+        Number of its first switch among the nodes of the whole graph.
+    port
+        Port of a GPU that leads to its switch, counted from 0.
+
+    Returns
+    -------
+    Wired
+        Switches, and links of hosts, inside groups, and between them.
+
+    Raises
+    ------
+    InputError
+        As of :func:`dragonfly_shape`.
+    """
     sizing = fabric.sizing
     shape = dragonfly_shape(spec, sizing)
     rate = sizing.network_bytes_per_s
@@ -289,6 +358,26 @@ def _global(
 
 def slot(arrangement: Arrangement, groups: int, group: AnyInts, peer: AnyInts) -> AnyInts:
     """Position k, from 0 to g - 2, of the end in one group that leads to another group.
+
+    Parameters
+    ----------
+    arrangement
+        ``absolute``, ``relative`` or ``circulant`` (table of this module).
+    groups
+        Groups of the dragonfly, g [1].
+    group
+        Group of the end, i, from 0 to g - 1, any shape that broadcasts with ``peer``.
+    peer
+        Group that the end leads to, another one.
+
+    Returns
+    -------
+    AnyInts
+        Position k of each end, as both arrays broadcast.
+
+    References
+    ----------
+    Hastings et al., Comparing Global Link Arrangements for Dragonfly Networks (IEEE CLUSTER 2015).
 
     Examples
     --------

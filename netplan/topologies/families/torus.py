@@ -51,7 +51,25 @@ MAX_PLACES = 4 * MAX_GPUS
 
 
 def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Torus over all HB domains, as near to a cube as the factors of their number allow."""
+    """Torus over all HB domains, as near to a cube as the factors of their number allow.
+
+    Parameters
+    ----------
+    spec
+        A fabric of family ``torus``.
+    sizing
+        GPUs, HB domain, and rates of ports.
+
+    Returns
+    -------
+    Fabric
+        Its links and ports as counted, and its levels as timed.
+
+    Raises
+    ------
+    InputError
+        If the spec's sizes do not hold the HB domains, or make too many places.
+    """
     sizes = torus_shape(spec, sizing)
     block = spec.copper_block if sizing.hb_size == 1 else 0
     links = tuple(
@@ -93,7 +111,25 @@ def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
 
 def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
-    """Sizes along each axis: the spec's own, if they hold the HB domains, or near a cube."""
+    """Sizes along each axis: the spec's own, if they hold the HB domains, or near a cube.
+
+    Parameters
+    ----------
+    spec
+        A fabric of family ``torus``.
+    sizing
+        GPUs and HB domain.
+
+    Returns
+    -------
+    tuple[int, ...]
+        Places along each axis, the fastest axis first, shape (dimensions,) [1].
+
+    Raises
+    ------
+    InputError
+        If the spec's sizes do not hold the HB domains, or make too many places.
+    """
     if spec.sizes is None:
         side = spec.copper_block if spec.circuit_switch else 1
         blocks = ceil_div(sizing.domains, side**spec.dimensions)
@@ -118,6 +154,18 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
 def refuse_many_places(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes of a grid, if it has no more places than netplan plans, idle ones included.
 
+    Parameters
+    ----------
+    name
+        Name of the fabric, for the message.
+    sizes
+        Places along each axis [1].
+
+    Returns
+    -------
+    tuple[int, ...]
+        The same sizes [1].
+
     Raises
     ------
     InputError
@@ -133,7 +181,25 @@ def refuse_many_places(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def torus_ports(spec: FabricSpec, sizing: Sizing) -> int:
-    """Network ports of a GPU: two an axis, one along an axis of two that is not twisted [1]."""
+    """Network ports of a GPU: two an axis, one along an axis of two that is not twisted [1].
+
+    Parameters
+    ----------
+    spec
+        A fabric of family ``torus``.
+    sizing
+        GPUs and HB domain.
+
+    Returns
+    -------
+    int
+        Ports of every GPU [1].
+
+    Raises
+    ------
+    InputError
+        As of :func:`torus_shape`.
+    """
     sizes = torus_shape(spec, sizing)
     return 2 * len(sizes) if spec.twist else sum(min(2, size - 1) for size in sizes)
 
@@ -141,6 +207,18 @@ def torus_ports(spec: FabricSpec, sizing: Sizing) -> int:
 @cache
 def near_cube(positions: int, dimensions: int) -> tuple[int, ...]:
     """Sizes of the grid nearest to a cube with exactly this many positions, largest first.
+
+    Parameters
+    ----------
+    positions
+        Places of the grid, at least 1 [1].
+    dimensions
+        Axes of the grid, at least 1 [1].
+
+    Returns
+    -------
+    tuple[int, ...]
+        Places along each axis, shape (dimensions,) [1].
 
     Examples
     --------
@@ -166,6 +244,18 @@ def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
     most positions in whole layers is taken, if they are nearly all; of several the one with the
     fewest places. Shorter rings stay: with none idle, and two links of a GPU, their collectives are
     faster.
+
+    Parameters
+    ----------
+    positions
+        Places that have to be there, at least 1 [1].
+    dimensions
+        Axes of the grid, at least 1 [1].
+
+    Returns
+    -------
+    tuple[int, ...]
+        Places along each axis, the fastest axis first, shape (dimensions,) [1].
 
     Examples
     --------
@@ -202,7 +292,18 @@ def _twisted_holding(positions: int, dimensions: int, least: int = 2) -> tuple[i
 
 
 def is_long(sizes: tuple[int, ...]) -> bool:
-    """Whether a torus is so long that a note says so."""
+    """Whether a torus is so long that a note says so.
+
+    Parameters
+    ----------
+    sizes
+        Places along each axis [1].
+
+    Returns
+    -------
+    bool
+        Whether its longest side is more than `MAX_ELONGATION` times its shortest.
+    """
     return max(sizes) > MAX_ELONGATION * max(1, min(sizes))
 
 
@@ -301,7 +402,27 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: FabricSpec)
 
 
 def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
-    """Wire all rings, ordered by axis, then copper before optical, then the domain they leave."""
+    """Wire all rings, ordered by axis, then copper before optical, then the domain they leave.
+
+    Parameters
+    ----------
+    spec
+        A fabric of family ``torus``.
+    fabric
+        The same fabric as sized.
+    port
+        First port of a GPU that the network takes, counted from 0.
+
+    Returns
+    -------
+    Wired
+        Links between GPUs, a block for each axis and medium; no nodes.
+
+    Raises
+    ------
+    InputError
+        As of :func:`torus_shape`.
+    """
     sizes = torus_shape(spec, fabric.sizing)
     links = []
     for axis, size in enumerate(sizes):
@@ -356,6 +477,24 @@ def _next_along(
 
 def ring_next(sizes: tuple[int, ...], axis: int, *, twist: bool) -> AnyInts:
     """Next place of every place along one axis, around too, shape (places,).
+
+    Parameters
+    ----------
+    sizes
+        Places along each axis, the fastest axis first [1].
+    axis
+        Axis of the rings, counted from 0.
+    twist
+        Whether links around the shortest axes lead half way along every longer one.
+
+    Returns
+    -------
+    AnyInts
+        Number of the next place, shape (places,).
+
+    References
+    ----------
+    Camarero, Martinez and Beivide, IEEE Transactions on Computers 64, 2015, for the twist.
 
     Examples
     --------

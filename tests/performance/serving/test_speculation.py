@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
+from netplan.inputs.choices import Scheme
 from netplan.performance.serving.speculation import (
-    Scheme,
     checked_tokens,
     speculate,
     step_s,

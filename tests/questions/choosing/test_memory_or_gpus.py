@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan
-from netplan.costing.ranges import End
 from netplan.errors import InfeasibleError, InputError
+from netplan.inputs.choices import End
 from netplan.performance.pareto import pareto_front
 from netplan.procurement.report import procurement
 from netplan.questions.choosing.memory_or_gpus import (

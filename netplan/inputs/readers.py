@@ -3,15 +3,39 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
 from netplan.errors import InputError
 
+_LONGEST = 40
+"""Signs of a number with a prefix [1]."""
+_SCALED = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)) ?([kMGTP]i?)")
+_SCALES = {prefix: power for power, prefix in enumerate("kMGTP", start=1)}
+
+
+def _scaled(text: str) -> Fraction | None:
+    """The number of a text such as ``16k`` or ``1Mi``; None of another one."""
+    found = _SCALED.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    if found is None:
+        return None
+    base = 1024 if found[2].endswith("i") else 1000
+    return Fraction(found[1]) * int(base ** _SCALES[found[2][0]])
+
 
 def integer(text: str) -> int:
-    """Read a whole number; thousands may be set off by commas or underscores."""
+    """Read a whole number; thousands may be set off by commas or underscores, or written k, M, Ki.
+
+    Examples
+    --------
+    >>> integer("32,768"), integer("16k"), integer("1M"), integer("16Ki"), integer("1.5Mi")
+    (32768, 16000, 1000000, 16384, 1572864)
+    """
+    scaled = _scaled(text)
+    if scaled is not None and scaled.denominator == 1:
+        return scaled.numerator
     try:
         return int(text.replace(",", "_"))
     except ValueError:
@@ -27,11 +51,58 @@ def _suggestion(text: str) -> str:
 
 
 def decimal(text: str) -> float:
-    """Read a number."""
+    """Read a number; thousands may be written k, M, Ki.
+
+    Examples
+    --------
+    >>> decimal("0.5"), decimal("1.2M")
+    (0.5, 1200000.0)
+    """
+    scaled = _scaled(text)
+    if scaled is not None:
+        return float(scaled)
     try:
         return float(text)
     except ValueError:
         raise InputError(f"{text!r} is not a valid float") from None
+
+
+_PER_GPU = re.compile(r"(.+?)\s*(?:/|\s+per\s+)\s*gpu", re.IGNORECASE)
+
+
+def per_gpu(value: object) -> float | None:
+    """Sequences for each GPU of a batch such as ``0.25/gpu``; None of a batch that is a number.
+
+    Examples
+    --------
+    >>> per_gpu("0.25/gpu"), per_gpu(2048)
+    (0.25, None)
+    """
+    found = _PER_GPU.fullmatch(value.strip()) if isinstance(value, str) else None
+    return None if found is None else decimal(found[1])
+
+
+def batch(value: object) -> int | str:
+    """Read a global batch: a whole number, or so many for each GPU.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+
+    Examples
+    --------
+    >>> batch("4k"), batch(" 0.25 per GPU")
+    (4000, '0.25/gpu')
+    """
+    if not isinstance(value, str):
+        return int(_number("whole", value))
+    share = per_gpu(value)
+    if share is None:
+        return integer(value)
+    if not 0 < share < float("inf"):
+        raise InputError(f"{value!r:.40} is no batch: give more than 0 a GPU")
+    return f"{share:g}/gpu"
 
 
 def ratio(text: str) -> float:
@@ -81,9 +152,6 @@ def _bytes(text: str) -> float:
     return float(found[1]) * base ** _PREFIXES[prefix.removesuffix("i")]
 
 
-_LONGEST = 40
-"""Signs of a number of bytes [1]."""
-
 NUMBERS: Mapping[str, Callable[[str], float]] = {
     "whole": integer,
     "real": decimal,
@@ -107,8 +175,8 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
     """
     if kind in NUMBERS:
         return NUMBERS[kind](value) if isinstance(value, str) else _number(kind, value)
-    if kind == "size":
-        return _size(value)
+    if kind in ("size", "batch"):
+        return _size(value) if kind == "size" else batch(value)
     if kind == "flag" and not isinstance(value, bool):
         # Any text would be true, "no" as well.
         raise InputError(f"{value!r:.60} is neither True nor False")
@@ -168,6 +236,39 @@ def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Map
         if found.setdefault(name, number) != number:
             raise InputError(f"{flag} {name} is given twice, {found[name]} and {number}: give one")
     return found
+
+
+def read_amounts(
+    flag: str, value: Mapping[str, float] | Sequence[str] | str, known: Sequence[str] = ()
+) -> Mapping[str, float]:
+    """Numbers by name, from a mapping or from ``NAME=X`` texts.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, or a name is none of those known.
+
+    Examples
+    --------
+    >>> read_amounts("--limit", ["price=200M", "cables=10k"])
+    {'price': 200000000.0, 'cables': 10000.0}
+    """
+    found: dict[str, float] = {}
+    pairs = value.items() if isinstance(value, Mapping) else _pairs(flag, value)
+    for name, amount in pairs:
+        if known and name not in known:
+            raise InputError(f"{flag} {name!r:.40}: use one of {', '.join(known)}")
+        found[str(name)] = decimal(amount) if isinstance(amount, str) else float(amount)
+    return found
+
+
+def _pairs(flag: str, value: Sequence[str] | str) -> Iterable[tuple[str, str]]:
+    """Names and texts of ``NAME=X``."""
+    for text in _texts(flag, value):
+        name, equals, amount = text.partition("=")
+        if not equals:
+            raise InputError(f"{flag} {text!r:.60}: write NAME=X, such as price=200e6")
+        yield name.strip(), amount.strip()
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""What an input is: how its text is read, its unit and range, the words that it chooses from."""

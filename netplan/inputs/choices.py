@@ -1,0 +1,31 @@
+"""Words that inputs choose from; the engines that know what they mean import them from here."""
+
+from typing import Literal
+
+Ports = Literal["shared", "full"]
+"""What the links of a GPU on a direct fabric have: one port together, or one each."""
+Cards = Literal["bought", "included"]
+"""Network cards: on the bill, or inside the servers."""
+NetworkKind = Literal["infiniband", "roce", "omni-path"]
+"""What a network is made of: collectives get different shares of its bandwidth."""
+Strategy = Literal["1d", "2d", "summa"]
+AnyStrategy = Literal["1d", "2d", "summa", "all"]
+"""Tensor parallelism."""
+Mode = Literal["corrected", "published-code"]
+Space = Literal["free", "model"]
+Recompute = Literal["none", "selective", "half", "full"]
+Interleave = Literal["none", "whole", "any"]
+ScheduleName = Literal["1f1b", "gpipe", "interleaved", "zb-1p", "zb-2p"]
+Optimizer = Literal["adam", "sgd"]
+MemoryPart = Literal["optimizer", "gradients", "weights", "activations", "buffers"]
+Policy = Literal["states-first", "uniform"]
+"""What spills first into an expanded memory."""
+Execution = Literal["fused", "kernel-by-kernel"]
+Precision = Literal["bf16", "fp8", "fp4"]
+ServingFormat = Literal[Precision, "int4"]
+"""Formats of stored weights; whole numbers of 4 bits are multiplied in 16 bits."""
+KernelSource = Literal["measured", "roofline"]
+Scheme = Literal["sequence", "tree"]
+"""What a smaller model drafts."""
+End = Literal["low", "base", "high"]
+"""Which end of a range."""

@@ -1,0 +1,178 @@
+"""What is known of one input: how it is read, its unit, its range, its help, its flag.
+
+Options of the command line, keywords of Python, keys of a scenario file, axes of studies and the
+documentation are made from it, so that an input stands once.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from netplan.errors import InputError
+from netplan.inputs.readers import read_amounts, read_pairs, read_settings, read_value, split_names
+from netplan.records import LARGEST as LARGEST_REAL
+
+Kind = Literal[
+    "text",
+    "whole",
+    "real",
+    "ratio",
+    "percent",
+    "choice",
+    "flag",
+    "path",
+    "settings",
+    "numbers",
+    "size",
+    "batch",
+    "amounts",
+]
+Group = Literal["cluster", "workload", "books", "question"]
+LARGEST = 10**12
+"""Largest whole number of an input that allows no larger one: 64 bits hold its products."""
+
+
+class Option(Struct, frozen=True):
+    """What is known of one input beside its name and type.
+
+    Its kind says how a text is read: ``whole`` (32,768 or 32Ki), ``real``, ``ratio`` (3:1),
+    ``percent`` (7%), ``size`` (512MiB, or a range), ``batch`` (2048, or 0.25/gpu), ``text`` (a name
+    or a path to a file), ``choice``, ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers``
+    (NAME=N), ``amounts`` (NAME=X). Its flag is made from the name if empty; one that begins with
+    ``--no-`` turns the input off. An argument is told by its place, not by a flag. ``low`` and
+    ``high`` are both allowed; ``otherwise`` says what holds if nothing is given and no default
+    says it, such as ``the accelerator's``; a shared default stands in the defaults file;
+    ``values`` counts what follows the flag. A ``source`` is where inputs are read from, and
+    none itself. ``--help`` shows what is ``basic`` of a part of the scenario, ``--help-all``
+    the rest too; ``aliases`` are names of before, of the flag and of the keyword alike.
+    """
+
+    help: str
+    kind: Kind = "text"
+    flag: str = ""
+    many: bool = False
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+    otherwise: str = ""
+    shared: bool = False
+    role: Literal["input", "source"] = "input"
+    argument: bool = False
+    values: int = 1
+    basic: bool = False
+    aliases: tuple[str, ...] = ()
+
+    def flag_of(self, name: str) -> str:
+        """The flag of an input of this name, without that which turns it off.
+
+        Examples
+        --------
+        >>> Option("Ports of a switch.").flag_of("hb_size")
+        '--hb-size'
+        """
+        return self.flag or "--" + name.replace("_", "-")
+
+
+def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of any kind
+    """A value as the input that it means; texts as the command line has them.
+
+    Parameters
+    ----------
+    name, option
+        The input.
+    value
+        A text, a number, or several of them where the input takes several.
+
+    Returns
+    -------
+    object
+        The value, of the input's own type.
+
+    Raises
+    ------
+    InputError
+        If it is no such value: what it is called, and what is allowed.
+
+    Examples
+    --------
+    >>> read_option("gpus", Option("GPUs.", "whole"), "16Ki")
+    16384
+    """
+    if option.kind == "settings":
+        return read_settings(value)
+    if option.kind == "numbers":
+        return read_pairs(option.flag_of(name), value)
+    if option.kind == "amounts":
+        return read_amounts(option.flag_of(name), value, option.choices)
+    several = option.many or option.values > 1
+    alone = not several or isinstance(value, (str, Path)) or not isinstance(value, Iterable)
+    values = (value,) if alone else value
+    try:
+        found = tuple(read_value(option.kind, one) for one in values)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    if option.values > 1 and len(found) != option.values:
+        raise InputError(f"{name}: give {option.values}, got {len(found)}")
+    if option.many and option.kind == "text" and not option.metavar:
+        found = tuple(one for words in found for one in split_names(str(words)))
+    unknown = [one for one in found if one not in option.choices]
+    if option.choices and unknown:
+        flag = option.flag_of(name)
+        raise InputError(f"unknown {flag} {unknown[0]!r:.40}: use {', '.join(option.choices)}")
+    read = found if several else found[0]
+    _check_size(option.flag_of(name), option, read)
+    return read
+
+
+def _check_size(flag: str, option: Option, value: object) -> None:
+    """Refuse numbers whose sums and products nothing can hold, before anything counts with them."""
+    if option.kind in ("real", "ratio", "percent") and isinstance(value, int | float):
+        if LARGEST_REAL < abs(value) < inf:
+            raise InputError(f"{flag} {value:g} is out of range: give a number to {LARGEST_REAL:g}")
+        return
+    if option.kind not in ("whole", "numbers"):
+        return
+    largest = max(LARGEST, int(option.high or 0))
+    values = value.values() if isinstance(value, Mapping) else value
+    for number in values if isinstance(values, Iterable) else (values,):
+        if isinstance(number, int) and abs(number) > largest:
+            digits = f"{number:,}" if abs(number) <= LARGEST**2 else "so large a number"
+            allowed = f"to {int(option.high or LARGEST):,}"
+            low = f"from {option.low:,g} " if option.low is not None else ""
+            raise InputError(f"{flag} {digits} is out of range: give a number {low}{allowed}")
+
+
+def check_range(name: str, option: Option, value: object) -> None:
+    """Refuse a number outside of the range of its input.
+
+    Raises
+    ------
+    InputError
+        If it is; the message says from where to where it may be.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    low = -inf if option.low is None else option.low
+    high = inf if option.high is None else option.high
+    if not low <= value <= high:
+        allowed = f"from {low:,g}" + (f" to {high:,.0f}" if high < inf else "")
+        flag = option.flag_of(name)
+        raise InputError(f"{flag} {value:,} is out of range: give a number {allowed}")
+
+
+def spelled(flag: str, given: object) -> str:
+    """An option as it is written on a command line.
+
+    >>> spelled("--fix", {"tensor": 2}), spelled("--lm-head", True), spelled("--no-overlap", False)
+    ('--fix tensor=2', '--lm-head', '--no-overlap')
+    """
+    if isinstance(given, Mapping):
+        given = tuple(f"{name}={number}" for name, number in given.items())
+    if isinstance(given, tuple):
+        return " ".join([flag, *map(str, given)])
+    return flag if isinstance(given, bool) else f"{flag} {given}"

@@ -1,0 +1,89 @@
+"""The function of a question: its name, signature and documentation are made from the class."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING
+from typing import Any
+
+from netplan.questions.own_inputs import Input, default_of
+from netplan.questions.question import AnswerT_co, Question
+
+
+def asks(question: type[Question[AnswerT_co]]) -> Callable[..., AnswerT_co]:
+    """Make the function that asks a question, with its inputs as keywords.
+
+    Name, signature and docstring come from the class, so that an input stands once.
+    """
+
+    def ask(*arguments: Any, **given: Any) -> AnswerT_co:  # noqa: ANN401 - inputs of any type
+        return question.on(*arguments, **given).ask()
+
+    ask.__name__ = ask.__qualname__ = question.command.replace(" ", "_")
+    ask.__module__ = question.__module__
+    ask.__signature__ = signature_of(question)  # type: ignore[attr-defined]
+    ask.__doc__ = "\n".join(documentation(question))
+    return ask
+
+
+def signature_of(question: type[Question[Any]]) -> inspect.Signature:
+    """Signature of the function of a question: what is told by its place, then keywords."""
+    known = question.inputs_known()
+    answer = question.ask.__annotations__.get("return", inspect.Signature.empty)
+    places = [one for one in known if one.option.argument]
+    keywords = [one for one in known if not one.option.argument]
+    shown = []
+    for one, kind in (
+        *((one, inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in places),
+        *((one, inspect.Parameter.KEYWORD_ONLY) for one in keywords),
+    ):
+        default = inspect.Parameter.empty if one.needed else one.default
+        shown.append(inspect.Parameter(one.name, kind, default=default))
+    shown.sort(key=lambda one: (one.kind, one.kind.value < 3 and one.default is not one.empty))  # noqa: PLR2004
+    return inspect.Signature(shown, return_annotation=answer)
+
+
+def summary_of(question: type[Question[Any]]) -> str:
+    """The docstring of a question up to its first section."""
+    text = inspect.getdoc(question) or ""
+    return text.partition("\n\nExamples\n")[0].partition("\n\nRaises\n")[0].rstrip()
+
+
+def documentation(question: type[Question[Any]]) -> Iterator[str]:
+    """A docstring in numpydoc form: summary, every input with unit, range and default."""
+    yield summary_of(question)
+    yield from ("", "Parameters", "----------")
+    for known in question.inputs_known():
+        yield f"{known.name}"
+        yield f"    {known.option.help}{facts_of(question, known)}"
+    answer = question.ask.__annotations__.get("return")
+    yield from ("", "Returns", "-------", getattr(answer, "__name__", str(answer)))
+    yield "    ``.to_dict()`` is the JSON of the command, ``.to_frame()`` its first table."
+    yield from ("", "Raises", "------", "NetplanError")
+    yield "    If an input is not allowed; the message says what is."
+
+
+def facts_of(question: type[Question[Any]], known: Input) -> str:
+    """Unit, range, choices and default of an input, in brackets."""
+    option = known.option
+    facts = [option.unit] if option.unit else []
+    if option.low is not None or option.high is not None:
+        low = "" if option.low is None else f"from {option.low:,g}"
+        high = "" if option.high is None else f"to {option.high:,.0f}"
+        facts.append(f"{low} {high}".strip())
+    if option.choices:
+        facts.append(", ".join(option.choices))
+    default = shown_default(question, known)
+    facts += [f"default: {default}"] if default else []
+    return f" [{'; '.join(facts)}]" if facts else ""
+
+
+def shown_default(question: type[Question[Any]], known: Input) -> str:
+    """Default of an input in words; empty if it must be given or is off."""
+    option, value = known.option, known.default
+    if option.shared:
+        value = default_of(question.command, known.name)
+    elif option.otherwise:
+        return option.otherwise
+    if isinstance(value, bool) or value in (MISSING, None, (), ""):
+        return ""  # 0 and 1 are numbers like others
+    return f"{value:.0%}" if option.kind == "percent" else str(value)

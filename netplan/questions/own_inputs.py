@@ -1,0 +1,217 @@
+"""Inputs that a question has of its own: fields of its class, each with what is known of it.
+
+Name, type, unit, range, default and help of an input are one field. Click options, keywords of
+Python, documentation, study axes and the ``inputs`` of an answer are made from the fields. Defaults
+that several questions share, and those of a user's own, stand in `reports/defaults.yaml`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from netplan.catalog import shipped_root, unknown_name, user_roots
+from netplan.documents import read_yaml
+from netplan.errors import CatalogError, InputError
+from netplan.inputs.option import Group, Kind, Option, check_range, read_option
+from netplan.scenarios.scenario import every_place
+
+DEFAULTS = "reports/defaults.yaml"
+COMMON = "common"
+OPTION = "option"
+SCENARIO = "scenario"
+
+
+class Input(NamedTuple):
+    """An input of a question: one of its own, or one of its scenario.
+
+    Parameters
+    ----------
+    name, option
+        What it is called, and what is known of it.
+    default
+        Its value where nothing says it; ``MISSING`` if it has to be given.
+    group
+        Where help shows it.
+    workload
+        ``training`` or ``serving`` where it means something for that alone.
+    """
+
+    name: str
+    option: Option
+    default: object
+    group: Group = "question"
+    workload: str = ""
+
+    @property
+    def needed(self) -> bool:
+        """Whether it has to be given."""
+        return self.default is MISSING
+
+
+def required(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401 - a field of any type
+    """An input that has to be given; an argument needs no keyword."""
+    option = Option(help_, kind, **facts)
+    return field(metadata={OPTION: option}, kw_only=not option.argument)
+
+
+def optional(help_: str, kind: Kind = "text", *, default: object = None, **facts: Any) -> Any:  # noqa: ANN401
+    """An input with a default of its own: nothing, unless said otherwise."""
+    option = Option(help_, kind, **facts)
+    return field(default=default, metadata={OPTION: option}, kw_only=not option.argument)
+
+
+def several(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401
+    """An input that can be given several times, or not at all."""
+    return optional(help_, kind, default=(), many=True, **facts)
+
+
+def shared(help_: str, kind: Kind = "text", **facts: Any) -> Any:  # noqa: ANN401
+    """An input whose default stands in the defaults file; None asks for that."""
+    return field(default=None, metadata={OPTION: Option(help_, kind, shared=True, **facts)})
+
+
+def check_ranges(question: object) -> None:
+    """Refuse numbers outside of the ranges of their inputs.
+
+    Raises
+    ------
+    InputError
+        If one is.
+    """
+    for one, option in own_options(type(question)):
+        check_range(one.name, option, getattr(question, one.name))
+
+
+Fields = tuple[tuple[Field[Any], Option], ...]
+_FIELDS: dict[int, Fields] = {}
+
+
+def own_options(question: type[Any]) -> Fields:
+    """Fields of a question with their options; sources come last."""
+    found = _FIELDS.get(id(question))
+    if found is None:
+        given = [one for one in fields(question) if OPTION in one.metadata]
+        known = [(one, cast("Option", one.metadata[OPTION])) for one in given]
+        found = tuple(sorted(known, key=lambda pair: pair[1].role == "source"))
+        _FIELDS[id(question)] = found
+    return found
+
+
+def fill_own(question: object, command: str, catalog: str | Path | None) -> None:
+    """Fill in defaults of the defaults file, read texts as the command line does, check.
+
+    Raises
+    ------
+    InputError
+        If a value is not allowed.
+    """
+    layers: tuple[Mapping[str, object], ...] = ()
+    for one, option in own_options(type(question)):
+        if option.shared and getattr(question, one.name) is None:
+            layers = layers or _layers(command, catalog)
+            object.__setattr__(question, one.name, _first(layers, command, one.name))
+        value = getattr(question, one.name)
+        value = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
+        if value is None and one.default is not MISSING:
+            object.__setattr__(question, one.name, one.default)
+        elif value != one.default:
+            object.__setattr__(question, one.name, read_option(one.name, option, value))
+
+
+def default_of(command: str, name: str, catalog: str | Path | None = None) -> object:
+    """Default of an input: the question's own, else the common one; a user's file goes first.
+
+    Raises
+    ------
+    CatalogError
+        If a user's file has a name that no input has.
+
+    Examples
+    --------
+    >>> default_of("optimize", "within"), default_of("search", "top")
+    (0.05, 5)
+    """
+    return _first(_layers(command, catalog), command, name)
+
+
+def _first(layers: Sequence[Mapping[str, object]], command: str, name: str) -> object:
+    for values in layers:
+        if name in values:
+            return values[name]
+    raise InputError(f"{DEFAULTS} has no default of {name} for netplan {command}")
+
+
+def _layers(command: str, catalog: str | Path | None) -> tuple[Mapping[str, object], ...]:
+    """Defaults of a question, those that go first: of a user's files, then of ours."""
+    return (*_layers_of(command, user_roots(catalog)), *_layers_of(command, (shipped_root(),)))
+
+
+def _layers_of(command: str, roots: Sequence[Path]) -> Iterator[Mapping[str, object]]:
+    for root in roots:
+        path = root / DEFAULTS
+        if path.is_file():
+            known = _defaults(path, path.stat().st_mtime_ns)
+            yield from (known[part] for part in (command, COMMON) if part in known)
+
+
+@cache
+def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa: ARG001 - of the key
+    """A defaults file, checked: values by input, for all questions or one."""
+    document = read_yaml(path)
+    shipped = shipped_root() / DEFAULTS
+    ours = document.data if path == shipped else _defaults(shipped, shipped.stat().st_mtime_ns)
+    known = {name: value for defaults in ours.values() for name, value in defaults.items()}
+    known |= {name: place.default for name, place in every_place().items()} | {SCENARIO: ""}
+    for part, values in document.data.items():
+        at = f"{path}:{document.line([part])}"
+        if part not in ours:
+            raise CatalogError(f"{at}: {unknown_name('command', str(part), list(ours))}")
+        if not isinstance(values, dict):
+            raise CatalogError(f"{at}: {part}: expected inputs and their values")
+        for name, value in values.items():
+            at = f"{path}:{document.line([part, name])}"
+            if name not in known:
+                raise CatalogError(f"{at}: {unknown_name('input', str(name), sorted(known))}")
+            if known[name] is not None and type(value) is not type(known[name]):
+                raise CatalogError(f"{at}: {name} {value!r}: {_wanted(known[name], value)}")
+    return document.data
+
+
+def _wanted(known: object, value: object) -> str:
+    """What a default has to be, for a value that is something else."""
+    if isinstance(known, float):
+        return f"give a number, such as {known}"
+    if isinstance(known, int):
+        return f"give a whole number, such as {known}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"write it in quotes: '{value}'" if number else f"give a text, such as '{known}'"
+
+
+def usual_values(
+    command: str, names: Collection[str], catalog: str | Path | None = None
+) -> dict[str, object]:
+    """Values of a scenario that a user's own defaults files replace, by name.
+
+    Parameters
+    ----------
+    command
+        Whose part of the file goes before the common one.
+    names
+        Inputs that are looked for.
+    catalog
+        Folder of the user's own catalogs.
+
+    Returns
+    -------
+    dict of str to object
+        Those that a file names.
+    """
+    layers = [*_layers_of(command, user_roots(catalog))]
+    return {
+        name: value
+        for values in reversed(layers)
+        for name, value in values.items()
+        if name in names
+    }

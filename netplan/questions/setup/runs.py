@@ -1,0 +1,97 @@
+"""The run whose traffic a question is about, training or serving, placed on one fabric."""
+
+from typing import Any
+
+import numpy as np
+
+from netplan.errors import InfeasibleError
+from netplan.questions.question import Question
+from netplan.questions.setup.inputs import CatalogReader, sized
+from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.served_run import ServedRun
+from netplan.questions.setup.serving_run import serve_best
+from netplan.questions.setup.training import plan_inputs, plan_options, plan_search, training_case
+from netplan.records import replace
+from netplan.topologies.build import build_fabric
+from netplan.traffic.patterns import Pattern
+from netplan.workloads.accelerators import ACCELERATORS
+
+Asked = Question[Any]
+PLACED = frozenset({"fabric", "network_kind", "expanded_memory"})
+"""Inputs of a scenario, beside those of networks and runs, that say where a run lies."""
+PATTERN = "Pattern of the collectives."
+"""Help of the input that says which pairs of a group talk."""
+
+
+def place_run(asked: Asked, algorithm: Pattern) -> PlacedRun | ServedRun:
+    """The run by its best plan, training or serving.
+
+    Parameters
+    ----------
+    asked
+        The question, which says what runs on which cluster.
+    algorithm
+        Which pairs of a group talk.
+
+    Returns
+    -------
+    PlacedRun or ServedRun
+        The run on its fabric.
+
+    Raises
+    ------
+    NetplanError
+        If there is no plan.
+    """
+    return place_training(asked, algorithm) if asked.trains else place_serving(asked, algorithm)
+
+
+def place_training(asked: Asked, algorithm: Pattern) -> PlacedRun:
+    """A training run by its best plan; if values are given, and none fits, by the fastest."""
+    case, given = training_case(asked), plan_options(asked).fixed.given
+    try:
+        found = plan_search(asked, case.training).whole(case.fabric.levels)
+    except InfeasibleError:
+        if not given:
+            raise
+        anyway = replace(case.training, ignore_memory=True)
+        found = plan_search(asked, anyway).whole(case.fabric.levels)
+    timed = found.best
+    setting = found.setting_of(timed)
+    inputs = plan_inputs(asked, case, setting)
+    return PlacedRun(inputs, case.spec, case.fabric, setting, timed, algorithm)
+
+
+def place_serving(asked: Asked, algorithm: Pattern) -> ServedRun:
+    """A served model by its best plan.
+
+    Raises
+    ------
+    InputError
+        If tokens are drafted: of such steps no round is known.
+    """
+    drafted = {"draft", "window", "acceptance", "speculation"}
+    asked.refuse(drafted, "a round of servers, in which every request gets one token")
+    reader, cluster = CatalogReader(asked.catalog, asked.overrides), asked.cluster
+    on = reader.load(ACCELERATORS, cluster.accelerator)
+    spec = reader.fabric(cluster.fabric, cluster.ports)
+    best = serve_best(asked, reader, cluster.fabric)
+    case, found = best.searched.case, best.searched.found
+    first = np.zeros(1, dtype=np.int64)
+    inputs = asked.inputs(
+        stack=case.stack.name,
+        kernels=case.served.kernels.source,
+        hb_size=case.served.sizes[0],
+        set=reader.replaced(),
+    )
+    return ServedRun(
+        inputs=inputs,
+        spec=spec,
+        fabric=build_fabric(spec, sized(asked, on)),
+        case=case,
+        outcome=found.ranked.take(first),
+        pools=found.pools.take(first) if found.pools is not None else None,
+        algorithm=algorithm,
+        plan=best.plan,
+        told=best.searched.notes,
+    )

@@ -1,0 +1,582 @@
+"""The parts of a scenario: the cluster, what runs on it, and the books that it is counted with.
+
+A field is a key of the YAML file, a flag, a keyword of Python and an axis of studies at once. What
+is not said is None: it falls to the accelerator, the model, the iteration model or the book.
+Defaults of all other fields are those of the scenario ``hgx-b200``, the one of every command.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, structs
+
+from netplan.errors import InputError
+from netplan.inputs.choices import (
+    AnyStrategy,
+    Cards,
+    End,
+    Interleave,
+    KernelSource,
+    MemoryPart,
+    Mode,
+    NetworkKind,
+    Optimizer,
+    Policy,
+    Ports,
+    Precision,
+    Recompute,
+    ScheduleName,
+    Scheme,
+    Space,
+)
+from netplan.inputs.option import Option
+from netplan.inputs.readers import batch, per_gpu
+from netplan.records import Entry
+
+GPUS = Meta(ge=1, le=4_194_304)
+LARGEST_BATCH = 10**9
+BatchSize = Annotated[int, Meta(ge=1, le=LARGEST_BATCH)]
+Whole = Annotated[int, Meta(ge=1, le=4_194_304)]
+FabricNames = tuple[str, ...]
+FABRICS: FabricNames = (
+    *("rail-only", "rail-optimized", "fat-tree", "dgx-superpod", "dragonfly"),
+    *("torus-2d", "torus-3d"),
+)
+
+
+class Cluster(Entry, frozen=True, kw_only=True):
+    """What is bought: GPUs, their HB domains, switches, cards and fabrics.
+
+    Examples
+    --------
+    >>> Cluster(gpus=8192, accelerator="h100-80gb").radix
+    128
+    """
+
+    gpus: Annotated[int, GPUS, Option("GPUs in the cluster.", "whole", unit="GPUs", basic=True)] = (
+        32_768
+    )
+    accelerator: Annotated[str, Option("On which GPU.", basic=True)] = "b200-1000w"
+    hb_size: Annotated[
+        Whole | None,
+        Option(
+            "GPUs per HB domain.",
+            "whole",
+            unit="GPUs",
+            low=1,
+            otherwise="the accelerator's",
+            basic=True,
+        ),
+    ] = None
+    radix: Annotated[
+        Annotated[int, Meta(ge=4, le=1024)] | None,
+        Option(
+            "Ports per switch.",
+            "whole",
+            unit="ports",
+            low=4,
+            high=1024,
+            otherwise="those of --switch",
+            basic=True,
+        ),
+    ] = 128
+    switch: Annotated[str | None, Option("Switch model with that many ports.", otherwise="any")] = (
+        None
+    )
+    nic_gbps: Annotated[
+        Annotated[float, Meta(gt=0, le=100_000)] | None,
+        Option(
+            "Rate of a GPU's network ports together; switches keep their capacity.",
+            "real",
+            flag="--nic",
+            unit="Gb/s",
+            otherwise="the accelerator's",
+            basic=True,
+        ),
+    ] = None
+    fabric: Annotated[str, Option("On which fabric.", basic=True)] = "rail-optimized"
+    fabrics: Annotated[
+        FabricNames,
+        Option(
+            "Only this fabric (repeatable); all: every one.",
+            flag="--fabric",
+            many=True,
+            basic=True,
+            aliases=("fabric",),
+            otherwise="the scenario's",
+        ),
+    ] = FABRICS
+    oversubscription: Annotated[
+        Annotated[float, Meta(ge=1)] | None,
+        Option("Down over up at Clos leaves, such as 3:1.", "ratio", low=1, basic=True),
+    ] = None
+    floor_plan: Annotated[
+        str | None,
+        Option(
+            "Hall that gives cable lengths.",
+            otherwise="classes",
+        ),
+    ] = None
+    ports: Annotated[
+        Ports,
+        Option(
+            "Links of a torus or BCube: shared (one port's rate, split) or full (a port each).",
+            "choice",
+            choices=("shared", "full"),
+        ),
+    ] = "shared"
+    cards: Annotated[
+        Cards,
+        Option(
+            "Network cards: on the bill, or inside the servers and not on it.",
+            "choice",
+            choices=("bought", "included"),
+        ),
+    ] = "bought"
+    networks: Annotated[
+        tuple[str, ...],
+        Option(
+            "Beside, too: storage, management, out-of-band, accelerators (repeatable).",
+            flag="--with",
+            many=True,
+        ),
+    ] = ()
+    network_kind: Annotated[
+        NetworkKind | None,
+        Option(
+            "What the network is made of, under calibrated.",
+            "choice",
+            choices=("infiniband", "roce", "omni-path"),
+            otherwise="the fabric's",
+        ),
+    ] = None
+    ocs: Annotated[
+        str | None, Option("Optical circuit switch for tori.", otherwise="direct fibres")
+    ] = None
+    expanded_memory: Annotated[
+        str | None,
+        Option(
+            "Memory behind that of each GPU, or none.",
+            metavar="NAME",
+            otherwise="the accelerator's, if any",
+        ),
+    ] = None
+    graph: Annotated[
+        str | None,
+        Option("This graph (.graphml, .csv, .topo, .ibnetdiscover), not a fabric.", "path"),
+    ] = None
+    host_gpus: Annotated[
+        Whole | None,
+        Option("GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs"),
+    ] = None
+    gpus_per_rack: Annotated[
+        Whole | None, Option("The same without a hall: racks and feeds.", "whole")
+    ] = None
+    switches_per_rack: Annotated[
+        Whole | None,
+        Option("Beside the former.", "whole", low=1, otherwise="as many as on the bill"),
+    ] = None
+    spare_domains: Annotated[
+        Annotated[int, Meta(ge=0)],
+        Option("Idle HB domains beside the job's.", "whole", low=0),
+    ] = 0
+    spare_gpus: Annotated[
+        Whole | None,
+        Option(
+            "Idle GPUs in each HB domain, with --policy reconfigure.",
+            "whole",
+            low=1,
+            otherwise="1",
+        ),
+    ] = None
+
+
+class TieredMemory(Entry, frozen=True, kw_only=True):
+    """What of a training run lies where, on GPUs with an expanded memory."""
+
+    offload: Annotated[
+        tuple[MemoryPart, ...],
+        Option(
+            "Lies in the expanded memory in any case (repeatable).",
+            "choice",
+            many=True,
+            choices=("optimizer", "gradients", "weights", "activations"),
+        ),
+    ] = ()
+    memory_policy: Annotated[
+        Policy | None,
+        Option(
+            "What spills there first: states before activations, or all alike.",
+            "choice",
+            choices=("states-first", "uniform"),
+            otherwise="the iteration model's",
+        ),
+    ] = None
+    ignore_memory: Annotated[bool, Option("Time plans that fit into no memory, too.", "flag")] = (
+        False
+    )
+
+
+class Checkpoints(Entry, frozen=True, kw_only=True):
+    """How a training run comes back after a failure."""
+
+    checkpoint_write_minutes: Annotated[
+        Annotated[float, Meta(ge=0)],
+        Option("Minutes to write a checkpoint.", "real", flag="--checkpoint-write", unit="min"),
+    ] = 1.0
+    checkpoint_interval_minutes: Annotated[
+        float | None,
+        Option(
+            "Minutes between two.",
+            "real",
+            flag="--checkpoint-interval",
+            unit="min",
+            otherwise="best",
+        ),
+    ] = None
+    restart_minutes: Annotated[
+        Annotated[float, Meta(ge=0)],
+        Option("Minutes from a failure to computing again.", "real", flag="--restart", unit="min"),
+    ] = 10.0
+
+
+ALIASES = (("recompute", "attention", "selective"), ("precision", "fp16", "bf16"))
+"""Inputs, other names of values, and those: fp16 and bf16 take equally long."""
+FIX = Option(
+    "Give a value, such as pipeline=64 (repeatable).",
+    "numbers",
+    flag="--fix",
+    metavar="NAME=N",
+    many=True,
+)
+
+
+class Training(Entry, frozen=True, kw_only=True, tag_field="kind", tag="training"):
+    """What is trained, and how: model, batch, numbers, software, plan.
+
+    Examples
+    --------
+    >>> Training(batch="0.25/gpu").batch_on(32_768), Training(batch=None).batch_on(8)
+    (8192, None)
+    """
+
+    model: Annotated[
+        str, Option("What is trained or computed: a model of any family.", basic=True)
+    ] = "llama-3-405b"
+    batch: Annotated[
+        BatchSize | str | None,
+        Option(
+            "Global batch, or 0.25/gpu.",
+            "batch",
+            unit="sequences",
+            low=1,
+            high=LARGEST_BATCH,
+            otherwise="the model's",
+            basic=True,
+        ),
+    ] = "0.25/gpu"
+    precision: Annotated[
+        Precision | None,
+        Option(
+            "Numbers of the layers' products, under iteration model calibrated.",
+            "choice",
+            choices=("bf16", "fp8", "fp4", "fp16"),
+            otherwise="bf16",
+            basic=True,
+        ),
+    ] = None
+    stack: Annotated[
+        str | None,
+        Option(
+            "Training software, under iteration model calibrated: a name or a file.",
+            metavar="NAME",
+            otherwise="megatron-2025 under calibrated",
+        ),
+    ] = None
+    fixed: Annotated[dict[str, Whole] | None, FIX] = None
+    iteration_model: Annotated[
+        str,
+        Option(
+            "How time is modelled: calibrated, 4d, measured, ptd-p, comet, or a file.", basic=True
+        ),
+    ] = "calibrated"
+    recompute: Annotated[
+        Recompute | None,
+        Option(
+            "Activations computed again in the backward pass: none, selective (or attention: the"
+            " scores), half (of the layers), full.",
+            "choice",
+            choices=("none", "selective", "half", "full", "attention"),
+            otherwise="the iteration model's",
+            basic=True,
+        ),
+    ] = None
+    schedule: Annotated[
+        ScheduleName | None,
+        Option(
+            "Order of the passes of a pipeline; zb-1p and zb-2p under calibrated.",
+            "choice",
+            choices=("1f1b", "gpipe", "interleaved", "zb-1p", "zb-2p"),
+            otherwise="1f1b; interleaved where the plan has several stages a GPU",
+        ),
+    ] = None
+    zero_stage: Annotated[
+        Literal[0, 1, 2, 3] | None,
+        Option(
+            "ZeRO stage.", "whole", flag="--zero", low=0, high=3, otherwise="the iteration model's"
+        ),
+    ] = None
+    tokens: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Option("Tokens of a training run.", "real", otherwise="the model's"),
+    ] = None
+    strategy: Annotated[AnyStrategy, Option("Tensor parallelism: 1d, 2d, summa, all.")] = "1d"
+    mode: Annotated[Mode, Option("Of the 4d model: corrected or published-code.")] = "corrected"
+    space: Annotated[
+        Space,
+        Option(
+            "Plans: free (uneven stages and batches, idle GPUs), or those of the iteration model.",
+            "choice",
+            choices=("free", "model"),
+        ),
+    ] = "free"
+    experts: Annotated[Whole, Option("Experts of a layer.", "whole", low=1)] = 1
+    top_k: Annotated[Whole, Option("Experts of a token.", "whole", low=1)] = 1
+    expert_degree: Annotated[
+        Whole | None,
+        Option("GPUs that share the experts.", "whole", unit="GPUs", low=1, otherwise="searched"),
+    ] = None
+    optimizer: Annotated[
+        Optimizer | None,
+        Option(
+            "States beside the weights: adam (12 bytes a parameter), or sgd without momentum (4).",
+            "choice",
+            choices=("adam", "sgd"),
+            otherwise="the iteration model's, Adam's in ours",
+        ),
+    ] = None
+    sequence_parallel: Annotated[
+        bool,
+        Option(
+            "Norms and dropouts have all rows on every tensor GPU.",
+            "flag",
+            flag="--no-sequence-parallel",
+        ),
+    ] = True
+    tensor_overlap: Annotated[
+        bool,
+        Option(
+            "Tensor collectives as if the stack did not overlap them, under calibrated.",
+            "flag",
+            flag="--no-tensor-overlap",
+        ),
+    ] = True
+    interleave: Annotated[
+        Interleave | None,
+        Option(
+            "Interleaved schedules: none, in whole groups of microbatches, any.",
+            "choice",
+            choices=("none", "whole", "any"),
+            otherwise="the iteration model's",
+        ),
+    ] = None
+    embedding: Annotated[bool, Option("Count the token embedding.", "flag")] = False
+    lm_head: Annotated[bool, Option("Count the output head.", "flag")] = False
+    memory: TieredMemory = TieredMemory()
+    checkpoints: Checkpoints = Checkpoints()
+
+    def __post_init__(self) -> None:
+        """Refuse a batch that is none; read other names of values."""
+        _check_batch(self.batch)
+        for name, alias, meant in ALIASES:
+            if getattr(self, name) == alias:
+                structs.force_setattr(self, name, meant)
+
+    def batch_on(self, gpus: int) -> int | None:
+        """The global batch on so many GPUs.
+
+        Parameters
+        ----------
+        gpus
+            GPUs of the cluster [1].
+
+        Returns
+        -------
+        int or None
+            Sequences of an iteration [1]; None where the model's own is meant.
+        """
+        share = per_gpu(self.batch)
+        if share is None:
+            return None if self.batch is None else int(self.batch)
+        return min(max(1, round(share * gpus)), LARGEST_BATCH)
+
+
+def _check_batch(given: object) -> None:
+    """Refuse a text that is no batch, by a ValueError as records have it."""
+    if isinstance(given, str):
+        try:
+            batch(given)
+        except InputError as error:
+            raise ValueError(f"batch: {error}") from None
+
+
+class Serving(Entry, frozen=True, kw_only=True, tag_field="kind", tag="serving"):
+    """What is served, to how many, how soon.
+
+    Examples
+    --------
+    >>> Serving(model="llama-3.1-70b").prompt
+    1024
+    """
+
+    model: Annotated[str, Option("Which transformer: name or file.", basic=True)] = "deepseek-r1"
+    batch: Annotated[
+        BatchSize | None, Option("Requests that one server decodes together.", "whole", low=1)
+    ] = None
+    precision: Annotated[
+        str, Option("Numbers of the weights: bf16, fp8, fp4 or int4.", basic=True)
+    ] = "fp8"
+    stack: Annotated[
+        str | None,
+        Option(
+            "Serving software.",
+            metavar="NAME",
+            otherwise="typical-server; no-host on dataflow chips",
+        ),
+    ] = None
+    fixed: Annotated[dict[str, Whole] | None, FIX] = None
+    prompt: Annotated[
+        Whole, Option("Tokens of a prompt.", "whole", unit="tokens", low=1, basic=True)
+    ] = 1024
+    output: Annotated[
+        Whole, Option("Tokens of an answer.", "whole", unit="tokens", low=1, basic=True)
+    ] = 1024
+    concurrency: Annotated[
+        Whole | None,
+        Option(
+            "Requests in flight in the whole cluster.",
+            "whole",
+            low=1,
+            otherwise="1 to 8 a server, then four a doubling, to what its memory holds",
+        ),
+    ] = None
+    ttft_ms: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Option("Time to first token at most.", "real", unit="ms", low=1e-3, high=1e9, basic=True),
+    ] = None
+    tpot_ms: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Option("Time per token at most.", "real", unit="ms", low=1e-3, high=1e9, basic=True),
+    ] = None
+    kv_precision: Annotated[
+        str | None,
+        Option(
+            "Numbers of the KV cache: bf16, fp8, fp4 or int4.",
+            metavar="NAME",
+            otherwise="fp8 with weights of fp8 or fp4, else bf16",
+        ),
+    ] = None
+    kernels: Annotated[
+        KernelSource | None,
+        Option(
+            "How kernels are timed.",
+            "choice",
+            choices=("measured", "roofline"),
+            otherwise="measured; a roofline for dataflow chips",
+        ),
+    ] = None
+    disaggregated: Annotated[bool, Option("Prompts have servers of their own.", "flag")] = False
+    draft: Annotated[
+        str | None, Option("Model that drafts tokens for speculation.", metavar="NAME")
+    ] = None
+    window: Annotated[
+        Annotated[int, Meta(ge=1, le=1000)] | None,
+        Option("Tokens, or levels of a tree, that are drafted a step.", "whole", low=1, high=1000),
+    ] = None
+    acceptance: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Option("Share of drafted tokens that the model accepts, 0 to 1.", "real", low=0, high=1),
+    ] = None
+    speculation: Annotated[
+        Scheme | None,
+        Option("What is drafted.", "choice", choices=("sequence", "tree"), otherwise="sequence"),
+    ] = None
+    restart_minutes: Annotated[
+        Annotated[float, Meta(ge=0)],
+        Option("Minutes from a failure to computing again.", "real", flag="--restart", unit="min"),
+    ] = 10.0
+
+
+class Terms(Entry, frozen=True, kw_only=True):
+    """Values in place of those of the economics book."""
+
+    years: Annotated[
+        Annotated[int, Meta(ge=1, le=100)] | None,
+        Option("Years of use.", "whole", otherwise="the economics book's"),
+    ] = None
+    pue: Annotated[
+        float | None, Option("Facility over equipment power.", "real", otherwise="the same")
+    ] = None
+    tariff: Annotated[float | None, Option("Price of a kWh.", "real", otherwise="the same")] = None
+    interest: Annotated[
+        float | None, Option("Interest a year, as 7%.", "percent", otherwise="the same")
+    ] = None
+    cooling: Annotated[
+        float | None,
+        Option(
+            "Energy of cooling over equipment's.", "percent", otherwise="book's share of PUE - 1"
+        ),
+    ] = None
+    maintenance: Annotated[
+        float | None,
+        Option("Work on site, of the price a year.", "percent", otherwise="the economics book's"),
+    ] = None
+    support: Annotated[
+        float | None,
+        Option("Maker's contract, of the price a year.", "percent", otherwise="the same"),
+    ] = None
+    yearly_spares: Annotated[
+        float | None,
+        Option("Parts used up, of the price a year.", "percent", otherwise="the same"),
+    ] = None
+    gpu_hour: Annotated[
+        float | None,
+        Option(
+            "Price of a GPU hour, for the cost of a run.",
+            "real",
+            low=0,
+            otherwise="economics book's",
+        ),
+    ] = None
+
+
+class Books(Entry, frozen=True, kw_only=True):
+    """What everything is counted with: prices, power, cabling, failures, economics.
+
+    Examples
+    --------
+    >>> Books(prices="rail-only-2023").power
+    '2026'
+    """
+
+    prices: Annotated[str, Option("Price book.", basic=True)] = "2026"
+    power: Annotated[str, Option("Power book.", basic=True)] = "2026"
+    cabling: Annotated[str, Option("Modules and cables.", basic=True)] = "2026"
+    economics: Annotated[str, Option("PUE, tariff, rate.", basic=True)] = "2026"
+    failures: Annotated[str, Option("Book of failure rates.", basic=True)] = "2026"
+    rates: Annotated[
+        End,
+        Option(
+            "Which end of the failure book's ranges.", "choice", choices=("low", "base", "high")
+        ),
+    ] = "base"
+    currency: Annotated[str | None, Option("Currency of the answer.", otherwise="the book's")] = (
+        None
+    )
+    discount: Annotated[
+        Annotated[float, Meta(ge=0, lt=1)] | None,
+        Option("Off every price.", "percent", otherwise="the book's"),
+    ] = None
+    spares: Annotated[
+        tuple[str, ...], Option("Spares: 2%, or a part=3% (repeatable).", many=True)
+    ] = ()
+    terms: Terms = Terms()

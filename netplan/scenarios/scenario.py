@@ -1,0 +1,290 @@
+"""A scenario: cluster, workload and books, said once in a YAML file or by a shipped one's name.
+
+Every question takes one, and its flags or keywords replace single values. An input is called by
+the name of its field, wherever it lies: ``gpus``, ``tariff``, ``offload``; with the part in front
+where somebody wants to be plain: ``cluster.gpus``.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
+
+from msgspec import Struct, structs
+
+from netplan.catalog import Record, Shelf, unknown_name, user_roots
+from netplan.errors import InputError
+from netplan.inputs.option import Option, read_option
+from netplan.scenarios.parts import Books, Cluster, Serving, Training
+
+Part = Literal["cluster", "workload", "books"]
+PARTS: tuple[Part, ...] = ("cluster", "workload", "books")
+WORKLOADS: Mapping[str, type[Training] | type[Serving]] = {
+    "training": Training,
+    "serving": Serving,
+}
+DEFAULT = "hgx-b200"
+"""The scenario of every question that names none."""
+
+
+class Place(NamedTuple):
+    """Where an input lies in a scenario, what is known of it, and its value where nothing says it.
+
+    Parameters
+    ----------
+    part
+        The part of the scenario.
+    path
+        Names of the fields that lead to it inside the part.
+    option
+        How it is read, shown and asked for.
+    default
+        Its value in the scenario that every command starts from.
+    """
+
+    part: Part
+    path: tuple[str, ...]
+    option: Option
+    default: Any
+
+
+@cache
+def places(workload: str = "training") -> dict[str, Place]:
+    """Every input of a scenario with such a workload, by name.
+
+    Parameters
+    ----------
+    workload
+        ``training`` or ``serving``.
+
+    Returns
+    -------
+    dict of str to Place
+        In the order of the parts, and in them as the structs have it.
+
+    Examples
+    --------
+    >>> places()["tariff"].path, places("serving")["prompt"].part
+    (('terms', 'tariff'), 'workload')
+    """
+    kinds: dict[Part, type[Struct]] = {
+        "cluster": Cluster,
+        "workload": WORKLOADS[workload],
+        "books": Books,
+    }
+    return {
+        path[-1]: Place(part, path, option, default)
+        for part, kind in kinds.items()
+        for path, option, default in _fields(kind)
+    }
+
+
+def every_place() -> dict[str, Place]:
+    """Every input of a scenario, of any workload, by name; of two of a name that of training."""
+    return places("serving") | places("training")
+
+
+def _fields(kind: type[Struct]) -> Iterator[tuple[tuple[str, ...], Option, Any]]:
+    """Inputs of a struct and of the structs inside it."""
+    for known in structs.fields(kind):
+        option = _option_of(known.type)
+        if option is not None:
+            yield (known.name,), option, known.default
+        else:
+            for path, inner, default in _fields(known.type):
+                yield (known.name, *path), inner, default
+
+
+def _option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values here
+    """The option among the facts of a type; None of a struct of further inputs."""
+    if get_origin(kind) is not Annotated:
+        return None
+    return next((fact for fact in get_args(kind)[1:] if isinstance(fact, Option)), None)
+
+
+class Scenario(Record, frozen=True, kw_only=True):
+    """A cluster, what runs on it, and the books that it is counted with.
+
+    Parameters
+    ----------
+    name, title, source, date
+        What it is called, what it is, where its values are from and of when they are.
+    cluster, workload, books
+        Its parts; the workload is training or serving.
+    set
+        Single values of catalog files that it replaces, such as ``accelerator.memory_bytes: 96e9``.
+
+    Raises
+    ------
+    CatalogError
+        If a file of one is malformed: every fault with its line.
+
+    Examples
+    --------
+    >>> scenario = Scenario.load("hgx-b200").replace(gpus="8Ki", fabric="rail-only")
+    >>> scenario.cluster.gpus, scenario.batch, scenario.books.prices
+    (8192, 2048, '2026')
+    """
+
+    name: str = ""
+    title: str = ""
+    source: str = ""
+    date: str = ""
+    cluster: Cluster = Cluster()
+    workload: Training | Serving = Training()
+    books: Books = Books()
+    set: dict[str, str | float | bool] = {}  # noqa: RUF012 - every struct gets one of its own
+
+    @classmethod
+    def read(cls, data: object) -> Self:
+        """Make the scenario from plain data; errors as of any record.
+
+        A workload that does not say its kind is training.
+        """
+        if isinstance(data, Mapping) and isinstance(data.get("workload"), Mapping):
+            data = {**data, "workload": {"kind": "training", **data["workload"]}}
+        return super().read(data)
+
+    @classmethod
+    def load(cls, name: "str | Path | Scenario", catalog: str | Path | None = None) -> "Scenario":
+        """A scenario by its shipped name or by its file.
+
+        Parameters
+        ----------
+        name
+            A name of the catalog, a path with a dot or a slash, or a scenario, which it returns.
+        catalog
+            Folder of the user's own catalogs, which goes first.
+
+        Returns
+        -------
+        Scenario
+            The scenario.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is none of that name: the nearest are named.
+        CatalogError
+            If the file is malformed: every fault with its line.
+        """
+        if isinstance(name, Scenario):
+            return name
+        scenario = SCENARIOS.load(str(name), user_roots(catalog))
+        return scenario if scenario.name else scenario.changed(name=Path(name).stem)
+
+    @property
+    def kind(self) -> Literal["training", "serving"]:
+        """Whether it trains or serves."""
+        return "training" if isinstance(self.workload, Training) else "serving"
+
+    @property
+    def training(self) -> Training:
+        """What is trained.
+
+        Raises
+        ------
+        InputError
+            If it serves.
+        """
+        if isinstance(self.workload, Training):
+            return self.workload
+        raise InputError(f"{self.name} serves: add --workload training to ask about training")
+
+    @property
+    def serving(self) -> Serving:
+        """What is served; that of ``Serving()`` with no word of it where the scenario trains."""
+        return self.workload if isinstance(self.workload, Serving) else Serving()
+
+    @property
+    def batch(self) -> int | None:
+        """Global batch of a training run, sequences [1]; None where the model's own is meant."""
+        return self.training.batch_on(self.cluster.gpus)
+
+    def value(self, name: str) -> Any:  # noqa: ANN401 - of any input
+        """The value of an input by its name.
+
+        Examples
+        --------
+        >>> Scenario().value("gpus"), Scenario().value("restart_minutes")
+        (32768, 10.0)
+        """
+        place = places(self.kind)[name]
+        found: Any = getattr(self, place.part)
+        for step in place.path:
+            found = getattr(found, step)
+        return found
+
+    def replace(self, **values: Any) -> "Scenario":  # noqa: ANN401 - inputs of any type
+        """The scenario with other values of some inputs, read as the command line reads them.
+
+        Parameters
+        ----------
+        values
+            Inputs by name, such as ``gpus``; ``workload`` may be ``training`` or ``serving``.
+
+        Returns
+        -------
+        Scenario
+            A new one.
+
+        Raises
+        ------
+        InputError
+            If there is no such input, or its value is not allowed.
+        """
+        scenario = self.running(values.pop("workload")) if "workload" in values else self
+        known = places(scenario.kind)
+        parts: dict[str, Struct] = {part: getattr(scenario, part) for part in PARTS}
+        for name, value in values.items():
+            place = known.get(plain_name(name, scenario.kind))
+            if place is None:
+                raise unknown_name("input", name, list(known))
+            read = place.default if value is None else read_option(name, place.option, value)
+            parts[place.part] = _with(parts[place.part], place.path, read)
+        return structs.replace(scenario, **parts) if values else scenario
+
+    def running(self, workload: "str | Training | Serving") -> "Scenario":
+        """The scenario with another workload, of one kind or as it is given.
+
+        Raises
+        ------
+        InputError
+            If there is no such kind.
+        """
+        if isinstance(workload, (Training, Serving)):
+            return structs.replace(self, workload=workload)
+        if workload not in WORKLOADS:
+            raise InputError(f"unknown --workload {workload!r:.40}: use {', '.join(WORKLOADS)}")
+        if workload == self.kind:
+            return self
+        return structs.replace(self, workload=WORKLOADS[workload]())
+
+
+def plain_name(name: str, workload: str = "training") -> str:
+    """Name of an input as its field has it: an alias or a name with its part is the same.
+
+    Examples
+    --------
+    >>> plain_name("cluster.gpus"), plain_name("gpus"), plain_name("workload.memory.offload")
+    ('gpus', 'gpus', 'offload')
+    """
+    part, dot, rest = name.partition(".")
+    known = places(workload)
+    if dot and part in PARTS:
+        last = rest.rpartition(".")[2]
+        place = known.get(last)
+        if place is not None and place.part == part and rest in (last, ".".join(place.path)):
+            return last
+    return name
+
+
+def _with(struct: Struct, path: tuple[str, ...], value: object) -> Struct:
+    """A struct with another value at the end of a path of fields."""
+    first, *rest = path
+    if rest:
+        value = _with(getattr(struct, first), tuple(rest), value)
+    return structs.replace(struct, **{first: value})
+
+
+SCENARIOS = Shelf("scenario", "topologies/scenarios", Scenario)
