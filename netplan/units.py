@@ -23,6 +23,16 @@ _PREFIXES = tuple(
 def gbps(bytes_per_s: float) -> float:
     """Bandwidth in Gb/s (10^9 bit/s) from B/s.
 
+    Parameters
+    ----------
+    bytes_per_s
+        Bandwidth [B/s].
+
+    Returns
+    -------
+    float
+        Bandwidth [Gb/s].
+
     Examples
     --------
     >>> gbps(50e9)
@@ -34,6 +44,16 @@ def gbps(bytes_per_s: float) -> float:
 def bytes_per_s(gbps: float) -> float:
     """Bandwidth in B/s from Gb/s (10^9 bit/s).
 
+    Parameters
+    ----------
+    gbps
+        Bandwidth [Gb/s].
+
+    Returns
+    -------
+    float
+        Bandwidth [B/s].
+
     Examples
     --------
     >>> bytes_per_s(400)
@@ -43,9 +63,23 @@ def bytes_per_s(gbps: float) -> float:
 
 
 def si(value: float, unit: str = "", digits: int = 3) -> str:
-    """Write a quantity with an SI prefix and ``digits`` significant digits.
+    """Write a quantity with an SI prefix.
 
     Seconds have none from a thousand on, since nobody says kiloseconds.
+
+    Parameters
+    ----------
+    value
+        The quantity, in ``unit``.
+    unit
+        Its unit without a prefix; empty for a number.
+    digits
+        Significant digits, zeros at the end left out [1].
+
+    Returns
+    -------
+    str
+        Number, prefix and unit.
 
     Examples
     --------
@@ -64,6 +98,22 @@ def si(value: float, unit: str = "", digits: int = 3) -> str:
 
 def si_span(value: float, ends: tuple[float, float], unit: str = "", digits: int = 3) -> str:
     """Write a quantity with its low and high end, in the same prefix and to the same place.
+
+    Parameters
+    ----------
+    value
+        The quantity, in ``unit``.
+    ends
+        Its low and high end, in ``unit``.
+    unit
+        Its unit without a prefix; empty for a number.
+    digits
+        Significant digits of the value; the ends have as many places [1].
+
+    Returns
+    -------
+    str
+        The quantity with prefix and unit, and its ends in brackets.
 
     Examples
     --------
@@ -84,6 +134,18 @@ def si_span(value: float, ends: tuple[float, float], unit: str = "", digits: int
 def rounded(value: float, digits: int = 4) -> str:
     """Write a number with so many significant digits and no power of ten.
 
+    Parameters
+    ----------
+    value
+        The number.
+    digits
+        Significant digits, zeros at the end left out [1].
+
+    Returns
+    -------
+    str
+        The number, with commas between thousands.
+
     Examples
     --------
     >>> rounded(11_962.3), rounded(2.375049), rounded(1348)
@@ -95,6 +157,20 @@ def rounded(value: float, digits: int = 4) -> str:
 def counted(count: int, one: str, many: str = "") -> str:
     """A count with its noun.
 
+    Parameters
+    ----------
+    count
+        How many [1].
+    one
+        The noun of one.
+    many
+        The noun of any other count; ``one`` with an s where it is empty.
+
+    Returns
+    -------
+    str
+        The count, with commas between thousands, and its noun.
+
     Examples
     --------
     >>> counted(1, "design"), counted(1280, "switch", "switches")
@@ -105,6 +181,16 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 def duration(seconds: float) -> str:
     """A time for people, in the two largest units that matter.
+
+    Parameters
+    ----------
+    seconds
+        The time [s].
+
+    Returns
+    -------
+    str
+        The time in days, hours, minutes and seconds.
 
     Examples
     --------

@@ -42,4 +42,6 @@ def test_a_name_that_no_file_can_have_is_one_line() -> None:
     with pytest.raises(CatalogError, match=r"^'a\\x00b' is no name of a file$"):
         read_bounded(Path("a\0b"))
     with pytest.raises(CatalogError, match="is no name of a file"):
-        netplan.simulate(gpus=64, hb_size=8, model="gpt-22b", batch=64, placement="a\0b")
+        netplan.simulate(
+            "rail-only-paper", gpus=64, hb_size=8, model="gpt-22b", batch=64, placement="a\0b"
+        )

@@ -26,7 +26,7 @@ def test_no_answer_shows_its_fields() -> None:
 
 
 def test_an_answer_is_short_in_a_shell_and_whole_when_printed() -> None:
-    answer = netplan.collective(kind="all_reduce", gpus=64, message_bytes=2**20)
+    answer = netplan.collective("hgx-h100", kind="all_reduce", gpus=64, message_bytes=2**20)
     assert repr(answer).startswith("<CollectiveAnswer: ")
     assert len(repr(answer)) < 200
     assert str(answer) == answer.text()
@@ -43,13 +43,13 @@ def test_an_answer_is_short_in_a_shell_and_whole_when_printed() -> None:
     ],
 )
 def test_answers_have_a_plot(question: str, given: dict[str, Any], title: str) -> None:
-    figure = getattr(netplan, question)(**given).plot()
+    figure = getattr(netplan, question)("rail-only-paper", **given).plot()
     assert title in figure.layout.title.text
     assert len(figure.data) >= 1
 
 
 def test_loads_are_drawn_from_the_busiest_to_the_idlest() -> None:
-    answer = netplan.loads(gpus=512, hb_size=8, model="gpt-22b")
+    answer = netplan.loads("rail-only-paper", gpus=512, hb_size=8, model="gpt-22b")
     lines = {line.name: list(line.y) for line in answer.plot("link-loads").data}
     assert set(lines) == {group.group for group in answer.groups}
     assert max(map(max, lines.values())) == pytest.approx(100)
@@ -61,7 +61,9 @@ def test_loads_are_drawn_from_the_busiest_to_the_idlest() -> None:
 
 
 def test_the_front_is_drawn_as_it_stands() -> None:
-    answer = netplan.optimize(gpus=512, model="gpt-22b", hb_sizes=[8])
+    answer = netplan.optimize(
+        "rail-only-paper", gpus=512, model="gpt-22b", hb_sizes=[8], radices=(64, 128)
+    )
     (drawn,) = (one for one in answer.plot("front").data if one.name == "Pareto front")
     assert list(drawn.x) == pytest.approx([price / 1e6 for price, _ in answer.points])
     assert list(drawn.y) == pytest.approx([time_s for _, time_s in answer.points])
@@ -84,11 +86,15 @@ def test_a_notebook_runs(path: Path) -> None:
 
 def test_drawings_in_notebooks_have_their_colours() -> None:
     """Without the style of pages links would be invisible, and switches black."""
-    shown = netplan.loads(gpus=64, hb_size=8, radix=16, model="gpt-22b")._repr_html_()
+    shown = netplan.loads(
+        "rail-only-paper", gpus=64, hb_size=8, radix=16, model="gpt-22b"
+    )._repr_html_()
     assert 'class="drawing"' in shown
     assert ".drawing .wire" in shown
     assert ":root" not in shown  # the notebook's own colours stay
     assert (
         ".drawing"
-        not in netplan.collective(kind="all_reduce", gpus=64, message_bytes=2**20)._repr_html_()
+        not in netplan.collective(
+            "hgx-h100", kind="all_reduce", gpus=64, message_bytes=2**20
+        )._repr_html_()
     )

@@ -38,21 +38,51 @@ SMALL = ("--gpus", "64", "--radix", "16", "--hb-size", "8")
 PLANNED = (*SMALL, "--model", "gpt-22b", "--batch", "64")
 NETWORKS = ("--fabric", "rail-only", "--fabric", "fat-tree", "--no-timing")
 ASKED = (
-    ("compare", *SMALL, "--model", "gpt-22b"),
-    ("compare", *SMALL, "--no-timing", "--format", "json"),
-    ("search", *PLANNED),
-    ("optimize", *PLANNED, "--fabric", "rail-only"),
-    ("cost", *SMALL, "--fabric", "rail-only", "-o", "bill.xlsx"),
-    ("cost", *SMALL, "--fabric", "rail-only", "-o", "bill.xlsx"),  # in place of the first
-    ("report", "procurement", *SMALL, *NETWORKS, "-o", "report.html", "--xlsx", "sheet.xlsx"),
-    ("offers", *SMALL, "--fabric", "rail-only", "-o", "ask.csv"),
-    ("traffic", *PLANNED, "--save", "flows.npz"),
-    ("loads", *PLANNED, "-o", "loads.md"),
-    ("simulate", *PLANNED),
-    ("faults", *SMALL, "--fabric", "rail-only", "--no-timing", "--years", "5"),
-    ("export", *SMALL, "--fabric", "rail-only", "--to", "graphml", "-o", "fabric.graphml"),
-    ("cables", *SMALL, "--fabric", "rail-only", "-o", "cables.csv"),
-    ("draw", *SMALL, "--fabric", "rail-only", "-o", "fabric.svg"),
+    ("compare", "rail-only-paper", *SMALL, "--model", "gpt-22b"),
+    ("compare", "rail-only-paper", *SMALL, "--no-timing", "--format", "json"),
+    ("search", "rail-only-paper", *PLANNED),
+    ("optimize", "rail-only-paper", *PLANNED, "--fabric", "rail-only"),
+    ("cost", "rail-only-paper", *SMALL, "--fabric", "rail-only", "-o", "bill.xlsx"),
+    (
+        "cost",
+        "rail-only-paper",
+        *SMALL,
+        "--fabric",
+        "rail-only",
+        "-o",
+        "bill.xlsx",
+    ),  # in place of the first
+    (
+        "report",
+        "procurement",
+        "rail-only-paper",
+        "--prices",
+        "2026",
+        *SMALL,
+        *NETWORKS,
+        "-o",
+        "report.html",
+        "--xlsx",
+        "sheet.xlsx",
+    ),
+    ("offers", "--scenario", "rail-only-paper", *SMALL, "--fabric", "rail-only", "-o", "ask.csv"),
+    ("traffic", "rail-only-paper", *PLANNED, "--save", "flows.npz"),
+    ("loads", "rail-only-paper", *PLANNED, "-o", "loads.md"),
+    ("simulate", "rail-only-paper", *PLANNED),
+    ("faults", "rail-only-paper", *SMALL, "--fabric", "rail-only", "--no-timing", "--years", "5"),
+    (
+        "export",
+        "rail-only-paper",
+        *SMALL,
+        "--fabric",
+        "rail-only",
+        "--to",
+        "graphml",
+        "-o",
+        "fabric.graphml",
+    ),
+    ("cables", "rail-only-paper", *SMALL, "--fabric", "rail-only", "-o", "cables.csv"),
+    ("draw", "rail-only-paper", *SMALL, "--fabric", "rail-only", "-o", "fabric.svg"),
     ("catalog", "check"),
     ("doctor",),
 )
@@ -162,7 +192,9 @@ def test_a_path_of_windows_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii", "cp437"])
 def test_an_output_without_our_signs_keeps_their_meaning(encoding: str) -> None:
-    whole = netplan("compare", "--gpus", "64", "--radix", "16", "--no-timing").stdout.splitlines()
+    whole = netplan(
+        "compare", "rail-only-paper", "--gpus", "64", "--radix", "16", "--no-timing"
+    ).stdout.splitlines()
     plain = [line.encode(encoding, signs.NAME).decode(encoding) for line in whole]
     for line, other in zip(whole, plain, strict=True):
         assert line.count("?") == other.count("?")
@@ -173,7 +205,16 @@ def test_an_output_without_our_signs_keeps_their_meaning(encoding: str) -> None:
 
 
 def test_json_is_the_same_bytes_whatever_the_terminal(tmp_path: Path) -> None:
-    words = ("-m", "netplan", "compare", *SMALL, "--no-timing", "--format", "json")
+    words = (
+        "-m",
+        "netplan",
+        "compare",
+        "rail-only-paper",
+        *SMALL,
+        "--no-timing",
+        "--format",
+        "json",
+    )
     old, new = (
         process(*words, cwd=tmp_path, PYTHONIOENCODING=one)[1] for one in ("cp1252", "utf-8")
     )

@@ -123,6 +123,23 @@ class Running(Struct, frozen=True):
     def of(cls, book: EconomicsBook, rate: float = 1.0) -> "Running":
         """All values of a book, its tariff at a rate of exchange.
 
+        Parameters
+        ----------
+        book
+            The book; its tariff is in its own currency.
+        rate
+            What one of the book's currency is in that of the answer [1].
+
+        Returns
+        -------
+        Running
+            Years, PUE, interest and shares [1], and the tariff [currency/kWh].
+
+        Raises
+        ------
+        InputError
+            If a value of the book is out of range.
+
         Examples
         --------
         >>> Running.of(ECONOMICS_BOOKS.load("2026"), 0.5).tariff.base
@@ -144,13 +161,38 @@ SLACK = 1e-9
 
 
 def shared_of(book: EconomicsBook, name: str) -> Range:
-    """A share of the book; 0 where it has none [1]."""
+    """A share of the book; 0 where it has none [1].
+
+    Parameters
+    ----------
+    book
+        The book.
+    name
+        ``cooling``, ``maintenance``, ``support`` or ``spares``.
+
+    Returns
+    -------
+    Range
+        The share as low, base and high [1].
+    """
     estimate: Estimate | None = getattr(book, name)
     return estimate.range if estimate else NONE
 
 
 def cooling_of(book: EconomicsBook, pue: Range) -> Range:
     """Energy of cooling over that of the equipment, at a PUE [1].
+
+    Parameters
+    ----------
+    book
+        The book; its share is that of what a facility draws beyond its equipment.
+    pue
+        Facility power over equipment power [1].
+
+    Returns
+    -------
+    Range
+        Share x (PUE - 1), 0 below a PUE of 1, as low, base and high [1].
 
     Examples
     --------
@@ -259,7 +301,14 @@ class Lifetime(Struct, frozen=True):
         return self.capital + self.running_per_year.product(self.discounting)
 
     def to_dict(self) -> dict[str, Any]:
-        """The parts of the sum by name, as JSON."""
+        """The parts of the sum by name, as JSON.
+
+        Returns
+        -------
+        dict[str, Any]
+            ``years`` and ``discounting`` [1], and amounts as low, base and high [currency];
+            ``present`` are present values.
+        """
         amounts = {name: asdict(getattr(self, name)) for name in LIFE_PARTS}
         return {"years": self.years, **amounts, "present": asdict(self.present)}
 
@@ -280,7 +329,19 @@ LIFE_PARTS = (
 
 
 def annuity_factor(interest: float, years: int) -> float:
-    """Share of the capital that is due each year [1].
+    """Share of the capital that is due each year, i / (1 - (1 + i)^-n) [1].
+
+    Parameters
+    ----------
+    interest
+        Interest a year, i, at least 0 [1].
+    years
+        Years of use, n, at least 1 [1].
+
+    Returns
+    -------
+    float
+        Yearly sum over capital, 1 / n without interest [1].
 
     Examples
     --------
@@ -294,7 +355,19 @@ def annuity_factor(interest: float, years: int) -> float:
 
 
 def discount_factor(interest: float, years: float) -> float:
-    """Present value of 1 that is paid after so many years [1].
+    """Present value of 1 that is paid after so many years, (1 + i)^-k [1].
+
+    Parameters
+    ----------
+    interest
+        Interest a year, i, at least 0 [1].
+    years
+        Years until it is paid, k [1].
+
+    Returns
+    -------
+    float
+        What it is worth at the start [1].
 
     Examples
     --------
@@ -310,11 +383,16 @@ def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
     Parameters
     ----------
     capital
-        Price of the network.
+        Price of the network [currency].
     power_w
         Its typical power [W].
     running
-        Years, PUE, tariff and interest.
+        Years, PUE, interest and shares [1], and the tariff [currency/kWh].
+
+    Returns
+    -------
+    Lifetime
+        Energy of a year [kWh], and what price, energy and upkeep cost [currency].
 
     Examples
     --------

@@ -29,7 +29,20 @@ class PowerBook(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def draw(self, part: str, speed_gbps: float) -> Draw | None:
-        """Power of a part at exactly this speed, or None if the book does not have it."""
+        """Power of a part at exactly this speed, or None if the book does not have it.
+
+        Parameters
+        ----------
+        part
+            Kind of part, such as ``switch_port``.
+        speed_gbps
+            Its speed [Gb/s].
+
+        Returns
+        -------
+        Draw | None
+            Power of the part, typical and at most [W].
+        """
         key = part, speed_gbps
         return next((one for one in self.draws if (one.part, one.speed_gbps) == key), None)
 

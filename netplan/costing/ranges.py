@@ -23,7 +23,18 @@ class Range(Struct, frozen=True):
 
     @classmethod
     def point(cls, value: float) -> "Range":
-        """A value without a spread."""
+        """A value without a spread.
+
+        Parameters
+        ----------
+        value
+            The amount, of any unit.
+
+        Returns
+        -------
+        Range
+            Low, base and high, all equal.
+        """
         return cls(value, value, value)
 
     def __add__(self, other: "Range") -> "Range":
@@ -35,11 +46,32 @@ class Range(Struct, frozen=True):
         return Range(factor * self.low, factor * self.base, factor * self.high)
 
     def product(self, other: "Range") -> "Range":
-        """Low times low, base times base, high times high, of amounts of at least 0."""
+        """Low times low, base times base, high times high, of amounts of at least 0.
+
+        Parameters
+        ----------
+        other
+            The other amount, of any unit.
+
+        Returns
+        -------
+        Range
+            The product, in the product of both units.
+        """
         return Range(self.low * other.low, self.base * other.base, self.high * other.high)
 
     def at(self, end: End) -> float:
         """One of the three.
+
+        Parameters
+        ----------
+        end
+            ``low``, ``base`` or ``high``.
+
+        Returns
+        -------
+        float
+            The amount there, in the unit of the range.
 
         Examples
         --------

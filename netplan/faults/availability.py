@@ -25,6 +25,15 @@ def domains_under_repair(causes: Iterable[Cause], *, wait: bool) -> dict[int, fl
     wait
         Whether domains that all GPUs could go on with are missed, too.
 
+    Returns
+    -------
+    dict[int, float]
+        Mean number of failures [1], by the domains that one takes [1].
+
+    References
+    ----------
+    Palm (1943): failures under repair are an M/G/inf queue, its mean is rate x repair hours.
+
     Examples
     --------
     Two GPUs a day for 6 h, a rack of four domains every tenth day for 12 h: 0.5, and 0.05.
@@ -53,6 +62,15 @@ def expected_pace(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, floa
         What fails.
     pace
         How the job goes on.
+
+    Returns
+    -------
+    tuple[float, float]
+        Share of the time spent waiting, and mean pace over that of the whole job [1].
+
+    References
+    ----------
+    Palm (1943): failures under repair are an M/G/inf queue, their number is Poisson.
 
     Examples
     --------

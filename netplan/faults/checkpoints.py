@@ -63,6 +63,27 @@ class Checkpoints(Struct, frozen=True):
 def young_interval_h(write_h: float, mtbf_h: float) -> float:
     """Interval after Young (1974), sqrt(2 w M), infinite without failures [h].
 
+    Parameters
+    ----------
+    write_h
+        Time to write one checkpoint, w [h].
+    mtbf_h
+        Mean time between failures, M, may be infinite [h].
+
+    Returns
+    -------
+    float
+        Interval, tau [h].
+
+    Raises
+    ------
+    InputError
+        If there is no time between failures, or the time to write is negative or infinite.
+
+    References
+    ----------
+    Young, CACM 17 (1974) 530.
+
     Examples
     --------
     Five minutes to write, a failure a day:
@@ -78,6 +99,27 @@ def daly_interval_h(write_h: float, mtbf_h: float) -> float:
     """Interval of higher order (Daly 2006, Eq. 37) [h].
 
     sqrt(2 w M) (1 + sqrt(w / 2M) / 3 + (w / 2M) / 9) - w for w < 2 M, and M above.
+
+    Parameters
+    ----------
+    write_h
+        Time to write one checkpoint, w [h].
+    mtbf_h
+        Mean time between failures, M, may be infinite [h].
+
+    Returns
+    -------
+    float
+        Interval, tau, infinite without failures [h].
+
+    Raises
+    ------
+    InputError
+        If there is no time between failures, or the time to write is negative or infinite.
+
+    References
+    ----------
+    Daly, Future Generation Computer Systems 22 (2006) 303, Eq. 37.
 
     Examples
     --------
@@ -99,6 +141,23 @@ def best_interval_h(write_h: float, mtbf_h: float) -> float:
     W is the principal branch of Lambert's function; setting the derivative of
     (exp((tau + w) / M) - 1) / tau to zero leaves (1 - x) exp(x) = exp(-w / M) for x = tau / M.
 
+    Parameters
+    ----------
+    write_h
+        Time to write one checkpoint, w [h].
+    mtbf_h
+        Mean time between failures, M, may be infinite [h].
+
+    Returns
+    -------
+    float
+        Interval, tau, infinite without failures [h].
+
+    Raises
+    ------
+    InputError
+        If there is no time between failures, or the time to write is negative or infinite.
+
     Examples
     --------
     >>> [round(60 * best_interval_h(5 / 60, hours), 2) for hours in (24, 6, 0.25)]
@@ -116,6 +175,23 @@ def effective_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
 
     (1 - (R + tau / 2) / M) / (1 + w / tau), and 0 where failures leave nothing. With N nodes that
     fail r times a node and hour, 1 / M = N r (arXiv:2410.21680).
+
+    Parameters
+    ----------
+    job
+        Interval, time to write and time to restart, tau, w and R [h].
+    mtbf_h
+        Mean time between failures, M, may be infinite [h].
+
+    Returns
+    -------
+    float
+        Share of the time, 0 to 1 [1].
+
+    Raises
+    ------
+    InputError
+        If there is no time between failures.
 
     Examples
     --------
@@ -135,6 +211,23 @@ def exact_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
     tau / M x exp(-R / M) / (exp((tau + w) / M) - 1): from one failure to the next, M on average,
     the job finishes j intervals if R + j (tau + w) is past, with the probability of an exponential
     time; the sum over j is geometric.
+
+    Parameters
+    ----------
+    job
+        Interval, time to write and time to restart, tau, w and R [h].
+    mtbf_h
+        Mean time between failures, M, may be infinite [h].
+
+    Returns
+    -------
+    float
+        Share of the time, 0 to 1 [1].
+
+    Raises
+    ------
+    InputError
+        If there is no time between failures.
 
     Examples
     --------

@@ -66,6 +66,16 @@ class ErrorBar(Struct, frozen=True):
     def equal(self, first: Mapping[str, float], second: Mapping[str, float]) -> bool:
         """Whether the times of two breakdowns cannot be told apart.
 
+        Parameters
+        ----------
+        first, second
+            Parts of both iteration times by name [s].
+
+        Returns
+        -------
+        bool
+            Whether the rule of this module calls them equal.
+
         Examples
         --------
         Both compute 90 s. Ten seconds of tensor collectives against 15 s of bubble are equal,
@@ -88,6 +98,16 @@ class ErrorBar(Struct, frozen=True):
 def own_times(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[float, float]:
     """What two breakdowns do not share: time of the first, and of the second, alone [s].
 
+    Parameters
+    ----------
+    first, second
+        Parts of both iteration times by name [s].
+
+    Returns
+    -------
+    tuple[float, float]
+        Time of the first alone, and of the second alone [s].
+
     Examples
     --------
     >>> own_times({"compute": 9, "tensor": 1}, {"compute": 8.5, "bubble": 2})
@@ -109,6 +129,11 @@ def error_bar(
         Accelerator, stack and precision.
     model, placement, microbatch
         What is trained, by which degrees, in microbatches of so many sequences.
+
+    Returns
+    -------
+    ErrorBar
+        Ends as multiples of the time [1], and whose error they are.
     """
     errors = run.part.errors
     reasons = (*run.untried, *_untried(run, model, placement, microbatch))
@@ -140,7 +165,20 @@ def _untried(
 
 
 def bar_dict(seconds: float | None, bar: ErrorBar | None) -> dict[str, Any]:
-    """The bar of an iteration time as JSON; nothing of a time without one [s]."""
+    """The bar of an iteration time as JSON; nothing of a time without one [s].
+
+    Parameters
+    ----------
+    seconds
+        Iteration time, None where there is none [s].
+    bar
+        Its error bar, None where there is none.
+
+    Returns
+    -------
+    dict[str, Any]
+        Low and high end [s] and basis; None each where there is no bar.
+    """
     low, high = bar.whole.of(seconds) if bar and seconds is not None else (None, None)
     return {
         "iteration_time_low_s": low,
@@ -152,6 +190,20 @@ def bar_dict(seconds: float | None, bar: ErrorBar | None) -> dict[str, Any]:
 def time_text(seconds: float, bar: ErrorBar | None, digits: int = 4) -> str:
     """A time for people: with its bar, or with so many digits where it has none.
 
+    Parameters
+    ----------
+    seconds
+        The time [s].
+    bar
+        Its error bar, None where there is none.
+    digits
+        Significant digits of a time without a bar [1].
+
+    Returns
+    -------
+    str
+        The time, and its low and high end in brackets.
+
     Examples
     --------
     >>> bar = ErrorBar(Factors(low=0.93, high=1.08), Factors(low=0.5, high=1.5), 0.01)
@@ -162,7 +214,18 @@ def time_text(seconds: float, bar: ErrorBar | None, digits: int = 4) -> str:
 
 
 def bar_note(bar: ErrorBar | None) -> Iterator[str]:
-    """What the bars of an answer mean, in a sentence; why they are wide."""
+    """What the bars of an answer mean, in a sentence; why they are wide.
+
+    Parameters
+    ----------
+    bar
+        The error bar of the answer, None where there is none.
+
+    Yields
+    ------
+    str
+        One sentence where there is a bar.
+    """
     if bar is None:
         return
     ends = f"{bar.whole.low:g} to {bar.whole.high:g} times the time"

@@ -103,7 +103,26 @@ class Bubble(NamedTuple):
 
 
 def bubble_layers(setting: Setting, rules: Repetition, runs: Runs) -> Bubble:
-    """Layers in the bubble of schedules."""
+    """Layers in the bubble of schedules.
+
+    Parameters
+    ----------
+    setting
+        Says whether the bubble is counted as scheduled, and which share of it counts.
+    rules
+        Layers of the model, and those of a stage.
+    runs
+        Stages, microbatches and interleaved stages, shape (schedules,).
+
+    Returns
+    -------
+    Bubble
+        Layers in the bubble, shape (schedules,) [1].
+
+    References
+    ----------
+    Narayanan et al., arXiv:2104.04473, Sec. 2.2.
+    """
     fullest = rules.fullest(runs.stages)
     m, v = real(runs.microbatches), real(runs.interleave)
     full = setting.bubble_share * (rules.layers - fullest) / v
@@ -270,7 +289,30 @@ class IterationTerms(Struct, frozen=True, eq=False):
         table: LayerTable,
         update_s: Floats | None = None,
     ) -> "IterationTerms":
-        """Compute every term once for each of the things that it depends on."""
+        """Compute every term once for each of the things that it depends on.
+
+        Parameters
+        ----------
+        setting
+            What is trained, and how.
+        network
+            Levels of the fabric, and how collectives run on them.
+        space
+            Placements, shardings and schedules.
+        table
+            Times [s] and sizes [B] of one layer, shape (shardings,).
+        update_s
+            Update of the optimizer, where it counts, shape (schedules,) [s].
+
+        Returns
+        -------
+        IterationTerms
+            The terms, of which each plan picks its own.
+
+        References
+        ----------
+        arXiv:2410.00273, Sec. III; arXiv:2307.12169, Eq. 2 to 7.
+        """
         both = table.forward + table.backward
         return cls(
             setting=setting,
@@ -286,7 +328,18 @@ class IterationTerms(Struct, frozen=True, eq=False):
         )
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
-        """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
+        """Iteration time of plans: the sum of what :meth:`parts` names [s].
+
+        Parameters
+        ----------
+        place, row, schedule
+            Placement, sharding and schedule of each plan, as numbers, shape (plans,).
+
+        Returns
+        -------
+        Floats
+            Iteration time, shape (plans,) [s].
+        """
         terms = self.schedule
         total: Floats = terms.passes[schedule] * self.layer_s[row]
         total += terms.bubble[schedule] * self.bubble_s[row]
@@ -300,7 +353,18 @@ class IterationTerms(Struct, frozen=True, eq=False):
         return total
 
     def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:  # noqa: ARG002
-        """What is less for more replicas, whatever they hold: nothing that is counted here [s]."""
+        """What is less for more replicas, whatever they hold: nothing that is counted here [s].
+
+        Parameters
+        ----------
+        place, row, schedule
+            As of :meth:`seconds`.
+
+        Returns
+        -------
+        Floats
+            Zeros, shape (plans,) [s].
+        """
         return np.zeros(len(place))
 
     def _steady_hops_s(self, place: Ints, schedule: Ints) -> tuple[Floats, ...]:
@@ -321,7 +385,18 @@ class IterationTerms(Struct, frozen=True, eq=False):
         return (ways * fill.take(place).seconds(terms.boundary_bytes[schedule]),)
 
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
-        """Exposed data parallel collectives of plans [s]."""
+        """Exposed data parallel collectives of plans [s].
+
+        Parameters
+        ----------
+        place, row, schedule
+            As of :meth:`seconds`.
+
+        Returns
+        -------
+        Floats
+            Time that no computation hides, shape (plans,) [s].
+        """
         terms, placed = self.schedule, self.placement
         overlap = self.setting.assumptions.overlap.data
         if overlap == "exposed":
@@ -360,7 +435,18 @@ class IterationTerms(Struct, frozen=True, eq=False):
         return exposed
 
     def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
-        """Named parts of one plan's iteration time [s]."""
+        """Named parts of one plan's iteration time [s].
+
+        Parameters
+        ----------
+        place, row, schedule
+            Placement, sharding and schedule of the plan, as numbers.
+
+        Returns
+        -------
+        dict[str, float]
+            Time of each part by name, which add up to the iteration [s].
+        """
         at, on, by = (np.array([index]) for index in (place, row, schedule))
         terms = self.schedule
         passes, microbatches = terms.passes[by], terms.microbatches[by]
@@ -392,6 +478,16 @@ class IterationTerms(Struct, frozen=True, eq=False):
 
         Forward, gradients of the inputs (with what is computed again) and of the weights (with
         their update); other layers have no such phases.
+
+        Parameters
+        ----------
+        place, row, schedule
+            Placement, sharding and schedule of the plan, as numbers.
+
+        Returns
+        -------
+        dict[str, float]
+            Time of each phase by name; empty where layers are not tiled [s].
         """
         if self.setting.assumptions.compute.operations != "tiled":
             return {}

@@ -56,7 +56,18 @@ class Memory(Struct, frozen=True, eq=False):
         return self.weights + self.gradients + self.optimizer + self.activations + self.buffers
 
     def part(self, index: int) -> dict[str, float]:
-        """Parts of one schedule by name [B]."""
+        """Parts of one schedule by name [B].
+
+        Parameters
+        ----------
+        index
+            Number of the schedule, counted from 0.
+
+        Returns
+        -------
+        dict[str, float]
+            Weights, gradients, optimizer, activations and buffers [B].
+        """
         return {name: float(getattr(self, name)[index]) for name in self.__struct_fields__}
 
 
@@ -72,7 +83,26 @@ class _Stage(Struct, frozen=True, eq=False):
 
 
 def memory_of(setting: Setting, runs: Runs, table: LayerTable) -> Memory:
-    """Memory of every schedule on its fullest stage: the first one, or the last with the head."""
+    """Memory of every schedule on its fullest stage: the first one, or the last with the head.
+
+    Parameters
+    ----------
+    setting
+        What is trained, and how: ZeRO stage, recomputation, and what counts as memory.
+    runs
+        Degrees, microbatches and interleaved stages, shape (schedules,).
+    table
+        Weights and activations of one layer, shape (shardings,) [B].
+
+    Returns
+    -------
+    Memory
+        Parts of the memory, shape (schedules,) [B].
+
+    References
+    ----------
+    Rajbhandari et al., arXiv:1910.02054, Sec. 5; Korthikanti et al., arXiv:2205.05198, Sec. 4.3.
+    """
     totals, row, stages = runs.totals, runs.sharding, runs.stages
     layers = table.repetition.fullest(stages)
     less = missing_layers(table.repetition.layers, stages)
@@ -122,6 +152,24 @@ def in_flight(
 
     Interleaved, a stage starts two chunks, of v a microbatch, later than the one before it
     (arXiv:2104.04473, Fig. 4).
+
+    Parameters
+    ----------
+    setting
+        Order of the passes, and the iteration model's rule.
+    stages, microbatches, interleave
+        Stages p, microbatches m, interleaved stages v, shape (schedules,) [1].
+    behind
+        Stages before this one [1].
+
+    Returns
+    -------
+    Floats
+        Microbatches, shape (schedules,) [1].
+
+    References
+    ----------
+    Korthikanti et al., arXiv:2205.05198, Sec. 4.3; for zb-2p arXiv:2401.10241, Table 2.
     """
     rule, schedule = setting.assumptions.overlap.in_flight, setting.options.schedule
     if schedule == "gpipe":
@@ -138,7 +186,20 @@ def in_flight(
 
 
 def members(totals: Ints, dimensions: Sequence[str]) -> Floats:
-    """GPUs of one group over these dimensions, from totals of shape (dimensions, n) [1]."""
+    """GPUs of one group over these dimensions, from totals of shape (dimensions, n) [1].
+
+    Parameters
+    ----------
+    totals
+        Total degrees in the order of ``DIMENSIONS``, shape (dimensions, n) [1].
+    dimensions
+        Names of the dimensions that the members differ in, such as ``data``.
+
+    Returns
+    -------
+    Floats
+        Product of their degrees, shape (n,) [1].
+    """
     chosen = [DIMENSIONS.index(name) for name in dimensions]
     return real(totals[chosen].prod(axis=0))
 

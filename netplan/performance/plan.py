@@ -106,7 +106,13 @@ class Plan(Struct, frozen=True):
         return f"{self.microbatches:,} x {self.microbatch:,}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON: degrees, schedule, and what of each degree lies at each level."""
+        """The plan as JSON: degrees, schedule, and what of each degree lies at each level.
+
+        Returns
+        -------
+        dict[str, Any]
+            Degrees [1], ``hb`` those inside an HB domain, ``levels`` those at each level.
+        """
         levels = [level._asdict() for level in self.placement.levels]
         return {
             "tensor": self.tensor,
@@ -221,12 +227,29 @@ class PlanTime(Struct, frozen=True):
         return time_text(self.iteration_time_s, self.error)
 
     def equals(self, other: "PlanTime") -> bool:
-        """Whether two times of one model on like GPUs are too near to be told apart."""
+        """Whether two times of one model on like GPUs are too near to be told apart.
+
+        Parameters
+        ----------
+        other
+            Another plan's time.
+
+        Returns
+        -------
+        bool
+            Whether the error bar of either says so; never without one.
+        """
         bars = [one for one in (self.error, other.error) if one is not None]
         return any(bar.equal(self.breakdown_s, other.breakdown_s) for bar in bars)
 
     def in_short(self) -> dict[str, Any]:
-        """What every answer about a plan says in JSON: time, GPUs and the plan itself."""
+        """What every answer about a plan says in JSON: time, GPUs and the plan itself.
+
+        Returns
+        -------
+        dict[str, Any]
+            ``iteration_time_s`` [s], ``gpus_used`` [1] and ``plan``.
+        """
         return {
             "iteration_time_s": self.iteration_time_s,
             "gpus_used": self.plan.gpus,
@@ -234,7 +257,18 @@ class PlanTime(Struct, frozen=True):
         }
 
     def to_dict(self, rank: int) -> dict[str, Any]:
-        """One plan of the JSON answer."""
+        """One plan of the JSON answer.
+
+        Parameters
+        ----------
+        rank
+            Place among the plans of the answer, from 1 on [1].
+
+        Returns
+        -------
+        dict[str, Any]
+            Rank, plan, time and its parts [s], memory and its parts [B], and utilisation [1].
+        """
         return {
             "rank": rank,
             "strategy": self.strategy,
@@ -299,11 +333,29 @@ class SearchResult(Struct, frozen=True):
         return spread is not None and len(spread.spread) > 1
 
     def setting_of(self, timed: PlanTime) -> Setting:
-        """The setting under which a plan was found."""
+        """The setting under which a plan was found.
+
+        Parameters
+        ----------
+        timed
+            One of the plans of this search.
+
+        Returns
+        -------
+        Setting
+            The setting with the strategy of the plan.
+        """
         return next(one for one in self.settings if one.strategy == timed.strategy)
 
     def to_dict(self) -> dict[str, Any]:
-        """Size of the space, and the plans, as in the JSON answer."""
+        """Size of the space, and the plans, as in the JSON answer.
+
+        Returns
+        -------
+        dict[str, Any]
+            ``space``, with plans enumerated and feasible [1] and the time of the search [s], and
+            ``plans``.
+        """
         return {
             "space": {
                 "enumerated": self.enumerated,

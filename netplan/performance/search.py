@@ -71,6 +71,11 @@ def search_plans(
     top
         Plans to return, best first [1].
 
+    Returns
+    -------
+    SearchResult
+        Plans with time [s] and memory [B], best first, and the size of the space [1].
+
     Raises
     ------
     InputError
@@ -120,7 +125,22 @@ def search_largest(
 ) -> SearchResult:
     """Search on as many GPUs as some plan can use, whole members of the outermost level.
 
-    Parameters and errors as :func:`search_plans`; InfeasibleError if no part of the fabric works.
+    Parameters
+    ----------
+    training, levels, strategy, mode, options, top
+        As of :func:`search_plans`.
+
+    Returns
+    -------
+    SearchResult
+        As of :func:`search_plans`; its levels are those that the plans fill.
+
+    Raises
+    ------
+    InputError
+        As of :func:`search_plans`.
+    InfeasibleError
+        If no plan divides model and batch over any part of the fabric, or none fits the memory.
     """
     search = partial(search_plans, training, strategy=strategy, mode=mode, options=options, top=top)
     try:
@@ -363,7 +383,27 @@ def evaluate_plan(
     mode: Mode = "corrected",
     options: Options = DEFAULT_OPTIONS,
 ) -> PlanTime:
-    """Time and memory of one given plan, whether it fits or not; choices as in `search_plans`."""
+    """Time and memory of one given plan, whether it fits or not.
+
+    Parameters
+    ----------
+    training, levels, mode, options
+        As of :func:`search_plans`.
+    plan
+        Degrees at every level of the fabric, and the schedule.
+    strategy
+        How layers are cut: ``1d``, ``2d`` or ``summa``.
+
+    Returns
+    -------
+    PlanTime
+        Iteration time and its parts [s], memory and its parts [B].
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or the plan has degrees for more or fewer levels.
+    """
     check_setting(strategy, mode)
     given = len(plan.placement.levels)
     if given != len(levels):

@@ -29,7 +29,8 @@ def headline(found: Findings) -> tuple[str, ...]:
     --------
     >>> from netplan.procurement.report import procurement
     >>> asked = {"gpus": 32768, "radix": 128, "prices": "rail-only-2023", "timing": False}
-    >>> lines = headline(procurement(**asked, fabrics=("rail-optimized", "rail-only")))
+    >>> lines = headline(procurement("rail-only-paper", **asked,
+    ...     fabrics=("rail-optimized", "rail-only")))
     >>> lines[0][:59]
     'Order rail-only: its network for 32,768 GPUs costs at least'
     >>> lines[2]

@@ -57,7 +57,8 @@ class Offers(Question[Answer]):
 
     Examples
     --------
-    >>> asked = offers(gpus=1024, radix=64, fabrics="rail-only", spares="2%", prices="2026")
+    >>> asked = offers(scenario="rail-only-paper", gpus=1024, radix=64, fabrics="rail-only",
+    ...     spares="2%", prices="2026")
     >>> [(line.id, line.order) for line in asked.request.lines][:2]
     [('L1-01', 17), ('L2-01', 2089)]
     """

@@ -68,7 +68,8 @@ class Report(Question[Procurement]):
 
     Examples
     --------
-    >>> answer = procurement(gpus=32768, radix=128, prices="rail-only-2023", timing=False,
+    >>> answer = procurement("rail-only-paper", gpus=32768, radix=128, prices="rail-only-2023",
+    ...     timing=False,
     ...                      fabrics=("rail-optimized", "rail-only"))
     >>> answer.recommendation.fabric, answer.chosen.capital.base
     ('rail-only', 49020928.0)

@@ -217,7 +217,8 @@ class Cables(Question[Answer]):
 
     Examples
     --------
-    >>> print(cables(gpus=64, radix=16, hb_size=8, fabric="rail-optimized").csv().splitlines()[1])
+    >>> print(cables("rail-only-paper", gpus=64, radix=16, hb_size=8,
+    ...     fabric="rail-optimized").csv().splitlines()[1])
     gpu-0:1--rail-0/leaf-0:1,gpu-0,1,,,rail-0/leaf-0,1,,,400,fibre,row,,host
     """
 

@@ -179,7 +179,8 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
     Measured: 2.111 ms on eight H100 (NCCL 2.29.2).
 
     >>> answer = collective(
-    ...     kind="all_reduce", message_bytes=512 * 2**20, gpus=8, accelerator="h100-80gb")
+    ...     "hgx-h100", kind="all_reduce", message_bytes=512 * 2**20, gpus=8,
+    ...     accelerator="h100-80gb")
     >>> round(1e3 * answer.rows[0].time_s, 3), answer.rows[0].regime
     (2.07, 'in-switch')
     """

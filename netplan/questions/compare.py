@@ -77,7 +77,8 @@ class Compare(Question[Comparison]):
 
     Examples
     --------
-    >>> answer = compare(gpus=32768, radix=128, fabrics=("rail-optimized", "rail-only"))
+    >>> answer = compare("rail-only-paper", gpus=32768, radix=128,
+    ...     fabrics=("rail-optimized", "rail-only"))
     >>> [(row.name, row.fabric.switches, row.cost.base) for row in answer.rows]
     [('rail-optimized', 1280, 196083712.0), ('rail-only', 256, 49020928.0)]
     """

@@ -39,7 +39,7 @@ class Cost(Question[CostAnswer]):
 
     Examples
     --------
-    >>> answer = cost(gpus=32768, radix=128)
+    >>> answer = cost("rail-only-paper", gpus=32768, radix=128)
     >>> [(bill.name, bill.capital.base) for bill in answer.bills]
     [('rail-optimized', 196083712.0), ('rail-only', 49020928.0)]
     """

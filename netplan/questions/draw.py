@@ -122,7 +122,7 @@ class Draw(Question[DrawAnswer]):
 
     Examples
     --------
-    >>> answer = draw(gpus=64, radix=16, hb_size=8, fabric="rail-only")
+    >>> answer = draw("rail-only-paper", gpus=64, radix=16, hb_size=8, fabric="rail-only")
     >>> answer.to_dict()["layout"], answer.svg().startswith("<svg xmlns=")
     ('rows', True)
     """

@@ -120,7 +120,7 @@ class Export(Question[GraphFile]):
 
     Examples
     --------
-    >>> file = export(to="slurm", gpus=64, radix=8, hb_size=8, fabric="fat-tree")
+    >>> file = export("rail-only-paper", to="slurm", gpus=64, radix=8, hb_size=8, fabric="fat-tree")
     >>> print(next(file.lines()).strip())
     SwitchName=s1-0 Nodes=host-0
 

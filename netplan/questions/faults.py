@@ -96,7 +96,8 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 
     Examples
     --------
-    >>> answer = faults(gpus=1024, radix=64, hb_size=8, fail=["leaf=1"], years=50,
+    >>> answer = faults("rail-only-paper", gpus=1024, radix=64, hb_size=8, fail=["leaf=1"],
+    ...     years=50,
     ...                 model="gpt-22b", batch=1024, fabrics=("rail-only", "rail-optimized"))
     >>> [(one.name, one.scenario.impact.gpus_cut_off) for one in answer.fabrics]
     [('rail-only', 32), ('rail-optimized', 32)]

@@ -62,7 +62,8 @@ class Grow(Question[GrowthAnswer]):
 
     Examples
     --------
-    >>> answer = grow(phases=(2048, 8192, 16384), radix=64, fabrics=("rail-optimized",))
+    >>> answer = grow("rail-only-paper", phases=(2048, 8192, 16384), radix=64,
+    ...     fabrics=("rail-optimized",))
     >>> [(step.switches, step.moved) for step in answer.grown[0].steps]
     [(310, 0), (768, 0), (1280, 0)]
     """

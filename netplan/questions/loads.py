@@ -83,7 +83,8 @@ class Loads(Question[LoadsAnswer]):
     --------
     Training traffic leaves the spine of a rail-optimized fabric idle where rails fit a leaf.
 
-    >>> answer = loads(gpus=1024, radix=64, hb_size=32, model="gpt-146b", batch=1024)
+    >>> answer = loads("rail-only-paper", gpus=1024, radix=64, hb_size=32, model="gpt-146b",
+    ...     batch=1024)
     >>> [(group.group, group.unused == group.directions) for group in answer.groups]
     [('hb', False), ('host', False), ('leaf-spine', True)]
     """

@@ -49,7 +49,8 @@ class Map(Question[MapAnswer]):
 
     Examples
     --------
-    >>> answer = map(model="gpt-175b", accelerator="sn10", tensor=8, sequence_tile=32)
+    >>> answer = map("rail-only-paper", model="gpt-175b", accelerator="sn10", tensor=8,
+    ...     sequence_tile=32)
     >>> [len(row.kernels) for row in answer.found.partitions], answer.found.sequence_tile
     ([10, 8], 32)
     """

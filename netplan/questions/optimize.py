@@ -98,7 +98,8 @@ class Optimize(Question[Optimization]):
 
     Examples
     --------
-    >>> answer = optimize(gpus=4096, model="gpt-175b", fabrics=("rail-only", "fat-tree"))
+    >>> answer = optimize("rail-only-paper", gpus=4096, model="gpt-175b",
+    ...     fabrics=("rail-only", "fat-tree"), radices=(64, 128))
     >>> [(row.design.key()["fabric"], row.design.fabric.sizing.hb_size) for row in answer.rows]
     [('rail-only', 256)]
     """

@@ -49,7 +49,8 @@ def published_answer(
     --------
     >>> from netplan.questions.simulate import simulate
     >>> asked = {"gpus": 16, "fabric": "palm-gpu", "accelerator": "palm-a100", "model": "t-18b"}
-    >>> found = simulate(mode="published-code", fixed={"tensor": 8, "pipeline": 2}, **asked)
+    >>> found = simulate("rail-only-paper", mode="published-code",
+    ...     fixed={"tensor": 8, "pipeline": 2}, **asked)
     >>> found.plan.shape, found.found.microbatches_simulated
     ('8x2x1', 2)
     """

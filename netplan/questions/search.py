@@ -272,7 +272,8 @@ class Search(Question[SearchAnswer]):
 
     Examples
     --------
-    >>> best = search(gpus=4096, accelerator="b200", hb_size=8, mode="published-code")
+    >>> best = search("rail-only-paper", gpus=4096, accelerator="b200", hb_size=8,
+    ...     mode="published-code")
     >>> best.found.enumerated, best.found.feasible, round(best.found.time_s, 4)
     (2544, 484, 9.039)
     """

@@ -50,7 +50,8 @@ class Simulate(SimulationQuestion):
 
     Examples
     --------
-    >>> answer = simulate(gpus=64, model="gpt-22b", batch=64, hb_size=8, fixed={"pipeline": 4})
+    >>> answer = simulate("rail-only-paper", gpus=64, model="gpt-22b", batch=64, hb_size=8,
+    ...     fixed={"pipeline": 4})
     >>> answer.found.iteration_time_s >= answer.found.lower_bound_s
     True
     """

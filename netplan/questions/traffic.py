@@ -154,7 +154,8 @@ class Traffic(Question[TrafficAnswer]):
     GPT-1T as in Fig. 4 of arXiv:2307.12169: ring collectives, 8 x 64 x 6.
 
     >>> answer = training_traffic(
-    ...     gpus=3072, hb_size=8, batch=3072, algorithm="ring", iteration_model="ptd-p",
+    ...     "rail-only-paper", gpus=3072, hb_size=8, batch=3072, algorithm="ring",
+    ...     iteration_model="ptd-p",
     ...     fixed={"tensor": 8, "pipeline": 64, "microbatch": 1, "interleave": 1})
     >>> [(share.kind, round(100 * share.bytes_share, 2)) for share in answer.shares]
     [('tensor', 97.44), ('data', 0.85), ('pipeline', 1.71)]

@@ -31,6 +31,21 @@ UNSEEN = re.compile(
 def to_json(data: Mapping[str, Any]) -> str:
     """JSON with two spaces of indentation and a final newline; signs that hide are escaped.
 
+    Parameters
+    ----------
+    data
+        Content; its numbers are finite.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite.
+
     Examples
     --------
     >>> print(to_json({"gpus": 8}), end="")
@@ -43,7 +58,20 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 
 def answer_dict(inputs: Mapping[str, object], /, **parts: object) -> dict[str, Any]:
-    """The JSON of an answer to a question: netplan's version, the inputs, then its parts."""
+    """The JSON of an answer to a question: netplan's version, the inputs, then its parts.
+
+    Parameters
+    ----------
+    inputs
+        What was asked: values by the name of the option.
+    **parts
+        Further parts of the answer by name.
+
+    Returns
+    -------
+    dict[str, Any]
+        ``netplan_version``, ``inputs``, and the parts in their order.
+    """
     return {"netplan_version": __version__, "inputs": inputs, **parts}
 
 
@@ -53,6 +81,16 @@ _DETAILS: ContextVar[bool] = ContextVar("details", default=False)
 @contextmanager
 def detailed(wanted: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 - of a flag
     """Let texts of answers show all of their tables and notes, as ``--details`` does.
+
+    Parameters
+    ----------
+    wanted
+        Whether they show all.
+
+    Yields
+    ------
+    None
+        Nothing; texts that are made before the context ends show all.
 
     Examples
     --------
@@ -68,7 +106,13 @@ def detailed(wanted: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 - o
 
 
 def in_detail() -> bool:
-    """Whether all tables and notes are asked for, and not only the answer."""
+    """Whether all tables and notes are asked for, and not only the answer.
+
+    Returns
+    -------
+    bool
+        Whether :func:`detailed` holds here.
+    """
     return _DETAILS.get()
 
 
@@ -83,49 +127,116 @@ class Answer(ABC):
         return 0
 
     def in_a_line(self) -> str:
-        """Its verdict in a few words, such as ``order rail-only, 27.6 M USD``; empty if none."""
+        """Its verdict in a few words, such as ``order rail-only, 27.6 M USD``; empty if none.
+
+        Returns
+        -------
+        str
+            The verdict; quantities have their unit.
+        """
         return ""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of the command."""
+        """Exactly the JSON of the command.
+
+        Returns
+        -------
+        dict[str, Any]
+            The content; a quantity's unit stands in its name.
+        """
 
     @abstractmethod
     def sections(self) -> Iterator[Section]:
-        """Headings, tables, verdicts, notes and charts, in their order."""
+        """Headings, tables, verdicts, notes and charts, in their order.
+
+        Yields
+        ------
+        Section
+            One after the other.
+        """
 
     def text(self, width: int = 80, *, colour: bool = False) -> str:
-        """For a terminal of a width [columns]."""
+        """For a terminal of a width.
+
+        Parameters
+        ----------
+        width
+            Columns that a line has at most [columns].
+        colour
+            Whether signs that colour a terminal are in it.
+
+        Returns
+        -------
+        str
+            The text, an empty line between two sections.
+        """
         from netplan.reports.terminal import terminal_text
 
         return terminal_text(self.sections(), width, colour=colour)
 
     def csv(self) -> str:
-        """All tables, raw values."""
+        """All tables, raw values.
+
+        Returns
+        -------
+        str
+            One CSV with a header; of several tables the first column names each.
+        """
         return csv_text(self.sections())
 
     def markdown(self) -> str:
-        """All tables and texts."""
+        """All tables and texts.
+
+        Returns
+        -------
+        str
+            The text, an empty line between two sections.
+        """
         return markdown_text(self.sections())
 
     def json(self) -> str:
-        """The JSON as text."""
+        """The JSON as text.
+
+        Returns
+        -------
+        str
+            The text, with a newline at its end.
+        """
         return to_json(self.to_dict())
 
     def html(self) -> str:
-        """A page that works offline."""
+        """A page that works offline.
+
+        Returns
+        -------
+        str
+            The whole page.
+        """
         from netplan.reports.html import html_page
 
         return html_page(self.sections())
 
     def xlsx(self) -> bytes:
-        """A spreadsheet with a sheet a table."""
+        """A spreadsheet with a sheet a table.
+
+        Returns
+        -------
+        bytes
+            The file.
+        """
         from netplan.reports.xlsx import xlsx_bytes
 
         return xlsx_bytes(self.sections())
 
     def to_frame(self) -> "pd.DataFrame":
-        """The first table: one row a row, one column a quantity."""
+        """The first table: one row a row, one column a quantity.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Raw values, shape (rows, quantities - 1); the first quantity is the index.
+        """
         return frame(self.sections())
 
     def plot(self, key: str = "") -> "go.Figure":
@@ -133,10 +244,20 @@ class Answer(ABC):
 
         Bars and heat maps of the answer are charts, too, behind those of its page.
 
+        Parameters
+        ----------
+        key
+            Name of the chart; empty for the first one.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            The chart.
+
         Raises
         ------
         InputError
-            If the answer has no such chart.
+            If the answer has no such chart, or plotly is not there.
         """
         from netplan.reports.page import GET_PLOTLY
         from netplan.reports.section_charts import chart_of

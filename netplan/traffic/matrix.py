@@ -240,7 +240,7 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         Raises
         ------
         InputError
-            If a GPU is out of range, or two become one that then sends to itself.
+            As of :class:`TrafficMatrix`: if a GPU is out of range, or two become one.
 
         Examples
         --------
@@ -382,7 +382,8 @@ def combine(matrices: Iterable[TrafficMatrix]) -> TrafficMatrix:
     Returns
     -------
     TrafficMatrix
-        Flows in rising order of source, destination and kind; uniform groups as they are.
+        Flows above 0 bytes in rising order of source, destination and kind, and all groups that
+        send something.
 
     Raises
     ------

@@ -103,10 +103,19 @@ def expert_exchange_s(
     exchange
         Who exchanges what.
 
+    Returns
+    -------
+    Amount
+        Time, a float or an array of the shape of ``tokens`` [s].
+
     Raises
     ------
     InputError
         If the phase is unknown, or there are no tokens.
+
+    References
+    ----------
+    Form and rates are fitted on AIConfigurator 0.12.0 (NVIDIA, Apache-2.0).
 
     Examples
     --------

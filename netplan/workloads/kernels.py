@@ -100,7 +100,22 @@ class Product(Struct, frozen=True, eq=False):
 
 
 def column_product(product: Product) -> Operation:
-    """Weights cut by columns: the input's gradients are partial sums, scattered backward."""
+    """Weights cut by columns: the input's gradients are partial sums, scattered backward.
+
+    Parameters
+    ----------
+    product
+        Local sizes of the product.
+
+    Returns
+    -------
+    Operation
+        Its FLOPs, bytes and collectives, forward and backward [FLOP], [B].
+
+    References
+    ----------
+    arXiv:2410.00273, Tables I and II, and its published code.
+    """
     message = ELEMENT_BYTES * product.rows * product.width
     return product.operation(
         forward=(), backward=(Collective("reduce_scatter", message, "tensor"),)
@@ -108,7 +123,24 @@ def column_product(product: Product) -> Operation:
 
 
 def row_product(product: Product, scattered_rows: Floats) -> Operation:
-    """Weights cut by rows: the results are partial sums, scattered forward by rows."""
+    """Weights cut by rows: the results are partial sums, scattered forward by rows.
+
+    Parameters
+    ----------
+    product
+        Local sizes of the product.
+    scattered_rows
+        Rows of the result that stay on a GPU, shape (shardings,) [1].
+
+    Returns
+    -------
+    Operation
+        Its FLOPs, bytes and collectives, forward and backward [FLOP], [B].
+
+    References
+    ----------
+    arXiv:2410.00273, Tables I and II, and its published code.
+    """
     message = ELEMENT_BYTES * product.rows * product.columns
     whole = product.operation(
         forward=(Collective("reduce_scatter", message, "tensor"),), backward=()
@@ -121,9 +153,31 @@ def summa_product(
 ) -> Operation:
     """Product on a tensor x context grid, in panels (Table A2, Algorithm 1).
 
-    ``width`` is the whole inner size and ``columns`` the local outer one. Panels of the input
-    travel along the tensor GPUs, panels of the weights along the context GPUs; the result is read
-    and written once a panel. The backward pass broadcasts and reduces each of them.
+    Panels of the input travel along the tensor GPUs, panels of the weights along the context GPUs;
+    the result is read and written once a panel. The backward pass broadcasts and reduces each of
+    them.
+
+    Parameters
+    ----------
+    name
+        Name of the operation.
+    module
+        Part of the layer it belongs to.
+    local
+        Sizes of what one GPU holds, and panels [1].
+    width
+        Whole inner size [1].
+    columns
+        Local outer size, shape (shardings,) [1].
+
+    Returns
+    -------
+    Operation
+        Its FLOPs, bytes and collectives, forward and backward [FLOP], [B].
+
+    References
+    ----------
+    arXiv:2410.00273, Table A2 and Algorithm 1, and its published code.
     """
     rows = local.rows
     inputs = ELEMENT_BYTES * rows * width
@@ -165,7 +219,28 @@ NORM_FLOPS = 9
 
 
 def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> Operation:
-    """Add a bias of ``width`` to ``rows``; experts have several ``copies`` of it."""
+    """Add a bias to rows.
+
+    Parameters
+    ----------
+    name
+        Name of the operation; ``fc…`` belongs to the feed-forward part, any other to attention.
+    rows
+        Local rows, shape (shardings,) [1].
+    width
+        Numbers of one bias, one for each local column [1].
+    copies
+        Biases that the rows share: the experts of a GPU, else 1 [1].
+
+    Returns
+    -------
+    Operation
+        Its FLOPs and bytes, forward and backward [FLOP], [B].
+
+    References
+    ----------
+    Published code of arXiv:2410.00273.
+    """
     count = rows * width
     work = Work(vector_flops=count, moved_bytes=ELEMENT_BYTES * (count + copies * width))
     module: Module = "mlp" if name.startswith("fc") else "attention"
@@ -186,6 +261,22 @@ def activation(local: Local, rows: Floats) -> Operation:
     SwiGLU is y * x * sigmoid(x) of two inputs: exponential, sum, quotient and two products
     forward; backward the sigmoid again (3), the silu (1), its derivative (3), and the products of
     both gradients (3).
+
+    Parameters
+    ----------
+    local
+        Sizes of what one GPU holds, and whether the activation is gated [1].
+    rows
+        Local rows, shape (shardings,) [1].
+
+    Returns
+    -------
+    Operation
+        Its FLOPs and bytes, forward and backward [FLOP], [B].
+
+    References
+    ----------
+    Published code of arXiv:2410.00273 for ``gelu``; ``swiglu`` is counted here.
     """
     count = rows * local.ffn_local
     if local.gated:
@@ -204,7 +295,24 @@ def activation(local: Local, rows: Floats) -> Operation:
 
 
 def dropout(name: str, count: Floats) -> Operation:
-    """Dropout of ``count`` elements; only the mask is stored."""
+    """Dropout; only the mask is stored.
+
+    Parameters
+    ----------
+    name
+        Name of the operation; ``drop_v`` belongs to attention, any other to the feed-forward part.
+    count
+        Local elements, shape (shardings,) [1].
+
+    Returns
+    -------
+    Operation
+        Its FLOPs and bytes, forward and backward [FLOP], [B].
+
+    References
+    ----------
+    Published code of arXiv:2410.00273.
+    """
     work = Work(vector_flops=count, moved_bytes=(2 * ELEMENT_BYTES + MASK_BYTES) * count)
     module: Module = "attention" if name == "drop_v" else "mlp"
     return Operation(name, module, 0.0, MASK_BYTES * count, work, work, result=Tensor(count))
@@ -215,6 +323,24 @@ def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
 
     What follows needs all rows: the norm gathers them, and scatters their gradients; in front of a
     mixture of experts it does not, because the tokens travel first.
+
+    Parameters
+    ----------
+    name
+        Name of the operation; ``ln1`` belongs to the feed-forward part, any other to attention.
+    local
+        Sizes of what one GPU holds [1].
+    gathers
+        Whether what follows needs all rows of the tensor GPUs.
+
+    Returns
+    -------
+    Operation
+        Its FLOPs, bytes and collectives, forward and backward [FLOP], [B].
+
+    References
+    ----------
+    arXiv:2410.00273, Tables I and II, and its published code.
     """
     message = ELEMENT_BYTES * local.rows * local.hidden
     gather = (Collective("all_gather", message, "tensor"),) if gathers else ()

@@ -63,6 +63,22 @@ def attention_time_s(
     heads, kv_heads, head_size
         Heads of queries; of keys and values, as many if absent; numbers of a head [1].
 
+    Returns
+    -------
+    Amount
+        Time, a float or an array as the sizes broadcast [s].
+
+    Raises
+    ------
+    InputError
+        If a size is 0, negative or infinite.
+    UnknownNameError
+        If the catalog has no such accelerator.
+
+    References
+    ----------
+    Form and rates are fitted on AIConfigurator 0.12.0 (NVIDIA, Apache-2.0).
+
     Examples
     --------
     >>> round(1e6 * attention_time_s("h100-80gb", 1, 4096, 32), 1)
@@ -80,7 +96,24 @@ def attention_backward_time_s(
     kv_heads: Amount | None = None,
     head_size: Amount = 128.0,
 ) -> Amount:
-    """Time of its backward pass, which is assumed, not measured [s]; as :func:`attention_time_s`.
+    """Time of its backward pass, which is assumed, not measured [s].
+
+    Parameters
+    ----------
+    accelerator, batch, sequence, heads, kv_heads, head_size
+        As of :func:`attention_time_s`.
+
+    Returns
+    -------
+    Amount
+        Time, a float or an array as the sizes broadcast [s].
+
+    Raises
+    ------
+    InputError
+        If a size is 0, negative or infinite.
+    UnknownNameError
+        If the catalog has no such accelerator.
 
     Examples
     --------
@@ -114,6 +147,22 @@ def generation_time_s(  # noqa: PLR0913 - a size each
         Bytes of a stored number.
     corrections
         Whether the table beside the accelerator file is used: by default where there is one.
+
+    Returns
+    -------
+    Amount
+        Time, a float or an array as the sizes broadcast [s].
+
+    Raises
+    ------
+    InputError
+        If a size is 0, negative or infinite, or a table is asked for that does not exist.
+    UnknownNameError
+        If the catalog has no such accelerator.
+
+    References
+    ----------
+    Form and rates are fitted on AIConfigurator 0.12.0 (NVIDIA, Apache-2.0).
 
     Examples
     --------
@@ -155,6 +204,18 @@ def latent_generation_time_s(  # noqa: PLR0913 - a size each
         Heads of queries on this GPU [1].
     kv_rank, rotary
         Numbers of a stored token that keys and values are made of, and those with its place [1].
+
+    Returns
+    -------
+    Amount
+        Time, a float or an array as the sizes broadcast [s].
+
+    Raises
+    ------
+    InputError
+        If a size is 0, negative or infinite.
+    UnknownNameError
+        If the catalog has no such accelerator.
 
     Examples
     --------

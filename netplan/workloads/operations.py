@@ -258,6 +258,18 @@ class ExpertShape(Struct, frozen=True, eq=False):
 
         ``even`` routing meets as many as there are rows, ``random`` (E / p) (1 - (1 - k/E)^T).
 
+        Parameters
+        ----------
+        tokens
+            Tokens of all GPUs that share the experts, before routing, T [1].
+        routing
+            ``even`` or ``random``.
+
+        Returns
+        -------
+        Amount
+            Experts of a GPU, as tokens and sizes broadcast [1].
+
         Examples
         --------
         >>> shape = ExpertShape(hidden=7168, inter=2048, top_k=8, experts=256, expert=8)
@@ -271,11 +283,33 @@ class ExpertShape(Struct, frozen=True, eq=False):
         return np.clip(np.asarray(tokens) * share * here, 1.0, np.maximum(here, 1.0))
 
     def weights(self, tokens: Amount, routing: Routing = "even") -> Amount:
-        """Weights of the experts that have a row [1]."""
+        """Weights of the experts that have a row [1].
+
+        Parameters
+        ----------
+        tokens, routing
+            As of :meth:`active`.
+
+        Returns
+        -------
+        Amount
+            Numbers of all their products, as tokens and sizes broadcast [1].
+        """
         return self.active(tokens, routing) * self.products * self.hidden * self.inner
 
     def rows(self, tokens: Amount) -> Amount:
-        """Rows of a GPU, one for each expert that a token visits [1]."""
+        """Rows of a GPU, one for each expert that a token visits [1].
+
+        Parameters
+        ----------
+        tokens
+            Tokens of all GPUs that share the experts, before routing [1].
+
+        Returns
+        -------
+        Amount
+            Rows, as tokens and sizes broadcast [1].
+        """
         return np.asarray(tokens) * self.top_k / self.expert
 
 

@@ -23,7 +23,9 @@ CABLES = 3 * 32_768
 
 
 def large(switch: str | None = None) -> Sheet:
-    question = Cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", switch=switch)
+    question = Cables.on(
+        "rail-only-paper", gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", switch=switch
+    )
     return question.table()()
 
 
@@ -74,7 +76,9 @@ def test_ports_by_cage_against_ports_by_number(
 def test_a_hall_of_32768_gpus_whatever_its_names(
     benchmark: BenchmarkFixture, tmp_path: Path, plan: Path, describe: Describe
 ) -> None:
-    question = Cables(gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", host_gpus=8)
+    question = Cables.on(
+        "rail-only-paper", gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", host_gpus=8
+    )
     hosts = tmp_path / "hosts.csv"
     hosts.write_text("".join(sheet_csv(question.table()())), encoding="utf-8")
     hall = tmp_path / "hall.txt"

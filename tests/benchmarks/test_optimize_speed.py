@@ -16,7 +16,13 @@ AIM_S = 2.0
 @pytest.mark.parametrize("gpus", [4_096, 32_768, 1_048_576])
 def test_default_space(benchmark: BenchmarkFixture, gpus: int, iteration_model: str) -> None:
     def run() -> None:
-        answer = optimize(gpus=gpus, iteration_model=iteration_model, survives_switch=True)
+        answer = optimize(
+            "rail-only-paper",
+            gpus=gpus,
+            iteration_model=iteration_model,
+            survives_switch=True,
+            radices=(64, 128),
+        )
         tally, searches = answer.tally, answer.tally.searches
         benchmark.extra_info |= {
             "designs": tally.size,

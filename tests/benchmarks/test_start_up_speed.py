@@ -26,10 +26,11 @@ def run(*arguments: str) -> None:
     [
         pytest.param(("-c", FLOOR), id="floor: bare import"),
         pytest.param(
-            ("-m", "netplan", "compare", "--gpus", "32768", "--radix", "128"), id="compare 32768"
+            ("-m", "netplan", "compare", "rail-only-paper", "--gpus", "32768", "--radix", "128"),
+            id="compare 32768",
         ),
         pytest.param(
-            ("-m", "netplan", "compare", "--gpus", "1048576", "--radix", "128"),
+            ("-m", "netplan", "compare", "rail-only-paper", "--gpus", "1048576", "--radix", "128"),
             id="compare 1048576",
         ),
         pytest.param(("-c", "import click"), id="floor: import click"),

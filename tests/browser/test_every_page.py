@@ -28,20 +28,28 @@ def one_chip(answer: StudyAnswer) -> StudyAnswer:
 PAGES: dict[str, Callable[[], Answer]] = {
     "study": lambda: netplan.study("hb-size"),
     "long names": lambda: one_chip(netplan.study("serving")),
-    "optimize": lambda: netplan.optimize(gpus=4608),
-    "loads": lambda: netplan.loads(gpus=1024, radix=64, fabric="rail-optimized"),
-    "faults": lambda: netplan.faults(gpus=512, radix=64, fabrics=("rail-only",)),
-    "traffic": lambda: netplan.traffic(gpus=1024),
-    "procurement": lambda: netplan.procurement(gpus=1024, radix=64),
+    "optimize": lambda: netplan.optimize("rail-only-paper", gpus=4608, radices=(64, 128)),
+    "loads": lambda: netplan.loads("rail-only-paper", gpus=1024, radix=64, fabric="rail-optimized"),
+    "faults": lambda: netplan.faults("rail-only-paper", gpus=512, radix=64, fabrics=("rail-only",)),
+    "traffic": lambda: netplan.traffic("rail-only-paper", gpus=1024),
+    "procurement": lambda: netplan.procurement(
+        "rail-only-paper", gpus=1024, radix=64, prices="2026"
+    ),
 }
 SERVED: dict[str, Any] = {"gpus": 64, "model": "deepseek-r1", "precision": "fp8"}
 MORE: dict[str, Callable[[], Answer]] = {
-    "compare": lambda: netplan.compare(gpus=1024, radix=64),
-    "cost": lambda: netplan.cost(gpus=1024, radix=64),
-    "serving": lambda: netplan.serving(**SERVED),
-    "served faults": lambda: netplan.faults(**SERVED, workload="serving", fabrics=("rail-only",)),
-    "map": lambda: netplan.map(gpus=512),
-    "grow": lambda: netplan.grow(phases=(512, 1024), radix=64, prices="2026"),
+    "compare": lambda: netplan.compare("rail-only-paper", gpus=1024, radix=64),
+    "cost": lambda: netplan.cost("rail-only-paper", gpus=1024, radix=64),
+    "serving": lambda: netplan.serving("serving-70b-h200", **SERVED),
+    "served faults": lambda: netplan.faults(
+        "serving-70b-h200",
+        **SERVED,
+        workload="serving",
+        fabrics=("rail-only",),
+        prices="rail-only-2023",
+    ),
+    "map": lambda: netplan.map("rail-only-paper", gpus=512),
+    "grow": lambda: netplan.grow("rail-only-paper", phases=(512, 1024), radix=64, prices="2026"),
 }
 """Pages that are only looked at, on a laptop and on a phone."""
 

@@ -17,7 +17,10 @@ CHARTS = ("price", "drivers", "running", "speed")
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(procurement(gpus=32768, radix=128).html(), encoding="utf-8")
+    path.write_text(
+        procurement("rail-only-paper", gpus=32768, radix=128, prices="2026").html(),
+        encoding="utf-8",
+    )
     return path
 
 

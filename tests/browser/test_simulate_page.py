@@ -21,6 +21,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asked: dict[str, Any] = {"gpus": 64, "radix": 16, "model": "gpt-22b", "batch": 64}
     path.write_text(
         netplan.simulate(
+            "rail-only-paper",
             **asked,
             hb_size=8,
             fabric="fat-tree",

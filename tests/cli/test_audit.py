@@ -34,7 +34,20 @@ def test_findings_exit_with_one(tmp_path: Path) -> None:
 
 def test_a_sound_plan_exits_with_zero(tmp_path: Path) -> None:
     path = tmp_path / "plan.csv"
-    plan = ("cables", "--gpus", "64", "--radix", "16", "--hb-size", "8", "-o", str(path))
+    plan = (
+        "cables",
+        "rail-only-paper",
+        "--fabric",
+        "rail-only",
+        "--gpus",
+        "64",
+        "--radix",
+        "16",
+        "--hb-size",
+        "8",
+        "-o",
+        str(path),
+    )
     assert netplan(*plan).returncode == 0
     done = netplan("audit", str(path), "--radix", "16", columns=400)
     assert (done.returncode, done.stdout) == (0, f"{path} (table of cables): no fault found.\n")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import netplan, refused, without
 
-COMPARE = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing")
+COMPARE = ("compare", "rail-only-paper", "--gpus", "4096", "--radix", "64", "--no-timing")
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_misspelt_command() -> None:
 
 
 def test_missing_option() -> None:
-    assert "Missing option '--gpus'" in refused("compare", "--radix", "64")
-    error = refused("collective", "--gpus", "64")
+    assert "Missing option '--gpus'" in refused("compare", "rail-only-paper", "--radix", "64")
+    error = refused("collective", "--scenario", "hgx-h100", "--gpus", "64")
     assert "Missing option '--kind'. Choose from: all_gather, reduce_scatter" in error
 
 
@@ -95,7 +95,16 @@ def test_missing_option() -> None:
 )
 def test_wrong_rates_of_kernels_and_stacks(setting: str, message: str) -> None:
     error = refused(
-        *("search", "--gpus", "64", "--accelerator", "h100-80gb", "--model", "llama-3.1-8b"),
+        *(
+            "search",
+            "rail-only-paper",
+            "--gpus",
+            "64",
+            "--accelerator",
+            "h100-80gb",
+            "--model",
+            "llama-3.1-8b",
+        ),
         *("--iteration-model", "calibrated", "--set", setting),
     )
     assert message in error
@@ -130,7 +139,17 @@ def test_wrong_links_and_stacks(
     assert old in text
     own.write_text(text.replace(old, new), encoding="utf-8")
     assert message in refused(
-        *("collective", "--kind", "send", "--gpus", "8", "--accelerator", "h100-80gb")
+        *(
+            "collective",
+            "--scenario",
+            "hgx-h100",
+            "--kind",
+            "send",
+            "--gpus",
+            "8",
+            "--accelerator",
+            "h100-80gb",
+        )
         if "links" in shipped
         else (*COMPARE, "--iteration-model", "calibrated", "--accelerator", "h100-80gb"),
         *("--catalog", str(tmp_path)),
@@ -228,7 +247,9 @@ def test_an_unwritable_folder_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_fabric_that_cannot_be_built_alone_is_an_error() -> None:
-    error = refused("compare", "--gpus", "4096", "--radix", "8", "--fabric", "dragonfly")
+    error = refused(
+        "compare", "rail-only-paper", "--gpus", "4096", "--radix", "8", "--fabric", "dragonfly"
+    )
     assert "holds at most 72 GPUs, got 4,096: raise the radix" in error
 
 
@@ -242,18 +263,24 @@ def edges(folder: Path, gpus: int) -> str:
 @pytest.mark.parametrize("gpus", ["4", "8"])
 def test_a_graph_of_fewer_gpus_than_are_planned_says_what_helps(tmp_path: Path, gpus: str) -> None:
     path = edges(tmp_path, 4)
-    error = refused("cost", "--gpus", gpus, "--radix", "16", "--fabric", path)
+    error = refused("cost", "rail-only-paper", "--gpus", gpus, "--radix", "16", "--fabric", path)
     if gpus == "8":
         assert "the graph holds 4 GPUs, and clusters of 8 or more are planned" in error
         assert "--gpus 4" not in error
-        assert netplan("draw", "--graph", path).stdout.startswith("<svg")  # what it advises
+        assert netplan("draw", "rail-only-paper", "--graph", path).stdout.startswith(
+            "<svg"
+        )  # what it advises
     else:
         assert "4 GPUs are out of range: give 8 to" in error
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("draw",), ("export", "--to", "edges"), ("loads", "--matrix", "m.csv")],
+    [
+        ("draw", "rail-only-paper"),
+        ("export", "rail-only-paper", "--to", "edges"),
+        ("loads", "rail-only-paper", "--matrix", "m.csv"),
+    ],
 )
 @pytest.mark.parametrize(
     "given", [("--gpus", "8"), ("--fabric", "dragonfly"), ("--radix", "32")], ids=lambda one: one[0]
@@ -274,7 +301,16 @@ def test_two_networks_in_one_question_are_refused(
     ],
 )
 def test_planes_that_cannot_be_split_say_how_many_can(radix: str, planes: str, advice: str) -> None:
-    asked = ("cost", "--gpus", "64", "--radix", radix, "--fabric", "eight-planes")
+    asked = (
+        "cost",
+        "rail-only-paper",
+        "--gpus",
+        "64",
+        "--radix",
+        radix,
+        "--fabric",
+        "eight-planes",
+    )
     error = refused(*asked, "--set", f"fabric.planes={planes}")
     assert error.rstrip(".\n").endswith(f"Gb/s; {advice}")
     assert "at most 0" not in error
@@ -285,10 +321,10 @@ def test_a_fabric_that_cannot_be_built_is_named_once(fabric: str) -> None:
     sizes = ("--gpus", "40001", "--radix", "8", "--hb-size", "1")
     if fabric == "eight-planes":
         sizes = ("--gpus", "64", "--radix", "512", "--hb-size", "8")
-    error = refused("cost", *sizes, "--fabric", fabric)
+    error = refused("cost", "rail-only-paper", *sizes, "--fabric", fabric)
     assert error.startswith(f"netplan: {fabric}: Cannot be built: ")
     assert error.count(fabric) == 1
-    asked = ("compare", *sizes, "--no-timing", "--format", "json")
+    asked = ("compare", "rail-only-paper", *sizes, "--no-timing", "--format", "json")
     done = netplan(*asked, "--fabric", fabric, "--fabric", "fat-tree")
     assert f"Cannot be built: {fabric}" not in done.stdout
     assert "Cannot be built: " in done.stdout
@@ -308,12 +344,25 @@ def test_a_drawing_of_links_alone_takes_nothing_of_runs(given: tuple[str, ...], 
 
 
 def test_bounds_are_of_a_matrix() -> None:
-    error = refused("loads", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--bounds")
+    error = refused(
+        "loads", "rail-only-paper", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--bounds"
+    )
     assert "--bounds is of --matrix" in error
 
 
 def test_full_ports_say_where_there_is_one_alone() -> None:
-    asked = ("cost", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--ports", "full")
+    asked = (
+        "cost",
+        "rail-only-paper",
+        "--gpus",
+        "64",
+        "--radix",
+        "16",
+        "--hb-size",
+        "8",
+        "--ports",
+        "full",
+    )
     done = netplan(*asked, "--fabric", "rail-only", "--fabric", "torus-3d", "--format", "json")
     notes = {row["fabric"]: row["notes"] for row in json.loads(done.stdout)["fabrics"]}
     said = "--ports full does not apply here: a GPU has one port, or one a plane."
@@ -323,20 +372,31 @@ def test_full_ports_say_where_there_is_one_alone() -> None:
 @pytest.mark.parametrize("command", ["search", "loads", "simulate", "traffic", "draw", "cables"])
 def test_full_ports_of_a_fabric_with_one_alone_are_refused(command: str) -> None:
     asked = ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only")
-    error = refused(command, *asked, "--ports", "full")
+    error = refused(command, "rail-only-paper", *asked, "--ports", "full")
     assert "--ports full means nothing for rail-only" in error
 
 
 @pytest.mark.parametrize("command", ["faults", "optimize"])
 def test_full_ports_are_told_apart_by_every_question_about_several_fabrics(command: str) -> None:
     asked = ("--gpus", "64", "--model", "gpt-22b", "--hb-size", "8", "--fabric", "rail-only")
-    done = netplan(command, *asked, "--ports", "full")
+    done = netplan(command, "rail-only-paper", *asked, "--ports", "full")
     assert "--ports full does not apply here" in " ".join(done.stdout.split()), done.stderr
 
 
 @pytest.mark.parametrize("command", ["loads", "simulate"])
 def test_a_seed_is_of_hashed_paths_and_of_failures(command: str) -> None:
-    asked = (command, "--gpus", "64", "--radix", "16", "--hb-size", "8", "--model", "gpt-22b")
+    asked = (
+        command,
+        "rail-only-paper",
+        "--gpus",
+        "64",
+        "--radix",
+        "16",
+        "--hb-size",
+        "8",
+        "--model",
+        "gpt-22b",
+    )
     assert "--seed 3 means nothing for paths that are not hashed" in refused(*asked, "--seed", "3")
     for useful in (("--routing", "hashed"), ("--fail", "spine=1")):
         assert netplan(*asked, "--seed", "3", *useful).returncode == 0

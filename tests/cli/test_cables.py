@@ -8,7 +8,18 @@ import pytest
 
 from tests.cli.command import netplan, refused
 
-SMALL = ("cables", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-optimized")
+SMALL = (
+    "cables",
+    "rail-only-paper",
+    "--gpus",
+    "64",
+    "--radix",
+    "16",
+    "--hb-size",
+    "8",
+    "--fabric",
+    "rail-optimized",
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +48,24 @@ def test_plan_to_stdout_and_to_a_file(plan: Path) -> None:
 def test_a_spreadsheet_compares_empty(plan: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "plan.xlsx"
     assert netplan(*SMALL, "-o", str(sheet)).returncode == 0
-    done = netplan("cables", "--compare", str(plan), str(sheet))
+    done = netplan("cables", "rail-only-paper", "--compare", str(plan), str(sheet))
     assert (done.returncode, done.stdout) == (0, "128 cables planned, 128 built: no difference.\n")
-    done = netplan("cables", "--compare", str(plan), str(sheet), "--format", "csv")
+    done = netplan(
+        "cables", "rail-only-paper", "--compare", str(plan), str(sheet), "--format", "csv"
+    )
     assert done.stdout == "kind,instruction,planned,built\n"
 
 
 def test_differences_exit_with_one(plan: Path) -> None:
     row = ",gpu-0,1,,,rail-0/leaf-0,1,,,400,"
     built = changed(plan, "hall.csv", row, row.replace("leaf-0,1", "leaf-0,77"))
-    done = netplan("cables", "--compare", str(plan), str(built), columns=100)
+    done = netplan("cables", "rail-only-paper", "--compare", str(plan), str(built), columns=100)
     assert done.returncode == 1
     assert "move the cable from rail-0/leaf-0/77 to rail-0/leaf-0/1" in done.stdout
     assert done.stdout.endswith("128 cables planned, 128 built: 1 wrong port.\n")
-    done = netplan("cables", "--compare", str(plan), str(built), "--format", "json")
+    done = netplan(
+        "cables", "rail-only-paper", "--compare", str(plan), str(built), "--format", "json"
+    )
     assert done.returncode == 1
     answer = json.loads(done.stdout)
     assert answer["planned"] == 128
@@ -66,11 +81,22 @@ def test_differences_exit_with_one(plan: Path) -> None:
 
 
 def test_ports_by_cage_and_ports_by_number_compare_empty(tmp_path: Path) -> None:
-    arguments = ("cables", "--gpus", "512", "--radix", "64", "--hb-size", "8")
+    arguments = (
+        "cables",
+        "rail-only-paper",
+        "--fabric",
+        "rail-only",
+        "--gpus",
+        "512",
+        "--radix",
+        "64",
+        "--hb-size",
+        "8",
+    )
     plan, built = tmp_path / "plan.xlsx", tmp_path / "hall.csv"
     assert netplan(*arguments, "--switch", "qm9700", "-o", str(plan)).returncode == 0
     assert netplan(*arguments, "--to", "ufm-ethernet", "-o", str(built)).returncode == 0
-    compare = ("cables", "--compare", str(plan), str(built))
+    compare = ("cables", "rail-only-paper", "--compare", str(plan), str(built))
     done = netplan(*compare, "--switch", "qm9700")
     # 64 GPUs a rail, all on one leaf
     assert done.stdout == "512 cables planned, 512 built: no difference.\n"
@@ -107,22 +133,36 @@ def test_ufm_files() -> None:
 
 
 def test_bad_input(plan: Path, tmp_path: Path) -> None:
-    assert "Missing option '--gpus', or '--compare'" in refused("cables")
+    assert "Missing option '--gpus', or '--compare'" in refused(
+        "cables", "rail-only-paper", "--fabric", "rail-only"
+    )
     assert "plan.txt: unknown kind of table: name it .csv or .xlsx, or say --format" in refused(
         *SMALL, "-o", str(tmp_path / "plan.txt")
     )
     row = ",gpu-0,1,,,rail-0/leaf-0,1,,,400,"
     twice = changed(plan, "twice.csv", row, row.replace("leaf-0,1", "leaf-0,2"))
-    error = refused("cables", "--compare", str(plan), str(twice))
+    error = refused("cables", "rail-only-paper", "--compare", str(plan), str(twice))
     assert "twice.csv:10: port rail-0/leaf-0/2 is in use by the cable on line 2" in error
     assert error.count("\n") == 1
     # Said before the plan, which can be long, is read.
     broken = changed(plan, "broken.csv", row, "")
-    assert "'no.csv' does not exist" in refused("cables", "--compare", str(broken), "no.csv")
+    assert "'no.csv' does not exist" in refused(
+        "cables", "rail-only-paper", "--compare", str(broken), "no.csv"
+    )
 
 
 def test_lengths_on_a_floor_plan() -> None:
-    arguments = ("cables", "--gpus", "1024", "--radix", "64", "--hb-size", "8", "--fabric")
+    arguments = (
+        "cables",
+        "rail-only-paper",
+        "--gpus",
+        "1024",
+        "--radix",
+        "64",
+        "--hb-size",
+        "8",
+        "--fabric",
+    )
     hall = ("--floor-plan", "example-hall")
     text = netplan(*arguments, "rail-only", *hall, "--to", "lengths").stdout
     rows = [line.split(",") for line in text.splitlines()[1:]]
@@ -140,7 +180,17 @@ def test_lengths_on_a_floor_plan() -> None:
 
 
 def test_racks_hold_all_devices_and_cables() -> None:
-    arguments = ("cables", "--gpus", "1024", "--radix", "64", "--hb-size", "8", "--fabric")
+    arguments = (
+        "cables",
+        "rail-only-paper",
+        "--gpus",
+        "1024",
+        "--radix",
+        "64",
+        "--hb-size",
+        "8",
+        "--fabric",
+    )
     sheet = (*arguments, "rail-only", "--floor-plan", "example-hall", "--to", "racks")
     rows = [line.split(",") for line in netplan(*sheet).stdout.splitlines()[1:]]
     total = {what: sum(int(row[3]) for row in rows if row[1] == what) for what in ("gpu", "cable")}
@@ -151,7 +201,18 @@ def test_racks_hold_all_devices_and_cables() -> None:
 
 
 def test_lengths_need_a_hall_that_is_large_enough() -> None:
-    arguments = ("cables", "--gpus", "131072", "--radix", "64", "--hb-size", "8")
+    arguments = (
+        "cables",
+        "rail-only-paper",
+        "--fabric",
+        "rail-only",
+        "--gpus",
+        "131072",
+        "--radix",
+        "64",
+        "--hb-size",
+        "8",
+    )
     assert "--to lengths needs --floor-plan" in refused(*arguments, "--to", "lengths")
     error = refused(*arguments, "--floor-plan", "example-hall")
     assert "holds 1,600 racks, 4,096 for GPUs" in error

@@ -10,7 +10,17 @@ import pytest
 from netplan.questions.collective import Collective, collective
 from tests.cli.command import netplan, refused
 
-EIGHT = ("collective", "--kind", "all_reduce", "--gpus", "8", "--accelerator", "h100-80gb")
+EIGHT = (
+    "collective",
+    "--scenario",
+    "hgx-h100",
+    "--kind",
+    "all_reduce",
+    "--gpus",
+    "8",
+    "--accelerator",
+    "h100-80gb",
+)
 
 
 def asked(*words: str) -> dict[str, Any]:
@@ -78,10 +88,22 @@ def test_a_sweep_doubles_up_to_its_end() -> None:
 
 
 def test_python_says_the_same() -> None:
-    answer = collective(kind="all_gather", message_bytes=8e9, gpus=64, accelerator="h100-80gb")
-    gather = ("collective", "--kind", "all_gather", "--gpus", "64", "--bytes", "8e9")
+    answer = collective(
+        "hgx-h100", kind="all_gather", message_bytes=8e9, gpus=64, accelerator="h100-80gb"
+    )
+    gather = (
+        "collective",
+        "--scenario",
+        "hgx-h100",
+        "--kind",
+        "all_gather",
+        "--gpus",
+        "64",
+        "--bytes",
+        "8e9",
+    )
     assert answer.to_dict() == asked(*gather)
-    both = collective(kind="all_gather", message_bytes=(2**20, 2**21), gpus=64)
+    both = collective("hgx-h100", kind="all_gather", message_bytes=(2**20, 2**21), gpus=64)
     assert [row.message_bytes for row in both.rows] == [2**20, 2**21]
     assert both.plot().data
 
@@ -98,13 +120,22 @@ def test_python_says_the_same() -> None:
 )
 def test_what_the_form_cannot_say_it_says(words: tuple[str, ...], note: str) -> None:
     kind = () if "--kind" in words else ("--kind", "all_reduce")
-    notes = asked("collective", *kind, *words, "--bytes", "1GiB")["notes"]
+    notes = asked("collective", "--scenario", "hgx-h100", *kind, *words, "--bytes", "1GiB")["notes"]
     assert any(note in one for one in notes)
 
 
 def test_unmeasured_groups_have_wide_bars() -> None:
     def widths(*words: str) -> float:
-        found = asked("collective", "--kind", "all_reduce", "--bytes", "8GiB", *words)
+        found = asked(
+            "collective",
+            "--scenario",
+            "hgx-h100",
+            "--kind",
+            "all_reduce",
+            "--bytes",
+            "8GiB",
+            *words,
+        )
         return float(found["time_high_s"] / found["time_s"])
 
     rack = widths("--gpus", "72", "--accelerator", "gb200")
@@ -128,13 +159,23 @@ def test_unmeasured_groups_have_wide_bars() -> None:
     ],
 )
 def test_bad_input_is_one_line(words: tuple[str, ...], said: str) -> None:
-    line = refused("collective", "--kind", "all_reduce", *words)
+    line = refused("collective", "--scenario", "hgx-h100", "--kind", "all_reduce", *words)
     assert said in line
     assert line.count("\n") <= 1
 
 
 def test_values_of_the_links_are_replaced() -> None:
-    gather = ("collective", "--kind", "all_gather", "--gpus", "8", "--bytes", "1e12")
+    gather = (
+        "collective",
+        "--scenario",
+        "hgx-h100",
+        "--kind",
+        "all_gather",
+        "--gpus",
+        "8",
+        "--bytes",
+        "1e12",
+    )
     slower = asked(*gather, "--set", "nvlink-4.all_gather.large.efficiency=0.5")
     assert slower["time_s"] / asked(*gather)["time_s"] == pytest.approx(0.849 / 0.5, rel=1e-2)
     assert slower["inputs"]["set"] == {"nvlink-4.all_gather.large.efficiency": 0.5}
@@ -146,12 +187,14 @@ TRAINED = ("--gpus", "16", "--hb-size", "8", "--accelerator", "h100-80gb", "--mo
 
 def test_a_simulated_iteration_takes_what_measured_collectives_take_alone() -> None:
     one = (*TRAINED, "--batch", "32", "--fix", "pipeline=1", *MEASURED)
-    found = asked("simulate", *one, "--no-contention")
+    found = asked("simulate", "rail-only-paper", *one, "--no-contention")
     assert found["iteration_time_s"] == pytest.approx(found["analytic_time_s"], rel=1e-9)
 
 
 def test_loads_say_why_measured_collectives_take_longer_than_their_links() -> None:
-    shown = " ".join(netplan("loads", *TRAINED, "--batch", "32", *MEASURED).stdout.split())
+    shown = " ".join(
+        netplan("loads", "rail-only-paper", *TRAINED, "--batch", "32", *MEASURED).stdout.split()
+    )
     assert "measured rings take time to start, and reach a share of the bandwidth" in shown
     assert "shares links" not in shown
 
@@ -173,7 +216,17 @@ def test_the_optimum_on_a_graph(
     share: float,
 ) -> None:
     path = ring_file(tmp_path, directed=directed)
-    found = asked("collective", "--kind", kind, "--bytes", "8e9", "--graph", str(path))
+    found = asked(
+        "collective",
+        "--scenario",
+        "hgx-h100",
+        "--kind",
+        kind,
+        "--bytes",
+        "8e9",
+        "--graph",
+        str(path),
+    )
     assert found["optimum_s"] == pytest.approx(8e9 * share / 50e9, rel=1e-12)
     assert found["optimum_s"] == found["bound_s"] == found["reached_s"]
     assert (found["exact"], found["gap"]) == (True, 0.0)
@@ -181,13 +234,23 @@ def test_the_optimum_on_a_graph(
     assert found["busbw_bytes_per_s"] == pytest.approx(50e9 if directed else 100e9)
     assert found["cut"]["outside_gpus"] == 1
     assert {tree["root"] for tree in found["trees"]} == {f"gpu-{g}" for g in range(8)}
-    python = collective(kind=kind, message_bytes=8e9, graph=path)
+    python = collective("hgx-h100", kind=kind, message_bytes=8e9, graph=path)
     assert python.to_dict() == found
 
 
 def test_a_sweep_and_a_program_on_a_graph(tmp_path: Path) -> None:
     path, program = ring_file(tmp_path), tmp_path / "ring.xml"
-    words = ("collective", "--kind", "all_gather", "--graph", str(path), "--bytes", "1MiB..4MiB")
+    words = (
+        "collective",
+        "--scenario",
+        "hgx-h100",
+        "--kind",
+        "all_gather",
+        "--graph",
+        str(path),
+        "--bytes",
+        "1MiB..4MiB",
+    )
     assert [row["message_bytes"] for row in asked(*words)["sizes"]] == [2**20, 2**21, 2**22]
     shown = " ".join(netplan(*words, "--xml", str(program)).stdout.split())
     assert "all that 7 GPUs have goes to gpu-0 over 100 GB/s" in shown
@@ -209,5 +272,5 @@ def test_what_a_graph_cannot_answer_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     ring_file(tmp_path)
-    assert said in refused("collective", *words)
+    assert said in refused("collective", "--scenario", "hgx-h100", *words)
     assert not (tmp_path / "a.xml").exists()

@@ -122,6 +122,19 @@ def test_catalog_check_says_how_far_prices_are_known(tmp_path: Path) -> None:
 
 def test_a_dash_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = ("export", "--to", "slurm", "--gpus", "13", "--radix", "8", "--hb-size", "1")
+    asked = (
+        "export",
+        "rail-only-paper",
+        "--fabric",
+        "rail-only",
+        "--to",
+        "slurm",
+        "--gpus",
+        "13",
+        "--radix",
+        "8",
+        "--hb-size",
+        "1",
+    )
     assert netplan(*asked, "-o", "-").stdout == netplan(*asked).stdout != ""
     assert not [*tmp_path.iterdir()]

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.command import netplan
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-MAIN_JOB = ("compare", "--gpus", "32768", "--radix", "128")
+MAIN_JOB = ("compare", "rail-only-paper", "--gpus", "32768", "--radix", "128")
 
 
 def golden(name: str, text: str) -> None:
@@ -31,13 +31,31 @@ def test_main_job_table(columns: int) -> None:
 
 
 def test_uneven_sizes_table() -> None:
-    arguments = ("compare", "--gpus", "100000", "--radix", "64", "--accelerator", "h100-80gb")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "100000",
+        "--radix",
+        "64",
+        "--accelerator",
+        "h100-80gb",
+    )
     done = netplan(*arguments, "--prices", "2026", columns=140)
     golden("compare-uneven.txt", done.stdout)
 
 
 def test_expanded_memory_or_more_gpus() -> None:
-    arguments = ("compare", "--gpus", "1024", "--radix", "64", "--accelerator", "h100-80gb")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "1024",
+        "--radix",
+        "64",
+        "--accelerator",
+        "h100-80gb",
+    )
     memories = ("--expanded-memory", "none", "--expanded-memory", "comet-480gb")
     done = netplan(*arguments, "--prices", "2026", "--fabric", "rail-only", *memories)
     assert (done.returncode, done.stderr) == (0, "")
@@ -91,7 +109,17 @@ def test_every_fabric_has_its_own_time() -> None:
 
 
 def test_no_timing_leaves_nulls() -> None:
-    arguments = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing", "--format", "json")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "4096",
+        "--radix",
+        "64",
+        "--no-timing",
+        "--format",
+        "json",
+    )
     for row in json.loads(netplan(*arguments).stdout)["fabrics"]:
         assert row["iteration_time_s"] is None
         assert row["mfu"] is None
@@ -99,7 +127,9 @@ def test_no_timing_leaves_nulls() -> None:
 
 
 def test_csv_has_a_row_a_fabric() -> None:
-    text = netplan("compare", "--gpus", "4096", "--radix", "64", "--format", "csv").stdout
+    text = netplan(
+        "compare", "rail-only-paper", "--gpus", "4096", "--radix", "64", "--format", "csv"
+    ).stdout
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["fabric"] for row in rows][:2] == ["rail-optimized", "rail-only"]
     assert rows[0]["switches"] == "320"  # 128 + 128 + 64
@@ -111,14 +141,33 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 def test_output_file_equals_stdout(tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
-    arguments = ("compare", "--gpus", "4096", "--radix", "64", "--no-timing", "--format", "json")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "4096",
+        "--radix",
+        "64",
+        "--no-timing",
+        "--format",
+        "json",
+    )
     assert netplan(*arguments, "-o", str(path)).stdout == ""
     assert path.read_text() == netplan(*arguments).stdout
     assert [entry.name for entry in tmp_path.iterdir()] == ["answer.json"]
 
 
 def test_one_fabric_and_an_override() -> None:
-    arguments = ("compare", "--gpus", "4096", "--radix", "64", "--fabric", "rail-only")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "4096",
+        "--radix",
+        "64",
+        "--fabric",
+        "rail-only",
+    )
     override = ("--set", "accelerator.memory_bytes=200e9", "--format", "json")
     data = json.loads(netplan(*arguments, *override).stdout)
     assert data["inputs"]["set"] == {"accelerator.memory_bytes": 200e9}
@@ -136,7 +185,17 @@ def test_a_users_catalog_goes_first(tmp_path: Path) -> None:
 
 
 def test_fabric_that_cannot_be_built_keeps_its_row() -> None:
-    arguments = ("compare", "--gpus", "4096", "--radix", "8", "--no-timing", "--format", "json")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "4096",
+        "--radix",
+        "8",
+        "--no-timing",
+        "--format",
+        "json",
+    )
     rows = {row["fabric"]: row for row in json.loads(netplan(*arguments).stdout)["fabrics"]}
     assert rows["dragonfly"]["switches"] is None
     assert "holds at most 72 GPUs" in rows["dragonfly"]["notes"][0]
@@ -144,7 +203,7 @@ def test_fabric_that_cannot_be_built_keeps_its_row() -> None:
 
 
 def test_a_model_that_fits_nowhere_says_by_how_much() -> None:
-    arguments = ("compare", "--gpus", "8", "--radix", "8", "--format", "json")
+    arguments = ("compare", "rail-only-paper", "--gpus", "8", "--radix", "8", "--format", "json")
     row = json.loads(netplan(*arguments, "--fabric", "rail-only").stdout)["fabrics"][0]
     assert row["iteration_time_s"] is None
     assert any("fits on no plan: the nearest needs" in note for note in row["notes"])
@@ -154,14 +213,16 @@ def test_cables_and_modules_are_those_of_the_bill() -> None:
     # 64 cages of two 400G ports, full of hosts and local links: 1,024 hosts on 512 twin cables, and
     # 2 x 496 local ends in 32 switches of 31 each: 16 twin modules a switch.
     size = ("--gpus", "1024", "--switch", "sn5600", "--accelerator", "h100-80gb", "--no-timing")
-    done = netplan("compare", *size, "--fabric", "dragonfly", "--format", "json").stdout
+    done = netplan(
+        "compare", "rail-only-paper", *size, "--fabric", "dragonfly", "--format", "json"
+    ).stdout
     (row,) = json.loads(done)["fabrics"]
     assert (row["modules"], row["copper_ordered"]) == (32 * 16, 512)
     assert (row["transceivers"], row["copper_cables"]) == (0, 1_024 + 496)  # links, as planned
 
 
 def test_what_follows_from_a_lower_bound_is_marked() -> None:
-    size = ("compare", "--gpus", "32768", "--radix", "128", "--no-timing")
+    size = ("compare", "rail-only-paper", "--gpus", "32768", "--radix", "128", "--no-timing")
     shown = netplan(*size, "--fabric", "dragonfly", "--format", "markdown").stdout
     (line,) = (text for text in shown.splitlines() if text.startswith("| dragonfly"))
     assert line.count("≥ ") == 2  # the price, and that of a GPU's share
@@ -174,7 +235,16 @@ def test_what_follows_from_a_lower_bound_is_marked() -> None:
 
 @pytest.mark.parametrize("fabric", ["dgx-superpod", "dragonfly", "torus-2d", "rail-only"])
 def test_an_oversubscription_that_does_not_apply_is_said(fabric: str) -> None:
-    size = ("compare", "--gpus", "4096", "--radix", "64", "--accelerator", "h100-80gb")
+    size = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "4096",
+        "--radix",
+        "64",
+        "--accelerator",
+        "h100-80gb",
+    )
     asked = (*size, "--no-timing", "--fabric", fabric, "--format", "json")
     (row,) = json.loads(netplan(*asked, "--oversubscription", "3:1").stdout)["fabrics"]
     said = "Oversubscription 3:1 does not apply: only Clos and rail-only networks have leaves"
@@ -184,7 +254,16 @@ def test_an_oversubscription_that_does_not_apply_is_said(fabric: str) -> None:
 
 
 def test_times_with_error_bars() -> None:
-    arguments = ("compare", "--gpus", "1024", "--radix", "64", "--accelerator", "h100-80gb")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "1024",
+        "--radix",
+        "64",
+        "--accelerator",
+        "h100-80gb",
+    )
     asked = ("--model", "llama-3-70b", "--iteration-model", "calibrated", "--batch", "512")
     fabrics = ("--fabric", "rail-only", "--fabric", "fat-tree", "--fabric", "torus-2d")
     done = netplan(*arguments, *asked, *fabrics, "--rule", "fastest")
@@ -196,7 +275,16 @@ def test_times_with_error_bars() -> None:
 
 
 def test_columns_of_times_sum_to_the_iteration() -> None:
-    arguments = ("compare", "--gpus", "256", "--radix", "64", "--fabric", "rail-only")
+    arguments = (
+        "compare",
+        "rail-only-paper",
+        "--gpus",
+        "256",
+        "--radix",
+        "64",
+        "--fabric",
+        "rail-only",
+    )
     asked = ("--accelerator", "h100-80gb", "--model", "llama-3-8b", "--recompute", "full")
     done = netplan(*arguments, *asked, "--iteration-model", "calibrated", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(done.stdout))

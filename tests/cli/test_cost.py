@@ -11,8 +11,8 @@ from openpyxl import load_workbook
 from tests.cli.command import netplan, refused, replaced
 from tests.cli.test_compare import golden
 
-MAIN_JOB = ("cost", "--gpus", "32768", "--radix", "128")
-SMALL = ("cost", "--gpus", "1024", "--radix", "64", "--accelerator", "h100-80gb")
+MAIN_JOB = ("cost", "rail-only-paper", "--gpus", "32768", "--radix", "128")
+SMALL = ("cost", "rail-only-paper", "--gpus", "1024", "--radix", "64", "--accelerator", "h100-80gb")
 BUYING = ("--prices", "2026")
 
 

@@ -10,7 +10,18 @@ import pytest
 from tests.cli.command import netplan, refused, replaced
 
 SMALL = (
-    *("faults", "--gpus", "1024", "--radix", "64", "--hb-size", "8", "--model", "gpt-22b"),
+    *(
+        "faults",
+        "rail-only-paper",
+        "--gpus",
+        "1024",
+        "--radix",
+        "64",
+        "--hb-size",
+        "8",
+        "--model",
+        "gpt-22b",
+    ),
     *("--batch", "1024", "--years", "50", "--fabric", "rail-only", "--fabric", "rail-optimized"),
 )
 
@@ -117,7 +128,18 @@ def test_what_spares_count_and_why_pods_are_missing() -> None:
 
 
 SERVED = (
-    *("faults", "--workload", "serving", "--gpus", "64", "--precision", "fp8"),
+    *(
+        "faults",
+        "serving-70b-h200",
+        "--prices",
+        "rail-only-2023",
+        "--workload",
+        "serving",
+        "--gpus",
+        "64",
+        "--precision",
+        "fp8",
+    ),
     *("--fabric", "rail-only", "--tpot-ms", "50", "--fail", "gpu=1"),
 )
 

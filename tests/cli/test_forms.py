@@ -18,25 +18,25 @@ SMALL = ("--gpus", "64", "--radix", "16", "--hb-size", "8")
 TRAINED = (*SMALL, "--model", "gpt-22b", "--batch", "64")
 PLANNED = (*TRAINED, "--fix", "pipeline=4", "--fix", "tensor=4", "--fix", "microbatch=1")
 ANSWERS: dict[str, tuple[str, ...]] = {
-    "compare": (*SMALL, "--fabric", "rail-only", "--no-timing"),
-    "search": PLANNED,
-    "serving": ("--model", "llama-3.1-8b", "--accelerator", "h200", "--gpus", "8",
+    "compare": ("rail-only-paper", *SMALL, "--fabric", "rail-only", "--no-timing"),
+    "search": ("rail-only-paper", *PLANNED),
+    "serving": ("serving-70b-h200", "--model", "llama-3.1-8b", "--accelerator", "h200", "--gpus", "8",
                 "--prompt", "1024", "--output", "128", "--concurrency", "64"),
-    "map": ("--model", "gpt-22b", "--accelerator", "sn10"),
-    "optimize": ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only",
+    "map": ("rail-only-paper", "--model", "gpt-22b", "--accelerator", "sn10"),
+    "optimize": ("rail-only-paper", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only",
                  "--model", "gpt-22b", "--batch", "64"),
-    "cost": (*SMALL, "--fabric", "rail-only"),
-    "offers": (*SMALL, "--fabric", "rail-only"),
-    "grow": ("--gpus", "32", "--gpus", "64", "--radix", "16", "--hb-size", "8"),
-    "traffic": PLANNED,
-    "collective": ("--kind", "all_reduce", "--gpus", "64"),
-    "loads": PLANNED,
-    "simulate": PLANNED,
+    "cost": ("rail-only-paper", *SMALL, "--fabric", "rail-only"),
+    "offers": ("--scenario", "rail-only-paper", *SMALL, "--fabric", "rail-only"),
+    "grow": ("rail-only-paper", "--gpus", "32", "--gpus", "64", "--radix", "16", "--hb-size", "8"),
+    "traffic": ("rail-only-paper", *PLANNED),
+    "collective": ("--scenario", "hgx-h100", "--kind", "all_reduce", "--gpus", "64"),
+    "loads": ("rail-only-paper", *PLANNED),
+    "simulate": ("rail-only-paper", *PLANNED),
     "audit": ("design.csv",),
     "calibrate": ("--accelerator", "h100-80gb", "--gemm", "gemm.csv"),
-    "faults": (*SMALL, "--fabric", "rail-only", "--no-timing", "--years", "5"),
+    "faults": ("rail-only-paper", *SMALL, "--fabric", "rail-only", "--no-timing", "--years", "5"),
     "study": ("run", "mine.yaml"),
-    "report": ("procurement", *SMALL, "--fabric", "rail-only", "--fabric", "fat-tree",
+    "report": ("procurement", "rail-only-paper", "--prices", "2026", *SMALL, "--fabric", "rail-only", "--fabric", "fat-tree",
                "--no-timing"),
     "catalog": ("list", "iteration-model"),
     "doctor": (),
@@ -134,8 +134,20 @@ def test_catalog_files_are_yaml_or_json(folder: Path) -> None:
 
 
 def test_a_comparison_of_cable_plans_goes_by_its_file(folder: Path) -> None:
-    assert netplan("cables", *SMALL, "-o", "plan.csv", cwd=folder).returncode == 0
-    words = ("cables", "--compare", "plan.csv", "plan.csv", "-o")
+    assert (
+        netplan(
+            "cables",
+            "rail-only-paper",
+            "--fabric",
+            "rail-only",
+            *SMALL,
+            "-o",
+            "plan.csv",
+            cwd=folder,
+        ).returncode
+        == 0
+    )
+    words = ("cables", "rail-only-paper", "--compare", "plan.csv", "plan.csv", "-o")
     assert netplan(*words, "same.json", cwd=folder).returncode == 0
     assert IS[".json"](folder / "same.json")
     assert "ends with .pdf" in refused(*words, "same.pdf", cwd=folder)

@@ -7,8 +7,30 @@ import pytest
 from tests.cli.command import netplan, refused
 from tests.cli.test_compare import golden
 
-MAIN = ("grow", "--gpus", "2048", "--gpus", "8192", "--gpus", "16384", "--radix", "64")
-SMALL = ("grow", "--gpus", "64", "--gpus", "256", "--radix", "16", "--hb-size", "8")
+MAIN = (
+    "grow",
+    "rail-only-paper",
+    "--gpus",
+    "2048",
+    "--gpus",
+    "8192",
+    "--gpus",
+    "16384",
+    "--radix",
+    "64",
+)
+SMALL = (
+    "grow",
+    "rail-only-paper",
+    "--gpus",
+    "64",
+    "--gpus",
+    "256",
+    "--radix",
+    "16",
+    "--hb-size",
+    "8",
+)
 
 
 def test_the_main_job_fits_a_terminal() -> None:
@@ -29,7 +51,7 @@ def test_cable_plans_of_phases_hold_each_other(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [path, folder]  # no name leads elsewhere
     counts = [len(one.read_text().splitlines()) - 1 for one in (*whole, *new)]
     assert counts[0] + counts[3] == counts[1]  # what phase 2 lays beside phase 1
-    found = netplan("cables", "--compare", str(whole[1]), str(whole[0]))
+    found = netplan("cables", "rail-only-paper", "--compare", str(whole[1]), str(whole[0]))
     assert f"{counts[1]:,} cables planned, {counts[0]:,} built" in found.stdout
     # The leaves, spines and cores to come have not been seen, and no cable is in a wrong port.
     assert not {"wrong", "extra", "swapped"} & set(found.stdout.split())
@@ -47,4 +69,6 @@ def test_cable_plans_of_phases_hold_each_other(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_options(arguments: tuple[str, ...], message: str) -> None:
-    assert message in refused("grow", "--radix", "16", "--hb-size", "8", *arguments)
+    assert message in refused(
+        "grow", "rail-only-paper", "--radix", "16", "--hb-size", "8", *arguments
+    )

@@ -22,7 +22,7 @@ from netplan.questions.compare import Compare
 from tests.cli.command import netplan, netplan_into, netplan_process, refused, variables
 
 SMALL = ("--gpus", "64", "--radix", "8", "--hb-size", "8")
-LOADS = ("loads", *SMALL)
+LOADS = ("loads", "rail-only-paper", *SMALL)
 ESCAPES = "\x1b[2J\x9b31m\u202e"
 MATRIX = {
     "gpus": np.array(64),
@@ -140,32 +140,67 @@ def test_a_matrix_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "words",
     [
-        ("compare", *SMALL, "--set", f"accelerator.memory_bytes={'[' * 30_000}"),
-        ("compare", *SMALL, "--set", f"accelerator.memory_bytes={'{' * 30_000}"),
+        ("compare", "rail-only-paper", *SMALL, "--set", f"accelerator.memory_bytes={'[' * 30_000}"),
+        ("compare", "rail-only-paper", *SMALL, "--set", f"accelerator.memory_bytes={'{' * 30_000}"),
         ("study", "run", "hb-size", "--vary", f"gpus={'[' * 60_000}"),
-        ("compare", *SMALL, "--model", "a" * 5000),
-        ("compare", *SMALL, "--batch", "9" * 5000),
-        ("faults", *SMALL, "--gpus-per-rack", "1" * 30),
+        ("compare", "rail-only-paper", *SMALL, "--model", "a" * 5000),
+        ("compare", "rail-only-paper", *SMALL, "--batch", "9" * 5000),
+        ("faults", "rail-only-paper", *SMALL, "--gpus-per-rack", "1" * 30),
         ("catalog", "check", "a.yaml", "--role", "nosuch"),
         ("catalog", "check", "--role", "nosuch"),
         ("audit", "b" * 300),
         ("study", "show", "c" * 300),
-        ("compare", *SMALL, "-o", "d" * 300),
-        ("compare", *SMALL, "--catalog", "e" * 300),
-        ("cost", *SMALL, "--prices", "2026", "--prices", "rail-only-2023"),
-        ("search", *SMALL, "--fix", "tensor=8", "--fix", "tensor=4"),
-        ("compare", *SMALL, "--set", "accelerator.hb_size=8", "--set", "accelerator.hb_size=4"),
-        ("compare", *SMALL, "--set", "fabric.name=x"),
-        ("search", *SMALL, "--mode", "published-code", "--iteration-model", "ptd-p"),
-        ("faults", *SMALL, "--floor-plan", "example-hall", "--gpus-per-rack", "8"),
-        ("cost", *SMALL, "--switch", ""),
-        ("cost", *SMALL, "--ocs", ""),
-        ("cost", *SMALL, "--floor-plan", ""),
+        ("compare", "rail-only-paper", *SMALL, "-o", "d" * 300),
+        ("compare", "rail-only-paper", *SMALL, "--catalog", "e" * 300),
+        ("cost", "rail-only-paper", *SMALL, "--prices", "2026", "--prices", "rail-only-2023"),
+        ("search", "rail-only-paper", *SMALL, "--fix", "tensor=8", "--fix", "tensor=4"),
+        (
+            "compare",
+            "rail-only-paper",
+            *SMALL,
+            "--set",
+            "accelerator.hb_size=8",
+            "--set",
+            "accelerator.hb_size=4",
+        ),
+        ("compare", "rail-only-paper", *SMALL, "--set", "fabric.name=x"),
+        (
+            "search",
+            "rail-only-paper",
+            *SMALL,
+            "--mode",
+            "published-code",
+            "--iteration-model",
+            "ptd-p",
+        ),
+        (
+            "faults",
+            "rail-only-paper",
+            *SMALL,
+            "--floor-plan",
+            "example-hall",
+            "--gpus-per-rack",
+            "8",
+        ),
+        ("cost", "rail-only-paper", *SMALL, "--switch", ""),
+        ("cost", "rail-only-paper", *SMALL, "--ocs", ""),
+        ("cost", "rail-only-paper", *SMALL, "--floor-plan", ""),
         (*LOADS, "--matrix", "missing.csv"),
-        ("compare", "--gpus", "64", "--radix", "2"),
-        ("traffic", *SMALL, "--save", "a.csv", "--heat-map", "a.csv"),
-        ("traffic", *SMALL, "--save", "a.csv", "-o", "./a.csv"),
-        ("report", "procurement", *SMALL, "--xlsx", "a.xlsx", "-o", "no/folder/x"),
+        ("compare", "rail-only-paper", "--gpus", "64", "--radix", "2"),
+        ("traffic", "rail-only-paper", *SMALL, "--save", "a.csv", "--heat-map", "a.csv"),
+        ("traffic", "rail-only-paper", *SMALL, "--save", "a.csv", "-o", "./a.csv"),
+        (
+            "report",
+            "procurement",
+            "rail-only-paper",
+            "--prices",
+            "2026",
+            *SMALL,
+            "--xlsx",
+            "a.xlsx",
+            "-o",
+            "no/folder/x",
+        ),
     ],
     ids=lambda words: " ".join(words)[:60],
 )
@@ -181,7 +216,7 @@ def test_of_hundreds_of_faults_twenty_are_named(tmp_path: Path) -> None:
     rows = "\n".join(f"  - {{part: p{i}, bass: 1}}" for i in range(400))
     text = f'name: m\ntitle: m\nsource: m\ndate: "2026"\ncurrency: USD\nprices:\n{rows}\n'
     (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
-    error = refused("compare", *SMALL, "--prices", "m.yaml", cwd=tmp_path)
+    error = refused("compare", "rail-only-paper", *SMALL, "--prices", "m.yaml", cwd=tmp_path)
     assert error.count("\n") == 21
     assert error.endswith("faults more\n")
 
@@ -205,12 +240,12 @@ def test_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
         ("catalog", "check", strange.name, "--role", "model"),
         ("audit", strange.name),
         ("audit", strange.name, "--format", "json"),
-        ("compare", *SMALL, "--model", strange.name),
-        ("compare", *SMALL, "--model", f"{strange.name}.yaml"),
+        ("compare", "rail-only-paper", *SMALL, "--model", strange.name),
+        ("compare", "rail-only-paper", *SMALL, "--model", f"{strange.name}.yaml"),
         (*LOADS, "--matrix", strange.name),
         ("study", "show", strange.name),
-        ("compare", *SMALL, "-o", f"no/{strange.name}"),
-        ("compare", *SMALL, "--format", ESCAPES),
+        ("compare", "rail-only-paper", *SMALL, "-o", f"no/{strange.name}"),
+        ("compare", "rail-only-paper", *SMALL, "--format", ESCAPES),
     ):
         done = netplan(*words, cwd=tmp_path)
         assert not set(ESCAPES[:1] + "\x9b\u202e") & set(done.stdout + done.stderr), words
@@ -218,25 +253,65 @@ def test_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
 
 def test_switches_say_their_radix() -> None:
     for command in ("compare", "cost"):
-        words = (command, "--gpus", "1024", "--accelerator", "h100-80gb", "--format", "json")
+        words = (
+            command,
+            "rail-only-paper",
+            "--gpus",
+            "1024",
+            "--accelerator",
+            "h100-80gb",
+            "--format",
+            "json",
+        )
         short = netplan(*words, "--switch", "qm9700")
         assert short.returncode == 0, short.stderr
         assert short.stdout == netplan(*words, "--switch", "qm9700", "--radix", "64").stdout
-    assert "forwards no packets" in refused("compare", "--gpus", "64", "--switch", "palomar")
+    assert "forwards no packets" in refused(
+        "compare", "rail-only-paper", "--gpus", "64", "--switch", "palomar"
+    )
 
 
 def test_commas_set_fabrics_apart() -> None:
-    words = ("compare", *SMALL, "--no-timing")
+    words = ("compare", "rail-only-paper", *SMALL, "--no-timing")
     both = netplan(*words, "--fabric", "rail-only", "--fabric", "fat-tree")
     assert netplan(*words, "--fabric", "rail-only,fat-tree") == both
     fixed = netplan(
-        "search", *SMALL, "--model", "gpt-22b", "--fix", "fixed.tensor=8", "--format", "csv"
+        "search",
+        "rail-only-paper",
+        *SMALL,
+        "--model",
+        "gpt-22b",
+        "--fix",
+        "fixed.tensor=8",
+        "--format",
+        "csv",
     )
-    plain = netplan("search", *SMALL, "--model", "gpt-22b", "--fix", "tensor=8", "--format", "csv")
+    plain = netplan(
+        "search",
+        "rail-only-paper",
+        *SMALL,
+        "--model",
+        "gpt-22b",
+        "--fix",
+        "tensor=8",
+        "--format",
+        "csv",
+    )
     assert fixed == plain
 
 
-EXPORT = ("export", "--gpus", "65536", "--radix", "64", "--to", "graphml")
+EXPORT = (
+    "export",
+    "rail-only-paper",
+    "--fabric",
+    "rail-only",
+    "--gpus",
+    "65536",
+    "--radix",
+    "64",
+    "--to",
+    "graphml",
+)
 
 
 def test_sigterm_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -276,7 +351,9 @@ def test_an_old_file_survives_whatever_ends_the_writing(
     path = tmp_path / "out.json"
     path.write_text("precious")
     with hindered():
-        done = netplan("compare", *SMALL, "--format", "json", "-o", path.name, cwd=tmp_path)
+        done = netplan(
+            "compare", "rail-only-paper", *SMALL, "--format", "json", "-o", path.name, cwd=tmp_path
+        )
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert path.read_text() == "precious"
     assert len(list(tmp_path.iterdir())) == 1
@@ -285,13 +362,25 @@ def test_an_old_file_survives_whatever_ends_the_writing(
 def test_a_chain_of_links_without_an_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    assert "cannot be written" in refused("compare", *SMALL, "-o", "a", cwd=tmp_path)
+    assert "cannot be written" in refused(
+        "compare", "rail-only-paper", *SMALL, "-o", "a", cwd=tmp_path
+    )
     assert (tmp_path / "a").is_symlink()
 
 
 def test_the_longest_name_of_a_file(tmp_path: Path) -> None:
     name = "n" * 250 + ".json"
-    done = netplan("compare", *SMALL, "--no-timing", "-o", name, "--format", "json", cwd=tmp_path)
+    done = netplan(
+        "compare",
+        "rail-only-paper",
+        *SMALL,
+        "--no-timing",
+        "-o",
+        name,
+        "--format",
+        "json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / name).stat().st_size > 1000
 
@@ -301,7 +390,7 @@ def test_a_full_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     monkeypatch.setattr(Compare, "ask", full)
-    said = refused("compare", *SMALL)
+    said = refused("compare", "rail-only-paper", *SMALL)
     assert said == "netplan: the memory is full: ask for less at once, or free some\n"
 
 
@@ -313,18 +402,26 @@ def test_help_on_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
 
 
 def test_a_terminal_without_our_signs() -> None:
-    done = netplan_process("compare", *SMALL, "--no-timing", PYTHONIOENCODING="latin-1")
+    done = netplan_process(
+        "compare", "rail-only-paper", *SMALL, "--no-timing", PYTHONIOENCODING="latin-1"
+    )
     assert done.returncode == 0, done.stderr
     assert "\n-----" in done.stdout  # in place of a rule
 
 
 def test_one_hb_domain_that_holds_all_gpus() -> None:
-    words = ("faults", "--gpus", "256", "--radix", "32", "--years", "5")
+    words = ("faults", "rail-only-paper", "--gpus", "256", "--radix", "32", "--years", "5")
     json.loads(netplan(*words, "--format", "json").stdout, parse_constant=pytest.fail)
     assert "inf" not in netplan(*words).stdout.replace("information", "").split()
 
 
-@pytest.mark.parametrize("command", [("cables",), ("export", "--to", "edges")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("cables", "rail-only-paper", "--fabric", "rail-only"),
+        ("export", "rail-only-paper", "--fabric", "rail-only", "--to", "edges"),
+    ],
+)
 def test_readers_who_leave(command: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)

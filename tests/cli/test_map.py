@@ -14,7 +14,16 @@ def test_examples_of_the_help_have_an_answer(example: str) -> None:
 
 
 def test_chips_without_hb_domains_make_a_ring_of_network_links() -> None:
-    eight = ("map", "--model", "gpt-175b", "--accelerator", "tpu-v4", "--tensor", "8")
+    eight = (
+        "map",
+        "rail-only-paper",
+        "--model",
+        "gpt-175b",
+        "--accelerator",
+        "tpu-v4",
+        "--tensor",
+        "8",
+    )
     answer = json.loads(netplan(*eight, "--format", "json").stdout)
     (proj,) = (row for row in answer["partitions"] if row["kernels"] == ["Proj"])
     # 2 x 12,288 x 2,048 B, seven eighths of it over one link of 50 GB/s in each direction.
@@ -23,7 +32,16 @@ def test_chips_without_hb_domains_make_a_ring_of_network_links() -> None:
 
 
 def test_a_ring_longer_than_an_hb_domain_is_told() -> None:
-    dlrm = ("map", "--model", "dlrm-793b", "--accelerator", "a100-80gb", "--gpus", "128")
+    dlrm = (
+        "map",
+        "rail-only-paper",
+        "--model",
+        "dlrm-793b",
+        "--accelerator",
+        "a100-80gb",
+        "--gpus",
+        "128",
+    )
     shown = netplan(*dlrm, columns=100).stdout
     assert "tiles of 512 samples" in shown
     assert "a ring of 128 leads" in " ".join(shown.split())
@@ -33,11 +51,15 @@ def test_a_ring_longer_than_an_hb_domain_is_told() -> None:
 
 
 def test_a_grid_says_which_option_gives_its_rows() -> None:
-    shown = netplan("map", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8").stdout
+    shown = netplan(
+        "map", "rail-only-paper", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8"
+    ).stdout
     assert "A grid of 1 x 8 chips (--tensor gives its rows), 16 steps." in shown
 
 
 def test_what_has_nearly_room_is_told_by_the_rest() -> None:
     # 2^40 points of 8 B on 8 chips are 2^40 B, the file has 1,099,511,600,000 B.
-    line = refused("map", "--model", "fft-1t", "--accelerator", "sn30", "--gpus", "8")
+    line = refused(
+        "map", "rail-only-paper", "--model", "fft-1t", "--accelerator", "sn30", "--gpus", "8"
+    )
     assert "27.8 kB have no room" in line

@@ -11,10 +11,36 @@ from tests.cli.command import netplan, refused
 from tests.cli.test_compare import golden
 
 MAIN_JOB = (
-    *("optimize", "--gpus", "16384", "--accelerator", "h100-80gb", "--hb-size", "8"),
+    *(
+        "optimize",
+        "rail-only-paper",
+        "--radix",
+        "64",
+        "--radix",
+        "128",
+        "--gpus",
+        "16384",
+        "--accelerator",
+        "h100-80gb",
+        "--hb-size",
+        "8",
+    ),
     *("--budget", "120e6", "--survives-switch", "--prices", "2026"),
 )
-LEAST_POWER = ("optimize", "--gpus", "32768", "--for", "power", "--prices", "2026")
+LEAST_POWER = (
+    "optimize",
+    "rail-only-paper",
+    "--radix",
+    "64",
+    "--radix",
+    "128",
+    "--gpus",
+    "32768",
+    "--for",
+    "power",
+    "--prices",
+    "2026",
+)
 
 
 @pytest.mark.parametrize("columns", [80, 140])
@@ -42,7 +68,7 @@ def test_table_of_expanded_memories() -> None:
     memories = ("none", "comet-480gb", "cxl-256gb")
     named = (word for name in memories for word in ("--expanded-memory", name))
     asked = ("--gpus", "1024", "--accelerator", "h100-80gb", "--hb-size", "8", "--prices", "2026")
-    done = netplan("optimize", *asked, *named)
+    done = netplan("optimize", "rail-only-paper", "--radix", "64", "--radix", "128", *asked, *named)
     assert (done.returncode, done.stderr) == (0, "")
     golden("optimize-memory.txt", done.stdout)
 
@@ -108,7 +134,16 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 def test_options_that_repeat() -> None:
     arguments = (
-        *("optimize", "--gpus", "2048", "--model", "gpt-22b", "--batch", "1,024"),
+        *(
+            "optimize",
+            "rail-only-paper",
+            "--gpus",
+            "2048",
+            "--model",
+            "gpt-22b",
+            "--batch",
+            "1,024",
+        ),
         *("--hb-size", "8", "--hb-size", "64", "--fabric", "rail-only", "--fabric", "fat-tree"),
         *("--switch", "qm9700", "--switch", "sn5600", "--oversubscription", "3:1"),
         *("--oversubscription", "1", "--delivery", "shipping", "--format", "json"),
@@ -137,6 +172,6 @@ def test_options_that_repeat() -> None:
     ],
 )
 def test_bad_input_gets_one_line(arguments: tuple[str, ...], message: str) -> None:
-    error = refused("optimize", "--gpus", "2048", "--prices", "2026", *arguments)
+    error = refused("optimize", "rail-only-paper", "--gpus", "2048", "--prices", "2026", *arguments)
     assert message in error
     assert error.count("\n") == 1

@@ -19,8 +19,19 @@ import pytest
 from netplan.cli import main as commands
 from tests.cli.command import netplan, netplan_process, variables
 
-SMALL = ("compare", "--gpus", "1024", "--radix", "64", "--no-timing")
-LONG = ("export", "--gpus", "16384", "--radix", "64", "--to", "edges")  # more than a pipe holds
+SMALL = ("compare", "rail-only-paper", "--gpus", "1024", "--radix", "64", "--no-timing")
+LONG = (
+    "export",
+    "rail-only-paper",
+    "--fabric",
+    "rail-only",
+    "--gpus",
+    "16384",
+    "--radix",
+    "64",
+    "--to",
+    "edges",
+)  # more than a pipe holds
 
 
 def python(
@@ -38,7 +49,7 @@ def python(
 
 
 def test_a_process_answers_as_the_tests_do() -> None:
-    arguments = ("compare", "--gpus", "32768", "--radix", "128")
+    arguments = ("compare", "rail-only-paper", "--gpus", "32768", "--radix", "128")
     assert netplan_process(*arguments) == netplan(*arguments)
 
 

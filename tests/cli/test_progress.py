@@ -38,24 +38,43 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
 
 def written(to: str) -> Callable[[], object]:
     """An export, to its last line."""
-    return lambda: list(netplan.export(to=to, **SMALL, fabric="rail-only").lines())
+    return lambda: list(
+        netplan.export("rail-only-paper", to=to, **SMALL, fabric="rail-only").lines()
+    )
 
 
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda: netplan.cables(**SMALL, fabric="rail-only").csv(), "cables"),
-        (lambda: netplan.cables(**SMALL, fabric="rail-only").xlsx(), "the file, 2 of 2"),
+        (lambda: netplan.cables("rail-only-paper", **SMALL, fabric="rail-only").csv(), "cables"),
+        (
+            lambda: netplan.cables("rail-only-paper", **SMALL, fabric="rail-only").xlsx(),
+            "the file, 2 of 2",
+        ),
         (written("graphml"), "links from number 0 on"),
         (written("edges"), "links from number 0 on"),
         (written("ibnetdiscover"), "devices"),
-        (lambda: netplan.loads(**RUN), "the iteration, 3 of 3"),
-        (lambda: netplan.loads(**RUN), "all_reduce of all GPUs, 2 of 2"),
-        (lambda: netplan.grow(phases=[64, 128], radix=16, prices="2026"), "phase 2, 1 of 1"),
-        (lambda: netplan.faults(**SMALL, fabrics=["rail-only"], timing=False), "runs of years"),
-        (lambda: netplan.optimize(gpus=512, hb_sizes=[8], model="gpt-22b"), "designs"),
-        (lambda: netplan.search(gpus=4096, model="gpt-175b"), "placements, 1 of "),
-        (lambda: netplan.simulate(**RUN), "microbatches"),
+        (lambda: netplan.loads("rail-only-paper", **RUN), "the iteration, 3 of 3"),
+        (lambda: netplan.loads("rail-only-paper", **RUN), "all_reduce of all GPUs, 2 of 2"),
+        (
+            lambda: netplan.grow("rail-only-paper", phases=[64, 128], radix=16, prices="2026"),
+            "phase 2, 1 of 1",
+        ),
+        (
+            lambda: netplan.faults("rail-only-paper", **SMALL, fabrics=["rail-only"], timing=False),
+            "runs of years",
+        ),
+        (
+            lambda: netplan.optimize(
+                "rail-only-paper", gpus=512, hb_sizes=[8], model="gpt-22b", radices=(64, 128)
+            ),
+            "designs",
+        ),
+        (
+            lambda: netplan.search("rail-only-paper", gpus=4096, model="gpt-175b"),
+            "placements, 1 of ",
+        ),
+        (lambda: netplan.simulate("rail-only-paper", **RUN), "microbatches"),
     ],
 )
 def test_a_loop_tells_how_far_it_is(told: Told, ask: Callable[[], object], said: str) -> None:
@@ -69,7 +88,9 @@ def test_a_rehearsal_tells_its_steps(told: Told) -> None:
 
     if find_tools() is None:
         pytest.skip("needs opensm, ibsim and ibnetdiscover")
-    netplan.cables(gpus=16, radix=16, hb_size=8, fabric="fat-tree", rehearse=True)
+    netplan.cables(
+        "rail-only-paper", gpus=16, radix=16, hb_size=8, fabric="fat-tree", rehearse=True
+    )
     assert "it is found again, 2 of 2" in [step.text for step in told.ever]
 
 

@@ -63,7 +63,7 @@ def test_a_published_run_is_asked_as_it_was_made(name: str, tmp_path: Path) -> N
     facts = {"name": model.stem, "title": name, "source": row["url"], "date": row["year"]}
     sizes = {size: getattr(run.model, size) for size in SIZES}
     model.write_text(yaml.safe_dump(facts | sizes), encoding="utf-8")
-    done = netplan("search", *words(run, model))
+    done = netplan("search", "rail-only-paper", *words(run, model))
     assert done.returncode == 0, done.stderr
     best = json.loads(done.stdout)["plans"][0]
     known = plan_time(run, OWN)

@@ -8,7 +8,18 @@ from openpyxl import load_workbook
 
 from tests.cli.command import netplan, refused, without
 
-SMALL = ("report", "procurement", "--gpus", "1024", "--radix", "64", "--no-timing")
+SMALL = (
+    "report",
+    "procurement",
+    "rail-only-paper",
+    "--prices",
+    "2026",
+    "--gpus",
+    "1024",
+    "--radix",
+    "64",
+    "--no-timing",
+)
 
 
 def test_html_and_xlsx_next_to_each_other(tmp_path: Path) -> None:
@@ -77,7 +88,9 @@ def test_an_older_report_survives_a_failure(tmp_path: Path) -> None:
 
 def test_tables_of_a_report_with_failures_keep_their_names() -> None:
     cluster = ("--gpus", "256", "--radix", "32", "--hb-size", "8", "--no-timing", "--faults")
-    done = netplan("report", "procurement", *cluster, "--format", "csv")
+    done = netplan(
+        "report", "procurement", "rail-only-paper", "--prices", "2026", *cluster, "--format", "csv"
+    )
     assert (done.returncode, done.stdout[:6]) == (0, "table,")
     tables = [line.split(",")[0] for line in done.stdout.splitlines()]
     assert tables.count("years") == tables.count("faults: years") == 4

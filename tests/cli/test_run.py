@@ -15,7 +15,9 @@ FIXED = (*PTDP, *(part for text in PLAN for part in ("--fix", text)))
 
 
 def test_traffic_of_figure_4() -> None:
-    answer = json.loads(netplan("traffic", *FIGURE_4, *FIXED, "--format", "json").stdout)
+    answer = json.loads(
+        netplan("traffic", "rail-only-paper", *FIGURE_4, *FIXED, "--format", "json").stdout
+    )
     kinds = {row["kind"]: row for row in answer["kinds"]}
     # 8 l/p m 2bhs (t-1)/t = 8*2*512*104857600*7/8 bytes a tensor pair, one pair a GPU.
     assert kinds["tensor"]["pair_bytes"] == pytest.approx(751_619_276_800)
@@ -31,7 +33,7 @@ def test_traffic_of_figure_4() -> None:
 
 
 def test_traffic_table_fits_the_terminal() -> None:
-    text = netplan("traffic", *FIGURE_4, *FIXED).stdout
+    text = netplan("traffic", "rail-only-paper", *FIGURE_4, *FIXED).stdout
     assert "97.44 %" in text
     assert max(len(line) for line in text.splitlines()) <= 80
 
@@ -39,13 +41,13 @@ def test_traffic_table_fits_the_terminal() -> None:
 @pytest.mark.parametrize("ending", ["npz", "csv"])
 def test_traffic_is_saved(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"matrix.{ending}"
-    netplan("traffic", *FIGURE_4, *FIXED, "--save", str(path))
+    netplan("traffic", "rail-only-paper", *FIGURE_4, *FIXED, "--save", str(path))
     assert path.stat().st_size > 10_000
 
 
 def test_heat_map_is_one_offline_page(tmp_path: Path) -> None:
     path = tmp_path / "heat.html"
-    netplan("traffic", *FIGURE_4, *FIXED, "--heat-map", str(path))
+    netplan("traffic", "rail-only-paper", *FIGURE_4, *FIXED, "--heat-map", str(path))
     page = path.read_text(encoding="utf-8")
     assert "Traffic of gpt-1t, batch 3,072, on 3,072 gh200-96gb" in page
     assert "<title>GPU 0 to 95 to GPU 96 to 191: " in page  # what hovering over a cell says
@@ -65,7 +67,9 @@ def test_heat_map_is_one_offline_page(tmp_path: Path) -> None:
 def test_loads_leave_the_spine_of_a_rail_optimized_fabric_idle() -> None:
     # Rails of 128 GPUs span two leaves of 64 ports down: only the core carries nothing.
     answer = json.loads(
-        netplan("loads", "--gpus", "32768", "--radix", "128", "--format", "json").stdout
+        netplan(
+            "loads", "rail-only-paper", "--gpus", "32768", "--radix", "128", "--format", "json"
+        ).stdout
     )
     groups = {row["group"]: row for row in answer["groups"]}
     assert groups["spine-core"]["unused"] == groups["spine-core"]["directions"] == 65_536
@@ -83,7 +87,7 @@ def test_loads_leave_the_spine_of_a_rail_optimized_fabric_idle() -> None:
     [("rail-only", "32"), ("fat-tree", "8"), ("torus-3d", "1"), ("dragonfly", "8"), ("dgx-1", "8")],
 )
 def test_busiest_link_never_exceeds_the_model(fabric: str, hb_size: str) -> None:
-    arguments = ["loads", "--gpus", "512", "--radix", "32", "--fabric", fabric]
+    arguments = ["loads", "rail-only-paper", "--gpus", "512", "--radix", "32", "--fabric", fabric]
     arguments += ("--hb-size", hb_size, "--model", "gpt-22b", "--batch", "512")
     done = netplan(*arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -100,11 +104,11 @@ def test_loads_of_a_saved_matrix_on_a_file_equal_those_on_the_fabric(tmp_path: P
     matrix, graph = tmp_path / "matrix.npz", tmp_path / "graph.graphml"
     run = ("--gpus", "512", "--radix", "16", "--hb-size", "8", "--fabric", "fat-tree")
     trained = ("--model", "gpt-22b", "--batch", "512")
-    netplan("traffic", *run, *trained, "--save", str(matrix))
-    netplan("export", *run, "--to", "graphml", "-o", str(graph))
+    netplan("traffic", "rail-only-paper", *run, *trained, "--save", str(matrix))
+    netplan("export", "rail-only-paper", *run, "--to", "graphml", "-o", str(graph))
     form = ("--format", "json")
     answers = [
-        json.loads(netplan("loads", *arguments, *form).stdout)
+        json.loads(netplan("loads", "rail-only-paper", *arguments, *form).stdout)
         for arguments in (
             (*run, *trained),
             (*run, "--matrix", str(matrix)),
@@ -115,19 +119,41 @@ def test_loads_of_a_saved_matrix_on_a_file_equal_those_on_the_fabric(tmp_path: P
         assert answer["busiest_s"] == pytest.approx(answers[0]["busiest_s"], rel=1e-12)
         for row, same in zip(answer["groups"], answers[0]["groups"], strict=True):
             assert row["total_bytes"] == pytest.approx(same["total_bytes"])
-    bounded = ("loads", "--graph", str(graph), "--matrix", str(matrix), "--bounds", *form)
+    bounded = (
+        "loads",
+        "rail-only-paper",
+        "--graph",
+        str(graph),
+        "--matrix",
+        str(matrix),
+        "--bounds",
+        *form,
+    )
     bounds = json.loads(netplan(*bounded).stdout)["bounds_s"]
     # 64 domains of 8 on one network: (y-1)/(x y) D / C_S = 63/512 * 1e9 / 50e9 binds.
     assert bounds["all_gather"] == pytest.approx(63 / 512 * 1e9 / 50e9, rel=1e-9)
     assert bounds["all_reduce"] == pytest.approx(2 * bounds["all_gather"], rel=1e-9)
-    small = refused("loads", "--gpus", "256", "--hb-size", "8", "--matrix", str(matrix))
+    small = refused(
+        "loads", "rail-only-paper", "--gpus", "256", "--hb-size", "8", "--matrix", str(matrix)
+    )
     assert "holds a matrix for 512 GPUs, the cluster has 256" in small
-    assert "needs --matrix" in refused("loads", "--graph", str(graph))
+    assert "needs --matrix" in refused("loads", "rail-only-paper", "--graph", str(graph))
 
 
 def test_hashed_loads_collide() -> None:
     # Rails of 16 GPUs on radix-8 leaves use the spine; a hash puts some flows on one link.
-    arguments = ["loads", "--gpus", "512", "--radix", "8", "--hb-size", "8", "--format", "json"]
+    arguments = [
+        "loads",
+        "rail-only-paper",
+        "--gpus",
+        "512",
+        "--radix",
+        "8",
+        "--hb-size",
+        "8",
+        "--format",
+        "json",
+    ]
     arguments += ("--model", "gpt-22b", "--batch", "512")
     fluid, hashed = (
         json.loads(netplan(*arguments, "--routing", routing).stdout)
@@ -144,7 +170,20 @@ def test_hashed_loads_collide() -> None:
 @pytest.mark.parametrize("to", ["graphml", "dot", "edges", "simai", "topo", "slurm", "astra-sim"])
 def test_every_format_is_written(tmp_path: Path, to: str) -> None:
     path = tmp_path / "fabric.txt"
-    arguments = ("export", "--gpus", "64", "--radix", "8", "--hb-size", "8", "--to", to)
+    arguments = (
+        "export",
+        "rail-only-paper",
+        "--fabric",
+        "rail-only",
+        "--gpus",
+        "64",
+        "--radix",
+        "8",
+        "--hb-size",
+        "8",
+        "--to",
+        to,
+    )
     assert netplan(*arguments, "-o", str(path)).returncode == 0
     assert path.read_text() == netplan(*arguments).stdout
     assert path.stat().st_size > 20
@@ -154,6 +193,9 @@ def test_a_graph_survives_conversion(tmp_path: Path) -> None:
     first, second = tmp_path / "a.csv", tmp_path / "b.graphml"
     netplan(
         "export",
+        "rail-only-paper",
+        "--fabric",
+        "rail-only",
         "--gpus",
         "64",
         "--radix",
@@ -165,37 +207,75 @@ def test_a_graph_survives_conversion(tmp_path: Path) -> None:
         "-o",
         str(first),
     )
-    netplan("export", "--graph", str(first), "--hb-size", "8", "--to", "graphml", "-o", str(second))
-    assert netplan("export", "--graph", str(second), "--to", "edges").stdout == first.read_text()
+    netplan(
+        "export",
+        "rail-only-paper",
+        "--graph",
+        str(first),
+        "--hb-size",
+        "8",
+        "--to",
+        "graphml",
+        "-o",
+        str(second),
+    )
+    assert (
+        netplan("export", "rail-only-paper", "--graph", str(second), "--to", "edges").stdout
+        == first.read_text()
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (
-            ("traffic", "--gpus", "100", "--hb-size", "8", "--space", "model"),
+            ("traffic", "rail-only-paper", "--gpus", "100", "--hb-size", "8", "--space", "model"),
             "100 GPUs do not fill HB domains of 8",
         ),
         (
             (
-                *("traffic", "--gpus", "64", "--hb-size", "12"),
+                *("traffic", "rail-only-paper", "--gpus", "64", "--hb-size", "12"),
                 *("--accelerator", "a100-comet", "--iteration-model", "comet"),
             ),
             "64 GPUs do not fill HB domains of 12 on rail-optimized: give powers of two for both",
         ),
-        (("traffic", "--gpus", "4096", "--save", "matrix.xyz"), "name it .npz or .csv"),
-        (("traffic", "--gpus", "4096", "--fix", "tensor=7"), "has tensor 7: free one of them"),
         (
-            ("loads", "--gpus", "4096", "--fabric", "fat-tree", "--routing", "valiant"),
+            ("traffic", "rail-only-paper", "--gpus", "4096", "--save", "matrix.xyz"),
+            "name it .npz or .csv",
+        ),
+        (
+            ("traffic", "rail-only-paper", "--gpus", "4096", "--fix", "tensor=7"),
+            "has tensor 7: free one of them",
+        ),
+        (
+            (
+                "loads",
+                "rail-only-paper",
+                "--gpus",
+                "4096",
+                "--fabric",
+                "fat-tree",
+                "--routing",
+                "valiant",
+            ),
             "is no dragonfly",
         ),
-        (("loads", "--gpus", "4096", "--routing", "magic"), "'magic' is not one of"),
-        (("loads", "--gpus", "64", "--seed", "-1"), "--seed -1: give 0 or more"),
-        (("loads", "--gpus", "64", "--hot", "-1"), "--hot -1: give 0 or more"),
-        (("export", "--to", "dot"), "Missing option '--gpus'"),
-        (("export", "--graph", "nothing.xyz", "--to", "dot"), "cannot be read"),
-        (("export", "--graph", "nothing.csv", "--to", "dot"), "nothing.csv"),
-        (("export", "--graph", "nothing.csv", "--to", "astra-sim"), "from a fabric's levels"),
+        (
+            ("loads", "rail-only-paper", "--gpus", "4096", "--routing", "magic"),
+            "'magic' is not one of",
+        ),
+        (("loads", "rail-only-paper", "--gpus", "64", "--seed", "-1"), "--seed -1: give 0 or more"),
+        (("loads", "rail-only-paper", "--gpus", "64", "--hot", "-1"), "--hot -1: give 0 or more"),
+        (
+            ("export", "rail-only-paper", "--fabric", "rail-only", "--to", "dot"),
+            "Missing option '--gpus'",
+        ),
+        (("export", "rail-only-paper", "--graph", "nothing.xyz", "--to", "dot"), "cannot be read"),
+        (("export", "rail-only-paper", "--graph", "nothing.csv", "--to", "dot"), "nothing.csv"),
+        (
+            ("export", "rail-only-paper", "--graph", "nothing.csv", "--to", "astra-sim"),
+            "from a fabric's levels",
+        ),
     ],
 )
 def test_wrong_input(arguments: tuple[str, ...], message: str) -> None:
@@ -209,6 +289,8 @@ def test_a_disconnected_graph_is_refused(tmp_path: Path) -> None:
     header = "source,source_kind,source_port,target,target_kind,target_port,gbps,length,group\n"
     rows = "gpu-0,gpu,0,leaf-0,switch,0,400,row,host\ngpu-1,gpu,0,leaf-1,switch,0,400,row,host\n"
     path.write_text(header + rows)
-    assert "not connected" in refused("export", "--graph", str(path), "--to", "dot")
+    assert "not connected" in refused(
+        "export", "rail-only-paper", "--graph", str(path), "--to", "dot"
+    )
     path.write_text(header + rows.replace("leaf-1,switch,0,400", "leaf-0,switch,1,0"))
-    assert "two.csv:3" in refused("export", "--graph", str(path), "--to", "dot")
+    assert "two.csv:3" in refused("export", "rail-only-paper", "--graph", str(path), "--to", "dot")

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.command import netplan, refused, without
 
 PUBLISHED = Path(__file__).parents[1] / "published"
-MAIN = ("search", "--gpus", "16384", "--accelerator", "b200")
+MAIN = ("search", "rail-only-paper", "--gpus", "16384", "--accelerator", "b200")
 STRATEGY = {"1d": "1d", "2d-context": "2d", "2d-summa": "summa"}
 MODEL = {"GPT3-1T": "gpt-1t", "ViT-ERA5": "vit-64k"}
 ROWS = [
@@ -24,7 +24,16 @@ ROWS = [
 )
 def test_published_plans_from_the_command_line(row: dict[str, str]) -> None:
     accelerator = {"B200": "b200", "A100": "a100-80gb"}[row["system"]]
-    arguments = ["search", "--gpus", row["n"], "--hb-size", row["nvs"], "--batch", row["B"]]
+    arguments = [
+        "search",
+        "rail-only-paper",
+        "--gpus",
+        row["n"],
+        "--hb-size",
+        row["nvs"],
+        "--batch",
+        row["B"],
+    ]
     arguments += ["--model", MODEL[row["model"]], "--accelerator", accelerator]
     arguments += ["--strategy", STRATEGY[row["strategy"]], "--mode", row["mode"]]
     arguments += ["--space", "model"]
@@ -45,7 +54,16 @@ def test_published_plans_from_the_command_line(row: dict[str, str]) -> None:
 
 def test_a_bubble_that_no_schedule_has_is_told() -> None:
     """PTD-P has the ideal bubble of 4 microbatches on 16 stages; 4d that of the schedule."""
-    words = ["search", "--gpus", "256", "--accelerator", "b200", "--model", "gpt-22b"]
+    words = [
+        "search",
+        "rail-only-paper",
+        "--gpus",
+        "256",
+        "--accelerator",
+        "b200",
+        "--model",
+        "gpt-22b",
+    ]
     words += ["--interleave", "any", "--format", "json", "--top", "1", "--recompute", "full"]
     words += [f"--fix={one}" for one in ("pipeline=16", "interleave=3", "microbatch=1")]
     words += ["--fix=data=1", "--batch", "4"]
@@ -106,7 +124,16 @@ def test_explanation_adds_up() -> None:
 
 
 def test_modes_differ_by_the_pipeline_hops() -> None:
-    arguments = ("search", "--gpus", "1024", "--accelerator", "b200", "--explain", "modes")
+    arguments = (
+        "search",
+        "rail-only-paper",
+        "--gpus",
+        "1024",
+        "--accelerator",
+        "b200",
+        "--explain",
+        "modes",
+    )
     text = netplan(*arguments).stdout
     assert "From published-code to corrected" in text
     assert "pipeline transfers" in text
@@ -114,7 +141,16 @@ def test_modes_differ_by_the_pipeline_hops() -> None:
 
 def test_ptd_p_on_the_same_engine() -> None:
     # gpt-1t on 32,768 GPUs, domains of 256, the rail-only paper's H100: 15,767 plans, 2.88652 s.
-    arguments = ["search", "--gpus", "32768", "--hb-size", "256", "--accelerator", "h100-80gb"]
+    arguments = [
+        "search",
+        "rail-only-paper",
+        "--gpus",
+        "32768",
+        "--hb-size",
+        "256",
+        "--accelerator",
+        "h100-80gb",
+    ]
     arguments += ["--iteration-model", "ptd-p", "--format", "json", "--top", "1"]
     arguments += ["--space", "model"]
     for key, value in {
@@ -182,7 +218,7 @@ def test_sgd_takes_a_third_of_what_adam_does() -> None:
 
     Of 12 bytes a weight SGD keeps the 4 of the 32-bit copy, with momentum 8.
     """
-    words = ("search", "--gpus", "64", "--hb-size", "8", "--model", "gpt-22b", "--batch", "64",
+    words = ("search", "rail-only-paper", "--gpus", "64", "--hb-size", "8", "--model", "gpt-22b", "--batch", "64",
              "--fix", "tensor=4", "--fix", "pipeline=4", "--fix", "data=4", "--fix", "microbatch=1",
              "--format", "json", "--set")  # fmt: skip
     adam, momentum, sgd = (

@@ -15,11 +15,29 @@ from tests.cli.command import netplan, refused, replaced
 from tests.cli.test_compare import golden
 
 SMALL = (
-    *("serving", "--model", "llama-3-8b", "--accelerator", "h100-80gb", "--gpus", "8"),
+    *(
+        "serving",
+        "serving-70b-h200",
+        "--model",
+        "llama-3-8b",
+        "--accelerator",
+        "h100-80gb",
+        "--gpus",
+        "8",
+    ),
     *("--prompt", "512", "--output", "64", "--concurrency", "32"),
 )
 EXPERTS = (
-    *("serving", "--model", "gpt-oss-20b", "--accelerator", "b200", "--gpus", "16"),
+    *(
+        "serving",
+        "serving-70b-h200",
+        "--model",
+        "gpt-oss-20b",
+        "--accelerator",
+        "b200",
+        "--gpus",
+        "16",
+    ),
     *("--prompt", "1024", "--output", "128", "--precision", "fp4", "--disaggregated"),
     *("--ttft-ms", "400", "--tpot-ms", "10", "--top", "2"),
 )
@@ -74,7 +92,7 @@ def test_json_csv_frame_and_library_agree(words: tuple[str, ...]) -> None:
     }
     if "--disaggregated" in words:
         inputs["disaggregated"] = True
-    asked = library.serving(**inputs)
+    asked = library.serving("serving-70b-h200", **inputs)
     told = asked.to_dict()
     told["space"]["seconds"] = found["space"]["seconds"]
     assert json.loads(json.dumps(told)) == found

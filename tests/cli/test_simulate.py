@@ -22,7 +22,7 @@ PUBLISHED = ("--mode", "published-code", "--gpus", "320", "--fabric", "palm-wafe
 
 def simulated(*words: str) -> dict[str, Any]:
     """The answer as JSON."""
-    done = netplan("simulate", *words, "--format", "json")
+    done = netplan("simulate", "rail-only-paper", *words, "--format", "json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -31,20 +31,22 @@ def simulated(*words: str) -> dict[str, Any]:
 @pytest.mark.parametrize("columns", [80, 140])
 def test_table(columns: int) -> None:
     words = (*SMALL, "--fabric", "fat-tree", "--routing", "hashed", "--seed", "3")
-    done = netplan("simulate", *words, columns=columns)
+    done = netplan("simulate", "rail-only-paper", *words, columns=columns)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= columns
     golden(f"simulate-{columns}.txt", TIMING.sub("...)", done.stdout))
 
 
 def test_published_table() -> None:
-    done = netplan("simulate", *PUBLISHED, columns=80)
+    done = netplan("simulate", "rail-only-paper", *PUBLISHED, columns=80)
     golden("simulate-published.txt", TIMING.sub("...)", done.stdout))
     assert "8.437 sequences/s" in done.stdout
 
 
 def test_json_has_what_the_design_names_and_the_same_bytes_but_for_the_clock() -> None:
-    first, again = (netplan("simulate", *SMALL, "--format", "json").stdout for _ in range(2))
+    first, again = (
+        netplan("simulate", "rail-only-paper", *SMALL, "--format", "json").stdout for _ in range(2)
+    )
     clock = re.compile(r'"seconds": [\d.e-]+')
     assert clock.sub("", first) == clock.sub("", again)
     found = json.loads(first)
@@ -104,19 +106,26 @@ def test_slow_groups_are_called_as_answers_call_them() -> None:
 
 def test_weights_that_do_not_fit_are_told_of_inference() -> None:
     words = ("--gpus", "64", "--hb-size", "8", "--model", "gpt-1t", "--batch", "64", "--inference")
-    one = netplan("simulate", *words, "--fix", "pipeline=1", "--fix", "tensor=1").stdout
+    one = netplan(
+        "simulate", "rail-only-paper", *words, "--fix", "pipeline=1", "--fix", "tensor=1"
+    ).stdout
     assert "The weights alone take 2.01 TB of memory a GPU" in one.replace("\n", " ")
     # In training this plan does not fit: 64 GPUs have no room for gradients and optimizer.
-    other = netplan("simulate", *words, "--fix", "pipeline=8", "--fix", "tensor=8").stdout
+    other = netplan(
+        "simulate", "rail-only-paper", *words, "--fix", "pipeline=8", "--fix", "tensor=8"
+    ).stdout
     assert "of memory a GPU" not in other.replace("\n", " ")
 
 
 @pytest.mark.parametrize("command", ["simulate", "loads", "traffic"])
 def test_a_plan_with_given_values_is_the_best_that_fits(command: str) -> None:
     words = (*SMALL[:-6], "--fix", "pipeline=1", "--format", "json")
-    assert "115 GB of memory" in netplan("simulate", *words[:-2], "--fix", "tensor=1").stdout
-    found = json.loads(netplan(command, *words).stdout)["plan"]
-    best = json.loads(netplan("search", *words).stdout)["plans"][0]
+    assert (
+        "115 GB of memory"
+        in netplan("simulate", "rail-only-paper", *words[:-2], "--fix", "tensor=1").stdout
+    )
+    found = json.loads(netplan(command, "rail-only-paper", *words).stdout)["plan"]
+    best = json.loads(netplan("search", "rail-only-paper", *words).stdout)["plans"][0]
     assert best["memory_bytes"] < 96e9
     assert found["tensor"] > 1
     assert {name: best["plan"][name] for name in found} == found
@@ -126,7 +135,9 @@ def test_a_plan_with_given_values_is_the_best_that_fits(command: str) -> None:
 def test_links_are_as_busy_as_loads_has_them(routing: str) -> None:
     """The 4d model gives messages 70 % of the links' bandwidth; loads has all of it."""
     words = (*SMALL, "--fabric", "fat-tree", "--routing", routing, "--hot", "1000")
-    loads = json.loads(netplan("loads", *words, "--format", "json").stdout)["hottest"]
+    loads = json.loads(netplan("loads", "rail-only-paper", *words, "--format", "json").stdout)[
+        "hottest"
+    ]
     expected = {one["name"]: one["time_s"] / 0.7 for one in loads}
     found = {one["name"]: one["busy_s"] for one in simulated(*words)["links"]}
     assert found == pytest.approx(expected, rel=1e-9)
@@ -169,7 +180,10 @@ def test_a_snake_on_a_torus_leaves_work_and_bytes_as_they_are() -> None:
 def test_a_graph_of_ones_own_gives_the_same(tmp_path: Path) -> None:
     path = tmp_path / "fabric.graphml"
     words = ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-optimized")
-    assert netplan("export", *words, "--to", "graphml", "-o", str(path)).returncode == 0
+    assert (
+        netplan("export", "rail-only-paper", *words, "--to", "graphml", "-o", str(path)).returncode
+        == 0
+    )
     own = simulated(*SMALL, "--graph", str(path))
     assert own["iteration_time_s"] == pytest.approx(simulated(*SMALL)["iteration_time_s"])
 
@@ -177,7 +191,10 @@ def test_a_graph_of_ones_own_gives_the_same(tmp_path: Path) -> None:
 def test_a_larger_graph_has_room_for_the_run(tmp_path: Path) -> None:
     path = tmp_path / "fabric.graphml"
     words = ("--gpus", "128", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only")
-    assert netplan("export", *words, "--to", "graphml", "-o", str(path)).returncode == 0
+    assert (
+        netplan("export", "rail-only-paper", *words, "--to", "graphml", "-o", str(path)).returncode
+        == 0
+    )
     own = simulated(*SMALL, "--fabric", "rail-only", "--graph", str(path))
     assert own["iteration_time_s"] == pytest.approx(
         simulated(*SMALL, "--fabric", "rail-only")["iteration_time_s"]
@@ -186,20 +203,40 @@ def test_a_larger_graph_has_room_for_the_run(tmp_path: Path) -> None:
     shared = (*SMALL[:2], "--hb-size", "8", "--fabric", "rail-only", "--graph", str(path))
     found = simulated(*shared, "--jobs", str(tmp_path / "jobs.yaml"))
     assert found["inputs"]["graph"] == str(path)
-    small = netplan("export", "--gpus", "16", "--hb-size", "8", "--to", "graphml", "-o", str(path))
+    small = netplan(
+        "export",
+        "rail-only-paper",
+        "--fabric",
+        "rail-only",
+        "--gpus",
+        "16",
+        "--hb-size",
+        "8",
+        "--to",
+        "graphml",
+        "-o",
+        str(path),
+    )
     assert small.returncode == 0
-    assert "has 16 GPUs, --gpus 64" in refused("simulate", *SMALL, "--graph", str(path))
+    assert "has 16 GPUs, --gpus 64" in refused(
+        "simulate", "rail-only-paper", *SMALL, "--graph", str(path)
+    )
 
 
 def test_a_graph_of_other_domains_is_refused_by_their_size(tmp_path: Path) -> None:
     path = tmp_path / "fabric.graphml"
     words = ("--gpus", "64", "--radix", "16", "--hb-size", "4", "--fabric", "rail-optimized")
-    assert netplan("export", *words, "--to", "graphml", "-o", str(path)).returncode == 0
-    line = refused("simulate", *SMALL, "--graph", str(path))
+    assert (
+        netplan("export", "rail-only-paper", *words, "--to", "graphml", "-o", str(path)).returncode
+        == 0
+    )
+    line = refused("simulate", "rail-only-paper", *SMALL, "--graph", str(path))
     assert "has HB domains of 4 GPUs" in line
     assert "planned on domains of 8: give --hb-size 4" in line
     smaller = (*replaced(SMALL, ("--hb-size", "4")), "--graph", str(path))
-    assert f"links of {path}\n" in netplan("simulate", *smaller, columns=300).stdout
+    assert (
+        f"links of {path}\n" in netplan("simulate", "rail-only-paper", *smaller, columns=300).stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,7 +249,7 @@ def test_a_graph_of_other_domains_is_refused_by_their_size(tmp_path: Path) -> No
     ],
 )
 def test_the_rate_is_that_of_what_a_batch_counts(words: tuple[str, ...], said: str) -> None:
-    done = netplan("simulate", "--hb-size", "8", *words)
+    done = netplan("simulate", "rail-only-paper", "--hb-size", "8", *words)
     assert said in done.stdout.replace("\n", " ")
     assert "\nschedule" not in done.stdout
     assert ("sequences/s" in done.stdout) == ("bert-base" in words)
@@ -220,7 +257,9 @@ def test_the_rate_is_that_of_what_a_batch_counts(words: tuple[str, ...], said: s
 
 def test_files_beside_the_answer(tmp_path: Path) -> None:
     page, trace = tmp_path / "run.html", tmp_path / "run.json"
-    done = netplan("simulate", *SMALL, "--timeline", str(page), "--trace", str(trace))
+    done = netplan(
+        "simulate", "rail-only-paper", *SMALL, "--timeline", str(page), "--trace", str(trace)
+    )
     assert done.returncode == 0
     assert "an iteration" in done.stdout
     text = page.read_text(encoding="utf-8")
@@ -286,7 +325,7 @@ def test_spread_tensor_groups_cost_time() -> None:
     ],
 )
 def test_one_line_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    line = refused("simulate", *SMALL, *words, cwd=tmp_path)
+    line = refused("simulate", "rail-only-paper", *SMALL, *words, cwd=tmp_path)
     assert said in line
     assert line.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
@@ -294,15 +333,19 @@ def test_one_line_says_what_is_wrong(words: tuple[str, ...], said: str, tmp_path
 
 def test_a_plan_that_does_not_fit_the_memory_says_so() -> None:
     words = ("--gpus", "64", "--hb-size", "8", "--model", "gpt-146b", "--batch", "64")
-    given = netplan("simulate", *words, "--fix", "pipeline=1", "--fix", "tensor=1").stdout
+    given = netplan(
+        "simulate", "rail-only-paper", *words, "--fix", "pipeline=1", "--fix", "tensor=1"
+    ).stdout
     assert "of memory a GPU, and gh200-96gb has 96 GB" in " ".join(given.split())
-    assert "of memory a GPU" not in netplan("simulate", *SMALL).stdout
+    assert "of memory a GPU" not in netplan("simulate", "rail-only-paper", *SMALL).stdout
 
 
 @pytest.mark.parametrize("more", [("--full",), ("--schedule", "gpipe")])
 def test_what_would_run_for_hours_is_refused(more: tuple[str, ...]) -> None:
     words = replaced(SMALL, ("--batch", "1000000000"))
-    assert "2,000,000,000 passes of stages are too many" in refused("simulate", *words, *more)
+    assert "2,000,000,000 passes of stages are too many" in refused(
+        "simulate", "rail-only-paper", *words, *more
+    )
 
 
 @pytest.mark.parametrize(
@@ -319,12 +362,12 @@ def test_what_would_run_for_hours_is_refused(more: tuple[str, ...]) -> None:
     ],
 )
 def test_the_published_mode_says_what_it_does_not_have(words: tuple[str, ...], said: str) -> None:
-    assert said in refused("simulate", *PUBLISHED, *words)
+    assert said in refused("simulate", "rail-only-paper", *PUBLISHED, *words)
 
 
 def test_the_published_mode_needs_the_sram_of_a_chip() -> None:
     words = replaced(PUBLISHED, ("--accelerator", "b200", "--fabric", "palm-gpu"))
-    assert "--set accelerator.sram_bytes=40e6" in refused("simulate", *words)
+    assert "--set accelerator.sram_bytes=40e6" in refused("simulate", "rail-only-paper", *words)
 
 
 def test_nothing_is_under_way_when_all_is_done() -> None:
@@ -362,7 +405,7 @@ def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
     ends = [one["together_s"] * one["iterations"] for one in found["jobs"]]
     assert found["iteration_time_s"] == pytest.approx(max(ends))
     assert max(one["slowdown"] for one in found["jobs"]) > 0.01
-    done = netplan("simulate", *CLUSTER, "--jobs", str(path))
+    done = netplan("simulate", "rail-only-paper", *CLUSTER, "--jobs", str(path))
     golden("simulate-jobs.txt", TIMING.sub("...)", done.stdout))
 
 
@@ -370,10 +413,10 @@ def test_a_frame_has_a_row_by_the_name_of_what_ran(tmp_path: Path) -> None:
     path = tmp_path / "jobs.yaml"
     path.write_text(JOBS, encoding="utf-8")
     small: dict[str, Any] = {"gpus": 64, "radix": 16, "fabric": "fat-tree"}
-    one = package.simulate(**small, hb_size=8, model="gpt-22b", batch=64)
+    one = package.simulate("rail-only-paper", **small, hb_size=8, model="gpt-22b", batch=64)
     assert one.to_frame().index.tolist() == ["gpt-22b"]
     assert one.to_frame()["iteration_time_s"].item() == one.found.iteration_time_s
-    several = package.simulate(**small, hb_size=4, jobs=path)
+    several = package.simulate("rail-only-paper", **small, hb_size=4, jobs=path)
     assert several.to_frame().index.tolist() == ["one", "two"]
     assert several.to_frame()["together_s"].tolist() == [job.together_s for job in several.jobs]
     # Each job says its own.
@@ -395,7 +438,7 @@ def test_jobs_on_slow_links_stand_beside_whole_ones(tmp_path: Path) -> None:
     assert [one["intact_time_s"] for one in whole["jobs"]] == [None, None]
     for one, other in zip(whole["jobs"], slowed["jobs"], strict=True):
         assert other["intact_time_s"] == one["together_s"] < other["together_s"]
-    done = netplan("simulate", *slow, columns=80)
+    done = netplan("simulate", "rail-only-paper", *slow, columns=80)
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "Whole links give " in done.stdout.replace("\n", " ")
     assert "   whole links   " in done.stdout
@@ -420,6 +463,8 @@ def test_one_line_says_what_is_wrong_with_jobs(
     text: str, words: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "jobs.yaml").write_text(text, encoding="utf-8")
-    line = refused("simulate", *CLUSTER, "--jobs", "jobs.yaml", *words, cwd=tmp_path)
+    line = refused(
+        "simulate", "rail-only-paper", *CLUSTER, "--jobs", "jobs.yaml", *words, cwd=tmp_path
+    )
     assert said in line
     assert line.count("\n") == 1

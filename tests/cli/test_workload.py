@@ -18,16 +18,18 @@ def test_every_command_serves_by_one_plan(command: str, tmp_path: Path) -> None:
     """``--output`` are tokens, or a path; these commands and ``serving`` say the same."""
     path = tmp_path / "answer.json"
     fabric = ("--fabric", "rail-only")
-    done = netplan(command, *SERVED, *fabric, "--output", str(path), cwd=tmp_path)
+    done = netplan(
+        command, "serving-70b-h200", *SERVED, *fabric, "--output", str(path), cwd=tmp_path
+    )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     found = json.loads(path.read_text())
     assert found["inputs"]["output"] == 128
     assert found["inputs"]["workload"] == "serving"
-    alone = netplan("serving", *SERVED[2:], *fabric, "--format", "json")
+    alone = netplan("serving", "serving-70b-h200", *SERVED[2:], *fabric, "--format", "json")
     wanted = json.loads(alone.stdout)["plans"][0]["tokens_per_s"]
     row = found["fabrics"][0] if "fabrics" in found else found
     assert row["tokens_per_s"] == wanted
-    shown = netplan(command, *SERVED, *fabric)
+    shown = netplan(command, "serving-70b-h200", *SERVED, *fabric)
     assert shown.returncode == 0
     assert "tokens" in shown.stdout
 
@@ -35,14 +37,40 @@ def test_every_command_serves_by_one_plan(command: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("traffic", "--prompt", "5"), "--prompt 5 means nothing for training (--workload serving"),
-        (("cost", "--model", "gpt-22b"), "--model gpt-22b means nothing for training"),
-        (("loads", *SERVED, "--zero", "3"), "--zero 3 means nothing for --workload serving"),
-        (("simulate", *SERVED, "--schedule", "gpipe"), "--schedule gpipe means nothing for"),
-        (("compare", *SERVED, "--rule", "price"), "--rule price means nothing for"),
-        (("loads", *SERVED, "--draft", "llama-68m", "--window", "2"), "--draft llama-68m means"),
         (
-            ("loads", *SERVED[:-2], "--tpot-ms", "0.1"),
+            ("traffic", "rail-only-paper", "--prompt", "5"),
+            "--prompt 5 means nothing for training (--workload serving",
+        ),
+        (
+            ("cost", "rail-only-paper", "--model", "gpt-22b"),
+            "--model gpt-22b means nothing for training",
+        ),
+        (
+            ("loads", "serving-70b-h200", *SERVED, "--zero", "3"),
+            "--zero 3 means nothing for --workload serving",
+        ),
+        (
+            ("simulate", "serving-70b-h200", *SERVED, "--schedule", "gpipe"),
+            "--schedule gpipe means nothing for",
+        ),
+        (
+            (
+                "compare",
+                "serving-70b-h200",
+                "--prices",
+                "rail-only-2023",
+                *SERVED,
+                "--rule",
+                "price",
+            ),
+            "--rule price means nothing for",
+        ),
+        (
+            ("loads", "serving-70b-h200", *SERVED, "--draft", "llama-68m", "--window", "2"),
+            "--draft llama-68m means",
+        ),
+        (
+            ("loads", "serving-70b-h200", *SERVED[:-2], "--tpot-ms", "0.1"),
             "no plan of llama-3.1-8b on 16 GPUs has",
         ),
     ],

@@ -42,8 +42,9 @@ def test_a_part_of_a_gigabyte_is_a_whole_one() -> None:
 
 
 def test_they_are_added_to_the_network_and_nothing_else_moves() -> None:
-    (alone,) = cost(**ASKED, fabrics=("rail-only",)).bills
+    (alone,) = cost("rail-only-paper", **ASKED, fabrics=("rail-only",)).bills
     whole = cost(
+        "rail-only-paper",
         **ASKED,
         fabrics=("rail-only",),
         expanded_memory="comet-480gb",
@@ -87,7 +88,9 @@ def test_without_them_the_bill_is_what_it_was(
 
 
 def test_a_book_without_them_takes_those_of_its_other_book_and_says_so() -> None:
-    answer = cost(gpus=1024, radix=64, fabrics=("rail-only",), expanded_memory="host-ddr5")
+    answer = cost(
+        "rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",), expanded_memory="host-ddr5"
+    )
     (bill,) = answer.bills
     assert bill.memory.base == pytest.approx(1024 * 250 * 7.03)
     assert any(
@@ -98,16 +101,16 @@ def test_a_book_without_them_takes_those_of_its_other_book_and_says_so() -> None
 
 def test_what_has_no_price_is_said_and_sets_the_bill_apart() -> None:
     question = {**ASKED, "accelerator": "h200", "fabrics": ("rail-only",)}
-    (bill,) = cost(**question, networks=("accelerators",)).bills
+    (bill,) = cost("rail-only-paper", **question, networks=("accelerators",)).bills
     assert [line.priced_as for line in bill.unpriced_apart] == ["accelerators (h200)"]
     assert not bill.complete
 
 
 def test_bad_input_in_one_line() -> None:
     with pytest.raises(InputError, match=r"ddr4: its file leaves the capacity open: take one of c"):
-        cost(**ASKED, expanded_memory="ddr4")
+        cost("rail-only-paper", **ASKED, expanded_memory="ddr4")
     with pytest.raises(UnknownNameError, match="memory 'comet-480': did you mean comet-480gb"):
-        cost(**ASKED, expanded_memory="comet-480")
+        cost("rail-only-paper", **ASKED, expanded_memory="comet-480")
     row = {
         "part": "memory",
         "unit": "USD/GB",

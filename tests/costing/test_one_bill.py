@@ -54,9 +54,11 @@ def drawn(generator: random.Random) -> dict[str, Any]:
 def amounts(question: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Price and power of the network by who else is asked."""
     keywords = alone(question)
-    report = procurement(**keywords, timing=False).to_dict()
+    report = procurement("rail-only-paper", **keywords, timing=False).to_dict()
     rows = {
-        "compare": netplan.compare(**keywords, timing=False).to_dict()["fabrics"][0],
+        "compare": netplan.compare("rail-only-paper", **keywords, timing=False).to_dict()[
+            "fabrics"
+        ][0],
         "report": report["cost"]["fabrics"][0],
         "report's comparison": report["comparison"]["fabrics"][0],
         "study of compare": study_point("compare", {**question, "timing": False}),
@@ -90,7 +92,7 @@ def test_compare_cost_report_and_study_agree_to_the_cent(seed: int, questions: i
         question = drawn(generator)
         tried += 1
         try:
-            (made,) = netplan.cost(**alone(question)).bills
+            (made,) = netplan.cost("rail-only-paper", **alone(question)).bills
         except NetplanError:
             continue  # such as a size that the fabric does not have
         expected = (_money(made), made.power_w)
@@ -106,16 +108,17 @@ def test_who_refuses_a_question_refuses_it_alike() -> None:
     question: dict[str, Any] = {"gpus": 1000, "radix": 64, "hb_size": 8, "fabrics": ("rail-only",)}
     for ask in (netplan.compare, netplan.cost):
         with pytest.raises(NetplanError, match="has 128 ports of 400 Gb/s, got --radix 64"):
-            ask(**question, switch="sn5600")
+            ask("rail-only-paper", **question, switch="sn5600")
         with pytest.raises(NetplanError, match="unknown floor-plan 'hall'"):
-            ask(**question, floor_plan="hall")
+            ask("rail-only-paper", **question, floor_plan="hall")
         with pytest.raises(NetplanError, match=r"holds 1,600 racks, 2,500 for GPUs"):
-            ask(**{**question, "gpus": 80_000}, floor_plan=HALL)
+            ask("rail-only-paper", **{**question, "gpus": 80_000}, floor_plan=HALL)
 
 
 @pytest.mark.parametrize("switches", [(), ("qm9700", "qm9790")])
 def test_an_optimization_prices_its_designs_like_a_comparison(switches: tuple[str, ...]) -> None:
     found = netplan.optimize(
+        "rail-only-paper",
         gpus=1024,
         hb_sizes=(8,),
         accelerator="h100-80gb",
@@ -127,6 +130,7 @@ def test_an_optimization_prices_its_designs_like_a_comparison(switches: tuple[st
     for front in found.rows:
         for design in (front.design, *front.equal):
             (row,) = netplan.compare(
+                "rail-only-paper",
                 gpus=1024,
                 radix=design.radix or 64,
                 hb_size=8,
@@ -148,13 +152,17 @@ def test_what_has_no_price_is_null() -> None:
         "prices": "rail-only-2023",
         "overrides": {"accelerator.network_bytes_per_s": "37.5e9"},
     }
-    (row,) = netplan.compare(**slow, fabrics=("rail-only",), timing=False).to_dict()["fabrics"]
+    (row,) = netplan.compare(
+        "rail-only-paper", **slow, fabrics=("rail-only",), timing=False
+    ).to_dict()["fabrics"]
     assert row["cost"] is row["cost_usd"] is None
     assert not row["cost_complete"]
-    (bill,) = netplan.cost(**slow, fabrics=("rail-only",)).to_dict()["fabrics"]
+    (bill,) = netplan.cost("rail-only-paper", **slow, fabrics=("rail-only",)).to_dict()["fabrics"]
     assert bill["cost"] is None
     # Six links of 66.7 Gb/s a GPU: no module, no card, no power. A ring of them costs not 0.
-    torus = netplan.cost(**question, prices="2026", fabrics=("torus-3d", "rail-only"))
+    torus = netplan.cost(
+        "rail-only-paper", **question, prices="2026", fabrics=("torus-3d", "rail-only")
+    )
     data = torus.to_dict()["fabrics"][0]
     assert data["cost"] is data["power_w"] is None
     line = next(text for text in torus.text(200).splitlines() if text.startswith("torus-3d  "))
@@ -168,7 +176,14 @@ def test_what_has_no_price_is_null() -> None:
 def sheet(to: str, gpus: int, switch: str | None, fabric: str) -> list[dict[str, str]]:
     """A table of the cable plan, row by row."""
     made = netplan.cables(
-        gpus=gpus, radix=64, hb_size=8, fabric=fabric, floor_plan=HALL, switch=switch, to=to
+        "rail-only-paper",
+        gpus=gpus,
+        radix=64,
+        hb_size=8,
+        fabric=fabric,
+        floor_plan=HALL,
+        switch=switch,
+        to=to,
     )
     rows: list[dict[str, str]] = made.to_dict()["rows"]
     return rows
@@ -178,7 +193,9 @@ def bill(gpus: int, switch: str | None, fabric: str) -> Bill:
     """The bill of a fabric in the hall."""
     asked: dict[str, Any] = {"gpus": gpus, "radix": 64, "hb_size": 8, "switch": switch}
     asked |= {"floor_plan": HALL, "prices": "2026"}
-    return netplan.cost(**asked, accelerator="h100-80gb", fabrics=(fabric,)).bills[0]
+    return netplan.cost(
+        "rail-only-paper", **asked, accelerator="h100-80gb", fabrics=(fabric,)
+    ).bills[0]
 
 
 @pytest.mark.parametrize("switch", [None, "qm9700"])
@@ -210,7 +227,9 @@ def test_96_switches_stand_in_six_racks() -> None:
     # top, 42 switches of 1 U a rack, they would be three.
     made = bill(2048, "qm9700", "rail-optimized")
     assert (made.fabric.switches, made.racks.count) == (96, 6)
-    without = netplan.cost(gpus=2048, radix=64, hb_size=8, switch="qm9700").bills[0]
+    without = netplan.cost(
+        "rail-only-paper", gpus=2048, radix=64, hb_size=8, switch="qm9700"
+    ).bills[0]
     assert without.racks.count == 3
 
 
@@ -218,8 +237,8 @@ def test_high_switches_take_more_racks_in_bill_and_plan_alike() -> None:
     # A q3400 has 4 U: a rack of 42 U holds 10, where the hall would take 16.
     question: dict[str, Any] = {"gpus": 4096, "radix": 144, "hb_size": 8, "accelerator": "b200"}
     question |= {"switch": "q3400", "floor_plan": HALL}
-    made = netplan.cost(**question, fabrics=("rail-optimized",)).bills[0]
-    plan = netplan.cables(**question, fabric="rail-optimized", to="racks")
+    made = netplan.cost("rail-only-paper", **question, fabrics=("rail-optimized",)).bills[0]
+    plan = netplan.cables("rail-only-paper", **question, fabric="rail-optimized", to="racks")
     held = [int(row["count"]) for row in plan.to_dict()["rows"] if row["what"] == "switch"]
     assert max(held) == made.racks.each == 10
     assert len(held) == made.racks.count
@@ -248,6 +267,7 @@ def test_a_fabric_is_compared_in_a_hall_that_is_too_small_for_the_baseline(tmp_p
         shipped.replace("\nrows: 40\nracks_per_row: 40", "\nrows: 1\nracks_per_row: 64")
     )
     rows = netplan.compare(
+        "rail-only-paper",
         gpus=2048,
         radix=64,
         hb_size=8,
@@ -263,6 +283,7 @@ def test_a_fabric_is_compared_in_a_hall_that_is_too_small_for_the_baseline(tmp_p
 def test_cables_that_no_book_has_keep_their_length_without_a_medium() -> None:
     # Four links of 200G in a cage: the cabling book has no module for that.
     made = netplan.cables(
+        "rail-only-paper",
         gpus=256,
         radix=256,
         hb_size=8,
@@ -270,6 +291,7 @@ def test_cables_that_no_book_has_keep_their_length_without_a_medium() -> None:
         switch="sn5600",
         floor_plan=HALL,
         to="lengths",
+        fabric="rail-only",
     )
     rows = made.to_dict()["rows"]
     assert {row["medium"] for row in rows} == {""}
@@ -306,7 +328,11 @@ def test_table_2_of_the_paper_in_compare() -> None:
     path = shipped_root() / "reports" / "published" / "rail-only-table2.csv"
     for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
         answer = netplan.compare(
-            gpus=int(row["gpus"]), radix=int(row["radix"]), hb_size=256, timing=False
+            "rail-only-paper",
+            gpus=int(row["gpus"]),
+            radix=int(row["radix"]),
+            hb_size=256,
+            timing=False,
         )
         found = {one.name: one for one in answer.rows}
         for name, column in (("rail-optimized", "sota"), ("rail-only", "rail_only")):

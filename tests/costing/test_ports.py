@@ -235,14 +235,18 @@ def test_a_tpu_pod_has_48_circuit_switches_of_128_ports() -> None:
 
 def test_ports_of_the_chip_need_no_cards() -> None:
     size: dict[str, Any] = {"gpus": 4096, "radix": 64, "accelerator": "tpu-v4", "prices": "2026"}
-    (torus,) = netplan.cost(**size, fabrics=("torus-3d",), ocs="palomar").to_dict()["fabrics"]
+    (torus,) = netplan.cost(
+        "rail-only-paper", **size, fabrics=("torus-3d",), ocs="palomar"
+    ).to_dict()["fabrics"]
     assert [item["category"] for item in torus["items"]].count("cards") == 0
     # 48 x 136 x 520 + 6,144 x 659 + 9,216 x 162: without 24,576 cards at 1,499 USD. And 6,144
     # single-mode fibres at 127 USD.
     known = 3_394_560 + 4_048_896 + 1_492_992 + 780_288
     assert torus["cost"]["base"] == known
     # Two of six ports of the chip are unused in a ring of rings, and a switch needs a card.
-    answer = netplan.cost(**size, fabrics=("torus-2d", "fat-tree")).to_dict()["fabrics"]
+    answer = netplan.cost("rail-only-paper", **size, fabrics=("torus-2d", "fat-tree")).to_dict()[
+        "fabrics"
+    ]
     cards = [[i["quantity"] for i in one["items"] if i["category"] == "cards"] for one in answer]
     assert cards == [[], [4096]]
     # Four dimensions have eight ports: two a chip more than it has.

@@ -208,7 +208,9 @@ def test_another_book_may_stand_in() -> None:
 @pytest.mark.parametrize("gpus", [576, 1152, 2304, 4608, 10_368, 41_472])
 def test_the_sizes_of_today_have_a_price_by_default(gpus: int) -> None:
     size: dict[str, Any] = {"gpus": gpus, "radix": 144, "hb_size": 72, "accelerator": "b200"}
-    answer = netplan.compare(**size, fabrics=("rail-optimized", "rail-only"), timing=False)
+    answer = netplan.compare(
+        "rail-only-paper", **size, fabrics=("rail-optimized", "rail-only"), timing=False
+    )
     assert "prices rail-only-2023 and 2026 for 800G" in answer.text(width=200)
     for fabric in answer.to_dict()["fabrics"]:
         # MixNet, Appendix D, Table 4: 1,400 USD a switch port, 1,399 USD a transceiver.
@@ -220,18 +222,20 @@ def test_the_sizes_of_today_have_a_price_by_default(gpus: int) -> None:
             "rail-only-2023 has no prices at 800 Gb/s: switch ports and transceivers at those of"
             " 2026 (MixNet (ACM SIGCOMM 2025, arXiv:2501.03905), Appendix D, Table 4, 2025)."
         )
-    bill = netplan.cost(**size, fabrics=("rail-optimized",))
+    bill = netplan.cost("rail-only-paper", **size, fabrics=("rail-optimized",))
     bills, rows = bill.to_dict()["fabrics"], answer.to_dict()["fabrics"]
     assert bills[0]["cost"]["base"] == rows[0]["cost"]["base"]
 
 
 def test_the_paper_s_own_rate_and_other_books_are_as_they_were() -> None:
     size: dict[str, Any] = {"gpus": 32_768, "radix": 128, "hb_size": 256, "timing": False}
-    (row_,) = netplan.compare(**size, fabrics=("rail-only",)).rows
+    (row_,) = netplan.compare("rail-only-paper", **size, fabrics=("rail-only",)).rows
     assert row_.cost == Range.point(49_020_928)  # Table 2
     assert not [note for note in row_.notes if "has no prices" in note]
     slower = {"accelerator.network_bytes_per_s": "37.5e9"}  # 300 Gb/s: no book has it
-    (row_,) = netplan.compare(**size, fabrics=("rail-only",), overrides=slower).rows
+    (row_,) = netplan.compare(
+        "rail-only-paper", **size, fabrics=("rail-only",), overrides=slower
+    ).rows
     assert row_.cost is None
 
 
@@ -250,6 +254,7 @@ def test_a_lent_price_is_replaced_as_if_it_were_the_book_s_own(tmp_path: Path) -
     assert (found.base, found.speed_gbps) == (7, 800)
     today: dict[str, Any] = {"gpus": 576, "radix": 144, "hb_size": 72, "accelerator": "b200"}
     (fabric,) = netplan.compare(
+        "rail-only-paper",
         **today,
         fabrics=("rail-only",),
         timing=False,
@@ -268,5 +273,7 @@ def test_a_lent_price_is_replaced_as_if_it_were_the_book_s_own(tmp_path: Path) -
 def test_a_book_that_lends_at_two_rates_is_named_once() -> None:
     # Four ports of a torus share 800 Gb/s.
     size: dict[str, Any] = {"gpus": 10_368, "radix": 144, "hb_size": 72, "accelerator": "b200"}
-    answer = netplan.compare(**size, fabrics=("rail-only", "torus-2d"), timing=False)
+    answer = netplan.compare(
+        "rail-only-paper", **size, fabrics=("rail-only", "torus-2d"), timing=False
+    )
     assert "prices rail-only-2023 and 2026 for 200G and 800G," in answer.text(width=200)

@@ -90,7 +90,7 @@ def test_the_page_shows_what_the_command_answers() -> None:
         assert mark.time_s == row["iteration_time_s"]
         assert shown["price"] == f"{row['cost']['base'] / 1e6:.3g} M USD"  # below ten million
         assert shown["switches"] == f"{row['switches']:,}"
-    ours = netplan.compare(**SMALL.question())
+    ours = netplan.compare("rail-only-paper", **SMALL.question())
     assert [row["cost"]["base"] for row in ours.to_dict()["fabrics"]] == [
         row["cost"]["base"] for row in answer["fabrics"]
     ]
@@ -100,7 +100,9 @@ def test_dearer_ports_make_networks_dearer() -> None:
     plain = State(gpus=512, model="gpt-22b", fabrics=("rail-only",))
     dear = State(gpus=512, model="gpt-22b", fabrics=("rail-only",), port_factor=2.0)
     costs = [
-        netplan.cost(**{k: v for k, v in one.question().items() if k != "model"}).to_dict()
+        netplan.cost(
+            "rail-only-paper", **{k: v for k, v in one.question().items() if k != "model"}
+        ).to_dict()
         for one in (plain, dear)
     ]
     before, after = (

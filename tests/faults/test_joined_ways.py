@@ -328,7 +328,10 @@ def test_gpus_of_a_dead_switch_send_through_their_domain_by_hand() -> None:
 def test_loads_of_what_is_left_are_those_that_faults_have(name: str) -> None:
     asked: dict[str, Any] = {"gpus": 64, "radix": 16, "hb_size": 4, "model": "gpt-22b"}
     asked |= {"batch": 64, "fabric": name}
-    whole, broken = loads(**asked), loads(**asked, fail=("links=4",), seed=3)
+    whole, broken = (
+        loads("rail-only-paper", **asked),
+        loads("rail-only-paper", **asked, fail=("links=4",), seed=3),
+    )
     assert (whole.intact_busiest_s, broken.intact_busiest_s) == (None, whole.link_loads.busiest_s)
     graph, run = broken.graph, cast("PlacedRun", broken.run)
     damage = parse_faults(["links=4"], graph, rng=np.random.default_rng(3))
@@ -340,4 +343,4 @@ def test_loads_of_what_is_left_are_those_that_faults_have(name: str) -> None:
     assert whole.whole
     assert [one.kind for one in broken.collectives] == [one.kind for one in whole.collectives]
     with pytest.raises(InputError, match="ask netplan faults"):
-        loads(**asked, fail=("gpu-3",), seed=3)
+        loads("rail-only-paper", **asked, fail=("gpu-3",), seed=3)

@@ -32,7 +32,7 @@ LONG = ACROSS | {"fixed": {"tensor": 16, "pipeline": 1}, "concurrency": 64}
 
 def asked(**question: object) -> ServedFaultsAnswer:
     rail = {"fabrics": "rail-only", "workload": "serving"}
-    found = netplan.faults(**(rail | question))  # type: ignore[arg-type]
+    found = netplan.faults("serving-70b-h200", **(rail | question), prices="rail-only-2023")  # type: ignore[arg-type]
     assert isinstance(found, ServedFaultsAnswer)
     return found
 
@@ -50,7 +50,7 @@ def failed(*parts: str, **question: object) -> ServedImpact:
 
 def cluster(question: dict[str, object], spare_domains: int = 0) -> ServedCluster:
     """A rail-only cluster that serves."""
-    searched = Serving(**question).searched(CatalogReader(None, None))  # type: ignore[arg-type]
+    searched = Serving.on("serving-70b-h200", **question).searched(CatalogReader(None, None))  # type: ignore[arg-type]
     spec, gpus = FABRICS.load("rail-only"), int(str(question["gpus"]))
     sizing, first = Sizing(gpus, 64, 8, 450e9, 50e9), np.zeros(1, dtype=np.int64)
     found = searched.found
@@ -90,7 +90,7 @@ def test_servers_that_are_not_full_take_more_requests_each() -> None:
 def test_what_is_left_is_what_as_many_servers_give(concurrency: int) -> None:
     lost = failed("gpu-3", "gpu-6", **ONE_EACH, concurrency=concurrency)
     six = EIGHT | {"fixed": {"tensor": 1, "pipeline": 1, "replicas": 6}, "concurrency": concurrency}
-    plan = netplan.serving(**six).best  # type: ignore[arg-type]
+    plan = netplan.serving("serving-70b-h200", **six).best  # type: ignore[arg-type]
     assert lost.tokens_per_s == pytest.approx(plan.tokens_per_s, rel=1e-12)
     assert (lost.ttft_s, lost.tpot_s) == pytest.approx((plan.ttft_s, plan.tpot_s), rel=1e-12)
 
@@ -98,7 +98,7 @@ def test_what_is_left_is_what_as_many_servers_give(concurrency: int) -> None:
 @pytest.mark.parametrize("extra", [{}, {"disaggregated": True}])
 def test_without_failures_it_is_the_plan_of_serving(extra: dict[str, bool]) -> None:
     question = ACROSS | {"concurrency": 256} | extra
-    answer = netplan.serving(**question)  # type: ignore[arg-type]
+    answer = netplan.serving("serving-70b-h200", **question)  # type: ignore[arg-type]
     found = fabric(**question)
     assert replace(found.plan, rank=1) == answer.best
     nothing = failed("gpu=0", **question)
@@ -125,7 +125,7 @@ def test_half_of_the_ports_are_half_of_the_network() -> None:
     slow = failed(*ports, **LONG)
     rate = 25e9  # half of the 50e9 bytes/s of a port of H200
     rails = {"fabric": "rail-only", "overrides": {"accelerator.network_bytes_per_s": str(rate)}}
-    half = netplan.serving(**LONG | rails).best  # type: ignore[arg-type]
+    half = netplan.serving("serving-70b-h200", **LONG | rails).best  # type: ignore[arg-type]
     assert plain.plan.replicas == 2
     assert (slow.servers_lost, slow.gpus_cut_off) == (0, 4)
     # Either both servers answer, one slowly, or the other alone gives more.
@@ -162,7 +162,7 @@ def test_idle_gpus_take_over() -> None:
 
 def test_a_service_level_is_kept_or_missed() -> None:
     question = ONE_EACH | {"concurrency": 512}
-    plan = netplan.serving(**question).best  # type: ignore[arg-type]
+    plan = netplan.serving("serving-70b-h200", **question).best  # type: ignore[arg-type]
     lost = failed("gpu-3", **question)
     assert lost.keeps_level is None
     assert lost.tpot_s is not None
@@ -219,7 +219,7 @@ def test_inputs_of_training_are_refused(given_: dict[str, object], said: str) ->
 
 def test_inputs_of_serving_are_refused_of_training() -> None:
     with pytest.raises(InputError, match=r"--tpot-ms 20\.0 means nothing for training"):
-        netplan.faults(gpus=64, tpot_ms=20.0)
+        netplan.faults("rail-only-paper", gpus=64, tpot_ms=20.0)
 
 
 def test_json_and_tables_name_all_failures() -> None:

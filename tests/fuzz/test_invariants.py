@@ -58,7 +58,7 @@ def seconds(asked: dict[str, Any], **overrides: float) -> float:
     """Iteration time of the best plan; infinite if there is none."""
     texts = {f"accelerator.{key}": str(value) for key, value in overrides.items()}
     try:
-        plans = netplan.search(**asked, overrides=texts).to_dict()["plans"]
+        plans = netplan.search("rail-only-paper", **asked, overrides=texts).to_dict()["plans"]
         return float(plans[0]["iteration_time_s"])
     except NetplanError:
         return inf
@@ -101,7 +101,7 @@ def test_dearer_parts_never_save(seed: int) -> None:
         texts = {}
         for end, share in (("low", 0.9), ("base", 1.0), ("high", 1.1)):
             texts[f"prices.prices.{part}.{end}"] = str(1000 * factor * share)
-        found = netplan.cost(**asked, overrides=texts).to_dict()["fabrics"][0]
+        found = netplan.cost("rail-only-paper", **asked, overrides=texts).to_dict()["fabrics"][0]
         return float(found["cost"]["base"])
 
     assert price(1.0) <= price(1.5) <= price(4.0)
@@ -134,15 +134,39 @@ def test_links_keep_the_traffic(seed: int) -> None:
 
 SMALL = ("--gpus", "64", "--radix", "8", "--hb-size", "8")
 ASKED = (
-    ("compare", "--gpus", "1024", "--radix", "64", "--format", "json"),
-    ("cost", "--gpus", "96", "--radix", "16", "--hb-size", "8", "--prices", "2026"),
-    ("loads", *SMALL, "--model", "gpt-22b", "--batch", "64"),
-    ("faults", *SMALL, "--fail", "links=2", "--years", "9"),
-    ("search", "--gpus", "256", "--model", "gpt-22b", "--format", "csv"),
-    ("export", *SMALL, "--to", "dot"),
-    ("cables", *SMALL),
-    ("optimize", "--gpus", "256", "--fabric", "fat-tree", "--model", "gpt-22b"),
-    ("report", "procurement", *SMALL, "--format", "json"),
+    ("compare", "rail-only-paper", "--gpus", "1024", "--radix", "64", "--format", "json"),
+    (
+        "cost",
+        "rail-only-paper",
+        "--gpus",
+        "96",
+        "--radix",
+        "16",
+        "--hb-size",
+        "8",
+        "--prices",
+        "2026",
+    ),
+    ("loads", "rail-only-paper", *SMALL, "--model", "gpt-22b", "--batch", "64"),
+    ("faults", "rail-only-paper", *SMALL, "--fail", "links=2", "--years", "9"),
+    ("search", "rail-only-paper", "--gpus", "256", "--model", "gpt-22b", "--format", "csv"),
+    ("export", "rail-only-paper", "--fabric", "rail-only", *SMALL, "--to", "dot"),
+    ("cables", "rail-only-paper", "--fabric", "rail-only", *SMALL),
+    (
+        "optimize",
+        "rail-only-paper",
+        "--radix",
+        "64",
+        "--radix",
+        "128",
+        "--gpus",
+        "256",
+        "--fabric",
+        "fat-tree",
+        "--model",
+        "gpt-22b",
+    ),
+    ("report", "procurement", "rail-only-paper", "--prices", "2026", *SMALL, "--format", "json"),
 )
 SURROUNDINGS: tuple[dict[str, str], ...] = (
     {"PYTHONHASHSEED": "1", "TZ": "UTC", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},

@@ -69,8 +69,8 @@ def test_on_one_chip_a_search_gives_the_interval_of_the_map(
     whole.write_text(text.replace("chips: 4\n", ""), encoding="utf-8")
     alone = {"tensor": 1, "pipeline": 1, "data": 1, "microbatch": microbatch}
     ask: dict[str, Any] = {"model": str(whole), "accelerator": "sn10", "execution": execution}
-    found = netplan.search(**ask, gpus=8, batch=6, fixed=alone).found
-    mapped = netplan.map(**ask, micro_batch=microbatch).found.totals
+    found = netplan.search("rail-only-paper", **ask, gpus=8, batch=6, fixed=alone).found
+    mapped = netplan.map("rail-only-paper", **ask, micro_batch=microbatch).found.totals
     assert found.time_s == pytest.approx(6 * 24 * mapped.interval_s, rel=1e-12)
     assert 8 * found.best.mfu == pytest.approx(mapped.utilisation, rel=1e-12)
 
@@ -85,7 +85,9 @@ def test_a_layer_of_gpt_is_shared_as_published() -> None:
             assert (mine.flops, mine.weight_bytes) == (theirs.flops, theirs.weight_bytes)
         else:
             assert mine == theirs
-    found = netplan.map(model=GPT, accelerator="a100-80gb", tensor=8, sequence_tile=32).found
+    found = netplan.map(
+        "rail-only-paper", model=GPT, accelerator="a100-80gb", tensor=8, sequence_tile=32
+    ).found
     times_ns = {row.name: 1e9 * row.time_s for row in found.kernels}
     with GOLDEN_FILE.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["case"].startswith("A1")]
@@ -173,7 +175,9 @@ def test_replicas_send_the_gradients_that_the_matrix_shows() -> None:
     """Ring all-reduce of the weights of 128 layers: 2 (d - 1) / d of them from each GPU."""
     ask: dict[str, Any] = {"model": GPT, "accelerator": "a100-80gb", "gpus": 64, "batch": 8}
     alone = {"tensor": 8, "pipeline": 4, "data": 2}
-    found = netplan.training_traffic(**ask, fixed=alone, zero_stage=0, algorithm="ring")
+    found = netplan.training_traffic(
+        "rail-only-paper", **ask, fixed=alone, zero_stage=0, algorithm="ring"
+    )
     matrix = found.run.matrix()
     weights = 12 * 25600**2 * 2 / 8 * 128 / 4
     sent = float(matrix.of_kind("data").flow_bytes.sum())
@@ -188,14 +192,16 @@ def test_every_plan_is_timed_or_proven_no_better(model: str) -> None:
     """The free space is searched with bounds: no plan that is fixed by hand is faster."""
     ask: dict[str, Any] = {"model": model, "accelerator": "a100-80gb", "gpus": 32, "batch": 12}
     ask |= {"overrides": {"accelerator.memory_bytes": "1e15"}}
-    best = netplan.search(**ask).found.time_s
+    best = netplan.search("rail-only-paper", **ask).found.time_s
     tensor = [4] if model == MIXER else [1, 2, 8]
     for shared in tensor:
         for pipeline in (1, 2, 3):
             for microbatch in (1, 2, 5, 12):
                 fixed = {"pipeline": pipeline, "microbatch": microbatch}
                 fixed |= {"tensor": shared} if model == GPT else {}
-                assert netplan.search(**ask, fixed=fixed).found.time_s >= best * (1 - 1e-9)
+                assert netplan.search(
+                    "rail-only-paper", **ask, fixed=fixed
+                ).found.time_s >= best * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +217,7 @@ def test_degrees_that_a_graph_does_not_have(
 ) -> None:
     path = written(tmp_path, MLP | {"kernels": kernels})
     with pytest.raises(NetplanError) as refusal:
-        netplan.search(model=path, gpus=8, accelerator="sn30", fixed=given)
+        netplan.search("rail-only-paper", model=path, gpus=8, accelerator="sn30", fixed=given)
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -222,8 +228,8 @@ def test_a_graph_too_wide_to_share_runs_on_one_chip(tmp_path: Path) -> None:
     path = written(tmp_path, MLP | {"kernels": kernels, "edges": every})
     ask: dict[str, Any] = {"model": path, "gpus": 8, "accelerator": "sn30"}
     with pytest.raises(InputError, match=r"too wide .* tensor degree of 1"):
-        netplan.search(**ask)
-    assert netplan.search(**ask, fixed={"tensor": 1}).found.best.plan.tensor == 1
+        netplan.search("rail-only-paper", **ask)
+    assert netplan.search("rail-only-paper", **ask, fixed={"tensor": 1}).found.best.plan.tensor == 1
 
 
 def test_a_long_graph_too_wide_to_share_is_refused_before_memory_is_taken() -> None:
@@ -241,9 +247,12 @@ def test_a_long_graph_too_wide_to_share_is_refused_before_memory_is_taken() -> N
 
 def test_a_file_that_is_cut_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="mixer is cut for 4 chips, not 8: leave chips out"):
-        netplan.map(model=MIXER, accelerator="sn10", tensor=8)
+        netplan.map("rail-only-paper", model=MIXER, accelerator="sn10", tensor=8)
     path = written(tmp_path, MLP)
-    one, four = (netplan.map(model=path, accelerator="sn10", tensor=t).found for t in (1, 4))
+    one, four = (
+        netplan.map("rail-only-paper", model=path, accelerator="sn10", tensor=t).found
+        for t in (1, 4)
+    )
     assert [row.m for row in four.kernels] == [128, 128]
     assert [row.k for row in four.kernels] == [128, 128]
     assert [row.all_reduce_bytes for row in four.kernels] == [0, 16384]

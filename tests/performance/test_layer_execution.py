@@ -49,7 +49,9 @@ def summed(_: object, message: Any) -> Any:  # noqa: ANN401 - the same of eight 
     ),
 )
 def test_parts_and_terms_add_up(execution: Execution, iteration_model: str) -> None:
-    found = netplan.search(**SN10, execution=execution, iteration_model=iteration_model).found
+    found = netplan.search(
+        "rail-only-paper", **SN10, execution=execution, iteration_model=iteration_model
+    ).found
     for timed in found.plans:
         assert sum(timed.breakdown_s.values()) == pytest.approx(timed.iteration_time_s, rel=1e-12)
         setting = found.setting_of(timed)
@@ -99,6 +101,7 @@ def test_more_of_a_chip_is_never_slower(
         values = {name: max(value * more.get(name, 1), 1) for name, value in had.items()}
         values["tiles"] = int(values["tiles"])
         return netplan.search(
+            "rail-only-paper",
             model="gpt-22b",
             accelerator="sn10",
             gpus=64,
@@ -121,7 +124,7 @@ def test_kernels_one_by_one_take_what_the_map_of_a_log_says() -> None:
         MODELS.load("gpt-1t"), "none", Sharding.of(1, 8), lambda _, size: size * 7 / 8 / 300e9
     )
     mapped = netplan.map(
-        model="gpt-1t", accelerator="a100-80gb", tensor=8, direction="both",
+        "rail-only-paper", model="gpt-1t", accelerator="a100-80gb", tensor=8, direction="both",
         execution="kernel-by-kernel",
     ).found.totals.interval_s  # fmt: skip
     total = sum(
@@ -136,7 +139,11 @@ def test_fused_layers_are_never_slower_than_kernels_one_by_one() -> None:
     for overrides in ({}, {"accelerator.sram_bytes": "1e6"}, {"accelerator.tiles": "41"}):
         fused, single = (
             netplan.search(
-                **SN10, fixed={"tensor": 8}, execution=execution, overrides=overrides
+                "rail-only-paper",
+                **SN10,
+                fixed={"tensor": 8},
+                execution=execution,
+                overrides=overrides,
             ).found
             for execution in ("fused", "kernel-by-kernel")
         )
@@ -149,8 +156,12 @@ def test_fused_layers_are_never_slower_than_kernels_one_by_one() -> None:
 def test_bounds_rule_out_no_better_plan(iteration_model: str) -> None:
     """Plans that divide are all timed one by one; the free space holds every one of them."""
     ask = {**SN10, "gpus": 16, "batch": 24, "execution": "fused", "radix": 16}
-    free = netplan.search(**{**ask, "top": 1}, iteration_model=iteration_model).found
-    whole = netplan.search(**{**ask, "top": 500}, iteration_model=iteration_model, space="model")
+    free = netplan.search(
+        "rail-only-paper", **{**ask, "top": 1}, iteration_model=iteration_model
+    ).found
+    whole = netplan.search(
+        "rail-only-paper", **{**ask, "top": 500}, iteration_model=iteration_model, space="model"
+    )
     assert free.time_s <= whole.found.time_s * (1 + 1e-9)
     times = [one.iteration_time_s for one in whole.found.plans]
     assert times == sorted(times)
@@ -189,7 +200,9 @@ def test_attention_is_computed_again_from_queries_and_keys() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(words: str, told: str) -> None:
-    done = command("search", "--gpus", "64", "--model", "gpt-22b", *words.split())
+    done = command(
+        "search", "rail-only-paper", "--gpus", "64", "--model", "gpt-22b", *words.split()
+    )
     assert done.returncode == 2
     assert done.stdout == ""
     assert told in done.stderr
@@ -198,7 +211,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(words: str, told: str) -> No
 
 def test_the_mapping_of_the_best_plan_is_explained() -> None:
     words = "--gpus 256 --model gpt-175b --accelerator sn10 --execution fused --explain mapping"
-    done = command("search", *words.split(), "--top", "1", "--format", "json")
+    done = command("search", "rail-only-paper", *words.split(), "--top", "1", "--format", "json")
     found = json.loads(done.stdout)
     mapping, [plan] = found["mapping"], found["plans"]
     kernels = [name for row in mapping["partitions"] for name in row["kernels"]]
@@ -215,7 +228,9 @@ def test_the_mapping_of_the_best_plan_is_explained() -> None:
 
 def operations(**asked: Any) -> tuple[dict[str, dict[str, Any]], dict[str, int]]:  # noqa: ANN401
     """Forward operations of the best plan by name, and its degrees."""
-    answer = netplan.search(accelerator="b200", model="gpt-1t", explain="layer", **asked)
+    answer = netplan.search(
+        "rail-only-paper", accelerator="b200", model="gpt-1t", explain="layer", **asked
+    )
     told = answer.to_dict()
     rows = {row["operation"]: row for row in told["layer"] if row["direction"] == "forward"}
     return rows, told["plans"][0]["plan"]
@@ -295,7 +310,7 @@ def test_table_a2_of_the_foundation_models_paper() -> None:
 def test_operations_of_a_layer_take_what_the_plan_takes() -> None:
     for strategy in ("1d", "2d", "summa"):
         answer = netplan.search(
-            accelerator="b200", model="gpt-1t", explain="layer", strategy=strategy,
+            "rail-only-paper", accelerator="b200", model="gpt-1t", explain="layer", strategy=strategy,
             recompute="full", **FLOPS,
         )  # fmt: skip
         told = answer.to_dict()
@@ -321,6 +336,11 @@ def test_a_gate_is_as_much_work_as_the_product_beside_it() -> None:
     assert work["K_u"] * 4 == work["Q_u"]
     assert sum(kernel.all_reduce_bytes > 0 for kernel in graph.kernels) == 4
     found = netplan.search(
-        gpus=64, accelerator="sn30", model="llama-3-8b", execution="fused", fixed={"tensor": 4}
+        "rail-only-paper",
+        gpus=64,
+        accelerator="sn30",
+        model="llama-3-8b",
+        execution="fused",
+        fixed={"tensor": 4},
     )
     assert found.found.plans

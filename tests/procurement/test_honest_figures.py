@@ -25,7 +25,9 @@ def report(accelerator: str, gpus: int) -> Procurement:
     """What a buyer gets."""
     radix, hb_size, model, _ = SIZES[accelerator]
     asked: dict[str, Any] = {"gpus": gpus, "radix": radix, "hb_size": hb_size, "model": model}
-    return netplan.procurement(**asked, accelerator=accelerator, fabrics=FABRICS)
+    return netplan.procurement(
+        "rail-only-paper", **asked, accelerator=accelerator, fabrics=FABRICS, prices="2026"
+    )
 
 
 @each_case
@@ -136,7 +138,12 @@ def test_ports_bandwidth_and_modules_are_in_the_tables(accelerator: str, gpus: i
 def test_a_report_without_a_recommendation_shows_a_bill_that_is_whole() -> None:
     # Nothing trains; nothing of torus-3d has a price, and dgx-2 is built with V100.
     answer = netplan.procurement(
-        gpus=256, radix=64, accelerator="h100-80gb", fabrics=("torus-3d", "dgx-2", "rail-only")
+        "rail-only-paper",
+        gpus=256,
+        radix=64,
+        accelerator="h100-80gb",
+        fabrics=("torus-3d", "dgx-2", "rail-only"),
+        prices="2026",
     )
     assert answer.recommendation.fabric is None
     assert answer.chosen.name == "rail-only"
@@ -147,7 +154,7 @@ def test_a_report_without_a_recommendation_shows_a_bill_that_is_whole() -> None:
 def test_charts_show_no_price_where_there_is_none() -> None:
     fabrics = ("rail-only", "torus-2d", "torus-3d")
     asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "prices": "rail-only-2023"}
-    answer = netplan.procurement(**asked, fabrics=fabrics)
+    answer = netplan.procurement("rail-only-paper", **asked, fabrics=fabrics)
     page = answer.html()
     (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
     charts = {chart["key"]: chart for chart in json.loads(data)}
@@ -163,10 +170,10 @@ def test_parts_for_nothing() -> None:
     asked: dict[str, Any] = {"gpus": 4096, "radix": 64, "accelerator": "h100-80gb", "hb_size": 64}
     asked |= {"prices": "2026", "fabrics": ("rail-only", "dragonfly"), "overrides": free}
     for rule in ("near-fastest", "run-cost", "price", "fastest"):
-        answer = netplan.compare(**asked, rule=rule)
+        answer = netplan.compare("rail-only-paper", **asked, rule=rule)
         assert answer.verdict is not None
         assert "rail-only" in (answer.verdict.fabric, *answer.verdict.tied)
-        bought = netplan.procurement(**asked, rule=rule)
+        bought = netplan.procurement("rail-only-paper", **asked, rule=rule)
         assert bought.recommendation.verdict is not None
         assert "rail-only" in bought.text(100)
         assert "<html" in bought.html()

@@ -63,7 +63,7 @@ def parsed(html: str) -> Page:
 
 @pytest.fixture(scope="module")
 def answer() -> Procurement:
-    return procurement(gpus=32768, radix=128)
+    return procurement("rail-only-paper", gpus=32768, radix=128, prices="2026")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_nothing_is_loaded_and_only_two_scripts_may_run(html: str, page: Page) -
 
 
 def test_same_question_gives_the_same_bytes(html: str) -> None:
-    assert procurement(gpus=32768, radix=128).html() == html
+    assert procurement("rail-only-paper", gpus=32768, radix=128, prices="2026").html() == html
 
 
 def test_totals_are_those_of_the_json(answer: Procurement, page: Page) -> None:
@@ -142,7 +142,13 @@ def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
         encoding="utf-8",
     )
     answer = procurement(
-        gpus=1024, radix=64, fabrics=(str(path), "rail-optimized"), timing=True, batch=512
+        "rail-only-paper",
+        gpus=1024,
+        radix=64,
+        fabrics=(str(path), "rail-optimized"),
+        timing=True,
+        batch=512,
+        prices="2026",
     )
     page = parsed(answer.html())
     assert page.tags.count("script") == 3
@@ -158,7 +164,13 @@ def test_hostile_names_stay_text(tmp_path: Path, name: str) -> None:
 
 def test_fabrics_without_bill_are_named_with_the_reason() -> None:
     answer = procurement(
-        gpus=2**17, radix=16, hb_size=8, fabrics=("rail-only", "dragonfly"), timing=False
+        "rail-only-paper",
+        gpus=2**17,
+        radix=16,
+        hb_size=8,
+        fabrics=("rail-only", "dragonfly"),
+        timing=False,
+        prices="2026",
     )
     assert answer.cost.refused
     text = " ".join(parsed(answer.html()).text)
@@ -167,14 +179,16 @@ def test_fabrics_without_bill_are_named_with_the_reason() -> None:
 
 def test_fabrics_that_look_the_same_share_a_point() -> None:
     fabrics = ("rail-optimized", "fat-tree", "rail-only")
-    answer = procurement(gpus=32768, radix=128, fabrics=fabrics)
+    answer = procurement("rail-only-paper", gpus=32768, radix=128, fabrics=fabrics, prices="2026")
     chart = speed_chart(answer.cost, answer.timed, "rail-only", "gpt-1t")
     assert chart is not None
     assert chart.data[0]["text"] == ["rail-only", "rail-optimized and 1 more"]
 
 
 def test_there_is_no_speed_chart_without_timing_and_no_tornado_without_spreads() -> None:
-    answer = procurement(gpus=1024, radix=64, prices="rail-only-2023", timing=False)
+    answer = procurement(
+        "rail-only-paper", gpus=1024, radix=64, prices="rail-only-2023", timing=False
+    )
     assert speed_chart(answer.cost, answer.timed, "rail-only", "gpt-1t") is None
     assert driver_chart(answer.cost, answer.chosen, 8) is None
     page = parsed(answer.html())

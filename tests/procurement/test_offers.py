@@ -42,7 +42,7 @@ WEEKS = "Lead time, weeks"
 
 
 def compared(*paths: Path, **more: object) -> OffersAnswer:
-    answer = offers(files=paths, **more)  # type: ignore[arg-type]
+    answer = offers(scenario="rail-only-paper", files=paths, **more)  # type: ignore[arg-type]
     assert isinstance(answer, OffersAnswer)
     return answer
 
@@ -212,7 +212,9 @@ def test_a_bad_offer_is_one_line(name: str, tmp_path: Path, two: tuple[Path, Pat
     spoil, said = BAD[name]
     bad = Filled(PRICES, spoil=spoil).into(tmp_path / "bad.xlsx", ASKED)
     out = tmp_path / "answer.json"
-    error = refused("offers", str(two[0]), str(bad), "-o", str(out))
+    error = refused(
+        "offers", "--scenario", "rail-only-paper", str(two[0]), str(bad), "-o", str(out)
+    )
     mine = [one for one in error.splitlines() if said in one]
     assert len(mine) == 1, error
     assert mine[0].removeprefix("netplan: ").startswith(f"{bad}: ")
@@ -267,7 +269,7 @@ def test_a_hostile_file_is_one_line(name: str, tmp_path: Path, two: tuple[Path, 
     content, said = HOSTILE[name]
     path = Path(shutil.copy(two[1], tmp_path))
     repacked(path, "xl/worksheets/sheet2.xml", content)
-    error = refused("offers", str(two[0]), str(path))
+    error = refused("offers", "--scenario", "rail-only-paper", str(two[0]), str(path))
     assert said in error
     assert error.count("\n") == 1
 
@@ -276,14 +278,18 @@ def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "a.xlsx"
     with path.open("wb") as file:
         file.truncate(17 << 20)
-    assert "larger than 16 MiB: no filled request" in refused("offers", str(path))
+    assert "larger than 16 MiB: no filled request" in refused(
+        "offers", "--scenario", "rail-only-paper", str(path)
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"line,price\nL1-01,5\n"])
 def test_what_is_no_spreadsheet_is_one_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.xlsx"
     path.write_bytes(content)
-    assert "no spreadsheet, or damaged: save it as XLSX" in refused("offers", str(path))
+    assert "no spreadsheet, or damaged: save it as XLSX" in refused(
+        "offers", "--scenario", "rail-only-paper", str(path)
+    )
 
 
 @pytest.mark.slow
@@ -301,7 +307,14 @@ def test_an_offer_that_libreoffice_saved_is_read(tmp_path: Path, two: tuple[Path
 
 
 def test_the_request_names_no_price_and_prints_one_page_wide() -> None:
-    asked = offers(gpus=1024, radix=64, fabrics="rail-only", spares="2%", prices="2026")
+    asked = offers(
+        scenario="rail-only-paper",
+        gpus=1024,
+        radix=64,
+        fabrics="rail-only",
+        spares="2%",
+        prices="2026",
+    )
     assert isinstance(asked, Requested)
     again = Request(asked.request.title, asked.request.lines)
     assert again.fingerprint == asked.request.fingerprint
@@ -325,27 +338,39 @@ def test_the_request_names_no_price_and_prints_one_page_wide() -> None:
 
 def test_a_request_is_for_one_fabric_and_files_come_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="for one fabric: give --fabric once, got 2"):
-        offers(gpus=64, radix=16, fabrics=("rail-only", "fat-tree"))
+        offers(scenario="rail-only-paper", gpus=64, radix=16, fabrics=("rail-only", "fat-tree"))
     with pytest.raises(InputError, match="nothing to do: give --gpus and --fabric"):
-        offers()
+        offers(scenario="rail-only-paper")
     path = Filled(PRICES).into(tmp_path / "a.xlsx", ASKED)
     with pytest.raises(InputError, match="--fabric rail-only means nothing for offers without"):
-        offers(files=[path], fabrics="rail-only")
-    assert "--template writes a request" in refused("offers", str(path), "--template", "x.xlsx")
+        offers(scenario="rail-only-paper", files=[path], fabrics="rail-only")
+    assert "--template writes a request" in refused(
+        "offers", "--scenario", "rail-only-paper", str(path), "--template", "x.xlsx"
+    )
 
 
 def test_offers_answer_the_bill_that_is_asked_for_again(tmp_path: Path) -> None:
     bill = ("--gpus", "256", "--radix", "64", "--fabric", "rail-only", "--prices", "2026")
-    done = netplan("offers", *bill, "--template", "rfq.xlsx", cwd=tmp_path)
+    done = netplan(
+        "offers", "--scenario", "rail-only-paper", *bill, "--template", "rfq.xlsx", cwd=tmp_path
+    )
     assert (done.returncode, done.stderr) == (0, "wrote rfq.xlsx\n")
-    asked = offers(gpus=256, radix=64, fabrics="rail-only", prices="2026")
+    asked = offers(
+        scenario="rail-only-paper", gpus=256, radix=64, fabrics="rail-only", prices="2026"
+    )
     assert isinstance(asked, Requested)
     assert (tmp_path / "rfq.xlsx").read_bytes() == request_xlsx(asked.request)
     prices = {line.id: 100 for line in asked.request.lines}
     path = Filled(prices).into(tmp_path / "a.xlsx", asked.request)
-    found = json.loads(netplan("offers", str(path), *bill, "--format", "json").stdout)
-    priced = json.loads(netplan("cost", *bill, "--format", "json").stdout)["fabrics"][0]["items"]
+    found = json.loads(
+        netplan(
+            "offers", "--scenario", "rail-only-paper", str(path), *bill, "--format", "json"
+        ).stdout
+    )
+    priced = json.loads(netplan("cost", "rail-only-paper", *bill, "--format", "json").stdout)[
+        "fabrics"
+    ][0]["items"]
     bases = sorted(one["total"]["base"] for one in priced if one["total"])
     assert sorted(found["estimates"].values()) == bases
-    error = refused("offers", str(path), *bill, "--spares", "2%")
+    error = refused("offers", "--scenario", "rail-only-paper", str(path), *bill, "--spares", "2%")
     assert "these options make" in error

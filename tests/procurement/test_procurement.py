@@ -22,7 +22,9 @@ PAIR = ("rail-optimized", "rail-only")
 @pytest.fixture(scope="module")
 def published() -> Procurement:
     """The main job at the rail-only paper's prices."""
-    return procurement(gpus=32768, radix=128, prices="rail-only-2023", fabrics=PAIR)
+    return procurement(
+        "rail-only-paper", gpus=32768, radix=128, prices="rail-only-2023", fabrics=PAIR
+    )
 
 
 def test_published_totals(published: Procurement) -> None:
@@ -36,9 +38,9 @@ def test_published_totals(published: Procurement) -> None:
 
 def test_answer_is_that_of_cost_and_compare() -> None:
     size = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb", "fabrics": PAIR}
-    answer = procurement(**size, batch=512).to_dict()  # type: ignore[arg-type]
-    assert answer["cost"] == cost(**size, prices="2026").to_dict()  # type: ignore[arg-type]
-    compared = compare(**size, batch=512, prices="2026")  # type: ignore[arg-type]
+    answer = procurement("rail-only-paper", **size, batch=512, prices="2026").to_dict()  # type: ignore[arg-type]
+    assert answer["cost"] == cost("rail-only-paper", **size, prices="2026").to_dict()  # type: ignore[arg-type]
+    compared = compare("rail-only-paper", **size, batch=512, prices="2026")  # type: ignore[arg-type]
     assert answer["comparison"] == compared.to_dict()
 
 
@@ -51,7 +53,15 @@ def test_hash_is_of_the_printed_inputs(published: Procurement) -> None:
 
 def test_date_changes_no_hash() -> None:
     one, two = (
-        procurement(gpus=1024, radix=64, fabrics=PAIR, timing=False, date=date)
+        procurement(
+            "rail-only-paper",
+            gpus=1024,
+            radix=64,
+            fabrics=PAIR,
+            timing=False,
+            date=date,
+            prices="2026",
+        )
         for date in ("", "2026-01-31")
     )
     assert one.input_sha256 == two.input_sha256
@@ -61,11 +71,13 @@ def test_date_changes_no_hash() -> None:
 def test_a_slow_fabric_is_not_recommended_however_cheap() -> None:
     # The dragonfly costs 185.7 M USD against 319.8 and takes 3.201 s against 3.133: 2.1 % slower.
     answer = procurement(
+        "rail-only-paper",
         gpus=32768,
         radix=128,
         fabrics=("dragonfly", "rail-optimized"),
         iteration_model="ptd-p",
         within=0.02,
+        prices="2026",
     )
     bases = {bill.name: bill.capital.base for bill in answer.cost.bills}
     assert bases["dragonfly"] < bases["rail-optimized"]
@@ -76,6 +88,7 @@ def test_a_slow_fabric_is_not_recommended_however_cheap() -> None:
 
 def test_no_recommendation_where_prices_that_decide_are_missing() -> None:
     answer = procurement(
+        "rail-only-paper",
         gpus=1024,
         radix=64,
         fabrics=PAIR,
@@ -98,7 +111,15 @@ def test_no_recommendation_where_prices_that_decide_are_missing() -> None:
     ],
 )
 def test_values_of_every_file_can_be_replaced(key: str, value: str) -> None:
-    answer = procurement(gpus=1024, radix=64, fabrics=PAIR, timing=False, overrides={key: value})
+    answer = procurement(
+        "rail-only-paper",
+        gpus=1024,
+        radix=64,
+        fabrics=PAIR,
+        timing=False,
+        overrides={key: value},
+        prices="2026",
+    )
     assert answer.to_dict()["inputs"]["set"] == {key: json.loads(value)}
 
 
@@ -115,7 +136,7 @@ def test_values_of_every_file_can_be_replaced(key: str, value: str) -> None:
 )
 def test_refusals(question: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        procurement(gpus=1024, radix=64, timing=False, **question)  # type: ignore[arg-type]
+        procurement("rail-only-paper", gpus=1024, radix=64, timing=False, **question, prices="2026")  # type: ignore[arg-type]
 
 
 def test_own_definition_and_unknown_template(tmp_path: Path) -> None:
@@ -125,17 +146,23 @@ def test_own_definition_and_unknown_template(tmp_path: Path) -> None:
         "drivers_shown: 3\nsections: [price, bill]\ntemplate: procurement.html.j2\n"
     )
     path.write_text(text, encoding="utf-8")
-    html = procurement(gpus=1024, radix=64, timing=False, report=str(path)).html()
+    html = procurement(
+        "rail-only-paper", gpus=1024, radix=64, timing=False, report=str(path), prices="2026"
+    ).html()
     assert 'id="bill"' in html
     assert 'id="sources"' not in html
     path.write_text(text.replace("procurement.html", "other.html"), encoding="utf-8")
     with pytest.raises(CatalogError, match="no template"):
-        procurement(gpus=1024, radix=64, timing=False, report=str(path)).html()
+        procurement(
+            "rail-only-paper", gpus=1024, radix=64, timing=False, report=str(path), prices="2026"
+        ).html()
 
 
 def test_of_equal_fabrics_none_is_recommended() -> None:
     for fabrics in (("fat-tree", "rail-optimized"), ("rail-optimized", "fat-tree")):
-        found = procurement(gpus=1024, radix=64, fabrics=fabrics, timing=False)
+        found = procurement(
+            "rail-only-paper", gpus=1024, radix=64, fabrics=fabrics, timing=False, prices="2026"
+        )
         recommended = found.recommendation
         assert recommended.fabric is None
         assert recommended.verdict is not None
@@ -145,7 +172,9 @@ def test_of_equal_fabrics_none_is_recommended() -> None:
 
 
 def test_cost_of_a_training_run_by_hand() -> None:
-    answer = procurement(gpus=32_768, radix=128, fabrics=("rail-only",), batch=4096)
+    answer = procurement(
+        "rail-only-paper", gpus=32_768, radix=128, fabrics=("rail-only",), batch=4096, prices="2026"
+    )
     run = answer.runs[0]
     # 450e9 tokens of 4096 x 2048 an iteration: 53,644.2, rounded up.
     assert run.iterations == 53_645
@@ -168,8 +197,8 @@ def test_cost_of_a_training_run_by_hand() -> None:
 def test_other_families_have_no_run_of_known_length_and_a_price_of_useful_work(model: str) -> None:
     ask: dict[str, Any] = {"gpus": 256, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
     ask |= {"model": model, "fabrics": PAIR}
-    answer = procurement(**ask)
-    compared = compare(**ask, prices="2026")
+    answer = procurement("rail-only-paper", **ask, prices="2026")
+    compared = compare("rail-only-paper", **ask, prices="2026")
     assert answer.to_dict()["comparison"] == compared.to_dict()
     assert answer.inputs["tokens"] is None
     run, row = answer.runs[0], compared.rows[0]
@@ -182,13 +211,13 @@ def test_other_families_have_no_run_of_known_length_and_a_price_of_useful_work(m
     assert "One training run" not in page
     for more in ({"tokens": 1e9}, {"rule": "run-cost"}):
         with pytest.raises(InputError, match="has no tokens"):
-            procurement(**ask, **more)
+            procurement("rail-only-paper", **ask, **more, prices="2026")
 
 
 def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
     def tokens(**question: object) -> float:
         asked = {"gpus": 1024, "radix": 64, "timing": False, "model": "gpt-22b"}
-        return procurement(**(asked | question)).inputs["tokens"]  # type: ignore[arg-type,no-any-return]
+        return procurement("rail-only-paper", **(asked | question), prices="2026").inputs["tokens"]  # type: ignore[arg-type,no-any-return]
 
     # 48 layers of 12 x 6144^2 weights.
     assert tokens() == 20 * 48 * 12 * 6144**2
@@ -199,7 +228,9 @@ def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
 
 
 def test_what_no_price_is_known_of_has_no_mark_and_no_ends() -> None:
-    answer = procurement(gpus=32768, radix=128, fabrics=("rail-only", "torus-3d"))
+    answer = procurement(
+        "rail-only-paper", gpus=32768, radix=128, fabrics=("rail-only", "torus-3d"), prices="2026"
+    )
     charts = [part for part in answer.sections() if isinstance(part, Chart)]
     series = [data for chart in charts for data in chart.data]
     whiskers = [data["y"] for data in series if data.get("name") == "low to high"]
@@ -213,14 +244,16 @@ def test_what_no_price_is_known_of_has_no_mark_and_no_ends() -> None:
 
 def test_ranges_that_meet_are_told_apart_where_one_has_fewer_of_all_parts() -> None:
     asked = {"gpus": 4096, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
-    fewer = procurement(**asked, fabrics=PAIR)  # type: ignore[arg-type]
+    fewer = procurement("rail-only-paper", **asked, fabrics=PAIR, prices="2026")  # type: ignore[arg-type]
     many, few = (bill.capital for bill in fewer.cost.bills)
     assert few.high > many.low  # rail-only at its dearest, rail-optimized at its cheapest
     said = " ".join(fewer.recommendation.reasons)
     assert "costs less than rail-optimized at all prices within the book's ranges" in said
     assert "ask for offers" not in said
     # A torus has cards and modules of its own, whatever switches cost.
-    other = procurement(gpus=4096, radix=64, fabrics=("rail-only", "torus-3d"))
+    other = procurement(
+        "rail-only-paper", gpus=4096, radix=64, fabrics=("rail-only", "torus-3d"), prices="2026"
+    )
     assert other.recommendation.fabric == "torus-3d"
     said = " ".join(other.recommendation.reasons)
     assert "within the book's ranges rail-only may cost less: ask for offers" in said

@@ -29,23 +29,27 @@ def keys(answer: Procurement) -> list[str]:
 
 
 def test_servers_are_bought_by_what_their_tokens_cost() -> None:
-    report = netplan.procurement(**SERVED, fabrics=PAIR)
-    priced = netplan.cost(**SERVED, fabrics=PAIR, prices="2026")
+    report = netplan.procurement("serving-70b-h200", **SERVED, fabrics=PAIR)
+    priced = netplan.cost("serving-70b-h200", **SERVED, fabrics=PAIR, prices="2026")
     assert report.to_dict()["cost"] == priced.to_dict()
     paid = {one.fabric: one.served.cost.total.base for one in priced.served if one.served.cost}
     cheapest = min(paid, key=paid.__getitem__)
     assert report.recommendation.fabric == cheapest
     assert f"A million tokens: ≥ {paid[cheapest]:,.3f}" in headline(report)[1]
-    alone = netplan.serving(**{k: v for k, v in SERVED.items() if k != "workload"}, fabric=cheapest)
+    alone = netplan.serving(
+        "serving-70b-h200", **{k: v for k, v in SERVED.items() if k != "workload"}, fabric=cheapest
+    )
     assert report.to_dict()["serving"]["plans"] == alone.to_dict()["plans"]
     assert "serving" in keys(report)
     assert "simulation" not in keys(report)
-    assert report.html() == netplan.procurement(**SERVED, fabrics=PAIR).html()
+    assert report.html() == netplan.procurement("serving-70b-h200", **SERVED, fabrics=PAIR).html()
 
 
 def test_the_order_is_simulated_as_simulate_does_it() -> None:
-    report = netplan.procurement(**TRAINED, fabrics=PAIR, simulate=True)
-    alone = netplan.simulate(**TRAINED, fabric=report.chosen.name)
+    report = netplan.procurement(
+        "rail-only-paper", **TRAINED, fabrics=PAIR, simulate=True, prices="2026"
+    )
+    alone = netplan.simulate("rail-only-paper", **TRAINED, fabric=report.chosen.name)
     found = report.to_dict()["simulation"]
     assert found["iteration_time_s"] == alone.found.iteration_time_s
     assert "seconds" not in found
@@ -55,7 +59,9 @@ def test_the_order_is_simulated_as_simulate_does_it() -> None:
 
 def test_memory_behind_gpus_is_paid_for_and_told_by_tier() -> None:
     asked = {**TRAINED, "expanded_memory": "comet-480gb", "fabrics": PAIR}
-    report = netplan.procurement(**asked, iteration_model="calibrated")
+    report = netplan.procurement(
+        "rail-only-paper", **asked, iteration_model="calibrated", prices="2026"
+    )
     assert report.chosen.memory.base > 0
     assert {"memory", "errors"} <= set(keys(report))
     price = next(one for one in report.sections() if isinstance(one, Chart) and one.key == "price")
@@ -72,7 +78,9 @@ def test_memory_behind_gpus_is_paid_for_and_told_by_tier() -> None:
 
 
 def test_the_spreadsheet_has_what_the_report_has() -> None:
-    report = netplan.procurement(**TRAINED, fabrics=PAIR, simulate=True)
+    report = netplan.procurement(
+        "rail-only-paper", **TRAINED, fabrics=PAIR, simulate=True, prices="2026"
+    )
     book = load_workbook(io.BytesIO(report.xlsx()), data_only=True)
     assert {"Summary", "Prices", "simulation- stages", "network parts that fail"} <= set(
         book.sheetnames
@@ -86,5 +94,7 @@ def test_the_spreadsheet_has_what_the_report_has() -> None:
 
 
 def test_servers_with_failures_have_their_chapter() -> None:
-    page = netplan.procurement(**SERVED, fabrics=("rail-only",), with_faults=True).html()
+    page = netplan.procurement(
+        "serving-70b-h200", **SERVED, fabrics=("rail-only",), with_faults=True
+    ).html()
     assert 'id="faults"' in page

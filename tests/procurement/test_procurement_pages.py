@@ -26,7 +26,7 @@ FRONT = ("decision", "trust", "unknown", "changes", "risks", "comparison")
 
 @pytest.fixture(scope="module")
 def answer() -> Procurement:
-    return procurement(gpus=32768, radix=128)
+    return procurement("rail-only-paper", gpus=32768, radix=128, prices="2026")
 
 
 def test_three_lines_hold_price_years_run_and_reason(answer: Procurement) -> None:
@@ -85,7 +85,14 @@ def test_failures_by_hand() -> None:
 
 
 def test_a_tie_is_called_one() -> None:
-    found = procurement(gpus=1024, radix=64, fabrics=("fat-tree", "rail-optimized"), timing=False)
+    found = procurement(
+        "rail-only-paper",
+        gpus=1024,
+        radix=64,
+        fabrics=("fat-tree", "rail-optimized"),
+        timing=False,
+        prices="2026",
+    )
     assert "tie for" in headline(found)[0]
     assert "fat-tree and rail-optimized tie" in headline(found)[-1]
     assert found.runner_up is not None
@@ -97,7 +104,9 @@ def test_a_tie_is_called_one() -> None:
 
 
 def test_alone_there_is_no_runner_up() -> None:
-    found = procurement(gpus=1024, radix=64, fabrics=("rail-only",), timing=False)
+    found = procurement(
+        "rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",), timing=False, prices="2026"
+    )
     assert found.runner_up is None
     assert "<html" in found.html()
 
@@ -105,6 +114,7 @@ def test_alone_there_is_no_runner_up() -> None:
 def test_networks_beside_that_tie_cost_the_same_in_words() -> None:
     # The bills hold the same lines in another order, whose sums differ in their last digits.
     found = procurement(
+        "rail-only-paper",
         gpus=1024,
         radix=64,
         hb_size=8,
@@ -114,6 +124,7 @@ def test_networks_beside_that_tie_cost_the_same_in_words() -> None:
         networks=("storage", "out-of-band"),
         timing=False,
         fabrics=("rail-optimized", "rail-only"),
+        prices="2026",
     )
     assert [one.difference for one in found.cost.comparisons] == [0.0]
     assert "cost the same at base prices" in found.cost.statements[0]
@@ -122,7 +133,13 @@ def test_networks_beside_that_tie_cost_the_same_in_words() -> None:
 def test_counts_side_by_side_are_all_those_of_the_order() -> None:
     # 16 leaves and 2 % more, rounded up; 1,024 cables of 2 modules, 2 % of each being 20.48, 40.96.
     found = procurement(
-        gpus=1024, radix=64, spares=("2%",), timing=False, fabrics=("rail-only", "fat-tree")
+        "rail-only-paper",
+        gpus=1024,
+        radix=64,
+        spares=("2%",),
+        timing=False,
+        fabrics=("rail-only", "fat-tree"),
+        prices="2026",
     )
     tables = {one.name: one for one in found.sections() if isinstance(one, Table)}
     sides = next(
@@ -141,12 +158,14 @@ def test_counts_side_by_side_are_all_those_of_the_order() -> None:
 def test_racks_and_lengths_are_those_of_the_cable_plan() -> None:
     hall: dict[str, Any] = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
     hall |= {"switch": "qm9700", "floor_plan": "example-hall"}
-    report = netplan.procurement(**hall, fabrics=("rail-optimized",), timing=False)
+    report = netplan.procurement(
+        "rail-only-paper", **hall, fabrics=("rail-optimized",), timing=False, prices="2026"
+    )
     plan = {"fabric": "rail-optimized", **hall}
     racked = Counter(
         {
             row["rack"]: int(row["count"])
-            for row in netplan.cables(**plan, to="racks").to_dict()["rows"]
+            for row in netplan.cables("rail-only-paper", **plan, to="racks").to_dict()["rows"]
             if row["what"] == "switch"
         }
     )
@@ -161,7 +180,7 @@ def test_racks_and_lengths_are_those_of_the_cable_plan() -> None:
     )
     assert drawn == racked
     planned: Counter[str] = Counter()
-    for row in netplan.cables(**plan, to="lengths").to_dict()["rows"]:
+    for row in netplan.cables("rail-only-paper", **plan, to="lengths").to_dict()["rows"]:
         planned[f"Multimode fibre cable, {row['length_m']} m"] += int(row["cables"])
     (told,) = (
         one for one in report.sections() if isinstance(one, Table) and one.name == "cable lengths"
@@ -197,7 +216,7 @@ HALL: dict[str, Any] = {
     "asked", [{"gpus": 32768, "radix": 128}, {**HALL, "spares": ("2%",)}], ids=["order", "tie"]
 )
 def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> None:
-    found = procurement(**asked)
+    found = procurement("rail-only-paper", **asked, prices="2026")
     told, bill, scale = summary(found.html()), found.chosen, found.cost.scale
     largest, second = largest_prices(found)[0], found.runner_up
     assert bill.power_w is not None
@@ -232,7 +251,9 @@ def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> Non
 
 def test_parts_are_counted_as_on_the_bill_beside_their_prices() -> None:
     # 1,024 ports of GPUs with a module each; at 48 switches 3,072 link ends, two to a module.
-    found = procurement(**HALL, fabrics=("rail-optimized",), timing=False)
+    found = procurement(
+        "rail-only-paper", **HALL, fabrics=("rail-optimized",), timing=False, prices="2026"
+    )
     modules = next(row for row in largest_prices(found) if row.part.startswith("transceiver"))
     assert (modules.ordered, modules.units) == (1024 + 3072 // 2, 1024 + 3072)
     assert modules.ordered == found.chosen.ordered("transceiver")

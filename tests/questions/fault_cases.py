@@ -10,7 +10,7 @@ PAIR = ("rail-optimized", "rail-only")
 
 
 def small(**question: object) -> FaultsAnswer:
-    return faults(**(SMALL | BOOKS | {"fabrics": PAIR} | question))  # type: ignore[arg-type]
+    return faults("rail-only-paper", **(SMALL | BOOKS | {"fabrics": PAIR} | question))  # type: ignore[arg-type]
 
 
 def single(fabric: FabricFaults, kind: str) -> Impact:

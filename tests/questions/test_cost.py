@@ -22,7 +22,7 @@ ROWS = list(csv.DictReader(TABLE_2.read_text(encoding="utf-8").splitlines()))
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['gpus']}-{row['radix']}")
 def test_table_2_of_the_rail_only_paper_is_exact(row: dict[str, str]) -> None:
     gpus, radix = int(row["gpus"]), int(row["radix"])
-    answer = cost(gpus=gpus, radix=radix, hb_size=256, prices="rail-only-2023")
+    answer = cost("rail-only-paper", gpus=gpus, radix=radix, hb_size=256, prices="rail-only-2023")
     bills = {bill.name: bill for bill in answer.bills}
     for name, column in (("rail-optimized", "sota"), ("rail-only", "rail_only")):
         items = {item.line.category: item.line for item in bills[name].quote.items}
@@ -35,7 +35,14 @@ def test_table_2_of_the_rail_only_paper_is_exact(row: dict[str, str]) -> None:
 
 
 def test_the_dictionary_is_json_and_adds_up() -> None:
-    answer = cost(gpus=1024, radix=64, accelerator="h100-80gb", switch="qm9700", spares="2%")
+    answer = cost(
+        "rail-only-paper",
+        gpus=1024,
+        radix=64,
+        accelerator="h100-80gb",
+        switch="qm9700",
+        spares="2%",
+    )
     data = json.loads(json.dumps(answer.to_dict(), allow_nan=False))
     assert data["currency"] == "USD"
     for fabric in data["fabrics"]:
@@ -56,7 +63,14 @@ def test_the_dictionary_is_json_and_adds_up() -> None:
 
 def test_values_given_replace_the_books() -> None:
     answer = cost(
-        gpus=1024, radix=64, years=3, pue=1.2, tariff=0.2, interest=0.0, prices="rail-only-2023"
+        "rail-only-paper",
+        gpus=1024,
+        radix=64,
+        years=3,
+        pue=1.2,
+        tariff=0.2,
+        interest=0.0,
+        prices="rail-only-2023",
     )
     life = answer.bills[0].life
     power_kw = answer.bills[0].draw.typical_w / 1000
@@ -66,6 +80,7 @@ def test_values_given_replace_the_books() -> None:
 
 def test_upkeep_and_cooling_are_options_and_stand_in_every_form() -> None:
     answer = cost(
+        "rail-only-paper",
         gpus=1024,
         radix=64,
         prices="2026",
@@ -89,31 +104,38 @@ def test_upkeep_and_cooling_are_options_and_stand_in_every_form() -> None:
         assert cooled == pytest.approx(0.1 / 1.3)
         assert bill.life.present_value.base == pytest.approx(total)
     # Cooling in place of the book's own moves the PUE.
-    assert cost(gpus=1024, radix=64, cooling=0.05).inputs["pue"] < 1.42
+    assert cost("rail-only-paper", gpus=1024, radix=64, cooling=0.05).inputs["pue"] < 1.42
     with pytest.raises(InputError, match="--cooling -5%: give at least 0%"):
-        cost(gpus=1024, radix=64, cooling=-0.05)
+        cost("rail-only-paper", gpus=1024, radix=64, cooling=-0.05)
 
 
 def test_euros_convert_prices_and_tariff_alike() -> None:
-    dollars = cost(gpus=1024, radix=64).bills[0]
-    euros = cost(gpus=1024, radix=64, currency="EUR").bills[0]
+    dollars = cost("rail-only-paper", gpus=1024, radix=64).bills[0]
+    euros = cost("rail-only-paper", gpus=1024, radix=64, currency="EUR").bills[0]
     assert euros.capital.base == pytest.approx(dollars.capital.base / 1.0411)
     assert euros.life.per_year.high == pytest.approx(dollars.life.per_year.high / 1.0411)
 
 
 def test_a_discount_is_off_every_price() -> None:
-    full = cost(gpus=1024, radix=64).bills[0].capital
-    less = cost(gpus=1024, radix=64, discount=0.2).bills[0].capital
+    full = cost("rail-only-paper", gpus=1024, radix=64).bills[0].capital
+    less = cost("rail-only-paper", gpus=1024, radix=64, discount=0.2).bills[0].capital
     assert less.base == pytest.approx(0.8 * full.base)
 
 
 def test_break_even_statements() -> None:
-    rail_only = cost(gpus=32_768, radix=128, prices="2026").statements[0]
+    rail_only = cost("rail-only-paper", gpus=32_768, radix=128, prices="2026").statements[0]
     assert rail_only.startswith("rail-only stays cheaper than rail-optimized at any price of a ")
     assert "Not counted, for want of a price: Rack of 42 units" in rail_only
-    same = cost(gpus=1024, radix=64, hb_size=8).statements[0]
+    same = cost("rail-only-paper", gpus=1024, radix=64, hb_size=8).statements[0]
     assert same == "rail-only and rail-optimized cost the same at base prices."
-    either = cost(gpus=4096, radix=64, hb_size=8, prices="2026", fabrics=("dragonfly", "rail-only"))
+    either = cost(
+        "rail-only-paper",
+        gpus=4096,
+        radix=64,
+        hb_size=8,
+        prices="2026",
+        fabrics=("dragonfly", "rail-only"),
+    )
     text = either.statements[0]
     assert " unless " in text
     # The price in the sentence is a break-even: at it, both cost the same.
@@ -122,7 +144,7 @@ def test_break_even_statements() -> None:
 
 
 def test_a_fabric_that_cannot_be_built_keeps_its_place() -> None:
-    answer = cost(gpus=4096, radix=8, fabrics=("rail-only", "dragonfly"))
+    answer = cost("rail-only-paper", gpus=4096, radix=8, fabrics=("rail-only", "dragonfly"))
     assert [bill.name for bill in answer.bills] == ["rail-only"]
     assert answer.refused[0].reason.startswith("Cannot be built: a dragonfly")
     data = answer.to_dict()["fabrics"]
@@ -133,11 +155,11 @@ def test_a_fabric_that_cannot_be_built_keeps_its_place() -> None:
 
 def test_nothing_that_closes_is_an_error_with_both_ends() -> None:
     with pytest.raises(InfeasibleError, match="leaf to network card: lanes of 100 Gb/s at one end"):
-        cost(gpus=1024, radix=64, accelerator="b200", switch="sn5600")
+        cost("rail-only-paper", gpus=1024, radix=64, accelerator="b200", switch="sn5600")
 
 
 def test_frame_has_a_row_a_line() -> None:
-    answer = cost(gpus=1024, radix=64)
+    answer = cost("rail-only-paper", gpus=1024, radix=64)
     frame = answer.to_frame()
     assert isinstance(frame, pd.DataFrame)
     totals = frame.groupby("fabric")["total_base"].sum()
@@ -148,7 +170,7 @@ def test_frame_has_a_row_a_line() -> None:
 @pytest.mark.parametrize("gpus", [8, 1024, 32_768, 4_194_304])
 def test_the_text_fits(gpus: int, width: int) -> None:
     names = ("rail-optimized", "rail-only", "fat-tree", "torus-3d", "dragonfly")
-    text = cost(gpus=gpus, radix=256, fabrics=names, spares="2%").text(width)
+    text = cost("rail-only-paper", gpus=gpus, radix=256, fabrics=names, spares="2%").text(width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
     assert "Not on the bill: storage" in text
@@ -168,7 +190,7 @@ def write_fabric(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "[bold]x[/bold]", "a\x1b[31mb"])
 def test_names_are_text_in_html_and_terminals(tmp_path: Path, name: str) -> None:
     path = write_fabric(tmp_path, name)
-    answer = cost(gpus=1024, radix=64, fabrics=(str(path),))
+    answer = cost("rail-only-paper", gpus=1024, radix=64, fabrics=(str(path),))
     html = answer._repr_html_()
     assert "<script>" not in html
     text = answer.text(80)
@@ -194,23 +216,25 @@ def test_names_are_text_in_html_and_terminals(tmp_path: Path, name: str) -> None
 )
 def test_wrong_questions(question: dict[str, object], message: str) -> None:
     with pytest.raises(NetplanError) as caught:
-        cost(**({"gpus": 1024, "radix": 64} | question))  # type: ignore[arg-type]
+        cost("rail-only-paper", **({"gpus": 1024, "radix": 64} | question))  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_every_shipped_price_book_gives_an_answer() -> None:
     for name in PRICE_BOOKS.paths():
-        assert cost(gpus=1024, radix=64, prices=name).bills
+        assert cost("rail-only-paper", gpus=1024, radix=64, prices=name).bills
 
 
 def test_a_missing_price_is_solved_for(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"gpus": 4096, "radix": 64, "hb_size": 8}
     asked["prices"] = "rail-only-2023"
-    answer = cost(**asked, fabrics=("rail-only", "dragonfly"))
+    answer = cost("rail-only-paper", **asked, fabrics=("rail-only", "dragonfly"))
     told = next(one for one in answer.statements if "not compared" in one)
     (price,) = re.findall(r"if copper cables \(400G\) cost under (\d+) USD each", told)
-    cables = compare(**asked, fabrics=("dragonfly",), timing=False).to_dict()["fabrics"][0]
+    cables = compare("rail-only-paper", **asked, fabrics=("dragonfly",), timing=False).to_dict()[
+        "fabrics"
+    ][0]
     rail_only, dragonfly = answer.bills
     gap = rail_only.capital.base - dragonfly.capital.base
     assert float(price) == pytest.approx(gap / cables["copper_cables"], abs=0.5)
@@ -222,7 +246,7 @@ def test_a_missing_price_is_solved_for(tmp_path: Path) -> None:
         " source: an offer, confidence: low}\n"
     )
     asked |= {"prices": "ports", "catalog": tmp_path}
-    answer = cost(**asked, fabrics=("rail-only", "fat-tree"))
+    answer = cost("rail-only-paper", **asked, fabrics=("rail-only", "fat-tree"))
     (told,) = answer.statements
     # Rail-only has fewer switches and fewer transceivers.
     assert told == "rail-only costs less than fat-tree at any price of transceivers (400G)."

@@ -70,7 +70,15 @@ def test_a_switch_model_gives_the_radix_and_counts_its_modules() -> None:
 
 
 def test_causes_stand_beside_the_record() -> None:
-    answer = faults(gpus=16_384, radix=64, hb_size=8, fabrics=("rail-only",), timing=False, years=1)
+    answer = faults(
+        "rail-only-paper",
+        gpus=16_384,
+        radix=64,
+        hb_size=8,
+        fabrics=("rail-only",),
+        timing=False,
+        years=1,
+    )
     found = {one.told_apart: one for one in answer.fabrics[0].record}
     # 35 network interruptions in 54 days are 236.6 a year; links and leaves of the book half.
     assert found["network"].recorded_per_year == pytest.approx(35 * 365 / 54)

@@ -32,7 +32,9 @@ KNOWN = ("gpu", "memory", "nic", "transceiver", "link", "switch")
 
 def asked(name: str = "rail-optimized", **question: object) -> FabricFaults:
     common = {"gpus": 512, "radix": 32, "hb_size": 8, "model": "gpt-22b", "batch": 512}
-    return faults(**(common | {"years": 400, "fabrics": (name,)} | question)).fabrics[0]  # type: ignore[arg-type]
+    return faults(
+        "rail-only-paper", **(common | {"years": 400, "fabrics": (name,)} | question)
+    ).fabrics[0]  # type: ignore[arg-type]
 
 
 class Case(Struct, frozen=True):
@@ -49,7 +51,7 @@ class Case(Struct, frozen=True):
 
 
 def subject_of(name: str, **question: object) -> Subject:
-    shared = Faults(radix=32, hb_size=8, fabrics=(name,), **question).read()  # type: ignore[arg-type]
+    shared = Faults.on("rail-only-paper", radix=32, hb_size=8, fabrics=(name,), **question).read()  # type: ignore[arg-type]
     spec = shared.specs[name]
     return Subject(spec, shared.sizing, build_fabric(spec, shared.sizing), shared.search)
 
@@ -134,7 +136,15 @@ def test_racks_of_the_scenario_are_those_of_the_years() -> None:
     found = asked(gpus_per_rack=32, fail=["rack-3"], years=20)
     assert isinstance(found.scenario, ScenarioImpact)
     assert [cause.cause for cause in found.forecast.causes if cause.cause == "Rack"] == ["Rack"]
-    question = Faults(gpus=512, radix=32, hb_size=8, model="gpt-22b", batch=512, gpus_per_rack=32)
+    question = Faults.on(
+        "rail-only-paper",
+        gpus=512,
+        radix=32,
+        hb_size=8,
+        model="gpt-22b",
+        batch=512,
+        gpus_per_rack=32,
+    )
     shared = question.read()
     base = case("rail-optimized")
     groups = question.risk_groups(base.subject.graph, shared)
@@ -264,5 +274,12 @@ def test_domains_are_down_as_long_without_iteration_times(name: str) -> None:
 
 
 def compare_price(gpus: int) -> float:
-    bill = cost(gpus=gpus, radix=32, hb_size=8, prices="2026", fabrics=("rail-optimized",)).bills[0]
+    bill = cost(
+        "rail-only-paper",
+        gpus=gpus,
+        radix=32,
+        hb_size=8,
+        prices="2026",
+        fabrics=("rail-optimized",),
+    ).bills[0]
     return bill.capital.base

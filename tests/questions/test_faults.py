@@ -25,7 +25,7 @@ from tests.questions.fault_cases import BOOKS, PAIR, SMALL, scenario, single, sm
 @pytest.fixture(scope="module")
 def large() -> FaultsAnswer:
     """The paper's main case: 32,768 GPUs in domains of 256."""
-    return faults(gpus=32_768, radix=128, fabrics=PAIR, years=100, **BOOKS)  # type: ignore[arg-type]
+    return faults("rail-only-paper", gpus=32_768, radix=128, fabrics=PAIR, years=100, **BOOKS)  # type: ignore[arg-type]
 
 
 def test_claims_of_section_4_1_as_numbers(large: FaultsAnswer) -> None:
@@ -69,7 +69,14 @@ def test_a_worst_pair_that_may_not_be_the_worst_is_marked(monkeypatch: pytest.Mo
 
 
 def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
-    answer = faults(gpus=256, radix=32, model="gpt-146b", fabrics=("rail-optimized",), years=1)
+    answer = faults(
+        "rail-only-paper",
+        gpus=256,
+        radix=32,
+        model="gpt-146b",
+        fabrics=("rail-optimized",),
+        years=1,
+    )
     fabric = answer.fabrics[0]
     for kind in ("nic", "host", "leaf-spine", "leaf", "spine"):
         impact = single(fabric, kind)
@@ -90,7 +97,15 @@ def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
 
 
 def test_it_says_why_no_plan_fits_and_still_how_the_job_would_go_on() -> None:
-    answer = faults(gpus=64, radix=64, hb_size=8, model="gpt-1t", fabrics=("rail-only",), years=1)
+    answer = faults(
+        "rail-only-paper",
+        gpus=64,
+        radix=64,
+        hb_size=8,
+        model="gpt-1t",
+        fabrics=("rail-only",),
+        years=1,
+    )
     fabric = answer.fabrics[0]
     assert fabric.iteration_time_s is None
     assert fabric.notes[0].startswith("Not timed: gpt-1t fits on no plan: the nearest needs 286 GB")
@@ -100,13 +115,21 @@ def test_it_says_why_no_plan_fits_and_still_how_the_job_would_go_on() -> None:
 def test_headings_name_the_book_that_lends_prices() -> None:
     asked = {"gpus": 64, "radix": 64, "accelerator": "b200", "hb_size": 8}
     said = "prices rail-only-2023 and 2026 for 800G"
-    answer = faults(**asked, fabrics=("rail-only",), years=1, timing=False)  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", **asked, fabrics=("rail-only",), years=1, timing=False)  # type: ignore[arg-type]
     assert said in answer.text(140)
     found = optimize(
-        gpus=64, accelerator="b200", model="gpt-146b", hb_sizes=(8,), fabrics=("rail-only",)
+        "rail-only-paper",
+        gpus=64,
+        accelerator="b200",
+        model="gpt-146b",
+        hb_sizes=(8,),
+        fabrics=("rail-only",),
+        radices=(64, 128),
     )
     assert said in found.text(140)
-    bought = procurement(**asked, fabrics=("rail-only",), prices="rail-only-2023", timing=False)  # type: ignore[arg-type]
+    bought = procurement(
+        "rail-only-paper", **asked, fabrics=("rail-only",), prices="rail-only-2023", timing=False
+    )  # type: ignore[arg-type]
     assert said in bought.text(140)
 
 
@@ -118,7 +141,7 @@ def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
     assert (behind.circuit_switches, behind.price, behind.iteration_time_s) == (0, None, None)
     # A Clos joins the rails; 128 of 32,768 GPUs stand by, with their share of the network.
     asked = {"gpus": 32_768, "radix": 128, "fabrics": PAIR, "prices": "2026"}
-    bills = netplan.cost(**asked).bills  # type: ignore[arg-type]
+    bills = netplan.cost("rail-only-paper", **asked).bills  # type: ignore[arg-type]
     assert (clos.recoveries[0].circuit_switches, clos.recoveries[0].idle_gpus) == (0, 128)
     assert clos.recoveries[0].price == pytest.approx(bills[0].capital.base / 256)
     assert (clos.recoveries[0].iteration_time_s or 0) > (clos.iteration_time_s or 0)
@@ -137,11 +160,11 @@ def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
 def test_fibres_of_a_domain_meet_on_one_circuit_switch(gpus: int, switches: int) -> None:
     """Eight GPUs and eight rail ports: 16 of 136 ports, so that eight domains share a switch."""
     asked = {"gpus": gpus, "radix": 64, "hb_size": 8, "fabrics": ("rail-only",), "prices": "2026"}
-    found = faults(**asked, years=1, timing=False).fabrics[0].recoveries[0]  # type: ignore[arg-type]
+    found = faults("rail-only-paper", **asked, years=1, timing=False).fabrics[0].recoveries[0]  # type: ignore[arg-type]
     assert (found.circuit_switches, found.idle_gpus) == (switches, gpus // 8)
     assert found.single_mode_modules == 2 * gpus
     # 520 USD a port, 22 for the second fibre of each link, and an eighth of the network.
-    bill = netplan.cost(**asked).bills[0]  # type: ignore[arg-type]
+    bill = netplan.cost("rail-only-paper", **asked).bills[0]  # type: ignore[arg-type]
     ports, fibres = switches * 136 * 520, 22 * gpus
     assert found.price == pytest.approx(ports + fibres + bill.capital.base / 8)
     # `cost` marks the same bill: fibre and racks have no price in the book.
@@ -150,7 +173,13 @@ def test_fibres_of_a_domain_meet_on_one_circuit_switch(gpus: int, switches: int)
 
 def test_a_network_of_one_domain_needs_no_circuit_switches() -> None:
     found = faults(
-        gpus=64, radix=64, hb_size=64, fabrics=("rail-only",), years=1, timing=False
+        "rail-only-paper",
+        gpus=64,
+        radix=64,
+        hb_size=64,
+        fabrics=("rail-only",),
+        years=1,
+        timing=False,
     ).fabrics[0]
     assert [(one.circuit_switches, one.idle_gpus) for one in found.recoveries] == [(0, 1)]
 
@@ -184,6 +213,7 @@ def test_iteration_time_is_the_search_on_what_is_left() -> None:
     assert impact.gpus_cut_off == 32
     assert impact.bandwidth_share == pytest.approx(7 / 8)
     thinner = search(
+        "rail-only-paper",
         gpus=1024,
         hb_size=8,
         model="gpt-22b",
@@ -215,6 +245,7 @@ def test_a_domain_without_its_switch_is_lost() -> None:
     assert (impact.domains_hit, impact.way) == (1, "without")
     # One of 18 planes of an NVL72 domain takes 1/18 of its bandwidth, and the job goes on.
     answer = faults(
+        "rail-only-paper",
         gpus=1152,
         radix=64,
         model="gpt-22b",
@@ -232,7 +263,14 @@ def test_a_domain_without_its_switch_is_lost() -> None:
 def test_twin_planes_lose_half_and_a_single_one_the_gpus() -> None:
     twin = "topologies/designs/twin-plane.yaml"
     answer = faults(
-        gpus=512, radix=64, hb_size=8, fabrics=(twin,), timing=False, years=10, fail=["plane=1"]
+        "rail-only-paper",
+        gpus=512,
+        radix=64,
+        hb_size=8,
+        fabrics=(twin,),
+        timing=False,
+        years=10,
+        fail=["plane=1"],
     )
     impact = scenario(answer.fabrics[0]).impact
     assert impact.gpus_cut_off == 0
@@ -243,7 +281,7 @@ def test_parts_are_those_of_the_fabric_with_several_planes_too() -> None:
     twin = "topologies/designs/twin-plane.yaml"
     for name in (twin, "rail-optimized", "dragonfly"):
         found = faults(
-            gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=5
+            "rail-only-paper", gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=5
         ).fabrics[0]
         parts = {one.kind: one.parts for one in found.singles}
         assert parts["leaf"] + parts.get("spine", 0) == found.switches
@@ -264,6 +302,7 @@ def test_the_price_of_an_hour_follows_the_question() -> None:
 def test_a_price_of_an_hour_without_all_parts_says_so() -> None:
     def years(prices: str) -> tuple[FaultsAnswer, dict[str, str]]:
         answer = faults(
+            "rail-only-paper",
             gpus=512,
             radix=64,
             hb_size=8,
@@ -287,7 +326,9 @@ def test_a_price_of_an_hour_without_all_parts_says_so() -> None:
 
 def test_networks_that_stop_no_job_say_what_that_assumes() -> None:
     names = ("torus-3d", "rail-only")
-    found = faults(gpus=512, radix=64, hb_size=8, fabrics=names, timing=False, years=2).fabrics
+    found = faults(
+        "rail-only-paper", gpus=512, radix=64, hb_size=8, fabrics=names, timing=False, years=2
+    ).fabrics
     assert not found[0].forecast.network_interruptions_per_year
     said = ["go on over the ports that are left is assumed" in " ".join(one.notes) for one in found]
     assert said == [True, False]
@@ -295,7 +336,15 @@ def test_networks_that_stop_no_job_say_what_that_assumes() -> None:
 
 def test_two_planes_survive_what_a_single_one_does_not() -> None:
     twin, single_plane = (
-        faults(gpus=512, radix=64, hb_size=8, fabrics=(name,), timing=False, years=400).fabrics[0]
+        faults(
+            "rail-only-paper",
+            gpus=512,
+            radix=64,
+            hb_size=8,
+            fabrics=(name,),
+            timing=False,
+            years=400,
+        ).fabrics[0]
         for name in ("topologies/designs/twin-plane.yaml", "rail-optimized")
     )
     assert single(twin, "leaf").gpus_cut_off == single(twin, "host").gpus_cut_off == 0
@@ -367,7 +416,14 @@ def test_a_fabric_without_such_parts_says_so() -> None:
 
 def test_a_network_that_lost_all_its_gpus_has_no_throughput_left() -> None:
     answer = faults(
-        gpus=8, radix=64, hb_size=8, fabrics=("fat-tree",), years=1, timing=False, fail="gpu=100%"
+        "rail-only-paper",
+        gpus=8,
+        radix=64,
+        hb_size=8,
+        fabrics=("fat-tree",),
+        years=1,
+        timing=False,
+        fail="gpu=100%",
     )
     assert single(answer.fabrics[0], "domain").pod_share is None
     assert scenario(answer.fabrics[0]).impact.pod_share is None
@@ -419,8 +475,10 @@ def test_every_number_of_the_json_has_a_name_and_a_meaning() -> None:
 
 
 def test_defaults_are_those_of_compare_and_the_heading_names_them() -> None:
-    answer = faults(**(SMALL | {"fabrics": PAIR, "timing": True}))  # type: ignore[arg-type]
-    same = compare(gpus=1024, radix=64, hb_size=8, model="gpt-22b", batch=1024, fabrics=PAIR)
+    answer = faults("rail-only-paper", **(SMALL | {"fabrics": PAIR, "timing": True}))  # type: ignore[arg-type]
+    same = compare(
+        "rail-only-paper", gpus=1024, radix=64, hb_size=8, model="gpt-22b", batch=1024, fabrics=PAIR
+    )
     assert answer.inputs["prices"] == same.inputs["prices"] == "rail-only-2023"
     assert answer.inputs["iteration_model"] == same.inputs["iteration_model"] == "4d"
     for fabric, row in zip(answer.fabrics, same.rows, strict=True):
@@ -437,7 +495,14 @@ def test_training_options_are_those_of_search() -> None:
     for options in ({"recompute": "full"}, {"experts": 8, "top_k": 2}, {"zero_stage": 3}):
         asked = {key: SMALL[key] for key in ("gpus", "hb_size", "model", "batch")}
         found = small(**question, **options).fabrics[0]
-        same = search(fabric="rail-only", radix=64, iteration_model="4d", **asked, **options)  # type: ignore[arg-type]
+        same = search(
+            "rail-only-paper",
+            fabric="rail-only",
+            radix=64,
+            iteration_model="4d",
+            **asked,
+            **options,
+        )  # type: ignore[arg-type]
         assert found.iteration_time_s == same.found.plans[0].iteration_time_s
         assert found.iteration_time_s != plain.iteration_time_s
     # Weights that are gathered for each microbatch pass the busiest link as well.
@@ -509,6 +574,7 @@ def test_what_no_fabric_has_is_refused_before_any_is_worked_out(
 
 def test_the_report_has_a_section_on_failures() -> None:
     answer = procurement(
+        "rail-only-paper",
         gpus=256,
         radix=32,
         hb_size=8,
@@ -516,6 +582,7 @@ def test_the_report_has_a_section_on_failures() -> None:
         batch=256,
         fabrics=("rail-only", "torus-2d"),
         fail=["links=3"],
+        prices="2026",
     )
     page = answer.html()
     assert '<section id="faults">' in page
@@ -525,5 +592,13 @@ def test_the_report_has_a_section_on_failures() -> None:
     assert answer.to_dict()["faults"]["inputs"]["fail"] == ["links=3"]
     tables = {line.partition(",")[0] for line in answer.csv().splitlines()}
     assert {"years", "faults: years"} <= tables  # of one name, they would be one table
-    plain = procurement(gpus=256, radix=32, hb_size=8, timing=False, fabrics=("rail-only",))
+    plain = procurement(
+        "rail-only-paper",
+        gpus=256,
+        radix=32,
+        hb_size=8,
+        timing=False,
+        fabrics=("rail-only",),
+        prices="2026",
+    )
     assert '<section id="faults">' not in plain.html()

@@ -18,8 +18,12 @@ FREE: dict[str, Any] = {"tariff": 0.0, "maintenance": 0.0, "support": 0.0, "year
 
 
 def test_orders_sum_to_the_bill_of_the_final_design() -> None:
-    answer = grow(phases=PHASES, radix=64, accelerator="h100-80gb", prices="2026")
-    bills = cost(gpus=2048, radix=64, accelerator="h100-80gb", prices="2026").bills
+    answer = grow(
+        "rail-only-paper", phases=PHASES, radix=64, accelerator="h100-80gb", prices="2026"
+    )
+    bills = cost(
+        "rail-only-paper", gpus=2048, radix=64, accelerator="h100-80gb", prices="2026"
+    ).bills
     for one, bill in zip(answer.grown, bills, strict=True):
         assert one.steps[-1].bill.capital == bill.capital
         assert one.ways[0].capital.base == pytest.approx(bill.capital.base, rel=1e-12)
@@ -36,7 +40,13 @@ def test_orders_sum_to_the_bill_of_the_final_design() -> None:
 def test_present_values_by_hand() -> None:
     # At 10 %, without energy and upkeep: orders count 1, 1/1.1 and 1/1.21.
     answer = grow(
-        phases=PHASES, radix=64, prices="2026", interest=0.10, fabrics=("fat-tree",), **FREE
+        "rail-only-paper",
+        phases=PHASES,
+        radix=64,
+        prices="2026",
+        interest=0.10,
+        fabrics=("fat-tree",),
+        **FREE,
     )
     one = answer.grown[0]
     first, second, third = (step.cost.base for step in one.steps)
@@ -51,8 +61,15 @@ def test_present_values_by_hand() -> None:
 
 
 def test_growth_in_one_step_less_is_dearer_early_and_no_cheaper_in_sum() -> None:
-    full = grow(phases=PHASES, radix=64, prices="2026", fabrics=("fat-tree",), fill="leaves")
-    least = grow(phases=PHASES, radix=64, prices="2026", fabrics=("fat-tree",))
+    full = grow(
+        "rail-only-paper",
+        phases=PHASES,
+        radix=64,
+        prices="2026",
+        fabrics=("fat-tree",),
+        fill="leaves",
+    )
+    least = grow("rail-only-paper", phases=PHASES, radix=64, prices="2026", fabrics=("fat-tree",))
     ways = [answer.grown[0].ways[0].present_value.base for answer in (least, full)]
     assert ways[0] <= ways[1]
 
@@ -61,7 +78,12 @@ def test_a_torus_opens_its_rings() -> None:
     # 64 domains of 8 are 4 x 4 x 4, 256 are 8 x 8 x 4: along two axes 16 rings of each of the 8
     # ranks lose the cable that closes them: 2 x 16 x 8 = 256.
     answer = grow(
-        phases=(512, 2048), radix=64, accelerator="h100-80gb", fabrics=("torus-3d",), prices="2026"
+        "rail-only-paper",
+        phases=(512, 2048),
+        radix=64,
+        accelerator="h100-80gb",
+        fabrics=("torus-3d",),
+        prices="2026",
     )
     assert [step.moved for step in answer.grown[0].steps] == [0, 256]
     assert "256 cables move" in answer.verdicts[0]
@@ -69,6 +91,7 @@ def test_a_torus_opens_its_rings() -> None:
 
 def test_spares_and_switch_models_are_bought_as_they_are_needed() -> None:
     answer = grow(
+        "rail-only-paper",
         phases=(256, 1024),
         accelerator="h100-80gb",
         switch="qm9700",
@@ -77,6 +100,7 @@ def test_spares_and_switch_models_are_bought_as_they_are_needed() -> None:
         fabrics=("rail-optimized",),
     )
     bill = cost(
+        "rail-only-paper",
         gpus=1024,
         radix=64,
         accelerator="h100-80gb",
@@ -111,4 +135,4 @@ def test_spares_and_switch_models_are_bought_as_they_are_needed() -> None:
 def test_wrong_questions(given: dict[str, Any], words: str) -> None:
     asked: dict[str, Any] = {"phases": PHASES, "radix": 64} | given
     with pytest.raises(NetplanError, match=words):
-        grow(**asked)
+        grow("rail-only-paper", **asked)

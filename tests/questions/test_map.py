@@ -23,7 +23,7 @@ CHIP = {"tiles": 640.0, "sram_bytes": 335544320.0, "memory_bytes_per_s": 1e11,
 
 def mapped(*words: str) -> dict[str, Any]:
     """The answer as JSON."""
-    done = netplan("map", *words, "--format", "json")
+    done = netplan("map", "rail-only-paper", *words, "--format", "json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -70,7 +70,9 @@ def test_a_kernel_alone_takes_the_longest_and_its_set_up() -> None:
 
 def test_mappings_stand_under_their_roofs() -> None:
     """One rate over two intensities; what waits for memory touches the roof of memory."""
-    answer = map_question(model="gpt-175b", accelerator="sn10", tensor=8, sequence_tile=32)
+    answer = map_question(
+        "rail-only-paper", model="gpt-175b", accelerator="sn10", tensor=8, sequence_tile=32
+    )
     [chart] = [one for one in answer.sections() if getattr(one, "key", "") == "roofline"]
     marks = {str(one["name"]).partition(":")[0]: one for one in chart.data}  # type: ignore[union-attr]
     rates = answer.rates
@@ -83,6 +85,7 @@ def test_mappings_stand_under_their_roofs() -> None:
     reached = marks["this mapping"]["y"][0]  # type: ignore[index]
     assert reached == pytest.approx(totals.utilisation * rates.flops_per_s)
     alone = map_question(
+        "rail-only-paper",
         model="gpt-175b",
         accelerator="sn10",
         tensor=8,
@@ -103,7 +106,7 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize("words", CONTRADICTIONS, ids=" ".join)
 def test_contradictions_are_refused(words: tuple[str, ...]) -> None:
-    done = netplan("map", *LAYER, *words)
+    done = netplan("map", "rail-only-paper", *LAYER, *words)
     assert done.returncode == 2
     assert CONTRADICTIONS[words] in done.stderr
 
@@ -111,7 +114,7 @@ def test_contradictions_are_refused(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("words", [("--data", "8"), ("--pipeline", "2")])
 def test_free_dimensions_refuse_degrees(words: tuple[str, ...]) -> None:
     free = ("--model", "gpt-22b", "--accelerator", "sn10", "--dimensions", "ring-ring")
-    done = netplan("map", *free, "--gpus", "64", *words)
+    done = netplan("map", "rail-only-paper", *free, "--gpus", "64", *words)
     assert done.returncode == 2
     assert "neither --fabric nor --tensor, --pipeline or --data" in done.stderr
 
@@ -163,26 +166,37 @@ def test_waiting_for_the_next_stage_is_a_part_of_the_interval() -> None:
 
 
 def test_headings_name_what_has_a_meaning() -> None:
-    solved = netplan("map", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8").stdout
+    solved = netplan(
+        "map", "rail-only-paper", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8"
+    ).stdout
     assert solved.startswith(
         "hpl-16k on sn10\n8 chips, a ring of the chip's own links (corrected)\n"
     )
     spread = ("--model", "dlrm-332b", "--accelerator", "a100-40gb", "--gpus", "128")
-    assert "forward" not in netplan("map", *spread).stdout.split("\n\n")[0]
-    small = netplan("map", "--model", "fft-1t", "--accelerator", "h100-80gb", "--gpus", "2048")
+    assert "forward" not in netplan("map", "rail-only-paper", *spread).stdout.split("\n\n")[0]
+    small = netplan(
+        "map",
+        "rail-only-paper",
+        "--model",
+        "fft-1t",
+        "--accelerator",
+        "h100-80gb",
+        "--gpus",
+        "2048",
+    )
     assert " 0.0 % of the peak" not in small.stdout
 
 
 def test_thousands_of_steps_make_a_small_page() -> None:
     words = ("--model", "hpl-5m", "--accelerator", "tpu-v4", "--gpus", "100", "--format", "html")
-    done = netplan("map", *words, "--set", "accelerator.memory_bytes=1e12")
+    done = netplan("map", "rail-only-paper", *words, "--set", "accelerator.memory_bytes=1e12")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) < 100_000
 
 
 def test_as_many_layers_as_nobody_has_are_refused() -> None:
     words = ("--model", "dlrm-12t", "--gpus", "128", "--accelerator", "a100-80gb")
-    done = netplan("map", *words, "--set", "model.top_layers=1000000")
+    done = netplan("map", "rail-only-paper", *words, "--set", "model.top_layers=1000000")
     assert done.returncode == 2
     assert "at most 512" in done.stderr
 
@@ -197,7 +211,10 @@ def test_without_tile_data_kernels_take_a_share_and_the_answer_says_so() -> None
     assert share in told("--model", "gpt-22b", "--accelerator", "wse-2", "--tensor", "2")
     assert "tiles" not in told(*LAYER)
     words = ("--gpus", "64", "--model", "gpt-22b", "--execution", "fused", "--accelerator")
-    searched = {name: netplan("search", *words, name).stdout for name in ("wse-2", "sn10")}
+    searched = {
+        name: netplan("search", "rail-only-paper", *words, name).stdout
+        for name in ("wse-2", "sn10")
+    }
     searched = {name: text.replace("\n", " ") for name, text in searched.items()}
     assert "by a share of the peak, as the chip's file has no compute tiles;" in searched["wse-2"]
     assert "by the chip's compute tiles;" in searched["sn10"]
@@ -243,7 +260,12 @@ def test_more_of_a_chip_is_never_slower(
 @pytest.mark.parametrize("direction", ["forward", "both"])
 def test_kernels_of_the_picture_stand_apart_and_edges_lead_down(direction: Direction) -> None:
     answer = toolkit.map(
-        model="gpt-22b", accelerator="sn10", tensor=2, sequence_tile=64, direction=direction
+        "rail-only-paper",
+        model="gpt-22b",
+        accelerator="sn10",
+        tensor=2,
+        sequence_tile=64,
+        direction=direction,
     )
     (chart,) = [one for one in answer.sections() if isinstance(one, Chart) and one.key == "graph"]
     within, between, *partitions = chart.data
@@ -263,7 +285,9 @@ def test_kernels_of_the_picture_stand_apart_and_edges_lead_down(direction: Direc
 
 def test_measured_kernels_take_what_they_were_measured_to() -> None:
     """Products of 12,288 / 8 columns of 2,048 tokens, one by one; nothing else asks for them."""
-    found = map_question(model="gpt-175b", accelerator="h100-80gb", kernels="measured")
+    found = map_question(
+        "rail-only-paper", model="gpt-175b", accelerator="h100-80gb", kernels="measured"
+    )
     times_s = {row.name: row.time_s for row in found.found.kernels}
     product_s = product_time_s("h100-80gb", "bf16", 1536, 2048, 12288)
     assert times_s["Q"] == pytest.approx(product_s, rel=1e-12)
@@ -271,7 +295,7 @@ def test_measured_kernels_take_what_they_were_measured_to() -> None:
     moved = 2 * 2 * 12 * 2048 * 2048
     assert times_s["Softmax"] == pytest.approx(2e-6 + moved / (0.845 * 3.35e12), rel=1e-12)
     assert any("measured on h100-80gb: +-4 %" in note for note in found.found.notes)
-    plain = map_question(model="gpt-175b", accelerator="h100-80gb").found
+    plain = map_question("rail-only-paper", model="gpt-175b", accelerator="h100-80gb").found
     assert plain.totals.interval_s > found.found.totals.interval_s
     assert not any("measured" in note for note in plain.notes)
 
@@ -281,4 +305,10 @@ def test_measured_kernels_take_what_they_were_measured_to() -> None:
 )
 def test_measured_kernels_run_one_by_one(inputs: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="--kernels measured run one by one"):
-        map_question(model="gpt-175b", accelerator="h100-80gb", kernels="measured", **inputs)
+        map_question(
+            "rail-only-paper",
+            model="gpt-175b",
+            accelerator="h100-80gb",
+            kernels="measured",
+            **inputs,
+        )

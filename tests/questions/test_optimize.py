@@ -38,7 +38,9 @@ SMALL: dict[str, Any] = {"gpus": 512, "model": "gpt-22b", "batch": 512, "hb_size
 
 def optimize(**question: Any) -> Optimization:  # noqa: ANN401
     """The question with whole prices, and the quicker of the iteration models."""
-    return netplan.optimize(**({"prices": "2026", "iteration_model": "ptd-p"} | question))
+    return netplan.optimize(
+        "rail-only-paper", **({"prices": "2026", "iteration_model": "ptd-p"} | question)
+    )
 
 
 def key_of(key: Mapping[str, object]) -> Key:
@@ -203,6 +205,7 @@ def test_rows_agree_with_compare_to_the_digit(objective: Objective) -> None:
         for design in (row.design, *row.equal):
             key = design.key()
             (other,) = netplan.compare(
+                "rail-only-paper",
                 gpus=16_384,
                 radix=design.radix or 64,
                 hb_size=8,

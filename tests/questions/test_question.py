@@ -37,18 +37,23 @@ def test_required_inputs_are_required_everywhere() -> None:
     assert needed == {"gpus"}
     assert {one.name for one in command.params if one.required} == needed
     with pytest.raises(TypeError, match="gpus"):
-        compare(radix=64)
-    assert (compare(gpus=64).inputs["radix"], Compare(gpus=64, switch="qm9700").radix) == (64, 64)
+        compare("rail-only-paper", radix=64)
+    assert (
+        compare("rail-only-paper", gpus=64).inputs["radix"],
+        Compare.on("rail-only-paper", gpus=64, switch="qm9700").radix,
+    ) == (64, 64)
 
 
 def test_a_users_defaults_hold_for_commands_and_keywords(tmp_path: Path) -> None:
     (tmp_path / "reports").mkdir()
     path = tmp_path / "reports" / "defaults.yaml"
     path.write_text('common: {prices: "2026"}\ncompare: {model: gpt-22b}\n')
-    question = Compare(gpus=64, radix=8, catalog=tmp_path)
+    question = Compare.on("rail-only-paper", gpus=64, radix=8, catalog=tmp_path)
     assert (question.prices, question.model, question.power) == ("2026", "gpt-22b", "2026")
-    assert Compare(gpus=64, radix=8).prices == "rail-only-2023"
-    assert Compare(gpus=64, radix=8, catalog=tmp_path, prices="x").prices == "x"
+    assert Compare.on("rail-only-paper", gpus=64, radix=8).prices == "rail-only-2023"
+    assert (
+        Compare.on("rail-only-paper", gpus=64, radix=8, catalog=tmp_path, prices="x").prices == "x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,16 +72,20 @@ def test_a_wrong_defaults_file_is_one_line(tmp_path: Path, text: str, said: str)
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "defaults.yaml").write_text(text)
     with pytest.raises((CatalogError, UnknownNameError)) as found:
-        Compare(gpus=64, radix=8, catalog=tmp_path)
+        Compare.on("rail-only-paper", gpus=64, radix=8, catalog=tmp_path)
     assert said in str(found.value)
 
 
 def test_one_text_is_a_list_of_one() -> None:
-    assert Compare(gpus=64, radix=8, fabrics="rail-only").fabrics == ("rail-only",)
+    assert Compare.on("rail-only-paper", gpus=64, radix=8, fabrics="rail-only").fabrics == (
+        "rail-only",
+    )
 
 
 def test_inputs_show_what_was_filled_in() -> None:
-    inputs = netplan.compare(gpus=512, radix=32, fabrics=("rail-only",), model="gpt-22b").inputs
+    inputs = netplan.compare(
+        "rail-only-paper", gpus=512, radix=32, fabrics=("rail-only",), model="gpt-22b"
+    ).inputs
     assert inputs["prices"] == "rail-only-2023"
     assert inputs["hb_size"] == 256
     assert inputs["fabrics"] == ["rail-only"]
@@ -134,7 +143,7 @@ def test_files_may_be_named_by_text_and_their_types_say_so() -> None:
 def test_python_reads_what_the_command_line_reads(
     given: dict[str, Any], meant: dict[str, Any]
 ) -> None:
-    question = Compare(**({"gpus": 64, "radix": 32} | given))
+    question = Compare.on("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
     assert {name: getattr(question, name) for name in meant} == meant
     assert {type(getattr(question, name)) for name in meant} == set(map(type, meant.values()))
 
@@ -158,7 +167,7 @@ def test_python_reads_what_the_command_line_reads(
 )
 def test_python_refuses_what_the_command_line_refuses(given: dict[str, Any], message: str) -> None:
     with pytest.raises(NetplanError, match=message):
-        Compare(**({"gpus": 64, "radix": 32} | given))
+        Compare.on("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
 
 
 def test_python_refuses_pairs_that_are_none() -> None:
@@ -168,9 +177,9 @@ def test_python_refuses_pairs_that_are_none() -> None:
         ({"tensor": None}, "'None' is not a whole number"),
     ):
         with pytest.raises(InputError, match=message):
-            Search(gpus=64, fixed=fixed)  # type: ignore[arg-type]
+            Search.on("rail-only-paper", gpus=64, fixed=fixed)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="compare: give 2, got 1"):
-        Cables(compare="plan.csv")  # type: ignore[arg-type]
+        Cables.on("rail-only-paper", compare="plan.csv")  # type: ignore[arg-type]
 
 
 def test_headings_say_replaced_values_with_their_units() -> None:
@@ -188,17 +197,17 @@ def test_headings_say_replaced_values_with_their_units() -> None:
 )
 def test_values_that_are_no_finite_numbers_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"no number|no finite number|give a price"):
-        netplan.compare(gpus=64, model="gpt-22b", **given)
+        netplan.compare("rail-only-paper", gpus=64, model="gpt-22b", **given)
 
 
 @pytest.mark.parametrize("given", [{"within": 5.0}, {"gpu_hour": np.inf}])
 def test_optimize_refuses_weights_that_are_none(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"give 0% up to below 100%|give a price"):
-        netplan.optimize(gpus=64, model="gpt-22b", **given)
+        netplan.optimize("rail-only-paper", gpus=64, model="gpt-22b", **given, radices=(64, 128))
 
 
 def test_a_wrong_value_in_a_row_names_the_option_not_the_file() -> None:
     key = "prices.prices.switch_port@400.base"
     with pytest.raises(CatalogError) as caught:
-        netplan.compare(gpus=64, model="gpt-22b", overrides={key: "-1"})
+        netplan.compare("rail-only-paper", gpus=64, model="gpt-22b", overrides={key: "-1"})
     assert str(caught.value).startswith(f"--set {key}=-1: prices.0.base: got -1")

@@ -33,7 +33,7 @@ def placed(**inputs: Any) -> tuple[PlacedRun, FabricGraph]:  # noqa: ANN401 - of
 def _placed(
     inputs: tuple[tuple[str, object], ...], degrees: tuple[tuple[str, int], ...]
 ) -> tuple[PlacedRun, FabricGraph]:
-    run = Loads(**dict(inputs), fixed=dict(degrees)).place()  # type: ignore[arg-type]
+    run = Loads.on("rail-only-paper", **dict(inputs), fixed=dict(degrees)).place()  # type: ignore[arg-type]
     return run, expand(run.spec, run.fabric.sizing)
 
 

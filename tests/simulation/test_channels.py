@@ -200,7 +200,16 @@ def test_all_replicas_are_one_that_stands_for_all() -> None:
 
 
 WORDS = (
-    *("simulate", "--fabric", "palm-wafer", "--accelerator", "palm-wafer-core", "--gpus", "64"),
+    *(
+        "simulate",
+        "rail-only-paper",
+        "--fabric",
+        "palm-wafer",
+        "--accelerator",
+        "palm-wafer-core",
+        "--gpus",
+        "64",
+    ),
     *("--model", "bert-large", "--fix", "tensor=16", "--fix", "pipeline=4"),
 )
 

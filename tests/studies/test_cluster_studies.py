@@ -300,6 +300,7 @@ def test_a_training_run_costs_its_hours_and_its_bill() -> None:
     days = 20 * 12 * 128 * 25600**2 / (128 * 2048) * float(str(row["iteration_time_s"])) / 86_400
     assert row["training_run.days"] == pytest.approx(days)
     (bill,) = netplan.cost(
+        "rail-only-paper",
         gpus=1024,
         radix=64,
         prices="2026",

@@ -15,7 +15,7 @@ from tests.studies.shipped import shipped
 def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
     asked: dict[str, Any] = {"model": "llama-3.1-8b", "accelerator": "h200", "gpus": 8}
     found = answer("serving", {**asked, "prompt": 1024, "fixed.tensor": tensor})
-    best = netplan.serving(**asked, prompt=1024, fixed={"tensor": tensor}).best
+    best = netplan.serving("serving-70b-h200", **asked, prompt=1024, fixed={"tensor": tensor}).best
     for name in ("tokens_per_s", "tpot_s", "binds", "tensor"):
         assert output(found, name) == getattr(best, name)
     assert best.tensor == tensor

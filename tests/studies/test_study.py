@@ -133,6 +133,7 @@ def test_rows_are_the_engine_s_answers(hb_size: StudyAnswer) -> None:
     row = next(row for row in hb_size.rows if (row["gpus"], row["hb_size"]) == (32_768, 64))
     overrides = {key: str(value) for key, value in hb_size.spec.inputs.items() if "." in key}
     found = netplan.search(
+        "rail-only-paper",
         accelerator="h100-80gb",
         iteration_model="ptd-p",
         gpus=32_768,
@@ -452,6 +453,7 @@ def test_design_space_has_the_bill_of_netplan_cost() -> None:
             }
             found = point_answer(spec, {**spec.inputs, **point, "accelerator": "sn30"})
             (bill,) = netplan.cost(
+                "rail-only-paper",
                 gpus=1024,
                 radix=64,
                 ports="full",
@@ -463,6 +465,7 @@ def test_design_space_has_the_bill_of_netplan_cost() -> None:
             ).rows
             assert found["bill"] == bill.to_dict()
             alone = netplan.map(
+                "rail-only-paper",
                 **point,
                 accelerator="sn30",
                 gpus=1024,

@@ -193,6 +193,7 @@ def test_a_file_is_refused_at_the_line_of_the_key_even_at_its_usual_value(tmp_pa
 def test_a_replaced_value_that_means_nothing_is_refused() -> None:
     with pytest.raises(CatalogError, match=r"^--set fabric\.management_links=4: management_links"):
         loads(
+            "rail-only-paper",
             gpus=64,
             radix=16,
             hb_size=8,
@@ -205,7 +206,9 @@ def test_a_value_for_some_of_several_fabrics_is_noted_on_the_others() -> None:
     asked: dict[str, Any] = {"gpus": 64, "radix": 16, "hb_size": 8}
     names = ("rail-optimized", "jellyfish")
     one = {"fabric.oversubscription": "3"}
-    plain, thinned = (cost(**asked, fabrics=names, overrides=more) for more in (None, one))
+    plain, thinned = (
+        cost("rail-only-paper", **asked, fabrics=names, overrides=more) for more in (None, one)
+    )
     notes = {row["fabric"]: row["notes"] for row in thinned.to_dict()["fabrics"]}
     said = "--set fabric.oversubscription=3 does not apply here: oversubscription needs family"
     assert [any(text.startswith(said) for text in notes[name]) for name in names] == [False, True]
@@ -217,6 +220,7 @@ def test_a_value_for_some_of_several_fabrics_is_noted_on_the_others() -> None:
 def test_a_value_for_none_of_several_fabrics_is_refused() -> None:
     with pytest.raises(NetplanError, match="strides needs family"):
         compare(
+            "rail-only-paper",
             gpus=64,
             radix=16,
             hb_size=8,
@@ -228,7 +232,9 @@ def test_a_value_for_none_of_several_fabrics_is_refused() -> None:
 @pytest.mark.parametrize("given", ["[1, 3]", " [1,3] ", [1, 3], (1, 3)])
 def test_lists_may_be_replaced(given: object) -> None:
     overrides: Any = {"fabric.strides": given}
-    answer = cost(gpus=64, radix=16, hb_size=8, fabrics=("circulant",), overrides=overrides)
+    answer = cost(
+        "rail-only-paper", gpus=64, radix=16, hb_size=8, fabrics=("circulant",), overrides=overrides
+    )
     (row,) = answer.to_dict()["fabrics"]
     assert any("strides of 1, 3" in note for note in row["notes"])
 
@@ -246,6 +252,7 @@ def test_lists_may_be_replaced(given: object) -> None:
 def test_what_is_no_list_is_refused_where_it_was_given(text: str, said: str) -> None:
     with pytest.raises(CatalogError, match=said):
         cost(
+            "rail-only-paper",
             gpus=64,
             radix=16,
             hb_size=8,

@@ -224,7 +224,13 @@ def test_what_joins_nobody_is_refused() -> None:
 @pytest.mark.parametrize("fabric", ["rail-optimized", "torus-3d"])
 def test_loads_show_the_optimum_beside_model_and_links(fabric: str) -> None:
     answer = loads(
-        gpus=512, radix=64, hb_size=8, accelerator="h100-80gb", model="gpt-22b", fabric=fabric
+        "rail-only-paper",
+        gpus=512,
+        radix=64,
+        hb_size=8,
+        accelerator="h100-80gb",
+        model="gpt-22b",
+        fabric=fabric,
     )
     gather, reduce = answer.to_dict()["whole_fabric"]
     # 64 domains of 8: 63 send a domain what they have, 63/64 of 1 GB over 8 x 50 GB/s.

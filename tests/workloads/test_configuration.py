@@ -253,12 +253,18 @@ def test_every_question_about_a_run_says_what_is_assumed(tmp_path: Path) -> None
     path = tmp_path / "small.json"
     path.write_text(json.dumps(DEEPSEEK))
     asked: dict[str, Any] = {"model": str(path), "gpus": 8, "accelerator": "h100-80gb"}
-    for answer in (netplan.search(**asked), netplan.loads(**asked), netplan.simulate(**asked)):
+    for answer in (
+        netplan.search("rail-only-paper", **asked),
+        netplan.loads("rail-only-paper", **asked),
+        netplan.simulate("rail-only-paper", **asked),
+    ):
         told = " ".join(answer.notes)
         assert "small.json, which says nothing of training" in told
         assert "Layers of small are unlike" in told
         assert "The 7 layers contain 1 layer that predicts further tokens" in told
-    best = netplan.compare(**asked, fabrics=("fat-tree",)).to_dict()["fabrics"][0]
+    best = netplan.compare("rail-only-paper", **asked, fabrics=("fat-tree",)).to_dict()["fabrics"][
+        0
+    ]
     assert best["iteration_time_s"] > 0
 
 

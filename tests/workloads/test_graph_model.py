@@ -46,7 +46,7 @@ def test_a_graph_takes_what_its_kernels_take(tmp_path: Path) -> None:
     chip |= {"sram_bytes": 4000, "memory_bytes_per_s": 1e9}
     overrides = {f"accelerator.{key}": f"{value:g}" for key, value in chip.items()}
     ask = {"model": name, "accelerator": "sn10", "overrides": overrides, "micro_batch": 4}
-    found = netplan.map(**ask, data=2).found  # type: ignore[arg-type]
+    found = netplan.map("rail-only-paper", **ask, data=2).found  # type: ignore[arg-type]
     [part] = found.partitions
     assert part.compute_s == pytest.approx(64e-9)
     assert part.memory_s == pytest.approx(200e-9)
@@ -57,7 +57,9 @@ def test_a_graph_takes_what_its_kernels_take(tmp_path: Path) -> None:
 
 
 def test_the_example_is_cut_and_its_chips_sum_up() -> None:
-    done = command("map", "--model", str(MIXER), "--accelerator", "sn10", "--format", "json")
+    done = command(
+        "map", "rail-only-paper", "--model", str(MIXER), "--accelerator", "sn10", "--format", "json"
+    )
     found = json.loads(done.stdout)
     assert found["inputs"]["tensor"] == 4
     names = [name for row in found["partitions"] for name in row["kernels"]]
@@ -75,11 +77,11 @@ def test_kernels_of_other_token_counts_have_sequence_tiles_in_common(tmp_path: P
         "  - {name: b, kind: simd, m: 64, n: 32, output_bytes: 100}",
         "edges: [[a, b]]",
     )
-    best = netplan.map(model=name, accelerator="sn10").found
+    best = netplan.map("rail-only-paper", model=name, accelerator="sn10").found
     assert 48 % (best.sequence_tile or 0) == 0
     assert 32 % (48 // (best.sequence_tile or 1)) == 0
     with pytest.raises(InputError, match="into no more than 16 equal parts"):
-        netplan.map(model=name, accelerator="sn10", sequence_tile=2)
+        netplan.map("rail-only-paper", model=name, accelerator="sn10", sequence_tile=2)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_every_fault_has_its_file_and_line(
     with pytest.raises(CatalogError, match=told) as error:
         WORKLOADS.load(name)
     assert str(error.value).startswith(f"{name}:{line}: ")
-    done = command("map", "--model", name, "--accelerator", "sn10")
+    done = command("map", "rail-only-paper", "--model", name, "--accelerator", "sn10")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"mine.yaml:{line}: " in done.stderr
 
@@ -158,7 +160,9 @@ def test_too_many_kernels_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_inputs_of_other_families_are_refused(model: str, words: str) -> None:
-    done = command("map", "--model", model, "--accelerator", "sn10", *words.split())
+    done = command(
+        "map", "rail-only-paper", "--model", model, "--accelerator", "sn10", *words.split()
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "leave it out" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -172,7 +172,8 @@ def trace(found: Outcome, title: str, names: Sequence[str] = ()) -> dict[str, An
     Examples
     --------
     >>> from netplan.questions.simulate import simulate
-    >>> found = simulate(gpus=64, model="gpt-22b", batch=64, hb_size=8, fixed={"pipeline": 4}).found
+    >>> found = simulate("rail-only-paper", gpus=64, model="gpt-22b", batch=64, hb_size=8,
+    ...     fixed={"pipeline": 4}).found
     >>> events = trace(found, "GPT-22B")["traceEvents"]
     >>> sorted({one["ph"] for one in events}), events[-1]["cat"]
     (['M', 'X', 'b', 'e'], 'gradients, optimizer')

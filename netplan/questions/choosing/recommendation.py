@@ -44,7 +44,7 @@ def recommend(
     >>> from netplan.questions.compare import compare
     >>> from netplan.questions.cost import cost
     >>> asked = {"gpus": 32768, "radix": 128, "prices": "rail-only-2023"}
-    >>> answer, compared = cost(**asked), compare(**asked)
+    >>> answer, compared = cost("rail-only-paper", **asked), compare("rail-only-paper", **asked)
     >>> recommend(answer, compared.rows, compared.basis).fabric
     'rail-only'
     """
@@ -93,7 +93,7 @@ def recommend_server(answer: CostAnswer) -> Recommendation:
     >>> from netplan.questions.cost import cost
     >>> asked = {"gpus": 64, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
     >>> asked |= {"model": "llama-3.1-8b", "workload": "serving", "prices": "2026"}
-    >>> found = recommend_server(cost(**asked, fabrics=("rail-only",)))
+    >>> found = recommend_server(cost("serving-70b-h200", **asked, fabrics=("rail-only",)))
     >>> found.fabric, found.sentence.partition(" costs")[0]
     ('rail-only', 'Order rail-only: its network for 64 GPUs')
     """

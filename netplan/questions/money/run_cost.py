@@ -68,7 +68,7 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
     >>> from netplan.costing.fabric_bill import BillBooks, make_bill
     >>> from netplan.costing.lifetime import Running
     >>> from netplan.questions.cost import cost
-    >>> bill = cost(gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
+    >>> bill = cost("rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
     >>> free = Running(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
     >>> run = run_cost(bill, YEAR_S / 3, Terms(1, 2.0, free))
     >>> round(run.network.base / bill.capital.base, 9), round(run.gpu_hours), run.memory.base

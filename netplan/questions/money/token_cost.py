@@ -45,8 +45,8 @@ class Served(Struct, frozen=True):
         >>> from netplan.questions.cost import cost
         >>> from netplan.questions.serving import serving
         >>> from netplan.records import replace
-        >>> bill = cost(gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
-        >>> best = serving(gpus=8, model="llama-3.1-8b", top=1).best
+        >>> bill = cost("rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
+        >>> best = serving("serving-70b-h200", gpus=8, model="llama-3.1-8b", top=1).best
         >>> free = Running(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
         >>> found = Served.of(replace(best, tokens_per_s=1e6), bill, Terms(1, 3.6, free))
         >>> round(found.cost.network.base * 365 * 24 * 3600 / bill.capital.base, 9)

@@ -41,6 +41,7 @@ def test_a_cluster_of_one_domain_has_the_links_of_its_fabric() -> None:
     fixed = {"tensor": 1, "pipeline": 1, "expert": 8, "attention_data": 8}
     switch, mesh = (
         netplan.serving(
+            "serving-70b-h200",
             **asked,  # type: ignore[arg-type]
             concurrency=1152,
             fixed=fixed,

@@ -22,6 +22,7 @@ START = 14  # first row of the fabrics on the sheet Summary
 @pytest.fixture(scope="module")
 def answer() -> CostAnswer:
     return cost(
+        "rail-only-paper",
         gpus=4096,
         radix=64,
         hb_size=8,
@@ -184,8 +185,9 @@ LESS = {
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("soffice") is None, reason="needs LibreOffice")
 def test_four_bills_worked_out_by_hand_are_the_same_everywhere(tmp_path: Path) -> None:
-    paper = cost(gpus=32_768, radix=128)
+    paper = cost("rail-only-paper", gpus=32_768, radix=128)
     less = cost(
+        "rail-only-paper",
         gpus=4096,
         radix=64,
         hb_size=8,
@@ -245,7 +247,7 @@ def test_quantity_breaks_keep_their_own_price_row(tmp_path: Path) -> None:
     )
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
-    answer = cost(gpus=32_768, radix=128, prices=str(path))
+    answer = cost("rail-only-paper", gpus=32_768, radix=128, prices=str(path))
     live = opened(answer)
     rows = list(live["Prices"].iter_rows(values_only=True))
     found = {(row[3], row[8]) for row in rows if row[0] == "transceiver at 400 Gb/s"}
@@ -267,7 +269,7 @@ def test_text_of_users_is_never_live(tmp_path: Path, name: str) -> None:
         f"notes: [{json.dumps(name)}]\n",
         encoding="utf-8",
     )
-    answer = cost(gpus=1024, radix=64, fabrics=(str(path), "rail-only"))
+    answer = cost("rail-only-paper", gpus=1024, radix=64, fabrics=(str(path), "rail-only"))
     live = opened(answer)
     assert live["Summary"][f"A{START}"].value == name
     assert live["Summary"][f"A{START}"].data_type == "s"
@@ -286,7 +288,7 @@ def test_two_fabrics_of_one_long_name_have_a_sheet_each(tmp_path: Path) -> None:
         f"name: {'x' * 60}\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n",
         encoding="utf-8",
     )
-    book = opened(cost(gpus=1024, radix=64, fabrics=(str(path), str(path))))
+    book = opened(cost("rail-only-paper", gpus=1024, radix=64, fabrics=(str(path), str(path))))
     assert len({title.lower() for title in book.sheetnames}) == 6
 
 
@@ -297,7 +299,9 @@ def test_the_same_answer_gives_the_same_bytes(answer: CostAnswer) -> None:
 def test_what_has_no_price_or_power_is_empty_not_0() -> None:
     # 66.7 and 100 Gb/s in a torus: nothing of the first has a price or a power, and cards of the
     # second no power.
-    found = cost(gpus=32768, radix=128, fabrics=("torus-3d", "torus-2d"), prices="2026")
+    found = cost(
+        "rail-only-paper", gpus=32768, radix=128, fabrics=("torus-3d", "torus-2d"), prices="2026"
+    )
     live = opened(found)
     rows = list(live["Summary"].iter_rows(min_row=START, values_only=True))
     solid, flat = rows[1], rows[4]

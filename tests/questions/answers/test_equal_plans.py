@@ -82,7 +82,9 @@ def test_near_fastest_holds_all_that_the_bars_leave_equal() -> None:
 
 
 def test_run_cost_has_the_bar_of_its_time() -> None:
-    answer = netplan.compare(**ASKED, fabrics=("rail-only", "torus-2d"), rule="run-cost")
+    answer = netplan.compare(
+        "rail-only-paper", **ASKED, fabrics=("rail-only", "torus-2d"), rule="run-cost"
+    )
     assert answer.verdict is not None
     said = answer.verdict.sentence
     best = next(row for row in answer.rows if row.name == "rail-only")
@@ -114,7 +116,7 @@ def test_ranks_that_equal_the_best_are_told() -> None:
 @cache
 def searched() -> SearchAnswer:
     """The best plans of a run that was scored."""
-    return netplan.search(**ASKED, top=4, explain="1,3", batch=1024)
+    return netplan.search("rail-only-paper", **ASKED, top=4, explain="1,3", batch=1024)
 
 
 def test_search_has_bars_in_every_form() -> None:
@@ -141,7 +143,9 @@ def test_search_has_bars_in_every_form() -> None:
     ],
 )
 def test_what_no_run_has_tried_widens_the_bar(overrides: dict[str, str], reason: str) -> None:
-    answer = netplan.search(**ASKED, overrides=overrides, batch=256, recompute="full")
+    answer = netplan.search(
+        "rail-only-paper", **ASKED, overrides=overrides, batch=256, recompute="full"
+    )
     plan = answer.to_dict()["plans"][0]
     assert plan["error_basis"] == "transferred"
     assert plan["iteration_time_high_s"] == pytest.approx(1.18 * plan["iteration_time_s"])
@@ -150,15 +154,17 @@ def test_what_no_run_has_tried_widens_the_bar(overrides: dict[str, str], reason:
 
 def test_every_answer_about_a_run_has_its_bar() -> None:
     found = [
-        netplan.loads(**ASKED).to_dict(),
-        netplan.simulate(**ASKED).to_dict(),
-        netplan.compare(**ASKED, fabrics=("rail-only",)).to_dict()["fabrics"][0],
+        netplan.loads("rail-only-paper", **ASKED).to_dict(),
+        netplan.simulate("rail-only-paper", **ASKED).to_dict(),
+        netplan.compare("rail-only-paper", **ASKED, fabrics=("rail-only",)).to_dict()["fabrics"][0],
         netplan.optimize(
+            "rail-only-paper",
             **{name: value for name, value in ASKED.items() if name != "radix"},
             fabrics=("rail-only",),
             hb_sizes=(8,),
+            radices=(64, 128),
         ).to_dict()["front"][0],
-        netplan.faults(**ASKED, fabrics=("rail-only",)).to_dict()["fabrics"][0],
+        netplan.faults("rail-only-paper", **ASKED, fabrics=("rail-only",)).to_dict()["fabrics"][0],
     ]
     for one in found:
         time_s = one["iteration_time_s"]
@@ -169,14 +175,18 @@ def test_every_answer_about_a_run_has_its_bar() -> None:
 
 def test_other_iteration_models_say_nothing_of_bars() -> None:
     asked = ASKED | {"iteration_model": "4d"}
-    text = json.dumps(netplan.compare(**asked, fabrics=("rail-only",)).to_dict())
+    text = json.dumps(netplan.compare("rail-only-paper", **asked, fabrics=("rail-only",)).to_dict())
     assert "low_s" not in text
     assert "error" not in text
-    assert "(" not in str(netplan.search(**asked).text().split("plan ")[1].split("Time of")[0])
+    assert "(" not in str(
+        netplan.search("rail-only-paper", **asked).text().split("plan ")[1].split("Time of")[0]
+    )
 
 
 def test_a_report_draws_the_bars_of_times() -> None:
-    answer = netplan.procurement(**ASKED, fabrics=("rail-only", "fat-tree"))
+    answer = netplan.procurement(
+        "rail-only-paper", **ASKED, fabrics=("rail-only", "fat-tree"), prices="2026"
+    )
     chart = speed_chart(answer.cost, answer.timed, "rail-only", "gpt-175b")
     assert chart is not None
     (dots,) = chart.data
@@ -219,14 +229,16 @@ def test_jobs_and_expanded_memories_have_bars(tmp_path: Path) -> None:
     )
     file.write_text("\n".join(lines), encoding="utf-8")
     asked = {key: value for key, value in ASKED.items() if key != "model"}
-    answer = netplan.simulate(**asked | {"gpus": 128}, jobs=str(file))
+    answer = netplan.simulate("rail-only-paper", **asked | {"gpus": 128}, jobs=str(file))
     for job in answer.to_dict()["jobs"]:
         assert job["together_high_s"] == pytest.approx(1.08 * job["together_s"])
         assert (job["error_basis"], "error" in job) == ("calibrated", False)
         low, high = job["together_low_s"], job["together_high_s"]
         assert si_span(job["together_s"], (low, high), "s").split(" (")[1] in answer.text()
     memories = ("none", "comet-480gb")
-    compared = netplan.compare(**ASKED, fabrics=("rail-only",), expanded_memories=memories)
+    compared = netplan.compare(
+        "rail-only-paper", **ASKED, fabrics=("rail-only",), expanded_memories=memories
+    )
     (trade,) = compared.to_dict()["memory_or_gpus"]
     assert trade["iteration_time_low_s"] == pytest.approx(0.93 * trade["iteration_time_s"])
 
@@ -236,8 +248,8 @@ def test_headings_say_what_the_times_are_of(stack: str | None, said: str) -> Non
     asked: dict[str, Any] = {"gpus": 64, "accelerator": "h100-80gb", "model": "llama-3-8b"}
     trained: dict[str, Any] = {"iteration_model": "calibrated", "precision": "fp8"}
     answers = (
-        netplan.search(**asked, **trained, stack=stack),
-        netplan.compare(**asked, **trained, stack=stack, fabrics=("rail-only",)),
+        netplan.search("rail-only-paper", **asked, **trained, stack=stack),
+        netplan.compare("rail-only-paper", **asked, **trained, stack=stack, fabrics=("rail-only",)),
     )
     for answer in answers:
         line = next(one for one in answer.text(200).splitlines() if "iteration model" in one)
@@ -248,11 +260,11 @@ def test_headings_say_what_the_times_are_of(stack: str | None, said: str) -> Non
 def test_faults_give_the_ends_of_times_to_programs() -> None:
     asked: dict[str, Any] = {"gpus": 64, "accelerator": "h100-80gb", "fabrics": ("fat-tree",)}
     asked |= {"model": "llama-3.1-8b"}
-    text = netplan.faults(**asked, iteration_model="calibrated").csv()
+    text = netplan.faults("rail-only-paper", **asked, iteration_model="calibrated").csv()
     timed = [row for row in csv.DictReader(text.splitlines()) if row["iteration_time_s"]]
     assert {row["table"] for row in timed} == {"failures", "recoveries"}
     for row in timed:
         low, time_s, high = (float(row[f"iteration_time_{end}s"]) for end in ("low_", "", "high_"))
         assert (low, high) == pytest.approx((0.93 * time_s, 1.08 * time_s))
         assert row["error_basis"] == "calibrated"
-    assert "error_basis" not in netplan.faults(**asked).csv()
+    assert "error_basis" not in netplan.faults("rail-only-paper", **asked).csv()

@@ -66,13 +66,15 @@ def test_a_part_costs_what_its_absence_saves() -> None:
 
 def explained(*words: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(
-        netplan("search", *SMALL, *words, "--explain", "memory", "--format", "json").stdout
+        netplan(
+            "search", "rail-only-paper", *SMALL, *words, "--explain", "memory", "--format", "json"
+        ).stdout
     )
     return answer
 
 
 def test_tables() -> None:
-    done = netplan("search", *SMALL, *TIGHT, "--explain", "memory", columns=80)
+    done = netplan("search", "rail-only-paper", *SMALL, *TIGHT, "--explain", "memory", columns=80)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
     shown = done.stdout.partition("Memory of plan 1")[2]
@@ -98,7 +100,7 @@ def test_without_a_second_memory_nothing_costs() -> None:
     assert [row["tier"] for row in memory["tiers"]] == ["local"]
     assert {row["part"] for row in memory["parts"]} == set(ORDER)
     assert all(row["spill_cost_s"] == row["tier_moved_bytes"] == 0 for row in memory["parts"])
-    shown = netplan("search", *SMALL, "--explain", "memory").stdout
+    shown = netplan("search", "rail-only-paper", *SMALL, "--explain", "memory").stdout
     assert "All lies in the local memory: no part of it costs any time." in shown
 
 
@@ -106,7 +108,9 @@ def test_memory_that_is_exceeded_is_less_than_nothing() -> None:
     memory = explained(TIGHT[0], "--ignore-memory", "--fix", "pipeline=1")["memory"]
     (local,) = memory["tiers"]
     assert local["left_bytes"] == 30e9 - local["held_bytes"] < 0
-    page = netplan("search", *SMALL, TIGHT[0], "--ignore-memory", "--fix", "pipeline=1").stdout
+    page = netplan(
+        "search", "rail-only-paper", *SMALL, TIGHT[0], "--ignore-memory", "--fix", "pipeline=1"
+    ).stdout
     shares = [line for line in page.partition("Memory of plan 1")[2].splitlines() if "█" in line]
     assert all(int(line.split(" %")[0].split()[-1]) <= 100 for line in shares)
 
@@ -114,7 +118,16 @@ def test_memory_that_is_exceeded_is_less_than_nothing() -> None:
 def test_a_full_memory_has_nothing_left() -> None:
     """Parts that are shared over both memories fill the local one but for rounding."""
     found = netplan(
-        *("search", "--model", "transformer-1t", "--accelerator", "a100-comet", "--gpus", "1024"),
+        *(
+            "search",
+            "rail-only-paper",
+            "--model",
+            "transformer-1t",
+            "--accelerator",
+            "a100-comet",
+            "--gpus",
+            "1024",
+        ),
         *("--fabric", "comet-pods", "--iteration-model", "comet-fit", "--fix", "tensor=8"),
         *("--set=accelerator.expanded_bytes=480e9", "--set=accelerator.expanded_bytes_per_s=5e11"),
         *("--explain", "memory", "--format", "json"),

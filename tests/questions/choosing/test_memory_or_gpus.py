@@ -35,7 +35,9 @@ ASKED: dict[str, Any] = {
 
 def compared(*memories: str, **more: Any) -> Any:  # noqa: ANN401 - a comparison
     """A comparison of expanded memories."""
-    return netplan.compare(**{"radix": 64, **ASKED, **more}, expanded_memories=memories)
+    return netplan.compare(
+        "rail-only-paper", **{"radix": 64, **ASKED, **more}, expanded_memories=memories
+    )
 
 
 def weighed(*memories: str, **more: Any) -> Trade:  # noqa: ANN401
@@ -94,8 +96,8 @@ def test_both_sides_are_the_bills_of_cost() -> None:
     trade = weighed(TIER)
     assert trade.more is not None
     bill = {"radix": 64, **ASKED, "networks": ("accelerators",)}
-    (ours,) = netplan.cost(**bill, expanded_memory=TIER).bills
-    (theirs,) = netplan.cost(**{**bill, "gpus": trade.more.gpus}).bills
+    (ours,) = netplan.cost("rail-only-paper", **bill, expanded_memory=TIER).bills
+    (theirs,) = netplan.cost("rail-only-paper", **{**bill, "gpus": trade.more.gpus}).bills
     assert trade.memory_cost is not None
     assert trade.memory_cost.base == 1024 * 480 * 7.03
     assert trade.saving == theirs.capital.base - ours.capital.base
@@ -113,9 +115,11 @@ def test_more_gpus_without_it_are_as_fast_and_fewer_are_not() -> None:
     assert trade.more is not None
     assert trade.fewest.proven
     for gpus in range(1024, trade.more.gpus, 8):
-        row = netplan.compare(**{"radix": 64, **ASKED, "gpus": gpus}).rows[0]
+        row = netplan.compare("rail-only-paper", **{"radix": 64, **ASKED, "gpus": gpus}).rows[0]
         assert row.time_s > trade.expanded.time_s
-    last = netplan.compare(**{"radix": 64, **ASKED, "gpus": trade.more.gpus}).rows[0]
+    last = netplan.compare(
+        "rail-only-paper", **{"radix": 64, **ASKED, "gpus": trade.more.gpus}
+    ).rows[0]
     assert last.time_s == trade.more.time_s <= trade.expanded.time_s
 
 
@@ -146,7 +150,9 @@ def test_what_has_no_price_is_said_in_the_sentence() -> None:
     assert chip.even is not None
     # The rest of the bills, shared by the GPUs that one side has more.
     ours, theirs = (
-        netplan.cost(radix=64, **{**ASKED, "accelerator": "h200"} | more).bills[0].capital.base
+        netplan.cost("rail-only-paper", radix=64, **{**ASKED, "accelerator": "h200"} | more)
+        .bills[0]
+        .capital.base
         for more in ({"expanded_memory": TIER}, {"gpus": chip.more.gpus if chip.more else 0})
     )
     assert chip.more is not None
@@ -178,9 +184,12 @@ def test_a_trade_without_enough_gpus_says_so() -> None:
 def test_compare_optimize_and_cost_have_one_price() -> None:
     rows = compared(NONE, TIER, "cxl-256gb").rows
     for row in rows:
-        (bill,) = netplan.cost(**ASKED, radix=64, expanded_memory=row.memory).bills
+        (bill,) = netplan.cost(
+            "rail-only-paper", **ASKED, radix=64, expanded_memory=row.memory
+        ).bills
         assert row.cost == bill.cost
     found = netplan.optimize(
+        "rail-only-paper",
         **ASKED,
         hb_sizes=(8,),
         radices=(64,),
@@ -204,22 +213,32 @@ def test_a_memory_that_no_design_may_have_is_told_where_nothing_else_fits() -> N
     asked |= {"expanded_memories": (NONE, TIER), "overrides": {f"{TIER}.kind": "unheard-of"}}
     words = r"fits on no plan: .*; no design with comet-480gb meets the demands: ask for it alone$"
     with pytest.raises(InfeasibleError, match=words):
-        netplan.optimize(**asked)
+        netplan.optimize("rail-only-paper", **asked, radices=(64, 128))
 
 
 def test_a_memory_that_is_on_no_front_is_told() -> None:
     """GPT-22B fits without it, so that it only costs."""
     asked: dict[str, Any] = {"gpus": 64, "accelerator": "h100-80gb", "model": "gpt-22b"}
     asked |= {"fabrics": ("rail-only",), "hb_sizes": (8,)}
-    found = netplan.optimize(**asked, expanded_memories=(NONE, "cxl-256gb"))
+    found = netplan.optimize(
+        "rail-only-paper", **asked, expanded_memories=(NONE, "cxl-256gb"), radices=(64, 128)
+    )
     assert {row.design.memory for row in found.rows} == {NONE}
     assert found.notes[0] == (
         "No design with cxl-256gb is on the front: others are no dearer and no slower."
     )
     priceless = {"cxl-256gb.kind": "unheard-of"}
-    found = netplan.optimize(**asked, expanded_memories=(NONE, "cxl-256gb"), overrides=priceless)
+    found = netplan.optimize(
+        "rail-only-paper",
+        **asked,
+        expanded_memories=(NONE, "cxl-256gb"),
+        overrides=priceless,
+        radices=(64, 128),
+    )
     assert found.notes[0] == "No design with cxl-256gb meets the demands."
-    alone = netplan.optimize(**asked, expanded_memories=("cxl-256gb",))
+    alone = netplan.optimize(
+        "rail-only-paper", **asked, expanded_memories=("cxl-256gb",), radices=(64, 128)
+    )
     assert not any("No design" in note for note in alone.notes)
 
 
@@ -232,8 +251,13 @@ def test_the_front_of_all_memories_is_that_of_each_together() -> None:
         "hb_sizes": (8, 16),
     }
     memories = (NONE, TIER, "cxl-256gb", "host-ddr5")
-    together = netplan.optimize(**asked, expanded_memories=memories)
-    each = [netplan.optimize(**asked, expanded_memories=(one,)) for one in memories]
+    together = netplan.optimize(
+        "rail-only-paper", **asked, expanded_memories=memories, radices=(64, 128)
+    )
+    each = [
+        netplan.optimize("rail-only-paper", **asked, expanded_memories=(one,), radices=(64, 128))
+        for one in memories
+    ]
     points = [point for answer in each for point in answer.points]
     best = sorted({points[group[0]] for group in pareto_front(points)})
     assert sorted(together.points) == best
@@ -256,8 +280,8 @@ def test_without_a_tier_the_answer_is_that_of_before(
         "model": model,
         "fabrics": (fabric,),
     }
-    plain = netplan.compare(**asked).to_dict()
-    none = netplan.compare(**asked, expanded_memories=(NONE,)).to_dict()
+    plain = netplan.compare("rail-only-paper", **asked).to_dict()
+    none = netplan.compare("rail-only-paper", **asked, expanded_memories=(NONE,)).to_dict()
     assert plain["inputs"].pop("expanded_memories") == []
     assert none["inputs"].pop("expanded_memories") == [NONE]
     assert plain["inputs"] == none["inputs"]
@@ -271,8 +295,8 @@ def test_without_a_tier_the_answer_is_that_of_before(
 
 def test_a_run_costs_the_network_and_memory_for_its_days_and_gpu_hours() -> None:
     plain, tier = compared(NONE, TIER, tokens=1e12, gpu_hour=2.0).to_dict()["fabrics"]
-    (bill,) = netplan.cost(**ASKED, radix=64).bills
-    (whole,) = netplan.cost(**ASKED, radix=64, expanded_memory=TIER).bills
+    (bill,) = netplan.cost("rail-only-paper", **ASKED, radix=64).bills
+    (whole,) = netplan.cost("rail-only-paper", **ASKED, radix=64, expanded_memory=TIER).bills
     for row, gpus in ((plain, 1024), (tier, 1024)):
         run = row["training_run"]
         iterations = -(-1e12 // (4096 * 2048))
@@ -316,7 +340,7 @@ def test_a_report_counts_no_accelerators() -> None:
         r"--with accelerators: a report recommends a network, .* leave it out, and ask netplan c"
     )
     with pytest.raises(InputError, match=words):
-        procurement(gpus=64, radix=64, networks=("accelerators",))
+        procurement("rail-only-paper", gpus=64, radix=64, networks=("accelerators",), prices="2026")
 
 
 def test_a_study_names_one_memory_a_point() -> None:
@@ -342,7 +366,7 @@ def test_a_study_names_one_memory_a_point() -> None:
 @pytest.mark.parametrize("asked", ["compare", "optimize", "search", "cost"])
 def test_bad_input_in_one_line(asked: str, name: str, words: str) -> None:
     radix = () if asked == "optimize" else ("--radix", "64")
-    done = command(asked, "--gpus", "64", *radix, "--expanded-memory", name)
+    done = command(asked, "rail-only-paper", "--gpus", "64", *radix, "--expanded-memory", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(words)
     assert done.stderr.count("\n") == 1

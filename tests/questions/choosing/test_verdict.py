@@ -166,7 +166,10 @@ def test_a_torus_is_not_recommended_for_ports_that_nobody_has() -> None:
         "model": "gpt-175b",
         "fabrics": ("rail-only", "torus-3d"),
     }
-    equal, full = netplan.compare(**asked), netplan.compare(**asked, ports="full")
+    equal, full = (
+        netplan.compare("rail-only-paper", **asked),
+        netplan.compare("rail-only-paper", **asked, ports="full"),
+    )
     rates = [row.fabric.gpu_bytes_per_s for row in equal.rows if row.fabric]
     assert rates == pytest.approx([50e9, 50e9])
     assert [row.fabric.ports_per_gpu for row in equal.rows if row.fabric] == [1, 6]
@@ -180,6 +183,7 @@ def test_a_torus_is_not_recommended_for_ports_that_nobody_has() -> None:
 
 def test_where_one_domain_holds_all_a_torus_has_no_network_and_the_verdict_says_so() -> None:
     answer = netplan.compare(
+        "rail-only-paper",
         gpus=8,
         radix=64,
         hb_size=8,
@@ -203,17 +207,21 @@ def test_bandwidth_that_brings_a_slow_one_near() -> None:
         "recompute": "full",
         "fabrics": ("rail-only", "torus-2d"),
     }
-    found = netplan.compare(**asked).verdict
+    found = netplan.compare("rail-only-paper", **asked).verdict
     assert found is not None
     change = next(one for one in found.changes if one.lever == "bandwidth")
     assert change.value is not None
     wider = {"accelerator.network_bytes_per_s": str(change.value)}
-    torus = netplan.compare(**asked | {"fabrics": ("torus-2d",)}, overrides=wider).rows[0]
-    rails = netplan.compare(**asked).rows[0]
+    torus = netplan.compare(
+        "rail-only-paper", **asked | {"fabrics": ("torus-2d",)}, overrides=wider
+    ).rows[0]
+    rails = netplan.compare("rail-only-paper", **asked).rows[0]
     assert torus.time_s <= 1.05 * rails.time_s
     # A few percent less is not enough.
     wider = {"accelerator.network_bytes_per_s": str(0.97 * change.value)}
-    torus = netplan.compare(**asked | {"fabrics": ("torus-2d",)}, overrides=wider).rows[0]
+    torus = netplan.compare(
+        "rail-only-paper", **asked | {"fabrics": ("torus-2d",)}, overrides=wider
+    ).rows[0]
     assert torus.time_s > 1.05 * rails.time_s
 
 
@@ -235,7 +243,7 @@ LLAMA: dict[str, Any] = {
 
 
 def test_dgx_2_is_not_bought_for_h100() -> None:
-    answer = netplan.compare(**LLAMA, prices="2026")
+    answer = netplan.compare("rail-only-paper", **LLAMA, prices="2026")
     rows = {row.name: row for row in answer.rows}
     assert rows["dgx-2"].time_s < rows["rail-only"].time_s  # domains of 16 V100, of 8 H100
     assert answer.verdict is not None
@@ -243,11 +251,11 @@ def test_dgx_2_is_not_bought_for_h100() -> None:
     assert "dgx-2" not in str(answer.verdict)
     assert rows["dgx-2"].notes[-1] == "Built with v100-32gb, so not recommended here."
     assert rows["dgx-superpod"].built_with == ()
-    report = netplan.procurement(**LLAMA).recommendation
+    report = netplan.procurement("rail-only-paper", **LLAMA, prices="2026").recommendation
     assert report.fabric == "rail-only"
     assert "dgx-2: Built with v100-32gb, so not recommended here." in report.reasons
     # On V100 they are designs like all others.
-    mine = netplan.compare(**LLAMA | {"accelerator": "v100-32gb"}, timing=False)
+    mine = netplan.compare("rail-only-paper", **LLAMA | {"accelerator": "v100-32gb"}, timing=False)
     assert [row.built_with for row in mine.rows][2:] == [("h100-80gb", "h200", "gh200-96gb"), ()]
 
 
@@ -261,7 +269,7 @@ def test_no_switches_is_said_with_what_switches_cost() -> None:
     assert verdict("near-fastest", CLOS, RAILS).caveats == ()
     # The report that orders one gives its reasons.
     asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
-    report = netplan.procurement(**asked).recommendation
+    report = netplan.procurement("rail-only-paper", **asked, prices="2026").recommendation
     assert report.fabric == "torus-2d"
     assert report.reasons[0].startswith("torus-2d has no switches")
 
@@ -269,15 +277,15 @@ def test_no_switches_is_said_with_what_switches_cost() -> None:
 def test_where_nothing_trains_nothing_is_recommended() -> None:
     for gpus in (9, 12, 13):
         asked: dict[str, Any] = {"gpus": gpus, "radix": 64, "accelerator": "h100-80gb"}
-        found = netplan.compare(**asked).verdict
+        found = netplan.compare("rail-only-paper", **asked).verdict
         assert found is not None
         assert (found.fabric, found.tied, found.changes) == (None, (), ())
         assert "none is recommended" in found.sentence
-        report = netplan.procurement(**asked).recommendation
+        report = netplan.procurement("rail-only-paper", **asked, prices="2026").recommendation
         assert report.sentence.startswith("Order none yet: No fabric trains")
         # By price alone, or without times, there is a cheapest.
         for told in ({"rule": "price"}, {"timing": False}):
-            by_price = netplan.compare(**asked, **told).verdict
+            by_price = netplan.compare("rail-only-paper", **asked, **told).verdict
             assert by_price is not None
             assert by_price.rule == "lowest cost"
             assert by_price.tied or by_price.fabric
@@ -288,7 +296,7 @@ def test_the_card_ports_of_a_torus_decide() -> None:
     # has 256 switches of 128 ports at 781, 65,536 modules at 659, 32,768 card ports at 1,499. Each
     # link is a fibre of 133.58.
     asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
-    rails, torus = netplan.compare(**asked, prices="2026").rows
+    rails, torus = netplan.compare("rail-only-paper", **asked, prices="2026").rows
     assert torus.cost is not None
     assert rails.cost is not None
     fibre = 133.58
@@ -296,7 +304,7 @@ def test_the_card_ports_of_a_torus_decide() -> None:
     parts = 256 * 128 * 781 + 65_536 * 659 + 32_768 * 1_499
     assert rails.cost.base == pytest.approx(parts + 32_768 * fibre)
     # The paper prices no card: rail-only has one like all others, the torus four of its own.
-    rails, torus = netplan.compare(**asked).rows
+    rails, torus = netplan.compare("rail-only-paper", **asked).rows
     assert (rails.cost_complete, torus.cost_complete) == (True, False)
 
 
@@ -309,8 +317,10 @@ def test_report_and_compare_decide_alike() -> None:
         "fabrics": ("rail-optimized", "dragonfly", "torus-2d"),
     }
     for rule in ("near-fastest", "run-cost", "price", "fastest"):
-        compared = netplan.compare(**asked, rule=rule, prices="2026").verdict
-        reported = netplan.procurement(**asked, rule=rule).recommendation.verdict
+        compared = netplan.compare("rail-only-paper", **asked, rule=rule, prices="2026").verdict
+        reported = netplan.procurement(
+            "rail-only-paper", **asked, rule=rule, prices="2026"
+        ).recommendation.verdict
         assert compared is not None
         assert reported is not None
         assert (compared.fabric, compared.tied, compared.rule) == (
@@ -334,7 +344,7 @@ def test_report_and_compare_decide_alike() -> None:
 )
 def test_refusals(inputs: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        netplan.compare(gpus=1024, radix=64, timing=False, **inputs)
+        netplan.compare("rail-only-paper", gpus=1024, radix=64, timing=False, **inputs)
 
 
 def test_a_difference_that_prints_as_none_is_no_lever() -> None:
@@ -352,7 +362,11 @@ def test_a_difference_that_prints_as_none_is_no_lever() -> None:
 def test_of_a_tie_none_is_too_slow() -> None:
     # Two of one price and time: no bandwidth brings one near that is near already.
     found = netplan.compare(
-        gpus=1536, radix=64, accelerator="h100-80gb", fabrics=("rail-optimized", "rail-only")
+        "rail-only-paper",
+        gpus=1536,
+        radix=64,
+        accelerator="h100-80gb",
+        fabrics=("rail-optimized", "rail-only"),
     ).to_dict()["verdict"]
     assert found["tied"] == ["rail-optimized", "rail-only"]
     assert found["changes"] == []
@@ -370,7 +384,7 @@ def test_a_cheap_network_whose_run_pays_more_for_it_is_told() -> None:
 
 def test_gpus_of_one_domain_need_no_network() -> None:
     """The switches of a Clos that joins nothing are paid for; rails without any cost nothing."""
-    found = netplan.compare(gpus=128, radix=64, model="dlrm-793b").to_dict()
+    found = netplan.compare("rail-only-paper", gpus=128, radix=64, model="dlrm-793b").to_dict()
     prices = {row["fabric"]: row["cost_usd"] for row in found["fabrics"]}
     assert prices["rail-only"] == prices["torus-3d"] == {"low": 0.0, "base": 0.0, "high": 0.0}
     assert prices["rail-optimized"]["base"] > 0
@@ -394,7 +408,9 @@ def test_prices_with_gear_inside_hb_domains_beside_prices_without_say_so() -> No
 
 def test_a_comparison_says_whose_gear_has_no_price() -> None:
     asked: dict[str, Any] = {"gpus": 1152, "hb_size": 64, "accelerator": "h200", "prices": "2026"}
-    found = netplan.compare(**asked, model="gpt-22b", fabrics=("rail-optimized", "mixed-domains"))
+    found = netplan.compare(
+        "rail-only-paper", **asked, model="gpt-22b", fabrics=("rail-optimized", "mixed-domains")
+    )
     assert "racks and gear inside HB domains of rail-optimized" in " ".join(found.text().split())
     assert found.verdict is not None
     assert "Prices do not hold the same" in found.verdict.sentence

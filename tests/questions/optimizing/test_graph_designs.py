@@ -28,11 +28,11 @@ ASKED: dict[str, Any] = {
 
 @cache
 def found() -> Optimization:
-    return optimize(**ASKED, searched="graphs")
+    return optimize("rail-only-paper", **ASKED, searched="graphs")
 
 
 def test_graphs_beat_designs_of_the_catalog_or_are_beaten() -> None:
-    answer, catalog = found(), optimize(**{**ASKED, "tries": 4})
+    answer, catalog = found(), optimize("rail-only-paper", **{**ASKED, "tries": 4})
     graphs = answer.graphs
     assert graphs is not None
     assert graphs.front == len(catalog.rows)
@@ -75,7 +75,7 @@ def test_files_have_the_same_numbers(tmp_path: Path) -> None:
         graphs.write(tmp_path)
     names = [f"{tmp_path}/topologies/{row.spec.name}.yaml" for row in graphs.rows[:2]]
     same = {key: ASKED[key] for key in ("gpus", "model", "batch", "accelerator", "iteration_model")}
-    other = compare(**same, radix=32, hb_size=8, fabrics=names)
+    other = compare("rail-only-paper", **same, radix=32, hb_size=8, fabrics=names)
     for row, mine in zip(other.rows, graphs.rows, strict=False):
         front = found().rows[mine.number - 1]
         assert row.name == mine.spec.name
@@ -86,7 +86,9 @@ def test_files_have_the_same_numbers(tmp_path: Path) -> None:
 
 def test_limits_bind() -> None:
     budget = found().points[0][0] * 1.02
-    answer = optimize(**ASKED, searched="graphs", budget=budget, max_cables=360, degree=8)
+    answer = optimize(
+        "rail-only-paper", **ASKED, searched="graphs", budget=budget, max_cables=360, degree=8
+    )
     assert answer.graphs is not None
     assert answer.graphs.rows
     for row in answer.rows:
@@ -94,22 +96,46 @@ def test_limits_bind() -> None:
         assert row.design.fabric.link_count <= 360
     assert all(row.degree <= 8 for row in answer.graphs.rows)
     with pytest.raises(InfeasibleError, match=r"--max-cables: .* has the fewest, .* allow"):
-        optimize(**{**ASKED, "tries": 4}, max_cables=200)
+        optimize("rail-only-paper", **{**ASKED, "tries": 4}, max_cables=200)
 
 
 def test_inputs_without_a_search_mean_nothing(tmp_path: Path) -> None:
     for change in ({"degree": 8}, {"seed": 3}, {"slower": 0.2}):
         with pytest.raises(InputError, match="means nothing for --search catalog"):
-            optimize(**{**ASKED, "tries": 4, **change})
+            optimize("rail-only-paper", **{**ASKED, "tries": 4, **change})
     with pytest.raises(InputError, match=r"--degree 2 is out of range: give a number from 3"):
-        optimize(**ASKED, searched="graphs", degree=2)
-    small = ("optimize", "--gpus", "256", "--hb-size", "8", "--fabric", "fat-tree")
+        optimize("rail-only-paper", **ASKED, searched="graphs", degree=2)
+    small = (
+        "optimize",
+        "rail-only-paper",
+        "--radix",
+        "64",
+        "--radix",
+        "128",
+        "--gpus",
+        "256",
+        "--hb-size",
+        "8",
+        "--fabric",
+        "fat-tree",
+    )
     error = refused(*small, "--into", str(tmp_path / "mine"))
     assert "ask with --search graphs" in error
 
 
 def test_the_command_tells_and_writes(tmp_path: Path) -> None:
-    words = ("optimize", "--gpus", "128", "--hb-size", "8", "--radix", "32", "--model", "gpt-22b")
+    words = (
+        "optimize",
+        "rail-only-paper",
+        "--gpus",
+        "128",
+        "--hb-size",
+        "8",
+        "--radix",
+        "32",
+        "--model",
+        "gpt-22b",
+    )
     more = ("--batch", "128", "--fabric", "fat-tree", "--search", "graphs", "--tries", "1")
     folder = tmp_path / "mine"
     done = netplan(*words, *more, "--into", str(folder), "--format", "json")

@@ -147,7 +147,7 @@ def test_cheap_fast_networks_spare_the_rest(name: str) -> None:
 def test_price_of_gear_at_which_hb_domains_are_even() -> None:
     asked: dict[str, Any] = {"gpus": 576, "model": "gpt-22b", "batch": 512, "hb_sizes": (8, 72)}
     asked |= {"fabrics": ("rail-only",), "prices": "2026", "iteration_model": "ptd-p"}
-    servers, rack = netplan.optimize(**asked).sizes.rows
+    servers, rack = netplan.optimize("rail-only-paper", **asked, radices=(64, 128)).sizes.rows
     assert (servers.name, rack.name, rack.trust) == ("hgx-8", "nvl72", "derived")
     even = rack.pays_below
     assert even is not None
@@ -160,6 +160,6 @@ def test_price_of_gear_at_which_hb_domains_are_even() -> None:
         assert per_iteration == pytest.approx(servers.per_iteration, rel=1e-3)
     for price, best in ((0.98 * even, "nvl72"), (1.02 * even, "hgx-8")):
         ends = {f"prices.prices.nvl72.{end}": f"{price}" for end in ("low", "base", "high")}
-        answer = netplan.optimize(**asked, overrides=ends)
+        answer = netplan.optimize("rail-only-paper", **asked, overrides=ends, radices=(64, 128))
         assert answer.sizes.best
         assert answer.sizes.best.name == best

@@ -29,7 +29,7 @@ TRANSFORMERS = [name for name in WORKLOADS.paths() if isinstance(WORKLOADS.load(
 
 
 def compared(gpus: int, **question: object) -> Comparison:
-    return compare(gpus=gpus, **(H100 | {"fabrics": SWITCHED} | question))  # type: ignore[arg-type]
+    return compare("rail-only-paper", gpus=gpus, **(H100 | {"fabrics": SWITCHED} | question))  # type: ignore[arg-type]
 
 
 def test_times_fall_between_powers_of_two() -> None:
@@ -71,7 +71,7 @@ def test_more_domains_never_train_slower(iteration_model: str) -> None:
 
 
 def test_a_lost_gpu_costs_about_a_replica() -> None:
-    answer = faults(gpus=2048, fail=["gpu=1"], years=1, **H100)  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", gpus=2048, fail=["gpu=1"], years=1, **H100)  # type: ignore[arg-type]
     assert len(answer.fabrics) == 4
     for fabric in answer.fabrics:
         assert isinstance(fabric.scenario, ScenarioImpact)
@@ -85,7 +85,7 @@ def test_a_lost_gpu_costs_about_a_replica() -> None:
 
 def test_a_domain_that_holds_all_goes_on_without_a_gpu() -> None:
     answer = faults(
-        gpus=64, radix=16, hb_size=64, fail=["gpu-5"], years=1, model="gpt-22b", batch=240,
+        "rail-only-paper", gpus=64, radix=16, hb_size=64, fail=["gpu-5"], years=1, model="gpt-22b", batch=240,
         fabrics=("rail-only",),
     )  # fmt: skip
     scenario = answer.fabrics[0].scenario
@@ -99,7 +99,7 @@ def test_a_domain_that_holds_all_goes_on_without_a_gpu() -> None:
 def test_counts_with_factors_of_three_five_and_seven(gpus: int, model: str) -> None:
     for strategy in ("1d", "2d"):
         answer = compare(
-            gpus=gpus, hb_size=4, model=model, batch=256, strategy=strategy,
+            "rail-only-paper", gpus=gpus, hb_size=4, model=model, batch=256, strategy=strategy,
             accelerator="b200", radix=64, fabrics=("rail-optimized",),
         )  # fmt: skip
         row = answer.rows[0]
@@ -112,8 +112,8 @@ def test_counts_with_factors_of_three_five_and_seven(gpus: int, model: str) -> N
 def test_search_and_compare_find_the_same_plan() -> None:
     for gpus in (96, 1000, 1984):
         question = {"gpus": gpus, "hb_size": 8, "model": "gpt-175b", "batch": 256} | H100
-        best = search(**question).found.plans[0]  # type: ignore[arg-type]
-        row = compare(**question, fabrics=("rail-optimized",)).rows[0]  # type: ignore[arg-type]
+        best = search("rail-only-paper", **question).found.plans[0]  # type: ignore[arg-type]
+        row = compare("rail-only-paper", **question, fabrics=("rail-optimized",)).rows[0]  # type: ignore[arg-type]
         assert row.best is not None
         assert row.best.plan == best.plan
         assert row.mfu == pytest.approx(best.mfu, rel=1e-12)
@@ -133,7 +133,7 @@ def test_the_largest_part_has_schedules_too() -> None:
 @pytest.mark.parametrize(("gpus", "fixed"), [(96, {}), (100, {}), (96, {"pipeline": 5, "data": 2})])
 def test_links_carry_what_uneven_plans_send(gpus: int, fixed: dict[str, int]) -> None:
     question = {"gpus": gpus, "hb_size": 8, "model": "gpt-22b", "batch": 50, "fixed": fixed} | H100
-    answer = loads(**question, fabric="fat-tree")  # type: ignore[arg-type]
+    answer = loads("rail-only-paper", **question, fabric="fat-tree")  # type: ignore[arg-type]
     assert isinstance(answer.run, PlacedRun)
     assert answer.graph.gpus == gpus
     matrix = answer.run.matrix()
@@ -149,7 +149,7 @@ def test_links_carry_what_uneven_plans_send(gpus: int, fixed: dict[str, int]) ->
     expected = rounds * layers * tensor * (plan.tensor - 1)
     assert matrix.of_kind("tensor").total_bytes == pytest.approx(expected)
     assert answer.total_bytes == pytest.approx(matrix.total_bytes)
-    sent = training_traffic(**question, fabric="fat-tree").matrix  # type: ignore[arg-type]
+    sent = training_traffic("rail-only-paper", **question, fabric="fat-tree").matrix  # type: ignore[arg-type]
     assert sent.total_bytes == pytest.approx(matrix.total_bytes)
     used = {*matrix.listed().source.tolist()}
     assert used == {*plan.placement.gpu_of_rank.tolist()} or plan.gpus == 1

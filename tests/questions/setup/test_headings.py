@@ -22,7 +22,7 @@ def model(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("question", ["search", "loads", "traffic", "simulate", "compare"])
 def test_a_heading_names_the_file_of_a_model(question: str, model: str) -> None:
-    answer = getattr(netplan, question)(**RUN, model=model)
+    answer = getattr(netplan, question)("rail-only-paper", **RUN, model=model)
     (heading,) = (one for one in answer.sections() if isinstance(one, Heading))
     words = " ".join((heading.title, *heading.lines))
     assert "mine.yaml" in words
@@ -31,6 +31,8 @@ def test_a_heading_names_the_file_of_a_model(question: str, model: str) -> None:
 
 
 def test_a_heading_names_the_file_of_a_served_model(model: str) -> None:
-    answer = netplan.serving(gpus=8, radix=16, accelerator="h100-80gb", model=model)
+    answer = netplan.serving(
+        "serving-70b-h200", gpus=8, radix=16, accelerator="h100-80gb", model=model
+    )
     (heading,) = (one for one in answer.sections() if isinstance(one, Heading))
     assert heading.title.startswith("Serving mine.yaml on 8 ")

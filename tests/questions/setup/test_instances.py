@@ -23,7 +23,7 @@ PODS: dict[str, Any] = {
 
 
 def answer(**inputs: Any) -> Mapping[str, Any]:  # noqa: ANN401 - any input
-    return netplan.search(**PODS | inputs).to_dict()
+    return netplan.search("rail-only-paper", **PODS | inputs).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,9 @@ def test_fewest_gpus_and_the_memory_that_it_takes() -> None:
 
 
 def test_columns_for_programs() -> None:
-    shown = netplan.search(**PODS, instances=8, expanded_memory="comet-201gb").csv()
+    shown = netplan.search(
+        "rail-only-paper", **PODS, instances=8, expanded_memory="comet-201gb"
+    ).csv()
     rows = [row for row in csv.DictReader(io.StringIO(shown)) if row["table"] == "plans"]
     assert [int(row["gpus_used"]) for row in rows] == [16, 32, 64]
     for row, at_once in zip(rows, (4, 2, 1), strict=True):

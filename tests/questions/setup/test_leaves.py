@@ -19,7 +19,7 @@ SCATTERED = "were the HB domains scattered"
 @pytest.mark.parametrize("name", ["rail-optimized", "fat-tree", "rail-only"])
 @pytest.mark.parametrize("ratio", [1.0, 2.0, 4.0])
 def test_model_link_and_bound_agree(name: str, ratio: float) -> None:
-    answer = loads(gpus=2048, fabric=name, oversubscription=ratio, **ON)
+    answer = loads("rail-only-paper", gpus=2048, fabric=name, oversubscription=ratio, **ON)
     share = 0.7  # of the bandwidth, which the 4D model gives to messages
     assert answer.collectives
     for one in answer.collectives:
@@ -31,14 +31,20 @@ def test_model_link_and_bound_agree(name: str, ratio: float) -> None:
 
 def test_scattered_domains_take_what_everything_took_at_the_thin_rate() -> None:
     # Leaves of 42 down and 22 up: the 41.913 s of a network at 22/42 of the port rate.
-    best = search(gpus=2048, fabric="fat-tree", oversubscription=2.0, **ON)
+    best = search("rail-only-paper", gpus=2048, fabric="fat-tree", oversubscription=2.0, **ON)
     (told,) = [note for note in best.notes if SCATTERED in note]
     assert "41.91 s an iteration, 0.9 % more" in told
     assert best.found.plans[0].iteration_time_s == pytest.approx(41.556, rel=1e-3)
 
 
 def test_compare_tells_fat_tree_and_rails_apart() -> None:
-    answer = compare(gpus=8192, oversubscription=4.0, fabrics=("fat-tree", "rail-optimized"), **ON)
+    answer = compare(
+        "rail-only-paper",
+        gpus=8192,
+        oversubscription=4.0,
+        fabrics=("fat-tree", "rail-optimized"),
+        **ON,
+    )
     tree, rails = answer.rows
     assert tree.time_s > 1.03 * rails.time_s
     assert all(any(SCATTERED in note for note in row.notes) for row in answer.rows)
@@ -48,7 +54,7 @@ def test_compare_tells_fat_tree_and_rails_apart() -> None:
     # 162 leaves of 51 hosts, 13 links up.
     assert (leaves["groups"], leaves["links_per_group"]) == (162, 13)
     assert leaves["oversubscription"] == pytest.approx(51 / 13)
-    even = compare(gpus=8192, fabrics=("fat-tree",), **ON)
+    even = compare("rail-only-paper", gpus=8192, fabrics=("fat-tree",), **ON)
     assert not any(SCATTERED in note for note in even.rows[0].notes)
     assert even.to_dict()["fabrics"][0]["levels"][1]["tiers"] == []
 
@@ -69,10 +75,10 @@ def test_all_questions_tell_of_the_same_plan(seed: int) -> None:
         "iteration_model": rng.choice(("4d", "ptd-p")),
     }
     answers = [
-        compare(**asked, fabrics=(fabric,)).to_dict()["fabrics"][0],
-        faults(**asked, fabrics=(fabric,), years=1).to_dict()["fabrics"][0],
-        loads(**asked, fabric=fabric).to_dict(),
-        training_traffic(**asked, fabric=fabric).to_dict(),
+        compare("rail-only-paper", **asked, fabrics=(fabric,)).to_dict()["fabrics"][0],
+        faults("rail-only-paper", **asked, fabrics=(fabric,), years=1).to_dict()["fabrics"][0],
+        loads("rail-only-paper", **asked, fabric=fabric).to_dict(),
+        training_traffic("rail-only-paper", **asked, fabric=fabric).to_dict(),
     ]
     keys = ("iteration_time_s", "gpus_used", "plan")
     told = [{key: one[key] for key in keys} for one in answers]
@@ -82,6 +88,13 @@ def test_all_questions_tell_of_the_same_plan(seed: int) -> None:
 
 def test_a_bad_placement_that_costs_nothing_is_said_in_words() -> None:
     # Pipelines of one stage a leaf: what crosses is as much either way.
-    answer = compare(gpus=16384, radix=64, hb_size=128, oversubscription=3.0, fabrics=("fat-tree",))
+    answer = compare(
+        "rail-only-paper",
+        gpus=16384,
+        radix=64,
+        hb_size=128,
+        oversubscription=3.0,
+        fabrics=("fat-tree",),
+    )
     (told,) = [note for note in answer.rows[0].notes if SCATTERED in note]
     assert told.endswith("this plan would take as long.")

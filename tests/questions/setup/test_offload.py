@@ -20,7 +20,10 @@ FIXED = {"tensor": 4, "pipeline": 2, "data": 8, "microbatch": 1}
 
 def test_states_in_the_memory_of_the_host_by_hand() -> None:
     """Of 28 bytes a parameter the 24 of states cross the link; the rest is no part of the model."""
-    plain, out = (toolkit.search(**RUN, fixed=FIXED, offload=one) for one in ((), ("optimizer",)))
+    plain, out = (
+        toolkit.search("rail-only-paper", **RUN, fixed=FIXED, offload=one)
+        for one in ((), ("optimizer",))
+    )
     states = out.found.best.memory_parts_bytes["optimizer"]
     more_s = states / 12 * 24 * (1 / 64e9 - 1 / 3.35e12) + 2e-6
     assert out.found.best.breakdown_s["update"] == pytest.approx(more_s, rel=1e-9)
@@ -40,29 +43,45 @@ def test_states_in_the_memory_of_the_host_by_hand() -> None:
 )
 def test_questions_agree_on_one_run(asked: dict[str, Any]) -> None:
     asked = RUN | asked
-    best = toolkit.search(**asked, radix=64, fabric="rail-optimized").found
-    compared = toolkit.compare(**asked, radix=64, fabrics=("rail-optimized",)).to_dict()
+    best = toolkit.search("rail-only-paper", **asked, radix=64, fabric="rail-optimized").found
+    compared = toolkit.compare(
+        "rail-only-paper", **asked, radix=64, fabrics=("rail-optimized",)
+    ).to_dict()
     (row,) = compared["fabrics"]
     assert row["iteration_time_s"] == best.time_s
     optimal = toolkit.optimize(
+        "rail-only-paper",
         **{name: one for name, one in asked.items() if name != "hb_size"},
         fabrics=("rail-optimized",),
         hb_sizes=(8,),
         radices=(64,),
     ).to_dict()
     assert optimal["front"][-1]["iteration_time_s"] == pytest.approx(best.time_s, rel=1e-12)
-    alone = toolkit.simulate(**asked, radix=64, fabric="rail-optimized", contention=False)
+    alone = toolkit.simulate(
+        "rail-only-paper", **asked, radix=64, fabric="rail-optimized", contention=False
+    )
     assert alone.found.analytic_time_s == pytest.approx(best.time_s, rel=1e-12)
     ran = alone.found.iteration_time_s
     assert ran == pytest.approx(best.time_s, rel=0.05)  # the order of passes is not the closed form
     for ask in (toolkit.traffic, toolkit.loads):
-        told = ask(**asked, radix=64, fabric="rail-optimized").to_dict()
+        told = ask("rail-only-paper", **asked, radix=64, fabric="rail-optimized").to_dict()
         assert told["plan"] == best.best.plan.to_dict()
 
 
 def test_inputs_say_what_lies_there() -> None:
     """That of the iteration model where nothing is asked for."""
-    words = ["search", "--gpus", "64", "--model", "gpt-22b", "--top", "1", "--format", "json"]
+    words = [
+        "search",
+        "rail-only-paper",
+        "--gpus",
+        "64",
+        "--model",
+        "gpt-22b",
+        "--top",
+        "1",
+        "--format",
+        "json",
+    ]
     words += [f"--set={name}={value}" for name, value in HOST.items()]
 
     def inputs(*more: str) -> dict[str, Any]:
@@ -104,11 +123,12 @@ TIERED = tuple(f"--set={name}={value}" for name, value in HOST.items())
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(words: tuple[str, ...], told: str) -> None:
-    assert told in refused("search", "--gpus", "64", *words)
+    assert told in refused("search", "rail-only-paper", "--gpus", "64", *words)
 
 
 def test_a_design_without_expanded_memory_stands_beside_one_that_offloads() -> None:
     found = toolkit.compare(
+        "rail-only-paper",
         gpus=64,
         radix=64,
         accelerator="h100-80gb",
@@ -120,6 +140,11 @@ def test_a_design_without_expanded_memory_stands_beside_one_that_offloads() -> N
     without, behind = found["fabrics"]
     assert without["iteration_time_s"] < behind["iteration_time_s"]
     plain = toolkit.compare(
-        gpus=64, radix=64, accelerator="h100-80gb", model="gpt-22b", fabrics=("rail-only",)
+        "rail-only-paper",
+        gpus=64,
+        radix=64,
+        accelerator="h100-80gb",
+        model="gpt-22b",
+        fabrics=("rail-only",),
     ).to_dict()
     assert without["iteration_time_s"] == plain["fabrics"][0]["iteration_time_s"]

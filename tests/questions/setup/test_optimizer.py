@@ -19,7 +19,7 @@ MIXER = Path(__file__).parents[3] / "examples/mixer.yaml"
 
 
 def best(**inputs: Any) -> PlanTime:  # noqa: ANN401 - inputs of any type
-    return Search(**{**SMALL, **inputs}).ask().found.best
+    return Search.on("rail-only-paper", **{**SMALL, **inputs}).ask().found.best
 
 
 def fixed(tensor: int, data: int, pipeline: int) -> dict[str, int]:
@@ -63,7 +63,9 @@ def test_layers_of_recommendation_models_have_it_and_their_tables_not() -> None:
 
 def test_less_memory_makes_room_for_plans() -> None:
     adam, sgd = (
-        Search(**SMALL, accelerator="a100-40gb", zero_stage=0, optimizer=one).ask().found
+        Search.on("rail-only-paper", **SMALL, accelerator="a100-40gb", zero_stage=0, optimizer=one)
+        .ask()
+        .found
         for one in ("adam", "sgd")
     )
     assert sgd.feasible > adam.feasible
@@ -71,10 +73,10 @@ def test_less_memory_makes_room_for_plans() -> None:
 
 
 def test_answers_say_which() -> None:
-    answer = netplan.search(**SMALL, optimizer="sgd")
+    answer = netplan.search("rail-only-paper", **SMALL, optimizer="sgd")
     assert answer.inputs["optimizer"] == "sgd"
     assert "iteration model 4d, optimizer sgd" in answer.text(80)
-    run = netplan.simulate(**SMALL, optimizer="sgd", fixed=fixed(4, 4, 4))
+    run = netplan.simulate("rail-only-paper", **SMALL, optimizer="sgd", fixed=fixed(4, 4, 4))
     assert "iteration model 4d, optimizer sgd" in run.text(100)
 
 
@@ -102,7 +104,7 @@ def test_refused(inputs: dict[str, Any], message: str) -> None:
 
 def test_forward_passes_have_none() -> None:
     with pytest.raises(InputError, match="for --inference, which updates nothing: leave it out"):
-        Simulate(**SMALL, inference=True, optimizer="sgd")
+        Simulate.on("rail-only-paper", **SMALL, inference=True, optimizer="sgd")
 
 
 def test_the_published_mode_has_adam() -> None:
@@ -115,6 +117,9 @@ def test_the_published_mode_has_adam() -> None:
         "fixed": {"tensor": 8, "pipeline": 2},
     }
     with pytest.raises(InputError, match="palm counts Adam's update, as published: leave"):
-        netplan.simulate(**asked, optimizer="sgd")
-    plain, adam = netplan.simulate(**asked), netplan.simulate(**asked, optimizer="adam")
+        netplan.simulate("rail-only-paper", **asked, optimizer="sgd")
+    plain, adam = (
+        netplan.simulate("rail-only-paper", **asked),
+        netplan.simulate("rail-only-paper", **asked, optimizer="adam"),
+    )
     assert adam.found.iteration_time_s == plain.found.iteration_time_s

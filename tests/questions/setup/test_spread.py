@@ -18,23 +18,25 @@ ON: dict[str, Any] = RUN | {"accelerator": "h100-80gb"}
 @pytest.mark.parametrize("model", ["dlrm-793b", "dlrm-332b", "fft-1t", "hpl-16k", MIXER])
 def test_every_question_has_the_same_number(model: str) -> None:
     run = ON | {"model": model, "gpus": 256}
-    time_s = netplan.search(**run, fabric="fat-tree").found.time_s
-    (row,) = netplan.compare(**run, fabrics=("fat-tree",)).rows
+    time_s = netplan.search("rail-only-paper", **run, fabric="fat-tree").found.time_s
+    (row,) = netplan.compare("rail-only-paper", **run, fabrics=("fat-tree",)).rows
     assert row.time_s == time_s
-    loaded = netplan.loads(**run, fabric="fat-tree")
-    sent = netplan.training_traffic(**run, fabric="fat-tree")
+    loaded = netplan.loads("rail-only-paper", **run, fabric="fat-tree")
+    sent = netplan.training_traffic("rail-only-paper", **run, fabric="fat-tree")
     for each in (loaded.run, sent.run):
         assert isinstance(each, PlacedRun)
         assert each.timed.iteration_time_s == time_s
-    (broken,) = netplan.faults(**run, fabrics=("fat-tree",), years=1).fabrics
+    (broken,) = netplan.faults("rail-only-paper", **run, fabrics=("fat-tree",), years=1).fabrics
     assert broken.iteration_time_s == time_s
     del run["radix"], run["hb_size"]
-    best = netplan.optimize(**run, fabrics=("fat-tree",), hb_sizes=(8,), radices=(64,)).rows
+    best = netplan.optimize(
+        "rail-only-paper", **run, fabrics=("fat-tree",), hb_sizes=(8,), radices=(64,)
+    ).rows
     assert time_s in [one.row.time_s for one in best]
 
 
 def test_model_and_links_agree_on_the_exchange() -> None:
-    found = netplan.loads(**ON, fabric="fat-tree")
+    found = netplan.loads("rail-only-paper", **ON, fabric="fat-tree")
     (exchange,) = [one for one in found.collectives if one.kind == "expert"]
     # The busiest port carries 15/16 of the rows of its GPU; messages get 70 % of the links.
     assert exchange.busiest_s == pytest.approx(857_088_000 * 15 / 16 / 50e9, rel=1e-12)
@@ -44,13 +46,15 @@ def test_model_and_links_agree_on_the_exchange() -> None:
 
 def test_a_part_of_the_cluster_may_be_faster_and_the_answer_says_so() -> None:
     run = ON | {"hb_size": 64, "accelerator": "b200"}
-    found = netplan.search(**run)
+    found = netplan.search("rail-only-paper", **run)
     assert found.found.best.plan.gpus == 64
-    whole = netplan.search(**run, fixed={"expert": 128}).found.time_s
+    whole = netplan.search("rail-only-paper", **run, fixed={"expert": 128}).found.time_s
     assert whole > found.found.time_s
-    assert whole == netplan.search(**run, space="model").found.time_s
+    assert whole == netplan.search("rail-only-paper", **run, space="model").found.time_s
     assert any(note.startswith("On all 128 an iteration would take") for note in found.notes)
-    fewer = netplan.search(**run, fixed={"expert": 32})  # slower than all: no reason is made up
+    fewer = netplan.search(
+        "rail-only-paper", **run, fixed={"expert": 32}
+    )  # slower than all: no reason is made up
     assert fewer.found.time_s > found.found.time_s
     assert sum(note.endswith("they exchange more over slower links.") for note in fewer.notes) == (
         whole > fewer.found.time_s
@@ -61,8 +65,8 @@ def test_defaults_of_a_catalog_that_a_model_does_not_have_change_nothing(tmp_pat
     file = tmp_path / "reports" / "defaults.yaml"
     file.parent.mkdir()
     file.write_text("common:\n  strategy: all\n")
-    given = netplan.search(**ON, catalog=tmp_path).found
-    assert given.enumerated == netplan.search(**ON).found.enumerated
+    given = netplan.search("rail-only-paper", **ON, catalog=tmp_path).found
+    assert given.enumerated == netplan.search("rail-only-paper", **ON).found.enumerated
 
 
 def test_a_study_varies_the_model() -> None:
@@ -102,11 +106,11 @@ def test_a_study_varies_the_model() -> None:
 )
 def test_what_a_search_does_not_take(given: dict[str, Any], message: str) -> None:
     with pytest.raises(NetplanError) as refusal:
-        netplan.search(**{**ON, **given})
+        netplan.search("rail-only-paper", **{**ON, **given})
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
 def test_a_run_without_tokens_has_no_cost() -> None:
     with pytest.raises(InputError, match="has no tokens"):
-        netplan.compare(**ON, rule="run-cost")
+        netplan.compare("rail-only-paper", **ON, rule="run-cost")

@@ -31,8 +31,14 @@ TABLES = ("plan", "netbox-cables", "ufm-ethernet", "ufm-infiniband")
 
 
 def sheet(to: str = "plan") -> Sheet:
-    return Cables(
-        gpus=512, radix=64, hb_size=8, fabric="rail-optimized", to=to, switch="qm9700"
+    return Cables.on(
+        "rail-only-paper",
+        gpus=512,
+        radix=64,
+        hb_size=8,
+        fabric="rail-optimized",
+        to=to,
+        switch="qm9700",
     ).table()()
 
 
@@ -91,7 +97,15 @@ def test_every_table_reads_back_to_the_same_cables(
 
 def test_a_switch_of_single_ports_is_named_as_before() -> None:
     one, two = (
-        Cables(gpus=64, radix=64, hb_size=8, accelerator="b200", switch=switch).table()()
+        Cables.on(
+            "rail-only-paper",
+            gpus=64,
+            radix=64,
+            hb_size=8,
+            accelerator="b200",
+            switch=switch,
+            fabric="rail-only",
+        ).table()()
         for switch in ("sn5600", None)
     )
     assert list(one.rows) == list(two.rows)
@@ -201,7 +215,7 @@ def test_what_a_number_means_beside_cages_is_not_guessed() -> None:
 )
 def test_a_wrong_switch_makes_no_plan(switch: str, fabric: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as error:
-        cables(gpus=512, radix=64, hb_size=8, fabric=fabric, switch=switch)
+        cables("rail-only-paper", gpus=512, radix=64, hb_size=8, fabric=fabric, switch=switch)
     assert "\n" not in str(error.value)
 
 

@@ -122,9 +122,9 @@ def test_slurm_has_the_hosts_own_names_where_a_hall_was_read(tmp_path: Path) -> 
     lines = ibnetdiscover_lines(fabric("rail-optimized", 128, 16), host_gpus=8)
     text = re.sub(r"host-(\d+) ", lambda m: f"node{int(m[1]):03} ", "".join(lines))
     path.write_text(text)
-    found = netplan.export(graph=path, to="slurm")
+    found = netplan.export("rail-only-paper", graph=path, to="slurm")
     assert "SwitchName=s1-0 Nodes=node[000-007]\n" in list(found.lines())
-    blocks = list(netplan.export(graph=path, to="slurm-block").lines())
+    blocks = list(netplan.export("rail-only-paper", graph=path, to="slurm-block").lines())
     assert blocks[1:] == [
         "BlockName=block-0 Nodes=node[000-007]\n",
         "BlockName=block-1 Nodes=node[008-015]\n",
@@ -158,7 +158,7 @@ def test_hosts_and_hb_domains_divide_each_other(
 
 def test_formats_that_name_gpus_refuse_hosts() -> None:
     with pytest.raises(InputError, match="--to graphml names GPUs"):
-        netplan.export(to="graphml", gpus=64, host_gpus=8)
+        netplan.export("rail-only-paper", to="graphml", gpus=64, host_gpus=8, fabric="rail-only")
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def plan_file(folder: Path, graph: FabricGraph, hosts: int = 0) -> Path:
 def test_plans_boot_and_are_found_as_planned(
     options: dict[str, Any], engine: str, subnets: int, cables: int
 ) -> None:
-    answer = netplan.cables(rehearse=True, hb_size=8, **options)
+    answer = netplan.cables("rail-only-paper", rehearse=True, hb_size=8, **options)
     assert isinstance(answer, Rehearsal)
     assert [one.engine for one in answer.booted] == [engine] * subnets
     assert answer.compared.differences == ()
@@ -82,7 +82,9 @@ def test_plans_boot_and_are_found_as_planned(
 @boots
 def test_tori_boot_with_a_routing_engine_of_their_own(name: str, hb_size: int, axes: int) -> None:
     # Chips that each have 400 Gb/s by --set share them: whatever the rate, cables are compared.
-    answer = netplan.cables(rehearse=True, gpus=64 * hb_size, hb_size=hb_size, fabric=name)
+    answer = netplan.cables(
+        "rail-only-paper", rehearse=True, gpus=64 * hb_size, hb_size=hb_size, fabric=name
+    )
     assert isinstance(answer, Rehearsal)
     assert {one.engine for one in answer.booted} == {"torus-2QoS"}
     assert len(answer.booted) == hb_size
@@ -135,7 +137,7 @@ def test_injected_faults_are_named_exactly(
     # Two cables of one leaf or ring exchanged, one cut, one at half its rate (HDR, not NDR).
     hall = without(slower(exchanged(graph, 0, 8), 40), 50)
     files = plan_file(tmp_path, graph), saved(tmp_path / "hall.txt", hall)
-    answer = netplan.cables(rehearse=True, compare=files)
+    answer = netplan.cables("rail-only-paper", rehearse=True, compare=files)
     assert isinstance(answer, Rehearsal)
     assert answer.exit_code == 1
     said = {one.kind: one for one in answer.compared.differences}
@@ -152,7 +154,7 @@ def test_hosts_of_a_plan_are_found_by_the_names_of_their_adapters(tmp_path: Path
     graph = network("rail-optimized", 128, 16)
     hosts = plan_file(tmp_path, graph, hosts=8)
     hall = saved(tmp_path / "hall.ibnetdiscover", exchanged(graph, 3, 4), hosts=8)
-    answer = netplan.cables(rehearse=True, compare=(hosts, hall))
+    answer = netplan.cables("rail-only-paper", rehearse=True, compare=(hosts, hall))
     assert isinstance(answer, Rehearsal)
     # Ports 4 and 5 of host-0 are its adapters mlx5_3 and mlx5_4, on rails 3 and 4.
     assert [one.kind for one in answer.compared.differences] == ["swapped"]
@@ -167,7 +169,7 @@ def test_a_fabric_that_opensm_takes_for_no_fat_tree_is_routed_up_and_down(tmp_pa
     text = "".join(ibnetdiscover_lines(exchanged(graph, 0, 72)))
     path = tmp_path / "hall.ibnetdiscover"
     path.write_text(text)
-    answer = netplan.cables(rehearse=True, compare=(path, path))
+    answer = netplan.cables("rail-only-paper", rehearse=True, compare=(path, path))
     assert isinstance(answer, Rehearsal)
     assert [one.engine for one in answer.booted] == ["updn"]
     assert answer.compared.differences == ()
@@ -180,7 +182,7 @@ def test_a_network_that_no_simulator_takes_is_one_clear_line(tmp_path: Path) -> 
     path = tmp_path / "hall.ibnetdiscover"
     path.write_text(text.replace('"S-0000000000008100"[1]', '"S-0000000000008100"[7]'))
     with pytest.raises(NetplanError, match="ibsim could not load the network: it said 'ibpanic"):
-        netplan.cables(rehearse=True, compare=(path, path))
+        netplan.cables("rail-only-paper", rehearse=True, compare=(path, path))
 
 
 def test_subnets_end_at_adapters() -> None:
@@ -222,11 +224,11 @@ def test_only_what_ibnetdiscover_prints_is_booted(tmp_path: Path) -> None:
     graph = network("rail-only", 64, 16)
     plan = plan_file(tmp_path, graph)
     with pytest.raises(InputError, match="is not what ibnetdiscover prints"):
-        netplan.cables(rehearse=True, compare=(plan, plan))
+        netplan.cables("rail-only-paper", rehearse=True, compare=(plan, plan))
     pasted = tmp_path / "session.txt"
     text = "".join(ibnetdiscover_lines(graph)).replace("\n", "\r\n")
     pasted.write_text(f"\ufeffroot@node1:~# ibnetdiscover\r\n{text}", newline="")
-    answer = netplan.cables(rehearse=True, compare=(plan, pasted))
+    answer = netplan.cables("rail-only-paper", rehearse=True, compare=(plan, pasted))
     assert isinstance(answer, Rehearsal)
     assert answer.exit_code == 0
 
@@ -236,8 +238,12 @@ def test_without_the_programs_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(rehearsal, "find_tools", lambda: None)
     with pytest.raises(InputError, match="install opensm, ibsim-utils and infiniband-diags"):
-        netplan.cables(rehearse=True, gpus=64)
+        netplan.cables("rail-only-paper", rehearse=True, gpus=64, fabric="rail-only")
     with pytest.raises(InputError, match="--rehearse has no racks or cages"):
-        netplan.cables(rehearse=True, gpus=64, floor_plan="example-hall")
+        netplan.cables(
+            "rail-only-paper", rehearse=True, gpus=64, floor_plan="example-hall", fabric="rail-only"
+        )
     with pytest.raises(InputError, match="--rehearse is of one network: leave out --with"):
-        netplan.cables(rehearse=True, gpus=64, networks=("storage",))
+        netplan.cables(
+            "rail-only-paper", rehearse=True, gpus=64, networks=("storage",), fabric="rail-only"
+        )

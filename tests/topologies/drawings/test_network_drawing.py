@@ -32,7 +32,7 @@ def shapes(svg: str) -> Counter[str]:
 
 @pytest.mark.parametrize("fabric", FAMILIES)
 def test_every_node_and_link_is_drawn_once(fabric: str) -> None:
-    answer = netplan.draw(**SMALL, fabric=fabric)
+    answer = netplan.draw("rail-only-paper", **SMALL, fabric=fabric)
     graph, places = answer.graph, answer.places
     assert places is not None
     drawn = shapes(answer.svg())
@@ -49,7 +49,7 @@ def test_every_node_and_link_is_drawn_once(fabric: str) -> None:
 
 
 def test_a_torus_stands_on_its_grid_and_wraps_in_bows() -> None:
-    places = netplan.draw(gpus=64, hb_size=1, fabric="torus-2d").places
+    places = netplan.draw("rail-only-paper", gpus=64, hb_size=1, fabric="torus-2d").places
     assert places is not None
     assert places.layout == "grid"
     # 8 x 8: 128 links, of which one in each of 8 rows and 8 columns leads back.
@@ -60,7 +60,9 @@ def test_a_torus_stands_on_its_grid_and_wraps_in_bows() -> None:
 
 def test_devices_of_one_last_name_are_told_apart_by_their_whole_names() -> None:
     # Two leaves on each of four rails: leaf-0 alone would name four of them.
-    svg = netplan.draw(gpus=32, radix=8, hb_size=4, fabric="rail-optimized").svg()
+    svg = netplan.draw(
+        "rail-only-paper", gpus=32, radix=8, hb_size=4, fabric="rail-optimized"
+    ).svg()
     names = re.findall(r'class="name"[^>]*>([^<]*)<', svg)
     leaves = [name for name in names if not name.startswith(("spine", "domain"))]
     assert leaves == [
@@ -69,14 +71,14 @@ def test_devices_of_one_last_name_are_told_apart_by_their_whole_names() -> None:
 
 
 def test_narrow_frames_have_the_number_of_their_domain() -> None:
-    svg = netplan.draw(gpus=32, radix=8, hb_size=2, fabric="rail-only").svg()
+    svg = netplan.draw("rail-only-paper", gpus=32, radix=8, hb_size=2, fabric="rail-only").svg()
     names = re.findall(r'class="name"[^>]*>([^<]*)<', svg)
     assert [name for name in names if name.isdigit()] == [str(number) for number in range(16)]
     assert not [name for name in names if name.startswith("domain")]
 
 
 def test_rows_are_tiers_with_the_gpus_below() -> None:
-    answer = netplan.draw(**SMALL, fabric="rail-optimized")
+    answer = netplan.draw("rail-only-paper", **SMALL, fabric="rail-optimized")
     places = answer.places
     assert places is not None
     assert places.layout == "rows"
@@ -88,7 +90,10 @@ def test_rows_are_tiers_with_the_gpus_below() -> None:
 
 def test_loads_are_colours_of_the_same_numbers_as_loads() -> None:
     run: dict[str, Any] = {"gpus": 64, "hb_size": 8, "radix": 16, "model": "gpt-22b", "batch": 64}
-    answer, loads = netplan.draw(**run, show="loads"), netplan.loads(**run)
+    answer, loads = (
+        netplan.draw("rail-only-paper", **run, show="loads"),
+        netplan.loads("rail-only-paper", **run),
+    )
     busiest = loads.link_loads.busiest_s
     expected = {one.group: one.busiest_s / busiest for one in loads.groups}
     got = {one["group"]: one["busiest_share"] for one in answer.to_dict()["groups"]}
@@ -99,7 +104,9 @@ def test_loads_are_colours_of_the_same_numbers_as_loads() -> None:
 
 
 def test_what_failed_and_who_is_cut_off() -> None:
-    answer = netplan.draw(**SMALL, fabric="rail-optimized", fail=["rail-2/leaf-0", "gpu-5"])
+    answer = netplan.draw(
+        "rail-only-paper", **SMALL, fabric="rail-optimized", fail=["rail-2/leaf-0", "gpu-5"]
+    )
     svg = answer.svg()
     assert svg.count('class="node switch failed"') == 1
     assert svg.count('class="node gpus failed"') == 1
@@ -113,7 +120,10 @@ def test_what_failed_and_who_is_cut_off() -> None:
 def test_loads_of_what_is_left_and_what_failed_are_one_drawing() -> None:
     run: dict[str, Any] = {"gpus": 64, "hb_size": 8, "radix": 16, "model": "gpt-22b", "batch": 64}
     run |= {"fabric": "rail-optimized", "fail": ("spine=1",), "seed": 3}
-    answer, loads = netplan.draw(**run, show="loads"), netplan.loads(**run)
+    answer, loads = (
+        netplan.draw("rail-only-paper", **run, show="loads"),
+        netplan.loads("rail-only-paper", **run),
+    )
     assert 'class="node switch failed"' in answer.svg()
     assert "of the busiest link" in answer.svg()
     rows = {one["group"]: one for one in answer.to_dict()["groups"]}
@@ -126,20 +136,20 @@ def test_loads_of_what_is_left_and_what_failed_are_one_drawing() -> None:
     assert answer.coloured.share is not None
     assert answer.coloured.share[out].max() == 0  # what has failed carries nothing
     assert 'class="node switch failed"' in loads.html()
-    assert netplan.draw(**run, show="loads").svg() == answer.svg()
+    assert netplan.draw("rail-only-paper", **run, show="loads").svg() == answer.svg()
 
 
 def test_large_fabrics_with_loads_say_what_failed() -> None:
     run: dict[str, Any] = {"gpus": 16_384, "hb_size": 8, "radix": 64, "model": "gpt-22b"}
     run |= {"batch": 2048, "fabric": "rail-optimized"}
-    svg = netplan.draw(**run, show="loads", fail=["spine=2"]).svg()
+    svg = netplan.draw("rail-only-paper", **run, show="loads", fail=["spine=2"]).svg()
     # A spine has 32 links down and 32 up; there are 16,384 links of each of four kinds.
     assert "failed: 2 devices and 128 of 65,536 links" in svg
     assert "of the busiest link" in svg
 
 
 def test_large_fabrics_are_drawn_by_kinds_of_devices() -> None:
-    answer = netplan.draw(gpus=32_768, radix=128, fabric="rail-only")
+    answer = netplan.draw("rail-only-paper", gpus=32_768, radix=128, fabric="rail-only")
     assert answer.places is None
     assert "256 \u00d7 rail switch" in answer.svg()
     assert answer.to_dict()["layout"] == "overview"
@@ -151,11 +161,11 @@ def test_limits_and_contradictions_are_one_line(tmp_path: Path) -> None:
     path = tmp_path / "line.csv"
     path.write_text("\n".join(rows) + "\n")
     with pytest.raises(InputError, match="too large to be drawn node by node"):
-        netplan.draw(graph=path, hb_size=1).svg()
+        netplan.draw("rail-only-paper", graph=path, hb_size=1).svg()
 
 
 def test_a_map_of_a_graph_tells_spots_by_domains_above_the_limit() -> None:
-    graph = netplan.draw(gpus=256, radix=32, hb_size=8, fabric="rail-only").graph
+    graph = netplan.draw("rail-only-paper", gpus=256, radix=32, hb_size=8, fabric="rail-only").graph
     found = network_map(graph)
     assert found is not None
     assert found.gpus[:32].tolist() == [8] * 32

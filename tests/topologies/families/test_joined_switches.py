@@ -279,7 +279,7 @@ def test_cut_switches_against_networkx(pairs: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("name", JOINED)
 def test_bounds_hold_on_the_links(name: str) -> None:
     asked = {"gpus": 128, "radix": 16, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
-    rows = loads(fabric=name, **asked).collectives  # type: ignore[arg-type]
+    rows = loads("rail-only-paper", fabric=name, **asked).collectives  # type: ignore[arg-type]
     assert rows
     for row in rows:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
@@ -287,7 +287,14 @@ def test_bounds_hold_on_the_links(name: str) -> None:
 
 
 def test_compare_prices_all_of_them() -> None:
-    answer = compare(gpus=500, radix=32, fabrics=JOINED, accelerator="h100-80gb", model="gpt-22b")
+    answer = compare(
+        "rail-only-paper",
+        gpus=500,
+        radix=32,
+        fabrics=JOINED,
+        accelerator="h100-80gb",
+        model="gpt-22b",
+    )
     for row in answer.rows:
         assert row.fabric is not None, row.notes
         assert row.fabric.switches > 0
@@ -330,7 +337,7 @@ def test_large_random_graphs_are_no_less_even_than_taken() -> None:
 
 @pytest.mark.parametrize("name", ["hyperx", "dragonfly-plus"])
 def test_grown_designs_join_their_switches_anew(name: str) -> None:
-    answer = grow(phases=(96, 200), radix=24, hb_size=8, fabrics=(name,))
+    answer = grow("rail-only-paper", phases=(96, 200), radix=24, hb_size=8, fabrics=(name,))
     assert f"A {name} of another size joins its switches anew" in str(answer.to_dict())
 
 
@@ -338,7 +345,7 @@ def test_links_make_nothing_wait_that_the_model_does_not_know() -> None:
     asked = {"gpus": 100, "radix": 24, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
 
     def waiting_s(name: str) -> float:
-        found = simulate(fabric=name, **asked).to_dict()  # type: ignore[arg-type]
+        found = simulate("rail-only-paper", fabric=name, **asked).to_dict()  # type: ignore[arg-type]
         return float(found["waiting_s"])
 
     least_s = waiting_s("fat-tree")

@@ -287,7 +287,7 @@ def test_a_ring_that_lost_a_chip_is_an_open_line() -> None:
 
 
 def test_a_verdict_scales_the_rates_of_a_design() -> None:
-    asked = "compare --gpus 128 --radix 64 --model gpt-22b --accelerator h100-80gb --prices 2026"
+    asked = "compare rail-only-paper --gpus 128 --radix 64 --model gpt-22b --accelerator h100-80gb --prices 2026"
     fabrics = "--fabric rail-only --fabric rail-optimized --set rail-only.link_bytes_per_s=25e9"
     said = " ".join(netplan(*asked.split(), *fabrics.split()).stdout.split())
     # The accelerator has 50 GB/s, of which rail-only needs less to be near enough.
@@ -306,15 +306,15 @@ def test_the_drawing_says_what_joins_the_rings() -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("compare --radix 64 --model gpt-22b", "1,920"),
-        ("cost --radix 64", "Network card port, 200G"),
-        ("search --model gpt-22b --accelerator a100-80gb", "inside HB"),
-        ("loads --radix 64 --model gpt-22b --accelerator a100-80gb", "mesh 1"),
-        ("traffic --model gpt-22b --accelerator a100-80gb", "GB"),
-        ("faults --radix 64 --no-timing", "mesh 1"),
-        ("export --radix 64 --to astra-sim", "[ Ring, FullyConnected ]"),
-        ("export --radix 64 --to graphml", "mesh 1"),
-        ("cables --radix 64", "gpu-0:1--gpu-8:1"),
+        ("compare rail-only-paper --radix 64 --model gpt-22b", "1,920"),
+        ("cost rail-only-paper --radix 64", "Network card port, 200G"),
+        ("search rail-only-paper --model gpt-22b --accelerator a100-80gb", "inside HB"),
+        ("loads rail-only-paper --radix 64 --model gpt-22b --accelerator a100-80gb", "mesh 1"),
+        ("traffic rail-only-paper --model gpt-22b --accelerator a100-80gb", "GB"),
+        ("faults rail-only-paper --radix 64 --no-timing", "mesh 1"),
+        ("export rail-only-paper --radix 64 --to astra-sim", "[ Ring, FullyConnected ]"),
+        ("export rail-only-paper --radix 64 --to graphml", "mesh 1"),
+        ("cables rail-only-paper --radix 64", "gpu-0:1--gpu-8:1"),
     ],
 )
 def test_commands_take_products(command: str, said: str) -> None:

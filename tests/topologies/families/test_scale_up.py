@@ -93,21 +93,21 @@ def test_tiers_that_are_half_given_are_refused() -> None:
 
 def test_bound_links_and_model_are_in_order() -> None:
     asked = {"radix": 64, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
-    answer = loads(gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
+    answer = loads("rail-only-paper", gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
     assert answer.collectives
     for row in answer.collectives:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
         assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
-    rows = compare(gpus=900, fabrics=("cloudmatrix384",), **asked).rows  # type: ignore[arg-type]
+    rows = compare("rail-only-paper", gpus=900, fabrics=("cloudmatrix384",), **asked).rows  # type: ignore[arg-type]
     assert rows[0].best is not None
-    found = simulate(gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
+    found = simulate("rail-only-paper", gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
     assert found.found.lower_bound_s <= found.found.iteration_time_s
 
 
 def test_larger_domains_without_a_price_of_their_gear_never_win_by_money() -> None:
     asked: dict[str, Any] = {"gpus": 144, "radix": 64, "hb_size": 8, "accelerator": "b200"}
     asked |= {"model": "gpt-22b", "fabrics": ("nvl72", "rail-optimized")}
-    answer = compare(**asked, prices="rail-only-2023")
+    answer = compare("rail-only-paper", **asked, prices="rail-only-2023")
     racks, clos = answer.rows
     assert racks.cost is not None
     assert clos.cost is not None
@@ -118,7 +118,7 @@ def test_larger_domains_without_a_price_of_their_gear_never_win_by_money() -> No
     assert answer.verdict.sentence.startswith(
         "No fabric with a whole price trains as fast as nvl72, of which parts have none, within 5 %"
     )
-    by_price = compare(**asked, prices="rail-only-2023", rule="price").verdict
+    by_price = compare("rail-only-paper", **asked, prices="rail-only-2023", rule="price").verdict
     assert by_price is not None
     assert by_price.fabric == "rail-optimized"
     assert by_price.caveats == ("Aside, since parts have no price: nvl72.",)
@@ -128,11 +128,13 @@ def test_larger_domains_without_a_price_of_their_gear_never_win_by_money() -> No
     told = {row["fabric"]: row["cost_complete"] for row in answer.to_dict()["fabrics"]}
     assert told == {"nvl72": False, "rail-optimized": True}
     # A price of the gear, and domains of the size that is asked for, are whole.
-    assert all(row.cost_complete for row in compare(**asked, prices="2026").rows)
-    same = compare(**asked | {"hb_size": 72}, prices="rail-only-2023")
+    assert all(row.cost_complete for row in compare("rail-only-paper", **asked, prices="2026").rows)
+    same = compare("rail-only-paper", **asked | {"hb_size": 72}, prices="rail-only-2023")
     assert all(row.cost_complete for row in same.rows)
     # Bills read the same.
-    bills = {bill.name: bill.complete for bill in cost(**_untrained(asked)).bills}
+    bills = {
+        bill.name: bill.complete for bill in cost("rail-only-paper", **_untrained(asked)).bills
+    }
     assert bills == {"nvl72": False, "rail-optimized": True}
 
 
@@ -145,7 +147,7 @@ def _untrained(asked: dict[str, Any]) -> dict[str, Any]:
 def test_serving_leaves_larger_domains_without_a_price_aside() -> None:
     asked: dict[str, Any] = {"gpus": 144, "radix": 64, "hb_size": 8, "accelerator": "b200"}
     asked |= {"workload": "serving", "model": "llama-3.1-8b", "prices": "rail-only-2023"}
-    answer = compare(**asked, fabrics=("nvl72", "rail-optimized"))
+    answer = compare("serving-70b-h200", **asked, fabrics=("nvl72", "rail-optimized"))
     assert answer.verdict is not None
     assert answer.verdict.fabric == "rail-optimized"
     assert answer.verdict.caveats in ((), ("Aside, since parts have no price: nvl72.",))
@@ -167,6 +169,7 @@ def test_loads_point_rings_on_meshes_to_direct_sending(
     way: Literal["hierarchical", "direct", "ring"],
 ) -> None:
     answer = loads(
+        "rail-only-paper",
         gpus=64,
         hb_size=8,
         accelerator="h100-80gb",

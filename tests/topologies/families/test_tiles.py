@@ -211,7 +211,7 @@ def test_files_that_make_no_tiles(keys: str, message: str, tmp_path: Path) -> No
 def test_links_on_a_chip_have_no_cables() -> None:
     """The links of a wafer in a hall are none of its cables: no length, no kind."""
     wafer = ("--gpus", "128", "--hb-size", "1", "--fabric", "palm-wafer")
-    done = netplan("cables", *wafer, "--floor-plan", "example-hall")
+    done = netplan("cables", "rail-only-paper", *wafer, "--floor-plan", "example-hall")
     rows = list(csv.DictReader(done.stdout.splitlines()))
     inside = [row for row in rows if row["length_class"] == "inside"]
     assert {row["length_m"] for row in inside} == {"0"}

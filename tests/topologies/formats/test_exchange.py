@@ -347,8 +347,8 @@ def test_loads_on_a_network_as_found_are_those_of_its_fabric(name: str, tmp_path
     rows = "".join(f"{one},{other},1e9,tensor\n" for one, other in pairs)
     matrix.write_text(f"source,destination,bytes,kind\n{rows}", encoding="utf-8")
     asked: dict[str, Any] = {"hb_size": 8, "accelerator": "h100-80gb", "matrix": matrix}
-    here = netplan.loads(gpus=64, radix=16, fabric=name, **asked)
-    there = netplan.loads(graph=path, **asked)
+    here = netplan.loads("rail-only-paper", gpus=64, radix=16, fabric=name, **asked)
+    there = netplan.loads("rail-only-paper", graph=path, **asked)
     assert there.link_loads.busiest_s == pytest.approx(here.link_loads.busiest_s)
     assert {one.group: one.total_bytes for one in there.groups} == pytest.approx(
         {one.group: one.total_bytes for one in here.groups}

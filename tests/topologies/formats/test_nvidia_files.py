@@ -91,11 +91,13 @@ def test_planes_are_the_ports_of_a_split_card() -> None:
 def test_ports_are_named_by_the_cages_of_a_switch_model() -> None:
     # An SN5600 has 64 cages of two links of 400 Gb/s each.
     asked: dict[str, Any] = {"gpus": 1024, "radix": 128, "hb_size": 8, "switch": "sn5600"}
-    links = json.loads("".join(netplan.export(to="air", **asked).lines()))["content"]["links"]
+    links = json.loads(
+        "".join(netplan.export("rail-only-paper", to="air", **asked, fabric="rail-only").lines())
+    )["content"]["links"]
     ports = {end["interface"] for pair in links for end in pair if end["node"][:4] != "host"}
     assert ports == {f"swp{cage}s{half}" for cage in range(1, 65) for half in (0, 1)}
     with pytest.raises(InputError, match="--switch names the ports of a fabric"):
-        netplan.export(to="slurm", **asked)
+        netplan.export("rail-only-paper", to="slurm", **asked, fabric="rail-only")
 
 
 def test_the_operator_needs_leaves() -> None:

@@ -196,7 +196,7 @@ def test_no_link_takes_longer_than_the_model_nor_less_than_the_bound(seed: int) 
     gpus = sum(node.startswith("gpu") for node in drawn(seed))
     asked: dict[str, Any] = {"fabric": network, "gpus": gpus, "radix": 64, "hb_size": 4}
     fixed = {"tensor": 4, "pipeline": 1} if seed % 2 else {"tensor": 2, "data": 4}
-    answer = netplan.loads(**asked, model="gpt-22b", fixed=fixed)
+    answer = netplan.loads("rail-only-paper", **asked, model="gpt-22b", fixed=fixed)
     assert answer.collectives
     times = [(one.bound_s, one.busiest_s, one.analytic_s) for one in answer.collectives]
     times += [
@@ -346,17 +346,17 @@ def test_a_function_of_python_is_a_fabric_in_every_size() -> None:
     asked: dict[str, Any] = {"radix": 32, "hb_size": 4, "model": "gpt-22b"}
     chosen: dict[str, Any] = {"fabrics": (towers, "rail-only")}
     for gpus in (16, 32):
-        answer = netplan.compare(gpus=gpus, **asked, **chosen)
+        answer = netplan.compare("rail-only-paper", gpus=gpus, **asked, **chosen)
         row = answer.rows[0]
         assert (row.name, row.title[:11], row.fabric is not None) == ("towers", "Two leaves,", True)
         # Each GPU sends half of a port's rate to the other leaf, since links between are half.
         sizes = [(one.size, one.link_bytes_per_s) for one in cast("Fabric", row.fabric).levels]
         assert sizes == [(4, 450e9), (gpus // 8, 50e9), (2, 25e9)]
     asked["fabric"] = towers
-    loads = netplan.loads(gpus=16, **asked)
+    loads = netplan.loads("rail-only-paper", gpus=16, **asked)
     assert (loads.inputs["fabric"], loads.graph.gpus) == ("towers", 16)
     rails: dict[str, Any] = {"radix": 32, "hb_size": 4, "fabric": own}
-    assert netplan.cables(gpus=16, **rails).to_frame().shape[0] == 16
+    assert netplan.cables("rail-only-paper", gpus=16, **rails).to_frame().shape[0] == 16
 
 
 ASKED_FOR: list[Sizing] = []
@@ -393,7 +393,7 @@ def test_functions_that_make_no_graph_say_so() -> None:
     with pytest.raises(InputError, match="function text gave a str: return a networkx"):
         build_fabric(spec, sizing(8))
     with pytest.raises(InputError, match="is no text"):
-        netplan.compare(gpus=16, radix=16, model=cast("str", towers))
+        netplan.compare("rail-only-paper", gpus=16, radix=16, model=cast("str", towers))
 
 
 def test_a_graph_is_routed_alike_as_a_fabric_and_as_a_file() -> None:
