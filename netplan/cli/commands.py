@@ -15,7 +15,7 @@ from netplan.inputs.readers import NUMBERS, size
 from netplan.questions.asking import shown_default
 from netplan.questions.own_inputs import SCENARIO, Input
 from netplan.questions.question import Question
-from netplan.reports.answer import FORMATS, detailed
+from netplan.reports.answer import FORMATS
 
 
 def text(given: str) -> str:
@@ -116,7 +116,7 @@ def command_of(
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
         format_, path = given.pop("format_", None) or "", given.pop("output_file")
-        details = given.pop("details", False)
+        given.pop("details", None)  # which the text reads from the context
         if formats and (format_ or not unsaid):
             format_ = form_of(format_, path, formats)
         asked = {
@@ -127,8 +127,7 @@ def command_of(
         beside = {name: given[name] for name in (*files, "store") if name in given}
         require_places(format_, output_file=path, **beside)
         answer = question.on(**_one_scenario(asked)).ask()
-        with detailed(details):
-            (show or emit_answer)(answer, format_, path)
+        (show or emit_answer)(answer, format_, path)
         if format_:
             say_form(format_, path)
         say_written(answer, path)

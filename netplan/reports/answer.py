@@ -4,8 +4,6 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from netplan.errors import InputError
@@ -75,47 +73,6 @@ def answer_dict(inputs: Mapping[str, object], /, **parts: object) -> dict[str, A
     return {"netplan_version": __version__, "inputs": inputs, **parts}
 
 
-_DETAILS: ContextVar[bool] = ContextVar("details", default=False)
-
-
-@contextmanager
-def detailed(wanted: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 - of a flag
-    """Let texts of answers show all of their tables and notes, as ``--details`` does.
-
-    Parameters
-    ----------
-    wanted
-        Whether they show all.
-
-    Yields
-    ------
-    None
-        Nothing; texts that are made before the context ends show all.
-
-    Examples
-    --------
-    >>> with detailed():
-    ...     in_detail()
-    True
-    """
-    token = _DETAILS.set(wanted)
-    try:
-        yield
-    finally:
-        _DETAILS.reset(token)
-
-
-def in_detail() -> bool:
-    """Whether all tables and notes are asked for, and not only the answer.
-
-    Returns
-    -------
-    bool
-        Whether :func:`detailed` holds here.
-    """
-    return _DETAILS.get()
-
-
 class Answer(ABC):
     """An answer, declared once: its JSON and its sections; all forms come from these two."""
 
@@ -156,24 +113,37 @@ class Answer(ABC):
             One after the other.
         """
 
-    def text(self, width: int = 80, *, colour: bool = False) -> str:
-        """For a terminal of a width.
+    def summary(self) -> Iterator[Section]:
+        """What a terminal shows first, in 25 lines at most: verdict, one table, what there is more.
+
+        Yields
+        ------
+        Section
+            Parts of it, in their order; all of the answer where it is short anyway.
+        """
+        yield from self.sections()
+
+    def text(self, width: int = 80, *, colour: bool = False, details: bool = False) -> str:
+        """For a terminal.
 
         Parameters
         ----------
         width
-            Columns that a line has at most [columns].
+            Its width [columns].
         colour
-            Whether signs that colour a terminal are in it.
+            Whether it shows colours.
+        details
+            Whether all tables and notes are wanted, not only the answer.
 
         Returns
         -------
         str
-            The text, an empty line between two sections.
+            Lines, each with its end.
         """
         from netplan.reports.terminal import terminal_text
 
-        return terminal_text(self.sections(), width, colour=colour)
+        shown = self.sections() if details else self.summary()
+        return terminal_text(shown, width, colour=colour)
 
     def csv(self) -> str:
         """All tables, raw values.
