@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.errors import InfeasibleError, InputError, not_built
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
-from netplan.questions.answers.compare_answer import (
-    BASELINE,
-    Comparison,
-    FabricRow,
-    priced_row,
-    timed_row,
-)
+from netplan.questions.answers.compare_answer import BASELINE, Comparison, ComparisonCases
+from netplan.questions.answers.compare_rows import FabricRow, network_price, priced_row, timed_row
+from netplan.questions.answers.compare_screen import About, DomainRow
 from netplan.questions.asking import asks
 from netplan.questions.choosing.candidates import Rule
 from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
@@ -33,7 +31,7 @@ from netplan.questions.choosing.verdict import (
 from netplan.questions.money.pricing import counting_cards, read_books
 from netplan.questions.money.token_cost import Served
 from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import NETWORK, PRICES, RUNS, Question
+from netplan.questions.question import NIC_KEY, NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.expanded_memory import NONE, Variant, variants, with_memory
 from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
 from netplan.questions.setup.serving_run import Known, serve_best
@@ -45,12 +43,22 @@ from netplan.questions.setup.training import (
 )
 from netplan.records import replace
 from netplan.reports.quantities import listed
+from netplan.scenarios.scenario import Scenario, places
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.models import MODELS, Model
 
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel
+
+RAIL_ONLY, PAPER, MEMORY = "rail-only", "rail-only-paper", "expanded_memory"
+DOMAIN_SIZES = (8, 72, 256)
+"""HB domains that are laid beside the cluster's own: HGX servers, NVL72 racks, the paper's [1]."""
+OWN_KINDS = ("graph", "product", "tiles")
+"""Families of fabrics that people describe themselves: what is sold is theirs to know."""
 FABRIC_ORDER = (
     "rail-optimized",
     "rail-only",
@@ -65,7 +73,7 @@ FABRIC_ORDER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Question[Comparison]):
+class Compare(Question[Comparison | ComparisonCases]):
     """Put all fabrics side by side: what each needs, costs and draws, how fast it trains or serves.
 
     Names are catalog names (see ``netplan catalog list``) or paths to files.
@@ -110,7 +118,35 @@ class Compare(Question[Comparison]):
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
     )
 
-    def ask(self) -> Comparison:
+    def ask(self) -> Comparison | ComparisonCases:
+        """Size, price and time every fabric; once for each value of a flag that is repeated."""
+        several = [
+            name for name, values in self.varied.items() if len(values) > 1 and name != MEMORY
+        ]
+        if len(several) > 1:
+            flags = " and ".join(places()[name].option.flag_of(name) for name in several)
+            raise InputError(f"{flags} are repeated: repeat one of them at a time")
+        if not several:
+            return self.one()
+        (name,) = several
+        cases = tuple((value, self.case(name, value).one()) for value in self.varied[name])
+        return ComparisonCases(name, places()[name].option.flag_of(name), cases)
+
+    def case(self, name: str, value: object) -> "Compare":
+        """The comparison with one of several values of an input."""
+        given = {
+            known: self.scenario.value(known) for known in self.given - {name, MEMORY, "nic_gbps"}
+        }
+        if name != "nic_gbps" and "nic_gbps" in self.given:
+            given["nic_gbps"] = self.cluster.nic_gbps
+        overrides = {key: text for key, text in (self.overrides or {}).items() if key != NIC_KEY}
+        asked = Compare.about(
+            self.before, **given, **{name: value}, overrides=overrides, catalog=self.catalog
+        )
+        varied = {MEMORY: self.varied[MEMORY]} if MEMORY in self.varied else {}
+        return replace(asked, varied=varied, rule=self.rule, within=self.within, timing=self.timing)
+
+    def one(self) -> Comparison:
         """Size, price and time every fabric."""
         return self._trained() if self.trains else self._served()
 
@@ -148,7 +184,36 @@ class Compare(Question[Comparison]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        return Comparison(inputs, rows, currency, terms)
+        model = reader.load(MODELS, self.serving.model)
+        shown = self._shown(reader, (sizing, books), model)
+        return Comparison(inputs, rows, currency, terms, **shown)
+
+    def _shown(
+        self,
+        reader: CatalogReader,
+        priced: tuple[Sizing, BillBooks],
+        model: "Model | OtherModel | None" = None,
+        batch: int = 0,
+    ) -> dict[str, Any]:
+        """What people call the parts of the comparison, and rail-only by HB domain."""
+        chip = reader.load(ACCELERATORS, self.cluster.accelerator)
+        sizing, books = priced
+        about = About(accelerator=chip.short, model=model.title if model else "", batch=batch)
+        if self.trains and isinstance(model, Model):
+            rules = reader.load(ITERATION_MODELS, self.training.iteration_model)
+            fitted = rules.calibration is not None
+            about = replace(
+                about,
+                sequence_length=model.sequence_length,
+                precision=(self.training.precision or "bf16") if fitted else "",
+                dated=f"{rules.name}, {rules.date}" if fitted else f"iteration model {rules.name}",
+            )
+        shown: dict[str, Any] = {"about": about}
+        if RAIL_ONLY in fabrics_asked(self):
+            shown["domains"] = partial(rail_only_domains, sizing, books, chip.hb_size)
+            if self.scenario.name != PAPER:
+                shown["paper"] = partial(_paper, self)
+        return shown
 
     @property
     def _memories(self) -> tuple[str | None, ...]:
@@ -205,8 +270,16 @@ class Compare(Question[Comparison]):
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
         if not self.timing:
-            return Comparison(inputs, rows, currency, terms)
-        found = Comparison(inputs, rows, currency, terms, _probe(specs, sizing, designs))
+            shown = self._shown(reader, (sizing, books))
+            return Comparison(inputs, rows, currency, terms, **shown)
+        found = Comparison(
+            inputs,
+            rows,
+            currency,
+            terms,
+            _probe(specs, sizing, designs),
+            **self._shown(reader, (sizing, books), search.training.model, search.training.batch),
+        )
         weigh = partial(Weighing, chip=on, books=books, within=self.within, terms=terms)
         return replace(found, trades=tuple(_trades(found, designs, (specs, sizing), weigh)))
 
@@ -238,7 +311,10 @@ def _row(
     row = replace(priced_row(spec, bill, books), memory=variant.name)
     network = row.cost.base - bill.beside.base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
-    return _with_others_told(replace(told(row), cost_reduction=saved), others)
+    chip = variant.chip
+    foreign = chip.sold_networks and spec.family not in (*chip.sold_networks, *OWN_KINDS)
+    row = replace(told(row), cost_reduction=saved, unsold=chip.sold_in if foreign else "")
+    return _with_others_told(row, others)
 
 
 def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
@@ -272,6 +348,66 @@ def _trades(
         row = rows[names] if names else min(rows.values(), key=lambda one: one.time_s)
         if row.best is not None:
             yield weighing.trade(known[row.name], sizing, variant, row.best)
+
+
+def rail_only_domains(
+    sizing: Sizing, books: BillBooks, own: int, sizes: Sequence[int] = DOMAIN_SIZES
+) -> tuple[DomainRow, ...]:
+    """Rail-only networks with HB domains of several sizes: counted and priced, never timed.
+
+    Parameters
+    ----------
+    sizing, books
+        The cluster, and what bills are made from.
+    own
+        GPUs of the HB domain that the accelerator comes in [1].
+    sizes
+        GPUs of the domains that are asked for, beside those of the cluster [1].
+
+    Returns
+    -------
+    tuple of DomainRow
+        One a size that the cluster can have, the smallest first.
+    """
+    rows = []
+    for size in sorted({sizing.hb_size, *sizes}):
+        if size > sizing.gpus:
+            continue
+        sized_so = replace(sizing, hb_size=size)
+        bare = replace(books, hb_size=sizing.gpus, compute=Compute())
+        try:
+            bill = make_bill(FABRICS.load(RAIL_ONLY), sized_so, bare)
+            clos = make_bill(FABRICS.load(BASELINE), sized_so, bare)
+        except (InputError, InfeasibleError):
+            continue
+        cost, baseline = network_price(bill), network_price(clos).base
+        saved = 1 - cost.base / baseline if baseline else None
+        known = bill.complete and clos.complete
+        row = DomainRow(
+            size,
+            cost if known else None,
+            saved if known else None,
+            bill.gear,
+            bill.geared,
+            size <= own,
+        )
+        rows.append(row)
+    return tuple(rows)
+
+
+def _paper(asked: Compare) -> tuple[Range, float] | None:
+    """Rail-only in the paper's own scenario: its price, and what it saves; None if not sized."""
+    paper = Scenario.load(PAPER).replace(gpus=asked.cluster.gpus, radix=asked.switch_radix)
+    question = Compare(scenario=paper, catalog=asked.catalog, timing=False)
+    reader = CatalogReader(asked.catalog)
+    chip = reader.load(ACCELERATORS, paper.cluster.accelerator)
+    try:
+        _, sizing, books = question._priced(reader, chip)  # noqa: SLF001 - of this module
+    except (InputError, InfeasibleError):
+        return None
+    rows = rail_only_domains(sizing, books, chip.hb_size, ())
+    known = next((row for row in rows if row.cost and row.saved is not None), None)
+    return (known.cost, known.saved) if known and known.cost and known.saved else None
 
 
 def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:

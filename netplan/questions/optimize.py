@@ -19,7 +19,7 @@ from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
-from netplan.questions.answers.compare_answer import timed_row
+from netplan.questions.answers.compare_rows import timed_row
 from netplan.questions.asking import asks
 from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
 from netplan.questions.choosing.verdict import WITHIN, check_within

@@ -121,6 +121,8 @@ class Question(Generic[AnswerT_co]):
     """Inputs of the scenario that were given by flag or keyword."""
     varied: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values of the inputs in ``varies`` that were given, by name."""
+    before: Scenario = Scenario()  # noqa: RUF009 - frozen
+    """The scenario without what was given."""
     catalog: str | Path | None = optional(
         "Your own catalog folder; it goes before ours.", metavar="DIR", role="source"
     )
@@ -244,6 +246,7 @@ class Question(Generic[AnswerT_co]):
             scenario=_consistent(scenario.replace(**parts), scenario, asked),
             given=asked,
             varied=varied,
+            before=scenario,
             overrides=overrides,
             **given,
         )

@@ -1,5 +1,6 @@
 """Accelerator files: what one GPU computes, stores and sends."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -50,7 +51,9 @@ class Accelerator(Record, frozen=True, kw_only=True):
     bits, as the data sheet prints them. Bandwidths are per GPU and one-way; a data sheet that
     adds both directions is halved, and the file's notes say so. ``hb_size`` is the HB domain that
     the product is sold in, ``chip_ports`` the network ports that it has itself, for links to its
-    neighbours; a switch is reached through a network card. ``sources`` gives the origin of single
+    neighbours; a switch is reached through a network card. ``sold_in`` are the servers that it comes
+    in, ``sold_networks`` the families of fabrics that makers join these to; empty where nobody has
+    looked. ``sources`` gives the origin of single
     values by key.
 
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
@@ -82,6 +85,8 @@ class Accelerator(Record, frozen=True, kw_only=True):
     network_bytes_per_s: PositiveFloat
     network_latency_s: NonNegativeFloat
     power_w: PositiveFloat
+    sold_in: str = ""
+    sold_networks: tuple[str, ...] = ()
     chip_ports: NonNegativeInt = 0
     tiles: PositiveInt | None = None
     vector_width: PositiveInt | None = None
@@ -97,6 +102,22 @@ class Accelerator(Record, frozen=True, kw_only=True):
     measured: MeasuredRates | None = None
     sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """What people call it: its title without maker and facts.
+
+        Examples
+        --------
+        >>> ACCELERATORS.load("b200-1000w").short, ACCELERATORS.load("tpu-v7").short
+        ('B200', 'TPU v7')
+        """
+        words = re.split(r",| \(| as | at ", self.title, maxsplit=1)[0].split()
+        number = next((place for place, word in enumerate(words) if re.search(r"\d", word)), None)
+        if number is None:
+            return " ".join(words[1:] or words)
+        first = number - 1 if words[number].startswith("v") and number else number
+        return " ".join(words[first : number + 1])
 
     def __post_init__(self) -> None:
         """Refuse tiles, and an expanded memory, that are known in part."""

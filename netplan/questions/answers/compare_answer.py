@@ -1,33 +1,33 @@
 """What a comparison answers: one row a fabric, the tables they make, the verdict."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from typing import Any
 
-from msgspec import Struct
-
-from netplan.costing.fabric_bill import Bill, BillBooks
-from netplan.costing.lifetime import lifetime
-from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem
+from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT
 from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
-from netplan.performance.search import PlanTime, SearchResult
+from netplan.performance.search import SearchResult
 from netplan.questions.answers.barred import barred_columns
-from netplan.questions.answers.cost_answer import NO_HIGH, no_high, open_above, ordered, span_column
-from netplan.questions.answers.plan_notes import plan_notes
+from netplan.questions.answers.compare_rows import DOLLAR, ORDERED, FabricRow
+from netplan.questions.answers.compare_screen import (
+    About,
+    Compared,
+    DomainRow,
+    cases_screen,
+    screen,
+)
+from netplan.questions.answers.cost_answer import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.serving_answer import serving_words
-from netplan.questions.choosing.candidates import Basis, Candidate
+from netplan.questions.choosing.candidates import Basis
 from netplan.questions.choosing.memory_or_gpus import Trade
 from netplan.questions.choosing.verdict import Probe, Terms, Verdict, decide
 from netplan.questions.money.pricing import CASES
-from netplan.questions.money.run_cost import RunCost, run_cost
-from netplan.questions.money.token_cost import LEGEND, Served, cheapest, token_columns
-from netplan.questions.setup.expanded_memory import with_memory
+from netplan.questions.money.token_cost import LEGEND, cheapest, token_columns
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import (
@@ -41,14 +41,10 @@ from netplan.reports.sections import (
     column,
     columns,
     value_at,
-    values_at,
 )
-from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import FabricSpec
 
 BASELINE = "rail-optimized"
-PETA, MILLION = 1e15, 1e6
-DOLLAR = "USD"
+MILLION = 1e6
 SAME_ON_ALL = {
     "nic_port": "network cards",
     "hb_gear": "gear inside HB domains",
@@ -56,174 +52,6 @@ SAME_ON_ALL = {
     "rack": "racks",
 }
 """Parts that may lack a price, since they set no fabric apart, in words."""
-
-
-class FabricRow(Struct, frozen=True):
-    """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
-
-    name: str
-    title: str
-    notes: tuple[str, ...]
-    fabric: Fabric | None = None
-    bill: Bill | None = None
-    cost_reduction: float | None = None
-    timed: SearchResult | None = None
-    built_with: tuple[str, ...] = ()
-    """Accelerators of the product, if they are others than those asked for."""
-
-    served: Served | None = None
-    """How it serves, where that is asked."""
-
-    memory: str = ""
-    """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
-
-    @property
-    def label(self) -> str:
-        """The fabric, with the expanded memory that it is bought with."""
-        return with_memory(self.name, self.memory)
-
-    @property
-    def best(self) -> PlanTime | None:
-        """The fastest plan and its time; None where none was found or asked for."""
-        return self.timed.best if self.timed else None
-
-    @property
-    def cost(self) -> Range | None:
-        """Price of network and expanded memory; None where nothing of them has a price."""
-        return self.bill.cost if self.bill else None
-
-    @property
-    def memory_cost(self) -> Range | None:
-        """Price of the expanded memory; None where it has none."""
-        lacking = self.bill.quote.unpriced if self.bill else ()
-        known = self.bill is not None and all(line.part != "memory" for line in lacking)
-        return self.bill.memory if self.bill and known else None
-
-    @property
-    def power_w(self) -> float | None:
-        """Typical power of the network; None where nothing of it is known [W]."""
-        return self.bill.power_w if self.bill else None
-
-    @property
-    def cost_complete(self) -> bool:
-        """Whether the price covers all that sets the fabrics apart.
-
-        The first network port of each GPU is the same on every fabric and may be missing.
-        """
-        return self.bill is not None and self.bill.complete
-
-    @property
-    def count_status(self) -> str | None:
-        """Whether its counts divide evenly."""
-        return ("exact" if self.fabric.exact else "wireable") if self.fabric else None
-
-    @property
-    def cost_per_gpu(self) -> float | None:
-        """Base price of the network for one GPU."""
-        return self.cost.base / self.fabric.sizing.gpus if self.cost and self.fabric else None
-
-    @property
-    def time_s(self) -> float:
-        """Iteration time; infinite without one [s]."""
-        return self.best.iteration_time_s if self.best else inf
-
-    @property
-    def mfu(self) -> float | None:
-        """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
-        if self.best is None or self.fabric is None:
-            return None
-        return self.best.mfu * self.best.plan.placement.cluster / self.fabric.sizing.gpus
-
-    @property
-    def effective_flops_per_s(self) -> float | None:
-        """Useful FLOP/s of the whole training run: MFU times the peak of its GPUs [FLOP/s]."""
-        if self.best is None or self.timed is None:
-            return None
-        peak = self.timed.settings[0].training.flops_per_s
-        return self.best.mfu * self.best.plan.placement.cluster * peak
-
-    @property
-    def cost_per_effective_pflops(self) -> float | None:
-        """Base price of the network per useful 10^15 FLOP/s [currency / (PFLOP/s)]."""
-        useful = self.effective_flops_per_s
-        return self.cost.base / (useful / PETA) if self.cost and useful else None
-
-    def candidate(self, terms: Terms | None) -> Candidate:
-        """The row as the verdict sees it."""
-        bill = self.bill
-        return Candidate(
-            name=self.label,
-            price=self.cost.base if self.cost else 0.0,
-            complete=self.cost_complete,
-            time_s=self.time_s,
-            life=lifetime(bill.capital, bill.draw.typical_w, terms.running)
-            if bill and terms
-            else None,
-            gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
-            lacking=self.bill is not None and bool(self.bill.unpriced_apart),
-            direct=self.fabric is not None and self.fabric.network == "direct",
-            built_with=self.built_with,
-            timed=self.best,
-            gear=bill.gear if bill else 0.0,
-            geared=bill is None or bill.geared,
-        )
-
-    def run(self, terms: Terms | None) -> RunCost | None:
-        """What a training run on it costs; None without a bill, a time, or terms."""
-        if self.bill is None or self.best is None or terms is None:
-            return None
-        return run_cost(self.bill, self.time_s, terms)
-
-    def _speed(self, currency: str) -> dict[str, Any]:
-        """How fast it trains, or serves, by which plan, in JSON."""
-        best = self.best
-        return {
-            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
-            **(best.known_bar if best else {}),
-            **values_at(best, "memory_bytes", "breakdown_s"),
-            "plan": best.plan.to_dict() if best else None,
-            "gpus_used": value_at(best, "plan.gpus"),
-            **(self.served.to_dict(currency) if self.served else {}),
-        }
-
-    def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
-        """The row as the command line prints it in JSON; dollars where that is the currency."""
-        fabric = self.fabric
-        price = asdict(self.cost) if self.cost else None
-        dollars = price if currency == DOLLAR else None
-        memory, run = self.memory_cost, self.run(terms) if self.memory else None
-        asked = {
-            "expanded_memory": self.memory,
-            "memory_cost": asdict(memory) if memory else None,
-            "training_run": run.to_dict() if run else None,
-        }
-        return {
-            "fabric": self.name,
-            **(asked if self.memory else {}),
-            "tiers": len(fabric.tiers) if fabric else None,
-            "switches": value_at(fabric, "switches"),
-            "links": value_at(fabric, "link_count"),
-            **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
-            **{name: count(self) for name, count in ORDERED.items()},
-            **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
-            "count_status": self.count_status,
-            "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
-            "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
-            "link_groups": [asdict(group) for group in fabric.links] if fabric else [],
-            "hb_size": value_at(fabric, "sizing.hb_size"),
-            "cost": {"currency": currency, **price} if price else None,
-            "cost_usd": dollars,
-            "cost_per_gpu": self.cost_per_gpu,
-            "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
-            "cost_per_effective_pflops": self.cost_per_effective_pflops,
-            "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
-            **values_at(self, "cost_complete", "cost_reduction", "power_w"),
-            **self._speed(currency),
-            # Without the time of the search, which differs from run to run.
-            "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
-            "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
-            "notes": list(self.notes),
-        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -236,6 +64,12 @@ class Comparison(Answer):
     terms: Terms | None = None
     probe: Probe | None = None
     trades: tuple[Trade, ...] = ()
+    domains: Callable[[], tuple[DomainRow, ...]] | None = None
+    """Rail-only by HB domain, counted and priced when somebody reads it."""
+
+    about: About = About()
+    paper: Callable[[], tuple[Range, float] | None] | None = None
+    """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
@@ -246,7 +80,34 @@ class Comparison(Answer):
             fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
             verdict=verdict.to_dict() if verdict else None,
             **({"memory_or_gpus": trades} if trades else {}),
+            by_hb_size=[row.to_dict() for row in self.by_hb_size],
         )
+
+    def summary(self) -> Iterator[Section]:
+        """Verdict, one table, why the plan has its MFU, rail-only by HB domain, what more."""
+        yield from screen(self.compared)
+
+    @property
+    def compared(self) -> Compared:
+        """What a screen shows of it."""
+        return Compared(
+            inputs=self.inputs,
+            about=self.about,
+            rows=self.rows,
+            currency=self.currency,
+            verdict=self.verdict,
+            left_out=tuple(self._left_out()),
+            domains=self.by_hb_size,
+            paper=self.paper() if self.paper else None,
+        )
+
+    def in_a_line(self) -> str:
+        """What to order, and for how much."""
+        verdict = self.verdict
+        if verdict is None or verdict.fabric is None:
+            return ""
+        row = next(row for row in self.rows if row.label == verdict.fabric)
+        return f"order {row.label}, {self.scale.amount(row.cost.base)}" if row.cost else row.label
 
     def sections(self) -> Iterator[Section]:
         """Heading, the network, the training run, the verdict, notes."""
@@ -275,6 +136,11 @@ class Comparison(Answer):
             yield Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
         yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
+
+    @property
+    def by_hb_size(self) -> tuple[DomainRow, ...]:
+        """Rail-only with HB domains of other sizes: counted and priced, not timed."""
+        return self.domains() if self.domains else ()
 
     @property
     def serves(self) -> bool:
@@ -337,17 +203,27 @@ class Comparison(Answer):
         yield column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
         yield column("power_w", mark=_unpowered)
 
+    def _left_out(self) -> Iterator[str]:
+        """What has no price, or is not bought, and so is in no price, in words."""
+        bills = [row.bill for row in self.rows if row.fabric and row.bill and row.cost]
+        lacking = {line.part for bill in bills for line in bill.quote.unpriced}
+        gear = "hb_gear"
+        for part, words in SAME_ON_ALL.items():
+            if part == gear and part in lacking and any(bill.gear for bill in bills):
+                continue  # other prices hold it
+            if part in lacking:
+                yield words
+        if gear in lacking and any(bill.gear for bill in bills):
+            bare = listed([bill.name for bill in bills if not bill.geared])
+            yield f"{SAME_ON_ALL[gear]} of {bare}"
+        if self.inputs.get("cards") == CARDS_INCLUDED:
+            yield CARDS_LEFT_OUT
+
     def _legend(self) -> Iterator[str]:
         """What the signs in the tables mean, those that occur."""
         rows = [row for row in self.rows if row.fabric]
         bills = [row.bill for row in rows if row.bill and row.cost]
-        lacking = {line.part for bill in bills for line in bill.quote.unpriced}
-        apart = [words for part, words in SAME_ON_ALL.items() if part in lacking]
-        gear = SAME_ON_ALL["hb_gear"]
-        if gear in apart and any(bill.gear for bill in bills):  # which other prices hold
-            bare = listed([bill.name for bill in bills if not bill.geared])
-            apart = [*(words for words in apart if words != gear), f"{gear} of {bare}"]
-        apart += [CARDS_LEFT_OUT] if self.inputs.get("cards") == CARDS_INCLUDED else []
+        apart = list(self._left_out())
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
         if not all(row.fabric.exact for row in rows if row.fabric):
@@ -371,10 +247,13 @@ class Comparison(Answer):
     def verdict(self) -> Verdict | None:
         """What to buy, by the rule of the question; None where nothing can be compared."""
         if self.serves:
-            return cheapest(
-                [(row.label, row.served) for row in self.rows if not row.built_with], self.currency
-            )
+            return cheapest([(row.label, row.served) for row in self._bought()], self.currency)
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
+
+    def _bought(self) -> list[FabricRow]:
+        """Rows of fabrics that somebody sells for the accelerator; all if nobody sells any."""
+        own = [row for row in self.rows if not row.built_with]
+        return [row for row in own if not row.unsold] or own
 
     @property
     def basis(self) -> Basis:
@@ -417,11 +296,36 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
         yield column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ComparisonCases(Answer):
+    """The answer of :func:`netplan.compare` with several values of an input: one comparison each."""
+
+    name: str
+    flag: str
+    cases: tuple[tuple[Any, Comparison], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of the command: the first one's inputs, and the cases."""
+        first = self.cases[0][1]
+        inputs = first.inputs | {self.name: [value for value, _ in self.cases]}
+        found = []
+        for value, comparison in self.cases:
+            data = comparison.to_dict()
+            found.append({self.name: value, "rows": data["fabrics"], "verdict": data["verdict"]})
+        return answer_dict(inputs, currency=first.currency, cases=found)
+
+    def summary(self) -> Iterator[Section]:
+        """The verdict of each case, and the fabrics that matter there."""
+        yield from cases_screen(self.flag, [(value, one.compared) for value, one in self.cases])
+
+    def sections(self) -> Iterator[Section]:
+        """One comparison behind the other, each under its value."""
+        for value, comparison in self.cases:
+            yield Heading(f"{self.flag} {value}")
+            yield from comparison.sections()
+
+
 NAME: Column[FabricRow] = column("fabric", "name")
-ORDERED = {
-    "modules": ordered("transceiver"),
-    "copper_ordered": ordered("copper_cable", "active_copper_cable"),
-}
 COUNTS: tuple[Column[FabricRow], ...] = (
     column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
     column("switches", "fabric.switches", mark=_uneven),
@@ -498,51 +402,3 @@ TRAINING: tuple[Column[FabricRow], ...] = (
     *columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
 )
 NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)
-
-
-def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
-    """Row of a fabric with its bill, but no time yet."""
-    notes = (*bill.fabric.notes, *bill.notes, *_priced_notes(bill, books))
-    return FabricRow(spec.name, spec.title, notes, bill.fabric, bill)
-
-
-def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
-    """The row with its best plan, or with a note why there is none."""
-    timed = found if isinstance(found, SearchResult) else None
-    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, found)))
-
-
-def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
-    """What the books lack. One network port a GPU is the same on every fabric: not said here."""
-    notes = [
-        f"No {what} in {book} for {_parts(lines)}."
-        for what, lines, book in (
-            ("price", bill.unpriced_apart, books.prices.name),
-            ("power", bill.unpowered_apart, books.power.name),
-        )
-        if lines
-    ]
-    if bill.fabric.sizing.domains == 1 and bill.complete and not bill.capital.base:
-        notes.append(
-            "All GPUs lie in one HB domain: there is no network between domains to pay for."
-        )
-    return notes
-
-
-def _parts(lines: Sequence[BillItem]) -> str:
-    """Parts with their numbers, cables of all lengths together."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        units = line.quantity * line.price_units
-        counts[line.priced_as] = counts.get(line.priced_as, 0) + units
-    return ", ".join(f"{count:,} {part}" for part, count in counts.items())
-
-
-def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:
-    if isinstance(found, str):
-        first = found.split(maxsplit=1)[0]
-        # The name of a model stays as it is.
-        return [found[:1].upper() + found[1:] if first.isalpha() else found]
-    if found is None or row.fabric is None:
-        return []
-    return list(plan_notes(found, row.fabric.sizing.gpus))

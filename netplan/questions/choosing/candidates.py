@@ -46,6 +46,8 @@ class Candidate(Struct, frozen=True):
         Whether its GPUs are joined to each other, without switches.
     built_with
         Accelerators of the product, if they are others than those asked for.
+    unsold
+        Whether no maker joins its accelerators by such a fabric.
     timed
         The plan behind the time.
     gear, geared
@@ -61,6 +63,7 @@ class Candidate(Struct, frozen=True):
     lacking: bool = False
     direct: bool = False
     built_with: tuple[str, ...] = ()
+    unsold: bool = False
     timed: PlanTime | None = None
     ends: str = ""
     gear: float = 0.0

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.sensitivity import least_saving
-from netplan.questions.answers.compare_answer import FabricRow
+from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import CostAnswer, open_above
 from netplan.questions.choosing.candidates import Basis
 from netplan.questions.choosing.verdict import Probe, Verdict, decide

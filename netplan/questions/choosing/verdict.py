@@ -98,6 +98,8 @@ def decide(
     Within 5 % of the fastest, rails costs least: 60.0 M USD.
     """
     candidates = [one for one in candidates if not one.built_with]
+    # What nobody sells is no advice, unless nothing else is asked for.
+    candidates = [one for one in candidates if not one.unsold] or candidates
     if basis.rule != "price" and all(one.time_s == inf for one in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."

@@ -16,7 +16,7 @@ from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Ports
-from netplan.questions.answers.compare_answer import FabricRow, priced_row
+from netplan.questions.answers.compare_rows import FabricRow, priced_row
 from netplan.questions.setup.expanded_memory import NONE, Variant
 from netplan.questions.setup.inputs import sizing_on
 from netplan.records import replace

@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 
 from netplan.calibration.cluster import file_text, write_records
 from netplan.performance.pareto import comparable
-from netplan.performance.plan import SearchResult
+from netplan.performance.search import SearchResult
 from netplan.progress import share_done
 from netplan.questions.optimizing.designs import Design, Objective, label
 from netplan.questions.optimizing.graph_designs import GraphSpace, GraphWish

@@ -12,7 +12,8 @@ from netplan.faults.survival import SwitchLoss
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
-from netplan.questions.answers.compare_answer import FabricRow, dollar_columns, plan_columns
+from netplan.questions.answers.compare_answer import dollar_columns, plan_columns
+from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import NO_HIGH, no_high, span_column
 from netplan.questions.answers.front_chart import FrontPoint, front_chart
 from netplan.questions.choosing.memory_or_gpus import Trade

@@ -30,7 +30,8 @@ from netplan.costing.lifetime import (
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, InputError
-from netplan.performance.plan import PlanTime, SearchResult
+from netplan.performance.plan import PlanTime
+from netplan.performance.search import SearchResult
 from netplan.questions.optimizing.constraints import Constraint
 from netplan.questions.optimizing.designs import Design
 from netplan.questions.question import Question

@@ -1,0 +1,260 @@
+"""Rows of a comparison: a fabric with its counts, its bill, and how it trains or serves."""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import Bill, BillBooks
+from netplan.costing.lifetime import lifetime
+from netplan.costing.materials import BillItem
+from netplan.costing.pricing import NOTHING
+from netplan.costing.ranges import Range
+from netplan.performance.plan import PlanTime
+from netplan.performance.search import SearchResult
+from netplan.questions.answers.cost_answer import ordered
+from netplan.questions.answers.plan_notes import plan_notes
+from netplan.questions.choosing.candidates import Candidate
+from netplan.questions.choosing.verdict import Terms
+from netplan.questions.money.run_cost import RunCost, run_cost
+from netplan.questions.money.token_cost import Served
+from netplan.questions.setup.expanded_memory import with_memory
+from netplan.records import asdict, replace
+from netplan.reports.sections import value_at, values_at
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FabricSpec
+
+PETA = 1e15
+DOLLAR = "USD"
+ORDERED = {
+    "modules": ordered("transceiver"),
+    "copper_ordered": ordered("copper_cable", "active_copper_cable"),
+}
+
+
+class FabricRow(Struct, frozen=True):
+    """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    fabric: Fabric | None = None
+    bill: Bill | None = None
+    cost_reduction: float | None = None
+    timed: SearchResult | None = None
+    built_with: tuple[str, ...] = ()
+    """Accelerators of the product, if they are others than those asked for."""
+
+    unsold: str = ""
+    """Servers or pods of the accelerator, where no maker joins these by such a fabric."""
+
+    served: Served | None = None
+    """How it serves, where that is asked."""
+
+    memory: str = ""
+    """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
+
+    @property
+    def label(self) -> str:
+        """The fabric, with the expanded memory that it is bought with."""
+        return with_memory(self.name, self.memory)
+
+    @property
+    def best(self) -> PlanTime | None:
+        """The fastest plan and its time; None where none was found or asked for."""
+        return self.timed.best if self.timed else None
+
+    @property
+    def cost(self) -> Range | None:
+        """Price of network and expanded memory; None where nothing of them has a price."""
+        return self.bill.cost if self.bill else None
+
+    @property
+    def memory_cost(self) -> Range | None:
+        """Price of the expanded memory; None where it has none."""
+        lacking = self.bill.quote.unpriced if self.bill else ()
+        known = self.bill is not None and all(line.part != "memory" for line in lacking)
+        return self.bill.memory if self.bill and known else None
+
+    @property
+    def power_w(self) -> float | None:
+        """Typical power of the network; None where nothing of it is known [W]."""
+        return self.bill.power_w if self.bill else None
+
+    @property
+    def cost_complete(self) -> bool:
+        """Whether the price covers all that sets the fabrics apart.
+
+        The first network port of each GPU is the same on every fabric and may be missing.
+        """
+        return self.bill is not None and self.bill.complete
+
+    @property
+    def count_status(self) -> str | None:
+        """Whether its counts divide evenly."""
+        return ("exact" if self.fabric.exact else "wireable") if self.fabric else None
+
+    @property
+    def cost_per_gpu(self) -> float | None:
+        """Base price of the network for one GPU."""
+        return self.cost.base / self.fabric.sizing.gpus if self.cost and self.fabric else None
+
+    @property
+    def time_s(self) -> float:
+        """Iteration time; infinite without one [s]."""
+        return self.best.iteration_time_s if self.best else inf
+
+    @property
+    def mfu(self) -> float | None:
+        """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
+        if self.best is None or self.fabric is None:
+            return None
+        return self.best.mfu * self.best.plan.placement.cluster / self.fabric.sizing.gpus
+
+    @property
+    def effective_flops_per_s(self) -> float | None:
+        """Useful FLOP/s of the whole training run: MFU times the peak of its GPUs [FLOP/s]."""
+        if self.best is None or self.timed is None:
+            return None
+        peak = self.timed.settings[0].training.flops_per_s
+        return self.best.mfu * self.best.plan.placement.cluster * peak
+
+    @property
+    def cost_per_effective_pflops(self) -> float | None:
+        """Base price of the network per useful 10^15 FLOP/s [currency / (PFLOP/s)]."""
+        useful = self.effective_flops_per_s
+        return self.cost.base / (useful / PETA) if self.cost and useful else None
+
+    def candidate(self, terms: Terms | None) -> Candidate:
+        """The row as the verdict sees it."""
+        bill = self.bill
+        return Candidate(
+            name=self.label,
+            price=self.cost.base if self.cost else 0.0,
+            complete=self.cost_complete,
+            time_s=self.time_s,
+            life=lifetime(bill.capital, bill.draw.typical_w, terms.running)
+            if bill and terms
+            else None,
+            gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
+            lacking=self.bill is not None and bool(self.bill.unpriced_apart),
+            direct=self.fabric is not None and self.fabric.network == "direct",
+            built_with=self.built_with,
+            unsold=bool(self.unsold),
+            timed=self.best,
+            gear=bill.gear if bill else 0.0,
+            geared=bill is None or bill.geared,
+        )
+
+    def run(self, terms: Terms | None) -> RunCost | None:
+        """What a training run on it costs; None without a bill, a time, or terms."""
+        if self.bill is None or self.best is None or terms is None:
+            return None
+        return run_cost(self.bill, self.time_s, terms)
+
+    def _speed(self, currency: str) -> dict[str, Any]:
+        """How fast it trains, or serves, by which plan, in JSON."""
+        best = self.best
+        return {
+            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **(best.known_bar if best else {}),
+            **values_at(best, "memory_bytes", "breakdown_s"),
+            "plan": best.plan.to_dict() if best else None,
+            "gpus_used": value_at(best, "plan.gpus"),
+            **(self.served.to_dict(currency) if self.served else {}),
+        }
+
+    def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
+        """The row as the command line prints it in JSON; dollars where that is the currency."""
+        fabric = self.fabric
+        price = asdict(self.cost) if self.cost else None
+        dollars = price if currency == DOLLAR else None
+        memory, run = self.memory_cost, self.run(terms) if self.memory else None
+        asked = {
+            "expanded_memory": self.memory,
+            "memory_cost": asdict(memory) if memory else None,
+            "training_run": run.to_dict() if run else None,
+        }
+        return {
+            "fabric": self.name,
+            "sold": not (self.unsold or self.built_with),
+            **(asked if self.memory else {}),
+            "tiers": len(fabric.tiers) if fabric else None,
+            "switches": value_at(fabric, "switches"),
+            "links": value_at(fabric, "link_count"),
+            **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
+            **{name: count(self) for name, count in ORDERED.items()},
+            **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
+            "count_status": self.count_status,
+            "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
+            "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
+            "link_groups": [asdict(group) for group in fabric.links] if fabric else [],
+            "hb_size": value_at(fabric, "sizing.hb_size"),
+            "cost": {"currency": currency, **price} if price else None,
+            "cost_usd": dollars,
+            "cost_per_gpu": self.cost_per_gpu,
+            "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
+            "cost_per_effective_pflops": self.cost_per_effective_pflops,
+            "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
+            **values_at(self, "cost_complete", "cost_reduction", "power_w"),
+            **self._speed(currency),
+            # Without the time of the search, which differs from run to run.
+            "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
+            "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
+            "notes": list(self.notes),
+        }
+
+
+def network_price(bill: Bill) -> Range:
+    """Price of a network without the gear inside its HB domains, of the parts that have one."""
+    items = (item for item in bill.quote.items if item.line.part != "hb_gear")
+    return sum((item.total for item in items), start=NOTHING)
+
+
+def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
+    """Row of a fabric with its bill, but no time yet."""
+    notes = (*bill.fabric.notes, *bill.notes, *_priced_notes(bill, books))
+    return FabricRow(spec.name, spec.title, notes, bill.fabric, bill)
+
+
+def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
+    """The row with its best plan, or with a note why there is none."""
+    timed = found if isinstance(found, SearchResult) else None
+    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, found)))
+
+
+def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
+    """What the books lack. One network port a GPU is the same on every fabric: not said here."""
+    notes = [
+        f"No {what} in {book} for {_parts(lines)}."
+        for what, lines, book in (
+            ("price", bill.unpriced_apart, books.prices.name),
+            ("power", bill.unpowered_apart, books.power.name),
+        )
+        if lines
+    ]
+    if bill.fabric.sizing.domains == 1 and bill.complete and not bill.capital.base:
+        notes.append(
+            "All GPUs lie in one HB domain: there is no network between domains to pay for."
+        )
+    return notes
+
+
+def _parts(lines: Sequence[BillItem]) -> str:
+    """Parts with their numbers, cables of all lengths together."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        units = line.quantity * line.price_units
+        counts[line.priced_as] = counts.get(line.priced_as, 0) + units
+    return ", ".join(f"{count:,} {part}" for part, count in counts.items())
+
+
+def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:
+    if isinstance(found, str):
+        first = found.split(maxsplit=1)[0]
+        # The name of a model stays as it is.
+        return [found[:1].upper() + found[1:] if first.isalpha() else found]
+    if found is None or row.fabric is None:
+        return []
+    return list(plan_notes(found, row.fabric.sizing.gpus))
