@@ -12,6 +12,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.questions.loads import Loads
 from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.runs import place_training
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.palm import simulate_palm
 from netplan.simulation.training import PLAIN, Conditions, simulate_training
@@ -23,7 +24,8 @@ from tests.simulation.test_palm import palm_run
 def placed(gpus: int, **inputs: object) -> tuple[PlacedRun, FabricGraph]:
     """A run on rails of switches of 128 ports, 64 stages unless said otherwise."""
     given = {"gpus": gpus, "radix": 128, "fabric": "rail-only", "fixed": {"pipeline": 64}}
-    run = Loads.on("rail-only-paper", **(given | inputs)).place()  # type: ignore[arg-type]
+    asked = Loads.on("rail-only-paper", **(given | inputs))
+    run = place_training(asked, asked.algorithm)
     return run, expand(run.spec, run.fabric.sizing)
 
 

@@ -18,8 +18,9 @@ from netplan.questions.answers.served_faults_answer import (
     ServedScenario,
 )
 from netplan.questions.serving import Serving
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.questions.setup.serving_run import search_servers
 from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
@@ -50,7 +51,8 @@ def failed(*parts: str, **question: object) -> ServedImpact:
 
 def cluster(question: dict[str, object], spare_domains: int = 0) -> ServedCluster:
     """A rail-only cluster that serves."""
-    searched = Serving.on("serving-70b-h200", **question).searched(CatalogReader(None, None))  # type: ignore[arg-type]
+    serving = Serving.on("serving-70b-h200", **question)
+    searched = search_servers(serving, CatalogReader(None, None), serving.cluster.fabric)
     spec, gpus = FABRICS.load("rail-only"), int(str(question["gpus"]))
     sizing, first = Sizing(gpus, 64, 8, 450e9, 50e9), np.zeros(1, dtype=np.int64)
     found = searched.found

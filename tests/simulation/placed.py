@@ -5,6 +5,7 @@ from typing import Any
 
 from netplan.questions.loads import Loads
 from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.runs import place_training
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.training import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand
@@ -33,7 +34,8 @@ def placed(**inputs: Any) -> tuple[PlacedRun, FabricGraph]:  # noqa: ANN401 - of
 def _placed(
     inputs: tuple[tuple[str, object], ...], degrees: tuple[tuple[str, int], ...]
 ) -> tuple[PlacedRun, FabricGraph]:
-    run = Loads.on("rail-only-paper", **dict(inputs), fixed=dict(degrees)).place()  # type: ignore[arg-type]
+    asked = Loads.on("rail-only-paper", **dict(inputs), fixed=dict(degrees))
+    run = place_training(asked, asked.algorithm)
     return run, expand(run.spec, run.fabric.sizing)
 
 

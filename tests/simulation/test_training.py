@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.inputs.choices import Recompute
 from netplan.questions.loads import Loads
+from netplan.questions.setup.runs import place_training
 from netplan.records import replace
 from netplan.simulation import linked_work
 from netplan.simulation.links import LinkTimes
@@ -214,7 +215,7 @@ def test_what_spills_takes_as_long_as_in_the_search(recompute: Recompute) -> Non
         fixed=fixed,
         overrides=overrides,
     )
-    run = case.place()
+    run = place_training(case, case.algorithm)
     assert run.timed.breakdown_s["update"] > 0
     graph = expand(run.spec, run.fabric.sizing)
     found = simulate_training(
