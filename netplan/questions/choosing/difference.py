@@ -1,0 +1,366 @@
+"""What separates two bills: part by part and line by line, the largest difference first.
+
+Every bill is a sum over lines, and so is the difference of two. Lines are laid beside each other by
+what they are, their link rate and the network beside that they belong to; *parts* are all lines of
+one category together: switches, modules, cables, cards. What both bills have alike adds nothing.
+
+A part without a price adds nothing either, and is counted: a bill that lacks a price is a lower
+bound, and so the difference of two is bounded only where one of them lacks more than the other.
+"""
+
+from collections.abc import Callable
+from math import fsum
+from typing import Literal
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import Bill
+from netplan.costing.materials import BillItem
+from netplan.costing.prices import SPEEDLESS
+from netplan.costing.pricing import PricedItem
+from netplan.errors import InputError
+from netplan.reports.quantities import listed
+
+CENT = 0.005
+"""Amounts that differ by less are the same to the cent [currency]."""
+MILLION, THOUSAND = 1e6, 1e3
+WHOLE_FROM = 100.0
+"""Amounts of millions or thousands from which no fraction is shown [1]."""
+PART_WORDS: dict[str, tuple[str, str]] = {
+    "switches": ("switch", "switches"),
+    "transceivers": ("module", "modules"),
+    "cables": ("cable", "cables"),
+    "cards": ("network card", "network cards"),
+    "circuits": ("optical circuit switch", "optical circuit switches"),
+    "hb-gear": ("gear inside HB domains", "gear inside HB domains"),
+    "racks": ("rack", "racks"),
+    "memory": ("expanded memory", "expanded memory"),
+    "accelerators": ("accelerator", "accelerators"),
+}
+"""Categories of a bill in words, one and several."""
+UNCOUNTED = frozenset({"hb-gear", "memory"})
+"""Categories of which people count the GPUs that have it, not the part."""
+SHOWN = 2
+"""Parts that a phrase names [1]."""
+
+Bound = Literal["", "≥ ", "≤ ", "? "]
+
+
+class PartDifference(Struct, frozen=True):
+    """A part of two bills, or a line of them: how many, and for how much money.
+
+    Parameters
+    ----------
+    part
+        Category of the lines, such as ``transceivers``.
+    item
+        What it is, in words.
+    unit
+        What one of them is.
+    count_a, count_b
+        Units to order of the first bill and of the second [1].
+    money_a, money_b
+        Their base price, of those that have one [currency].
+    unpriced_a, unpriced_b
+        Units without a price [1].
+    network
+        Network beside that it belongs to; empty for the network that trains.
+
+    Examples
+    --------
+    >>> modules = PartDifference("transceivers", "modules", "each", 6, 4, 4800.0, 3200.0)
+    >>> modules.difference, modules.more, modules.words
+    (-1600.0, -2, '2 modules -1.6 k')
+    """
+
+    part: str
+    item: str
+    unit: str
+    count_a: int
+    count_b: int
+    money_a: float
+    money_b: float
+    unpriced_a: int = 0
+    unpriced_b: int = 0
+    network: str = ""
+
+    @property
+    def difference(self) -> float:
+        """What the second bill pays more for it [currency]."""
+        return self.money_b - self.money_a
+
+    @property
+    def more(self) -> int:
+        """How many more the second bill has [1]."""
+        return self.count_b - self.count_a
+
+    @property
+    def unpriced_more(self) -> int:
+        """How many more without a price the second bill has [1]."""
+        return self.unpriced_b - self.unpriced_a
+
+    @property
+    def changed(self) -> bool:
+        """Whether the two bills differ in it."""
+        return bool(self.more or self.unpriced_more) or abs(self.difference) >= CENT
+
+    def name(self, count: int = 2) -> str:
+        """The part for people, with the network beside that it belongs to.
+
+        Parameters
+        ----------
+        count
+            How many are spoken of [1].
+
+        Returns
+        -------
+        str
+            Its words.
+        """
+        words = PART_WORDS[self.part][abs(count) != 1]
+        return f"{words} of the {self.network} network" if self.network else words
+
+    @property
+    def words(self) -> str:
+        """How many more or fewer, and for how much money.
+
+        Fewer for less and more for more need no word for it: the sign of the money says it.
+        """
+        money, name = signed(self.difference), self.name(self.more)
+        if self.part in UNCOUNTED:
+            return f"{name} {money}"
+        if not self.more:
+            return f"other {name} {money}"
+        if (self.more > 0) == (self.difference > 0):
+            return f"{abs(self.more):,} {name} {money}"
+        return f"{abs(self.more):,} {'more' if self.more > 0 else 'fewer'} {name} {money}"
+
+
+def differences(first: Bill, second: Bill) -> tuple[PartDifference, ...]:
+    """What a second bill has more or less than a first one, part by part.
+
+    Parameters
+    ----------
+    first, second
+        Bills in one currency.
+
+    Returns
+    -------
+    tuple of PartDifference
+        One a category, and network beside, of either bill, the largest difference of money first;
+        the differences sum to that of the two totals.
+
+    Raises
+    ------
+    InputError
+        If the bills are in two currencies.
+
+    Examples
+    --------
+    32,768 GPUs at the paper's prices, 748 USD a port and 374 USD a module: 1,024 x 128 x 748
+    and 131,072 x 374 USD less for rail-only.
+
+    >>> from netplan.questions.cost import cost
+    >>> optimized, rails = cost("rail-only-paper", gpus=32768, radix=128).bills
+    >>> [(part.item, part.more, part.difference) for part in differences(optimized, rails)[:2]]
+    [('switches', -1024, -98041856.0), ('modules', -131072, -49020928.0)]
+    """
+    return _laid_beside(first, second, _part_of)
+
+
+def line_differences(first: Bill, second: Bill) -> tuple[PartDifference, ...]:
+    """What a second bill has more or less than a first one, line by line.
+
+    Lines are the same where what they are, their link rate and their network beside are.
+
+    Parameters
+    ----------
+    first, second
+        Bills in one currency.
+
+    Returns
+    -------
+    tuple of PartDifference
+        One a line of either bill, the largest difference of money first; the differences sum to
+        that of the two totals.
+
+    Raises
+    ------
+    InputError
+        If the bills are in two currencies.
+    """
+    return _laid_beside(first, second, _line_of)
+
+
+def difference_words(bill: Bill, beside: Bill, *, most: int = SHOWN) -> str:
+    """What a bill has more or less than the one beside it, in a phrase.
+
+    Parameters
+    ----------
+    bill, beside
+        Bills in one currency, such as that of the order and that of the runner-up.
+    most
+        Parts to name, the largest difference of money first [1].
+
+    Returns
+    -------
+    str
+        The phrase, without a full stop; ``the same money for every part`` where nothing differs.
+
+    Raises
+    ------
+    InputError
+        If the bills are in two currencies.
+
+    Examples
+    --------
+    >>> from netplan.questions.cost import cost
+    >>> optimized, rails = cost("hgx-b200").bills
+    >>> difference_words(rails, optimized)
+    '512 switches -51.2 M, 65,536 modules -43.2 M'
+    >>> difference_words(rails, rails)
+    'the same money for every part'
+    """
+    parts = [part for part in differences(beside, bill) if abs(part.difference) >= CENT]
+    return ", ".join(part.words for part in parts[:most]) or "the same money for every part"
+
+
+def bound_of(parts: tuple[PartDifference, ...]) -> Bound:
+    """The sign before a difference of sums of which parts without a price are left out.
+
+    Parameters
+    ----------
+    parts
+        The differences, part by part or line by line.
+
+    Returns
+    -------
+    str
+        Empty where both bills lack the same, ``≥`` where the second lacks more, ``≤`` where the
+        first does, ``?`` where each lacks something else.
+
+    Examples
+    --------
+    >>> racks = PartDifference("racks", "racks", "each", 61, 37, 0.0, 0.0, 61, 37)
+    >>> bound_of((racks,))
+    '≤ '
+    """
+    more = {part.unpriced_more > 0 for part in parts if part.unpriced_more}
+    if not more:
+        return ""
+    return "? " if len(more) > 1 else "≥ " if more == {True} else "≤ "
+
+
+def unpriced_words(parts: tuple[PartDifference, ...]) -> str:
+    """What of a difference has no price, in words; empty where both bills lack the same.
+
+    Parameters
+    ----------
+    parts
+        The differences, part by part.
+
+    Returns
+    -------
+    str
+        Such as ``24 racks fewer``; the second bill is meant.
+
+    Examples
+    --------
+    >>> racks = PartDifference("racks", "racks", "each", 61, 37, 0.0, 0.0, 61, 37)
+    >>> unpriced_words((racks,))
+    '24 racks fewer'
+    """
+    lacking = [part for part in parts if part.unpriced_more]
+    return listed(
+        [
+            f"{abs(part.unpriced_more):,} {part.name(part.unpriced_more)}"
+            f" {'more' if part.unpriced_more > 0 else 'fewer'}"
+            for part in lacking
+        ]
+    )
+
+
+def signed(amount: float) -> str:
+    """An amount of money with its sign, in millions, or in thousands where it is small.
+
+    Parameters
+    ----------
+    amount
+        The amount [currency].
+
+    Returns
+    -------
+    str
+        Its sign, three digits or so, and ``M`` or ``k``.
+
+    Examples
+    --------
+    >>> signed(70_210_000.0), signed(-151_400_000.0), signed(-1_600.0), signed(0.0)
+    ('+70.2 M', '-151 M', '-1.6 k', '0')
+    """
+    if abs(amount) < CENT:
+        return "0"
+    factor, sign = (MILLION, "M") if abs(amount) >= MILLION else (THOUSAND, "k")
+    digits = 0 if abs(amount) >= WHOLE_FROM * factor else 1
+    return f"{amount / factor:+,.{digits}f} {sign}"
+
+
+Key = tuple[str, str, str, str]
+"""Category, network beside, what it is, and what one unit is."""
+
+
+def _part_of(line: BillItem) -> Key:
+    """All lines of a category together."""
+    return line.category, line.network, PART_WORDS[line.category][1], ""
+
+
+def _line_of(line: BillItem) -> Key:
+    """A line by what it is, with the link rate where its words leave that out."""
+    rate, item = f"{line.speed_gbps:.4g}G", line.item
+    if line.part not in SPEEDLESS and rate not in item:
+        item = f"{item}, {rate}"
+    return line.category, line.network, item, line.unit
+
+
+def _laid_beside(
+    first: Bill, second: Bill, key_of: Callable[[BillItem], Key]
+) -> tuple[PartDifference, ...]:
+    """Lines of two bills, those of one key together."""
+    if first.quote.currency != second.quote.currency:
+        raise InputError(
+            f"bills in {first.quote.currency} and in {second.quote.currency} cannot be laid beside"
+            " each other: ask for one --currency"
+        )
+    known: dict[Key, tuple[list[PricedItem], list[PricedItem]]] = {}
+    for side, bill in enumerate((first, second)):
+        for item in bill.quote.items:
+            known.setdefault(key_of(item.line), ([], []))[side].append(item)
+    found = [_one(key, *sides) for key, sides in known.items()]
+    return tuple(sorted(found, key=lambda part: (-abs(part.difference), -abs(part.more))))
+
+
+def _one(key: Key, *sides: list[PricedItem]) -> PartDifference:
+    """Lines of two bills as one difference."""
+    part, network, item, unit = key
+    (count_a, money_a, bare_a), (count_b, money_b, bare_b) = map(_sums, sides)
+    return PartDifference(
+        part=part,
+        item=item,
+        unit=unit,
+        count_a=count_a,
+        count_b=count_b,
+        money_a=money_a,
+        money_b=money_b,
+        unpriced_a=bare_a,
+        unpriced_b=bare_b,
+        network=network,
+    )
+
+
+def _sums(rows: list[PricedItem]) -> tuple[int, float, int]:
+    """Units, their base price, and units without a price."""
+    return (
+        sum(row.line.order for row in rows),
+        fsum(row.total.base for row in rows if row.price is not None),
+        sum(row.line.order for row in rows if row.price is None),
+    )
