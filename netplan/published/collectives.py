@@ -40,7 +40,7 @@ WHY = {
 def collective_checks() -> Iterator[Check]:
     """Errors of all measured points by accelerator, and every run over several domains."""
     rows = published("collectives")
-    inside = [row for row in rows if "aiconfigurator" in row["url"]]
+    inside = [row for row in rows if "aiconfigurator" in row["source"]]
     for accelerator, some in groupby(inside, key=lambda row: row["accelerator"]):
         yield from _errors(accelerator, list(some))
     for row in rows:
@@ -74,7 +74,7 @@ def _errors(accelerator: str, rows: list[dict[str, str]]) -> Iterator[Check]:
 
 def _across(row: dict[str, str]) -> Check:
     """One run over one domain or several."""
-    source = ACROSS.format(url=row["url"].removeprefix("https://github.com/"))
+    source = ACROSS.format(url=row["source"].removeprefix("https://github.com/"))
     one = _point(row, source, WITHIN.get((row["gpus"], row["domains"]), 0.05))
     reason = next((why for part, why in WHY.items() if part in (row["gpus"], _way(row))), "")
     if one.verdict == "fail" and reason:
