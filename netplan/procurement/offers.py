@@ -18,11 +18,12 @@ from netplan.errors import CatalogError, InputError
 from netplan.procurement.offer_files import read_offers
 from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
 from netplan.questions.asking import asks
-from netplan.questions.money.pricing import MONEY, RUNNING, bill_books
+from netplan.questions.money.pricing import MONEY, RUNNING
 from netplan.questions.own_inputs import check_ranges, optional, several
 from netplan.questions.question import NETWORK, Question
-from netplan.questions.setup.inputs import CatalogReader, sized
 from netplan.reports.answer import Answer
+from netplan.scenarios.bill_books import bill_books
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -120,10 +121,10 @@ class Offers(Question[Answer]):
             )
             raise InputError(f"a request is for one fabric: give --fabric once, {got}")
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
-        books = bill_books(self, reader)
+        books = bill_books(self.cluster, self.books, reader)
         money = self.books.currency or books.prices.currency
         spec = reader.fabric(self.cluster.fabrics[0], self.cluster.ports)
-        sizing = sized(self, chosen)
+        sizing = sized(self.cluster, chosen)
         require_switch(books.switch, [spec], sizing, reader.roots)
         if books.ocs is not None and spec.family != "torus":
             raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: leave it out")

@@ -39,14 +39,16 @@ from netplan.questions.library import (
     ReportDefinition,
     read_library,
 )
-from netplan.questions.money.pricing import MONEY, bill_books, site_networks
+from netplan.questions.money.pricing import MONEY
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.serving import Serving
-from netplan.questions.setup.expanded_memory import NONE, variants
-from netplan.questions.setup.inputs import CatalogReader, fabrics_asked
+from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.simulate import Simulate
 from netplan.records import replace
+from netplan.scenarios.bill_books import bill_books, site_networks
+from netplan.scenarios.expanded_memory import NONE, variants
+from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
@@ -85,7 +87,7 @@ class Report(Question[Procurement]):
         NETWORK
         | RUNS
         | MONEY
-        | {"switch", "network_kind", "expanded_memory", "gpu_hour", "failures"}
+        | {"switch", "network_kind", "expanded_memory", "gpu_hour", "failures", "tokens"}
     )
 
     rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
@@ -139,7 +141,7 @@ class Report(Question[Procurement]):
             faults=self._broken(library, texts),
             terms=self._terms(library, texts, compared, priced.currency),
             failures=library.one(FailureBook),
-            books=bill_books(self, CatalogReader(self.catalog, of_cost)),
+            books=bill_books(self.cluster, self.books, CatalogReader(self.catalog, of_cost)),
             chip=self._chip(of_run),
         )
         names = (spec.name for spec in library.all(FabricSpec))
@@ -220,7 +222,7 @@ class Report(Question[Procurement]):
             (SWITCHES, self.cluster.ocs or None),
             (FLOOR_PLANS, self.cluster.floor_plan or None),
         )
-        yield from ((SITE_NETWORKS, name) for name in site_networks(self))
+        yield from ((SITE_NETWORKS, name) for name in site_networks(self.cluster))
         yield WORKLOADS, self.scenario.workload.model
         if self.trains:
             yield ITERATION_MODELS, self.training.iteration_model

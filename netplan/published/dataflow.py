@@ -21,8 +21,8 @@ from netplan.performance.mapping import (
 from netplan.published.checks import Check, Measured, stated
 from netplan.questions.answers.map_answer import MapResult
 from netplan.questions.map import map as ask_map
-from netplan.questions.setup.inputs import sizing_on
 from netplan.records import replace
+from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.published_topology import Dimension

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.switches import SWITCHES, cage_links
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Paragraph, Section, Table, columns, values_at
+from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.cabling.as_built import (
     Cable,
     CableList,

@@ -31,12 +31,13 @@ from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
 from netplan.questions.own_inputs import optional
 from netplan.questions.question import NETWORK, Question
 from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
-from netplan.questions.setup.inputs import CatalogReader, told
+from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
 from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
+from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.cable_plan import (
     ROLES,
@@ -276,7 +277,7 @@ class Cables(Question[Answer]):
             compared = partial(
                 compare_cables,
                 switch=self.cluster.switch,
-                radix=self.switch_radix,
+                radix=self.cluster.switch_radix,
                 naming=Naming(
                     Path(self.node_names) if self.node_names else None, self.cluster.host_gpus
                 ),

@@ -30,7 +30,7 @@ from netplan.questions.answers.calibrate_answer import Calibrated
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import Question
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.scenarios.reading import CatalogReader
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS

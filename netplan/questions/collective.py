@@ -19,7 +19,7 @@ from netplan.questions.answers.optimum_answer import (
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import check_ranges, optional, required
 from netplan.questions.question import Question
-from netplan.questions.setup.inputs import CatalogReader, replaced_lines, told
+from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import Axis
@@ -27,6 +27,7 @@ from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
+from netplan.scenarios.reading import CatalogReader
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
 from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator

@@ -28,12 +28,10 @@ from netplan.questions.choosing.verdict import (
     rates_of,
     terms_of,
 )
-from netplan.questions.money.pricing import counting_cards, read_books
 from netplan.questions.money.token_cost import Served
 from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import NIC_KEY, NETWORK, PRICES, RUNS, Question
-from netplan.questions.setup.expanded_memory import NONE, Variant, variants, with_memory
-from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
+from netplan.questions.question import NETWORK, PRICES, RUNS, Question
+from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.serving_run import Known, serve_best
 from netplan.questions.setup.training import (
     check_tiers,
@@ -43,7 +41,11 @@ from netplan.questions.setup.training import (
 )
 from netplan.records import replace
 from netplan.reports.quantities import listed
+from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.expanded_memory import NONE, Variant, variants, with_memory
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.scenarios.scenario import Scenario, places
+from netplan.scenarios.switch_ports import NIC_KEY
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.fabric import Sizing
@@ -104,7 +106,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         | RUNS
         | PRICES
         | {"switch", "fabrics", "floor_plan", "cards", "network_kind", "expanded_memory"}
-        | {"economics", "gpu_hour"}
+        | {"economics", "gpu_hour", "tokens"}
     )
     varies: ClassVar[tuple[str, ...]] = (
         *("hb_size", "accelerator", "nic_gbps", "radix", "switch", "oversubscription"),
@@ -225,12 +227,12 @@ class Compare(Question[Comparison | ComparisonCases]):
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
         """Fabrics, the cluster, and what bills are made from."""
         books = replace(
-            counting_cards(self, read_books(self, reader)),
+            read_books(self.cluster, self.books, reader),
             switch=reader.named(SWITCHES, self.cluster.switch),
             hall=reader.named(FLOOR_PLANS, self.cluster.floor_plan),
         )
         specs = reader.fabrics(fabrics_asked(self), self.cluster.ports)
-        sizing = sized(self, on)
+        sizing = sized(self.cluster, on)
         require_switch(books.switch, specs, sizing, reader.roots)
         return specs, sizing, books
 
@@ -397,7 +399,7 @@ def rail_only_domains(
 
 def _paper(asked: Compare) -> tuple[Range, float] | None:
     """Rail-only in the paper's own scenario: its price, and what it saves; None if not sized."""
-    paper = Scenario.load(PAPER).replace(gpus=asked.cluster.gpus, radix=asked.switch_radix)
+    paper = Scenario.load(PAPER).replace(gpus=asked.cluster.gpus, radix=asked.cluster.switch_radix)
     question = Compare(scenario=paper, catalog=asked.catalog, timing=False)
     reader = CatalogReader(asked.catalog)
     chip = reader.load(ACCELERATORS, paper.cluster.accelerator)

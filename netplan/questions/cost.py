@@ -13,13 +13,15 @@ from netplan.errors import CatalogError, InfeasibleError, InputError, not_built
 from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
 from netplan.questions.asking import asks
 from netplan.questions.choosing.verdict import Terms
-from netplan.questions.money.pricing import MONEY, bill_books, running_costs, running_inputs
+from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.token_cost import Served
 from netplan.questions.question import NETWORK, SERVED, Question
-from netplan.questions.setup.expanded_memory import read_memory
-from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
+from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.serving_run import Known, serve_best
 from netplan.records import replace
+from netplan.scenarios.bill_books import bill_books
+from netplan.scenarios.expanded_memory import read_memory
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -58,14 +60,14 @@ class Cost(Question[CostAnswer]):
         """Build, list, price and run every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
-        books = bill_books(self, reader)
+        books = bill_books(self.cluster, self.books, reader)
         memory = read_memory(reader, self.cluster.expanded_memory)
         books = replace(books, compute=replace(books.compute, memory=memory))
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = running_costs(self, reader, books.prices, money)
         specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster.ports)
-        sizing = sized(self, chosen)
+        sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         _check_circuits(books, specs)
         shares = parse_spares(list(self.books.spares))

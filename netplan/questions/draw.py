@@ -12,12 +12,13 @@ from netplan.questions.asking import asks
 from netplan.questions.loads import Loads, what_failed
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import RUNS, Question
-from netplan.questions.setup.inputs import CatalogReader, refuse_two_networks, sized
+from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.questions.setup.runs import PATTERN
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.page import drawing_style
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
 from netplan.reports.svg import standalone
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.drawings.network import Coloured, drawing_of
 from netplan.topologies.drawings.places import NetworkMap, network_map
@@ -165,7 +166,7 @@ class Draw(Question[DrawAnswer]):
             graph = read_graph(Path(self.cluster.graph), hb_size=self.cluster.hb_size)
         else:
             spec = reader.fabric(self.cluster.fabric, self.cluster.ports)
-            fabric = build_fabric(spec, sized(self, on))
+            fabric = build_fabric(spec, sized(self.cluster, on))
             graph, notes = expand(spec, fabric.sizing), fabric.notes
         return self._placed(graph, fabric, what_failed(graph, self.fail, self.seed), notes)
 
@@ -179,7 +180,9 @@ class Draw(Question[DrawAnswer]):
         """
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
-        return build_fabric(reader.fabric(self.cluster.fabric, self.cluster.ports), sized(self, on))
+        return build_fabric(
+            reader.fabric(self.cluster.fabric, self.cluster.ports), sized(self.cluster, on)
+        )
 
     def _loaded(self) -> DrawAnswer:
         """Links coloured by what `netplan loads` says of them."""

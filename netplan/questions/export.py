@@ -11,9 +11,10 @@ from netplan.errors import InputError
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import required, several
 from netplan.questions.question import NETWORK, Question
-from netplan.questions.setup.inputs import CatalogReader, refuse_two_networks, sized
+from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.circuits import cube_circuits
 from netplan.topologies.expand import expand, lacks_domains, with_domains
@@ -64,7 +65,7 @@ def fabric_asked(asked: Question[Any], reader: CatalogReader) -> tuple[FabricSpe
     """The fabric's spec, and the size that is asked for."""
     cluster = asked.cluster
     on = reader.load(ACCELERATORS, cluster.accelerator)
-    return reader.fabric(cluster.fabric, cluster.ports), sized(asked, on)
+    return reader.fabric(cluster.fabric, cluster.ports), sized(asked.cluster, on)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

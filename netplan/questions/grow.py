@@ -21,15 +21,15 @@ from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, Plan, Ste
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import (
     MONEY,
-    bill_books,
     running_costs,
     running_inputs,
-    site_networks,
 )
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import NETWORK, Question
-from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
+from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
+from netplan.scenarios.bill_books import bill_books, site_networks
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -132,12 +132,12 @@ class Grow(Question[GrowthAnswer]):
         """Size, grow, list and price every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
-        books = bill_books(self, reader)
+        books = bill_books(self.cluster, self.books, reader)
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = running_costs(self, reader, books.prices, money)
         specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster.ports)
-        sizing = sized(self, chosen)
+        sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         begins = tuple(accumulate(self._gaps(), initial=0.0))
         shares = parse_spares(list(self.books.spares))
@@ -148,7 +148,7 @@ class Grow(Question[GrowthAnswer]):
             partial(make_bill, books=books, spares=shares, currency=money),
             books.prices,
             running,
-            cage_links(books.switch, self.switch_radix) if books.switch else 1,
+            cage_links(books.switch, self.cluster.switch_radix) if books.switch else 1,
         )
         grown, refused = case.all(specs)
         inputs = self.inputs(
@@ -254,7 +254,7 @@ class _Case(NamedTuple):
 
     def _beside(self) -> Iterator[str]:
         """What is to be known of networks beside the one that trains."""
-        if site_networks(self.asked):
+        if site_networks(self.asked.cluster):
             yield (
                 "Networks beside are sized anew for each phase: their cables are not compared, and"
                 " what a larger one has no use for is left over."

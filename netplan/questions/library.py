@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import PositiveInt
+from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.specs import FABRICS
 
 RecordT = TypeVar("RecordT", bound=Record)

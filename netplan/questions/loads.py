@@ -35,11 +35,12 @@ from netplan.questions.setup.degraded_links import (
     routing_of_left,
     ways_round,
 )
-from netplan.questions.setup.inputs import CatalogReader, refuse_two_networks, require_least, sized
+from netplan.questions.setup.inputs import refuse_two_networks, require_least
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import PATTERN, PLACED, place_run
 from netplan.questions.setup.served_run import ServedRun
 from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.drawings.network import Coloured
 from netplan.topologies.expand import expand
 from netplan.topologies.formats.graph_files import read_graph
@@ -214,7 +215,7 @@ class Loads(Question[LoadsAnswer]):
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         if self.cluster.graph is None:
             spec = reader.fabric(self.cluster.fabric, self.cluster.ports)
-            return expand(spec, sized(self, on)), reader.replaced(), ()
+            return expand(spec, sized(self.cluster, on)), reader.replaced(), ()
         path = Path(self.cluster.graph)
         found, notes = with_own_domains(read_graph(path, hb_size=self.cluster.hb_size), path, on)
         return found, reader.replaced(), notes

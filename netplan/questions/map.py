@@ -17,7 +17,7 @@ from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import check_ranges, optional
 from netplan.questions.question import Question, Shorthand
-from netplan.questions.setup.inputs import CatalogReader, sizing_on
+from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import check_choice
@@ -279,7 +279,7 @@ class Map(Question[MapAnswer]):
             return ChipNetwork(_ring_bytes_per_s(chip), mode=self.training.mode)
         if self.chips is None:
             raise InputError("--fabric joins so many chips: say how many with --gpus")
-        sizing = sizing_on(chip, gpus=self.chips, radix=self.switch_radix)
+        sizing = sizing_on(chip, gpus=self.chips, radix=self.cluster.switch_radix)
         fabric = build_fabric(reader.load(FABRICS, self.fabric), sizing)
         if not fabric.levels:
             raise InputError(f"--fabric {fabric.name}: {self.chips:,} chips fill no levels of it")

@@ -24,7 +24,6 @@ from netplan.questions.asking import asks
 from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
 from netplan.questions.choosing.verdict import WITHIN, check_within
 from netplan.questions.compare import FABRIC_ORDER
-from netplan.questions.money.pricing import counting_cards, read_books
 from netplan.questions.optimizing.constraints import Constraint, Limits, constraints_of, judge
 from netplan.questions.optimizing.designs import (
     DEFAULT_RATIOS,
@@ -62,8 +61,6 @@ from netplan.questions.optimizing.hb_gear import (
 )
 from netplan.questions.own_inputs import check_ranges, optional, shared
 from netplan.questions.question import NETWORK, PRICES, TRAINED, Question, Shorthand
-from netplan.questions.setup.expanded_memory import NONE, Variant, variants
-from netplan.questions.setup.inputs import CatalogReader, sizing_on
 from netplan.questions.setup.training import (
     check_tiers,
     plan_search,
@@ -72,6 +69,9 @@ from netplan.questions.setup.training import (
 )
 from netplan.records import replace
 from netplan.reports.quantities import listed
+from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.expanded_memory import NONE, Variant, variants
+from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -119,7 +119,7 @@ class Optimize(Question[Optimization]):
         | PRICES
         | {"switch", "fabrics", "cards", "network_kind", "expanded_memory"}
         | {"economics", "gpu_hour"}
-    ) - {"tokens"}
+    )
     varies: ClassVar[tuple[str, ...]] = (
         *("hb_size", "radix", "switch", "oversubscription", "expanded_memory"),
     )
@@ -221,7 +221,7 @@ class Optimize(Question[Optimization]):
             reader, on, self._several("expanded_memory") or (self.cluster.expanded_memory,)
         )
         check_tiers(self, *(one.chip for one in chips))
-        books = counting_cards(self, read_books(self, reader))
+        books = read_books(self.cluster, self.books, reader)
         # Larger domains than the servers have are bought beside them, unless they are asked for;
         # where the book has gear by size, the constraint `GEAR_PRICED` weighs every size.
         own = self.cluster.gpus if books.prices.hb_sizes else on.hb_size
@@ -321,7 +321,7 @@ class Optimize(Question[Optimization]):
             named = [reader.load(SWITCHES, name) for name in models]
             ports = [packet_ports(model, speed_gbps, reader.roots) for model in named]
             return tuple(map(SwitchChoice, ports, named))
-        radices = radices or (self.switch_radix,)
+        radices = radices or (self.cluster.switch_radix,)
         if not limits.of_switches:
             return tuple(map(SwitchChoice, radices))
         known = [reader.load(SWITCHES, name) for name in SWITCHES.paths(reader.roots)]

@@ -10,10 +10,10 @@ from netplan.errors import InputError
 from netplan.performance.plan import Plan
 from netplan.progress import share_done
 from netplan.questions.answers.simulate_answer import SimulateAnswer
-from netplan.questions.setup.inputs import CatalogReader, sized
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.questions.setup.training import plan_options, training_inputs
 from netplan.reports.sections import Heading
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import PalmModel
 from netplan.simulation.ranks import read_ranks
@@ -104,7 +104,7 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
     on = reader.load(ACCELERATORS, asked.cluster.accelerator)
     spec = reader.fabric(asked.cluster.fabric, asked.cluster.ports)
     model = reader.load(MODELS, asked.training.model)
-    fabric = build_fabric(spec, sized(asked, on))
+    fabric = build_fabric(spec, sized(asked.cluster, on))
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
     data = fixed.data or max(1, asked.cluster.gpus // (tensor * pipeline))
     return PalmRun(

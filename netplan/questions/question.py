@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from netplan.catalog import unknown_name, user_roots
-from netplan.costing.switches import SWITCHES, packet_ports
 from netplan.errors import InputError
 from netplan.inputs.option import Option, check_range, read_option, spelled
 from netplan.questions.own_inputs import (
@@ -35,9 +34,8 @@ from netplan.scenarios.scenario import (
     places,
     plain_name,
 )
+from netplan.scenarios.switch_ports import with_cards, with_ports
 from netplan.topologies.own.functions import register_fabric
-from netplan.units import bytes_per_s, gbps
-from netplan.workloads.accelerators import ACCELERATORS
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
 QuestionT = TypeVar("QuestionT", bound="Question[Any]")
@@ -54,7 +52,6 @@ CHECKPOINTS = frozenset(
     {"checkpoint_write_minutes", "checkpoint_interval_minutes", "restart_minutes"}
 )
 """Inputs of a workload that mean something where parts fail."""
-NIC_KEY = "accelerator.network_bytes_per_s"
 WORKLOAD = Option(
     "What runs: training, or serving of requests.",
     "choice",
@@ -76,9 +73,11 @@ def of_workload(kind: str) -> frozenset[str]:
     return frozenset(name for name, place in known if place.part == "workload") - CHECKPOINTS
 
 
-TRAINED, SERVED = of_workload("training"), of_workload("serving")
+TOKENS = "tokens"
+"""Tokens of a training run, for what a whole run takes and costs."""
+TRAINED, SERVED = of_workload("training") - {TOKENS}, of_workload("serving")
 RUNS = TRAINED | SERVED
-"""Inputs of whatever runs, training or serving."""
+"""Inputs of whatever runs, training or serving, but for tokens of a whole run."""
 
 
 class Shorthand(NamedTuple):
@@ -115,6 +114,8 @@ class Question(Generic[AnswerT_co]):
     shorthands: ClassVar[Mapping[str, Shorthand]] = {}
     workload: ClassVar[str] = ""
     """The only workload that it is about, if it is about one."""
+    reads_from: ClassVar[frozenset[str]] = frozenset({"catalog", "overrides"})
+    """Where it reads inputs from; one that reads no records takes none."""
 
     scenario: Scenario = Scenario()  # noqa: RUF009 - frozen
     given: frozenset[str] = frozenset()
@@ -164,13 +165,6 @@ class Question(Generic[AnswerT_co]):
         return self.scenario.books
 
     @property
-    def switch_radix(self) -> int:
-        """Ports of a switch [1]; an error where neither the scenario nor a model says it."""
-        if self.cluster.radix is None:
-            raise InputError("how many ports has a switch? Give --radix, or a model by --switch")
-        return self.cluster.radix
-
-    @property
     def trains(self) -> bool:
         """Whether it is asked about training."""
         return self.scenario.kind == "training"
@@ -211,6 +205,8 @@ class Question(Generic[AnswerT_co]):
         if unknown:
             raise unknown_name(f"input of {cls.command}", unknown[0], known)
         told = [one.name for one, option in own_options(cls) if option.argument]
+        if len(arguments) > len(told):
+            raise InputError(f"netplan {cls.command} takes {len(told) or 'nothing'} by their place")
         there = {*told[: len(arguments)], *given}
         for one, _ in own_options(cls):
             if one.default is MISSING and one.name not in there:
@@ -231,7 +227,7 @@ class Question(Generic[AnswerT_co]):
             given.setdefault(plain_name(key, scenario.kind), overrides.pop(key))
         own = {one.name for one, _ in own_options(cls)}
         given = _renamed(cls, given, own)
-        _check_names(cls, scenario.kind, [name for name in given if name not in own])
+        given = _known(cls, scenario.kind, given, own)
         parts = {name: given.pop(name) for name in [*given] if name not in own}
         varied = {
             name: _values(name, known[name].option, parts.pop(name))
@@ -243,14 +239,14 @@ class Question(Generic[AnswerT_co]):
         for name in parts.keys() & {*TAKES_FUNCTIONS}:
             parts[name] = _registered(parts[name])
         question = cls(
-            scenario=_consistent(scenario.replace(**parts), scenario, asked),
+            scenario=scenario.with_inputs(parts, given.get("catalog")),
             given=asked,
             varied=varied,
             before=scenario,
             overrides=overrides,
             **given,
         )
-        return question._with_ports(scenario)
+        return question._with_ports()
 
     @classmethod
     def inputs_known(cls) -> tuple[Input, ...]:
@@ -309,15 +305,17 @@ class Question(Generic[AnswerT_co]):
         InputError
             If one is.
         """
+        means = read_of(self.reads, self.scenario.kind)
         for name, place in places(self.scenario.kind).items():
-            if name in self.reads:
+            if name in means:
                 check_range(name, place.option, self.scenario.value(name))
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
         found: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
+        means = read_of(self.reads, self.scenario.kind)
         for name in places(self.scenario.kind):
-            if name in self.reads:
+            if name in means:
                 value = self.scenario.value(name)
                 found[name] = list(value) if isinstance(value, tuple) else value
         if self.trains and "batch" in found:
@@ -330,37 +328,12 @@ class Question(Generic[AnswerT_co]):
             found["workload"] = "serving"
         return {**found, **resolved}
 
-    def _with_ports(self, before: Scenario) -> Self:
-        """The question with cards of the rate that is asked for, and the ports of its switches.
-
-        Where nobody says how many ports a switch has, it keeps its capacity, or has those of its
-        model.
-
-        Raises
-        ------
-        InputError
-            If the model forwards no packets at the rate of the links.
-        """
-        cluster, roots, overrides = (
-            self.cluster,
-            user_roots(self.catalog),
-            dict(self.overrides or {}),
-        )
-        usual_gbps = before.cluster.nic_gbps
-        if cluster.nic_gbps is not None:
-            overrides = {NIC_KEY: repr(bytes_per_s(cluster.nic_gbps)), **overrides}
-            if usual_gbps is None:
-                usual = ACCELERATORS.load(cluster.accelerator, roots)
-                usual_gbps = gbps(usual.network_bytes_per_s)
-        radix = cluster.radix
-        kept = "nic_gbps" in self.given and not {"radix", "switch"} & self.given
-        if kept and radix is not None and cluster.nic_gbps and usual_gbps:
-            radix = max(4, int(radix * usual_gbps / cluster.nic_gbps) // 2 * 2)
-        if radix is None and cluster.switch is not None and "radix" in self.reads:
-            chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
-            model = SWITCHES.load(cluster.switch, roots)
-            radix = packet_ports(model, gbps(chip.network_bytes_per_s), roots)
-        cluster = replace(cluster, radix=radix)
+    def _with_ports(self) -> Self:
+        """The question with cards of the rate that is asked for, and the ports of its model."""
+        overrides = with_cards(self.cluster, self.overrides or {})
+        cluster = self.cluster
+        if "radix" in self.reads:
+            cluster = with_ports(cluster, overrides, user_roots(self.catalog))
         return replace(self, scenario=self.scenario.changed(cluster=cluster), overrides=overrides)
 
 
@@ -416,36 +389,51 @@ def _renamed(question: type[Question[Any]], given: dict[str, Any], own: set[str]
     return found
 
 
-def _check_names(question: type[Question[Any]], kind: str, names: Iterable[str]) -> None:
-    """Refuse inputs that the question does not know, or that the other workload has."""
-    for name in names:
-        known = places(kind)
-        if name in question.reads and name in known:
-            continue
-        others = [other for other in WORKLOADS if other != kind and name in places(other)]
-        option = next((places(one)[name].option for one in WORKLOADS if name in places(one)), None)
-        flag = option.flag_of(name) if option else name
-        if others and name in question.reads:
-            raise InputError(
-                f"{flag} means nothing for {kind}: leave it out, or take --workload {others[0]}"
-            )
-        if option is not None:
-            raise InputError(f"{flag} means nothing for netplan {question.command}: leave it out")
-        every = [one.name for one in question.inputs_known()]
-        raise unknown_name(f"input of {question.command}", name, every)
+def _known(
+    question: type[Question[Any]], kind: str, given: dict[str, Any], own: Collection[str]
+) -> dict[str, Any]:
+    """What is given, without flags of another workload that are off.
 
-
-def _consistent(scenario: Scenario, before: Scenario, asked: frozenset[str]) -> Scenario:
-    """The scenario without what was said of other things than those now asked for.
-
-    Ports that a flag names leave a switch model of the scenario out, and a model its ports.
+    Raises
+    ------
+    InputError
+        If the question does not know an input, or the other workload alone has it.
     """
-    cluster = scenario.cluster
-    if "radix" in asked and "switch" not in asked and before.cluster.switch is not None:
-        cluster = replace(cluster, switch=None)
-    if "switch" in asked and "radix" not in asked:
-        cluster = replace(cluster, radix=None)
-    return scenario if cluster is scenario.cluster else scenario.changed(cluster=cluster)
+    means = read_of(question.reads, kind)
+    kept = {}
+    for name, value in given.items():
+        if name in own or name in means:
+            kept[name] = value
+            continue
+        place = next((places(one)[name] for one in WORKLOADS if name in places(one)), None)
+        if place is None:
+            every = [one.name for one in question.inputs_known()]
+            raise unknown_name(f"input of {question.command}", name, every)
+        option = place.option
+        if option.kind == "flag" and value == place.default:
+            continue
+        text = spelled(option.flag_of(name), read_option(name, option, value))
+        if name not in question.reads:
+            raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
+        who = "training" if kind == "training" else "--workload serving"
+        other = next(one for one in WORKLOADS if one != kind)
+        raise InputError(
+            f"{text} means nothing for {who}: leave it out, or take --workload {other}"
+        )
+    return kept
+
+
+@cache
+def read_of(reads: frozenset[str], kind: str) -> frozenset[str]:
+    """Inputs of a scenario with such a workload that mean something to a question that reads some.
+
+    To one that reads nothing of training alone, no workload means anything where it trains: a bill
+    says what tokens cost that are served.
+    """
+    known = places(kind)
+    if kind == "training" and not reads & (TRAINED - SERVED):
+        known = {name: place for name, place in known.items() if place.part != "workload"}
+    return reads & known.keys()
 
 
 @cache
@@ -462,16 +450,17 @@ def _inputs_known(question: type[Question[Any]]) -> tuple[Input, ...]:
         found[name] = Input(
             name, _as_asked(question, name, place), place.default, place.part, alone
         )
-    if question.reads & SERVED - TRAINED and question.reads & TRAINED - SERVED:
+    if not question.workload and question.reads & (SERVED - TRAINED):
         found["workload"] = Input("workload", WORKLOAD, None, "workload")
     for name, (_, _, option) in question.shorthands.items():
         found[name] = Input(name, option, None)
+    named = [Input(SCENARIO, FROM, None)] if question.reads else []
     own = [Input(one.name, option, one.default) for one, option in own_options(question)]
     ours = [one for one in own if one.option.role == "input"]
     sources = [one for one in own if one.option.role == "source"]
     order = {part: at for at, part in enumerate((*PARTS, "question"))}
     parts = sorted(found.values(), key=lambda one: order[one.group])
-    return (*parts, *ours, Input(SCENARIO, FROM, None), *sources)
+    return (*parts, *ours, *named, *sources)
 
 
 def _as_asked(question: type[Question[Any]], name: str, place: Place) -> Option:

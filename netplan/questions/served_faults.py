@@ -30,9 +30,9 @@ from netplan.questions.setup.faults_inputs import (
     rate_note,
     sorted_out,
 )
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.questions.setup.serving_run import Known, ServedBest, goal_of, serve_best
 from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec

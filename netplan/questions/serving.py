@@ -7,8 +7,8 @@ from netplan.questions.answers.serving_answer import ServingAnswer, served_plans
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import shared
 from netplan.questions.question import NETWORK, SERVED, Question
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.questions.setup.serving_run import fixed_degrees, search_servers
+from netplan.scenarios.reading import CatalogReader
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,12 +17,13 @@ from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.asking import asks
 from netplan.questions.published_mode import published_answer
 from netplan.questions.setup.degraded_links import check_degraded, round_note
-from netplan.questions.setup.inputs import CatalogReader, require_least
+from netplan.questions.setup.inputs import require_least
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_serving, place_training
 from netplan.questions.setup.simulated_jobs import jobs_answer
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake, strided
 from netplan.simulation.serving import ServedJob, simulate_round

@@ -32,10 +32,11 @@ from netplan.inputs.option import Option
 from netplan.inputs.readers import batch, per_gpu
 from netplan.records import Entry
 
-GPUS = Meta(ge=1, le=4_194_304)
+LARGEST_CLUSTER = 4_194_304
+"""GPUs that a cluster may have [1]."""
 LARGEST_BATCH = 10**9
 BatchSize = Annotated[int, Meta(ge=1, le=LARGEST_BATCH)]
-Whole = Annotated[int, Meta(ge=1, le=4_194_304)]
+Whole = Annotated[int, Meta(ge=1, le=LARGEST_CLUSTER)]
 FabricNames = tuple[str, ...]
 FABRICS: FabricNames = (
     *("rail-only", "rail-optimized", "fat-tree", "dgx-superpod", "dragonfly"),
@@ -52,9 +53,13 @@ class Cluster(Entry, frozen=True, kw_only=True):
     128
     """
 
-    gpus: Annotated[int, GPUS, Option("GPUs in the cluster.", "whole", unit="GPUs", basic=True)] = (
-        32_768
-    )
+    gpus: Annotated[
+        int,
+        Meta(ge=1, le=LARGEST_CLUSTER),
+        Option(
+            "GPUs in the cluster.", "whole", unit="GPUs", low=1, high=LARGEST_CLUSTER, basic=True
+        ),
+    ] = 32_768
     accelerator: Annotated[str, Option("On which GPU.", basic=True)] = "b200-1000w"
     hb_size: Annotated[
         Whole | None,
@@ -89,6 +94,8 @@ class Cluster(Entry, frozen=True, kw_only=True):
             "real",
             flag="--nic",
             unit="Gb/s",
+            low=1e-3,
+            high=100_000,
             otherwise="the accelerator's",
             basic=True,
         ),
@@ -188,6 +195,13 @@ class Cluster(Entry, frozen=True, kw_only=True):
             otherwise="1",
         ),
     ] = None
+
+    @property
+    def switch_radix(self) -> int:
+        """Ports of a switch [1]; an InputError where nothing says it, as of a model alone."""
+        if self.radix is None:
+            raise InputError("how many ports has a switch? Give --radix, or a model by --switch")
+        return self.radix
 
 
 class TieredMemory(Entry, frozen=True, kw_only=True):

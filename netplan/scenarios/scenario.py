@@ -5,7 +5,7 @@ the name of its field, wherever it lies: ``gpus``, ``tariff``, ``offload``; with
 where somebody wants to be plain: ``cluster.gpus``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
@@ -233,15 +233,43 @@ class Scenario(Record, frozen=True, kw_only=True):
         InputError
             If there is no such input, or its value is not allowed.
         """
+        return self.with_inputs(values)
+
+    def with_inputs(
+        self, values: Mapping[str, Any], catalog: str | Path | None = None
+    ) -> "Scenario":
+        """The scenario with other values of some inputs, by their names.
+
+        Ports that are given leave a switch model out, and a model its ports; where the rate of
+        the cards alone is given, switches keep their capacity.
+
+        Parameters
+        ----------
+        values
+            Inputs by name; None stands for the default.
+        catalog
+            Folder of the user's own catalogs.
+
+        Returns
+        -------
+        Scenario
+            A new one; errors as of :meth:`replace`.
+        """
+        values = dict(values)
         scenario = self.running(values.pop("workload")) if "workload" in values else self
         known = places(scenario.kind)
-        parts: dict[str, Struct] = {part: getattr(scenario, part) for part in PARTS}
+        parts: dict[str, Any] = {part: getattr(scenario, part) for part in PARTS}
+        given = set()
         for name, value in values.items():
-            place = known.get(plain_name(name, scenario.kind))
+            plain = plain_name(name, scenario.kind)
+            place = known.get(plain)
             if place is None:
                 raise unknown_name("input", name, list(known))
             read = place.default if value is None else read_option(name, place.option, value)
             parts[place.part] = _with(parts[place.part], place.path, read)
+            given |= {plain} if value is not None else set()
+        if given & {"radix", "switch", "nic_gbps"}:
+            parts["cluster"] = _fitting(parts["cluster"], self.cluster, given, catalog)
         return structs.replace(scenario, **parts) if values else scenario
 
     def running(self, workload: "str | Training | Serving") -> "Scenario":
@@ -277,6 +305,26 @@ def plain_name(name: str, workload: str = "training") -> str:
         if place is not None and place.part == part and rest in (last, ".".join(place.path)):
             return last
     return name
+
+
+def _fitting(
+    cluster: Cluster, before: Cluster, given: Collection[str], catalog: str | Path | None
+) -> Cluster:
+    """The cluster without what was said of other switches and cards than those now given."""
+    if "radix" in given and "switch" not in given:
+        cluster = structs.replace(cluster, switch=None)
+    if "switch" in given and "radix" not in given:
+        cluster = structs.replace(cluster, radix=None)
+    if (
+        "nic_gbps" in given
+        and not {"radix", "switch"}.intersection(given)
+        and cluster.radix is not None
+    ):
+        # Only this needs the catalogs.
+        from netplan.scenarios.switch_ports import same_capacity  # noqa: PLC0415
+
+        cluster = structs.replace(cluster, radix=same_capacity(cluster, before, catalog))
+    return cluster
 
 
 def _with(struct: Struct, path: tuple[str, ...], value: object) -> Struct:

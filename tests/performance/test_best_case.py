@@ -12,8 +12,8 @@ from netplan.performance.plan import SearchResult
 from netplan.performance.proof import best_case, is_never_slower, search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
 from netplan.performance.setting import Training
-from netplan.questions.setup.inputs import sizing_on
 from netplan.records import replace
+from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.keys import DIRECT
 from netplan.topologies.specs import FABRICS

@@ -16,7 +16,7 @@ from netplan.performance.dimensions import (
     read_dimensions,
 )
 from netplan.questions.answers.map_answer import MapAnswer
-from netplan.questions.setup.inputs import sizing_on
+from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.hierarchy import collective_s as time_on_levels

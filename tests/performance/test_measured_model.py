@@ -11,8 +11,8 @@ from netplan.performance.options import Options
 from netplan.performance.proof import search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
 from netplan.performance.setting import Setting, Training
-from netplan.questions.setup.inputs import sizing_on
 from netplan.records import RecordError, replace
+from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.keys import DIRECT
 from netplan.topologies.specs import FABRICS

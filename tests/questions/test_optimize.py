@@ -21,9 +21,9 @@ from netplan.performance.search import search_largest
 from netplan.performance.setting import Training
 from netplan.questions.optimizing.designs import Objective
 from netplan.questions.optimizing.front import Optimization
-from netplan.questions.setup.inputs import sizing_on
 from netplan.records import replace
 from netplan.reports.charts import Chart
+from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS

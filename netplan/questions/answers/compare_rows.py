@@ -19,9 +19,9 @@ from netplan.questions.choosing.candidates import Candidate
 from netplan.questions.choosing.verdict import Terms
 from netplan.questions.money.run_cost import RunCost, run_cost
 from netplan.questions.money.token_cost import Served
-from netplan.questions.setup.expanded_memory import with_memory
 from netplan.records import asdict, replace
 from netplan.reports.sections import value_at, values_at
+from netplan.scenarios.expanded_memory import with_memory
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 

@@ -27,10 +27,10 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.choosing.verdict import Terms
 from netplan.questions.money.run_cost import run_cost
-from netplan.questions.setup.expanded_memory import Variant, with_memory
 from netplan.questions.setup.instances import is_spread
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed, money
+from netplan.scenarios.expanded_memory import Variant, with_memory
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec

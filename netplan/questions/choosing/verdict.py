@@ -29,9 +29,9 @@ from netplan.costing.prices import PriceBook
 from netplan.errors import CatalogError, InputError
 from netplan.questions.choosing.candidates import Basis, Candidate, Rule, Run, nearly_fastest_s
 from netplan.questions.question import Question
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
+from netplan.scenarios.reading import CatalogReader
 from netplan.units import DAYS_PER_YEAR, GIGA
 from netplan.workloads.models import Model
 from netplan.workloads.parameters import stack_of

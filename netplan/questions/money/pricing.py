@@ -3,24 +3,15 @@
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.compute import Compute
-from netplan.costing.fabric_bill import BillBooks, FabricBill
+from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, cooling_of
-from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS, Price, PriceBook
+from netplan.costing.prices import Price, PriceBook
 from netplan.costing.ranges import Range
-from netplan.costing.switches import SWITCHES
-from netplan.errors import CatalogError, InputError
+from netplan.errors import CatalogError
 from netplan.inputs.choices import End
 from netplan.questions.question import PRICES, Question
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import asdict, replace
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
-from netplan.topologies.site_networks import SITE_NETWORKS
-from netplan.topologies.specs import FABRICS
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.scenarios.reading import CatalogReader
 
 Asked = Question[Any]
 RUNNING = frozenset(
@@ -37,37 +28,6 @@ MONEY = (
 """Inputs of a scenario that bills are made from."""
 CASES = ("low", "base", "high")
 """The amounts of a range."""
-
-
-def counting_cards(asked: Asked, books: BillBooks) -> BillBooks:
-    """The books of bills with network cards, or without them."""
-    return replace(books, cards=asked.cluster.cards != CARDS_INCLUDED)
-
-
-def bill_books(asked: Asked, reader: CatalogReader) -> BillBooks:
-    """Catalog files of the bills, the discount in the price book."""
-    books = counting_cards(asked, read_books(asked, reader))
-    networks = [reader.load(SITE_NETWORKS, name) for name in site_networks(asked)]
-    named = dict.fromkeys(one.switch for one in networks if one.switch)
-    counted = ACCELERATORS_TOO in asked.cluster.networks
-    chip = reader.load(ACCELERATORS, asked.cluster.accelerator) if counted else None
-    return replace(
-        books,
-        prices=_discounted(books.prices, asked.books.discount),
-        switch=reader.named(SWITCHES, asked.cluster.switch),
-        ocs=reader.named(SWITCHES, asked.cluster.ocs),
-        hall=reader.named(FLOOR_PLANS, asked.cluster.floor_plan),
-        networks=tuple((one, reader.beside(FABRICS, one.fabric)) for one in networks),
-        site_switches=tuple(reader.load(SWITCHES, name) for name in named),
-        compute=Compute(accelerator=chip),
-    )
-
-
-def site_networks(
-    asked: Asked,
-) -> tuple[str, ...]:
-    """Names of the networks beside, each once."""
-    return tuple(name for name in dict.fromkeys(asked.cluster.networks) if name != ACCELERATORS_TOO)
 
 
 def running_costs(asked: Asked, reader: CatalogReader, prices: PriceBook, currency: str) -> Running:
@@ -102,16 +62,6 @@ def _pue(asked: Asked, book: EconomicsBook) -> Range:
     return Range(*(pue.at(end) - own.at(end) + asked.books.terms.cooling for end in get_args(End)))
 
 
-def read_books(asked: Asked, reader: CatalogReader) -> BillBooks:
-    """Catalog files that every bill is made from."""
-    books = asked.books
-    return BillBooks(
-        reader.load(PRICE_BOOKS, books.prices),
-        reader.load(POWER_BOOKS, books.power),
-        reader.load(CABLING_BOOKS, books.cabling),
-    )
-
-
 def prices_in_use(
     bills: Iterable[FabricBill],
 ) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
@@ -135,13 +85,3 @@ def running_inputs(running: Running) -> dict[str, object]:
         **{name: amount.base for name, amount in ranges.items()},
         "running": {name: asdict(amount) for name, amount in ranges.items()},
     }
-
-
-def _discounted(book: PriceBook, discount: float | None) -> PriceBook:
-    if discount is None:
-        return book
-    if not 0 <= discount < 1:
-        raise InputError(
-            f"--discount {100 * discount:g}% is out of range: give 0% up to below 100%"
-        )
-    return replace(book, discount=discount)

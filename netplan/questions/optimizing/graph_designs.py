@@ -26,8 +26,8 @@ from netplan.questions.optimizing.designs import (
     build_design,
     price_design,
 )
-from netplan.questions.setup.inputs import sizing_on
 from netplan.records import replace
+from netplan.scenarios.reading import sizing_on
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.graph_search import (
     BestGraph,

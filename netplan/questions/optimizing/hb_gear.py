@@ -35,10 +35,10 @@ from netplan.performance.search import SearchResult
 from netplan.questions.optimizing.constraints import Constraint
 from netplan.questions.optimizing.designs import Design
 from netplan.questions.question import Question
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.records import asdict
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
+from netplan.scenarios.reading import CatalogReader
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
 NOT_COUNTED = (

@@ -38,13 +38,14 @@ from netplan.faults.rates import (
 )
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
-from netplan.questions.money.pricing import counting_cards, read_books
 from netplan.questions.own_inputs import check_ranges, optional, several
 from netplan.questions.question import CHECKPOINTS, NETWORK, RUNS, AnswerT_co, Question
-from netplan.questions.setup.inputs import CatalogReader, fabrics_asked, sized
+from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
+from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.parts import Checkpoints, Serving, Training
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.fabric import Sizing
@@ -99,7 +100,7 @@ class FaultsQuestion(Question[AnswerT_co]):
         | {"switch", "fabrics", "floor_plan", "cards", "network_kind", "expanded_memory", "ocs"}
         | {"gpus_per_rack", "switches_per_rack", "spare_domains", "spare_gpus"}
         | {"prices", "failures", "rates"}
-    ) - {"tokens"}
+    )
     older: ClassVar[Mapping[str, str]] = {"circuit_switch": "ocs"}
 
     fail: Sequence[str] = several(
@@ -146,9 +147,9 @@ def read_shared(
     if asked.trains:
         check_tiers(asked, on)
         training = read_training(asked, reader, on, asked.cluster.gpus)
-    books = counting_cards(asked, read_books(asked, reader))
+    books = read_books(asked.cluster, asked.books, reader)
     books = replace(books, switch=reader.named(SWITCHES, asked.cluster.switch))
-    rack, sizing = books.cabling.racks, sized(asked, on)
+    rack, sizing = books.cabling.racks, sized(asked.cluster, on)
     circuit = check_circuit(reader.load(SWITCHES, asked.cluster.ocs or CIRCUIT_SWITCH))
     names = fabrics_asked(asked, DEFAULT_FABRICS)
     specs = dict(zip(names, reader.fabrics(names, asked.cluster.ports), strict=True))

@@ -6,12 +6,12 @@ import numpy as np
 
 from netplan.errors import InfeasibleError
 from netplan.questions.question import Question
-from netplan.questions.setup.inputs import CatalogReader, sized
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.served_run import ServedRun
 from netplan.questions.setup.serving_run import serve_best
 from netplan.questions.setup.training import plan_inputs, plan_options, plan_search, training_case
 from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.traffic.patterns import Pattern
 from netplan.workloads.accelerators import ACCELERATORS
@@ -87,7 +87,7 @@ def place_serving(asked: Asked, algorithm: Pattern) -> ServedRun:
     return ServedRun(
         inputs=inputs,
         spec=spec,
-        fabric=build_fabric(spec, sized(asked, on)),
+        fabric=build_fabric(spec, sized(asked.cluster, on)),
         case=case,
         outcome=found.ranked.take(first),
         pools=found.pools.take(first) if found.pools is not None else None,

@@ -23,8 +23,8 @@ from netplan.performance.serving.serving_stack import (
 from netplan.performance.serving.speculation import check_window
 from netplan.questions.answers.serving_answer import ServedPlan, served_plans
 from netplan.questions.question import Question
-from netplan.questions.setup.expanded_memory import variants
-from netplan.questions.setup.inputs import CatalogReader, sizing_on
+from netplan.scenarios.expanded_memory import variants
+from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric, own_rates
 from netplan.topologies.fabric import MIN_GPUS, hb_level
 from netplan.topologies.specs import FABRICS
@@ -108,7 +108,7 @@ def _levels(
     sizing = sizing_on(
         chip,
         gpus=whole,
-        radix=asked.switch_radix,
+        radix=asked.cluster.switch_radix,
         hb_size=members,
         oversubscription=asked.cluster.oversubscription,
     )

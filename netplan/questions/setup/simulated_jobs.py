@@ -9,13 +9,13 @@ from netplan.performance.error_bars import bar_note
 from netplan.progress import each, share_done
 from netplan.questions.answers.simulate_answer import JobRow, SimulateAnswer
 from netplan.questions.setup.degraded_links import round_note
-from netplan.questions.setup.inputs import CatalogReader, sized
 from netplan.questions.setup.jobs_file import PlacedJob, read_jobs
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_training
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.reports.sections import Heading
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.simulation.training import Job, simulate_jobs
 from netplan.topologies.build import build_fabric
 from netplan.units import counted
@@ -42,7 +42,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
         reader.load(ACCELERATORS, asked.cluster.accelerator),
         reader.fabric(asked.cluster.fabric, asked.cluster.ports),
     )
-    fabric = build_fabric(spec, sized(asked, on))
+    fabric = build_fabric(spec, sized(asked.cluster, on))
     graph, notes = asked.graph_of(spec, fabric.sizing)
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
     conditions = asked.conditions(graph, np.concatenate([one.gpus for one in placed]))

@@ -11,8 +11,8 @@ from netplan.questions.export import with_own_domains
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.degraded_links import routing_of_left, shares_left, ways_round
-from netplan.questions.setup.inputs import CatalogReader
 from netplan.questions.setup.runs import PATTERN, PLACED
+from netplan.scenarios.reading import CatalogReader
 from netplan.simulation.ranks import Groups
 from netplan.simulation.training import Conditions
 from netplan.simulation.work import SimulatedSchedule

@@ -15,9 +15,10 @@ from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Setting, Training, check_setting
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.question import Question
-from netplan.questions.setup.expanded_memory import variants
-from netplan.questions.setup.inputs import CatalogReader, sized, told
+from netplan.questions.setup.inputs import told
 from netplan.records import replace
+from netplan.scenarios.expanded_memory import variants
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -343,7 +344,7 @@ def training_case(
     on, spec = read_chip(asked, reader), reader.fabric(asked.cluster.fabric, asked.cluster.ports)
     check_tiers(asked, on)
     training = read_training(asked, reader, on, asked.cluster.gpus)
-    sizing = sized(asked, on)
+    sizing = sized(asked.cluster, on)
     fabric = build_fabric(spec, sizing)
     domain = fabric.sizing.hb_size
     whole = fabric.sizing.full_domains * domain == asked.cluster.gpus

@@ -15,7 +15,7 @@ from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
-from netplan.questions.setup.inputs import sizing_on
+from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS

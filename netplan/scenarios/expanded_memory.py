@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.questions.setup.inputs import CatalogReader
+from netplan.scenarios.reading import CatalogReader
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.technologies import MEMORIES, Memory, expanded
 

@@ -1,0 +1,103 @@
+"""The catalog files that a scenario's bills are made from, so that whoever asks pays the same."""
+
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.compute import Compute
+from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.switches import SWITCHES
+from netplan.errors import InputError
+from netplan.records import replace
+from netplan.scenarios.parts import Books, Cluster
+from netplan.scenarios.reading import CatalogReader
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
+from netplan.topologies.site_networks import SITE_NETWORKS
+from netplan.topologies.specs import FABRICS
+from netplan.workloads.accelerators import ACCELERATORS
+
+
+def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:
+    """Catalog files that every bill is made from, with network cards or without them.
+
+    Parameters
+    ----------
+    cluster, books
+        Whose network is paid for, and with which books.
+    reader
+        Of the catalogs, with the values that are replaced in them.
+
+    Returns
+    -------
+    BillBooks
+        Prices, power and cabling.
+
+    Raises
+    ------
+    CatalogError
+        If there is no such book, or it is malformed.
+    """
+    return BillBooks(
+        reader.load(PRICE_BOOKS, books.prices),
+        reader.load(POWER_BOOKS, books.power),
+        reader.load(CABLING_BOOKS, books.cabling),
+        cards=cluster.cards != CARDS_INCLUDED,
+    )
+
+
+def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:
+    """Catalog files of a whole bill: named models, hall and networks beside, too.
+
+    Parameters
+    ----------
+    cluster, books, reader
+        As of :func:`read_books`.
+
+    Returns
+    -------
+    BillBooks
+        With the discount in the price book.
+
+    Raises
+    ------
+    CatalogError
+        If a file is missing or malformed.
+    InputError
+        If the discount is out of range.
+    """
+    made = read_books(cluster, books, reader)
+    networks = [reader.load(SITE_NETWORKS, name) for name in site_networks(cluster)]
+    models = dict.fromkeys(network.switch for network in networks if network.switch)
+    counted = ACCELERATORS_TOO in cluster.networks
+    chip = reader.load(ACCELERATORS, cluster.accelerator) if counted else None
+    return replace(
+        made,
+        prices=_discounted(made.prices, books.discount),
+        switch=reader.named(SWITCHES, cluster.switch),
+        ocs=reader.named(SWITCHES, cluster.ocs),
+        hall=reader.named(FLOOR_PLANS, cluster.floor_plan),
+        networks=tuple((one, reader.beside(FABRICS, one.fabric)) for one in networks),
+        site_switches=tuple(reader.load(SWITCHES, name) for name in models),
+        compute=Compute(accelerator=chip),
+    )
+
+
+def site_networks(cluster: Cluster) -> tuple[str, ...]:
+    """Names of the networks beside, each once.
+
+    Examples
+    --------
+    >>> site_networks(Cluster(networks=("storage", "accelerators", "storage")))
+    ('storage',)
+    """
+    return tuple(name for name in dict.fromkeys(cluster.networks) if name != ACCELERATORS_TOO)
+
+
+def _discounted(book: PriceBook, discount: float | None) -> PriceBook:
+    if discount is None:
+        return book
+    if not 0 <= discount < 1:
+        raise InputError(
+            f"--discount {100 * discount:g}% is out of range: give 0% up to below 100%"
+        )
+    return replace(book, discount=discount)
