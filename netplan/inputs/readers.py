@@ -12,8 +12,8 @@ from netplan.errors import InputError
 
 _LONGEST = 40
 """Signs of a number with a prefix [1]."""
-_SCALED = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)) ?([kMGTP]i?)")
-_SCALES = {prefix: power for power, prefix in enumerate("kMGTP", start=1)}
+_SCALED = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)) ?(k|Ki|[MGTP]i?)")
+_SCALES = {prefix: power for power, prefix in enumerate("KMGTP", start=1)}
 
 
 def _scaled(text: str) -> Fraction | None:
@@ -22,7 +22,7 @@ def _scaled(text: str) -> Fraction | None:
     if found is None:
         return None
     base = 1024 if found[2].endswith("i") else 1000
-    return Fraction(found[1]) * int(base ** _SCALES[found[2][0]])
+    return Fraction(found[1]) * int(base ** _SCALES[found[2][0].upper()])
 
 
 def integer(text: str) -> int:
@@ -297,6 +297,36 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
         known = found.setdefault(key.strip(), value.strip())
         if known != value.strip():
             raise InputError(f"--set {key.strip()} is given twice, {known} and {value.strip()}")
+    return found
+
+
+def read_changes(
+    flag: str, value: Mapping[str, object] | Sequence[str] | str
+) -> dict[str, object]:
+    """Values by the name of an input or of a catalog value, from a mapping or ``NAME=VALUE`` texts.
+
+    What they mean is left to whom they belong to: a value of Python stays as it is.
+
+    Raises
+    ------
+    InputError
+        If a text has another form, or a name is given twice.
+
+    Examples
+    --------
+    >>> read_changes("--b", ["radix=64", "accelerator.memory_bytes = 96e9"])
+    {'radix': '64', 'accelerator.memory_bytes': '96e9'}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): given for name, given in value.items()}
+    found: dict[str, object] = {}
+    for text in _texts(flag, value):
+        name, equals, given = (part.strip() for part in text.partition("="))
+        if not (name and equals and given):
+            raise InputError(f"{flag} {text!r:.60}: write NAME=VALUE, such as radix=64")
+        known = found.setdefault(name, given)
+        if known != given:
+            raise InputError(f"{flag} {name} is given twice, {known} and {given}: give one")
     return found
 
 
