@@ -159,7 +159,7 @@ class Report(Question[Procurement]):
             timing=self.timing,
             varied=varied,
             overrides=overrides,
-        ).ask()
+        ).one()
 
     def _broken(self, library: Library, texts: Mapping[str, str]) -> FaultsAnswer | None:
         """Failures, where they are asked for."""

@@ -286,7 +286,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         return replace(found, trades=tuple(_trades(found, designs, (specs, sizing), weigh)))
 
 
-compare = asks(Compare)
+compare: Callable[..., Comparison] = asks(Compare)  # type: ignore[arg-type]
 
 
 Timed = tuple[Variant, PlanSearch]

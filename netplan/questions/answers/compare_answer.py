@@ -15,6 +15,7 @@ from netplan.questions.answers.compare_screen import (
     About,
     Compared,
     DomainRow,
+    amount,
     cases_screen,
     screen,
 )
@@ -67,7 +68,7 @@ class Comparison(Answer):
     domains: Callable[[], tuple[DomainRow, ...]] | None = None
     """Rail-only by HB domain, counted and priced when somebody reads it."""
 
-    about: About = About()
+    about: About = About()  # noqa: RUF009 - frozen
     paper: Callable[[], tuple[Range, float] | None] | None = None
     """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
 
@@ -104,10 +105,10 @@ class Comparison(Answer):
     def in_a_line(self) -> str:
         """What to order, and for how much."""
         verdict = self.verdict
-        if verdict is None or verdict.fabric is None:
+        row = next((row for row in self.rows if verdict and row.label == verdict.fabric), None)
+        if row is None or row.cost is None:
             return ""
-        row = next(row for row in self.rows if row.label == verdict.fabric)
-        return f"order {row.label}, {self.scale.amount(row.cost.base)}" if row.cost else row.label
+        return f"order {row.label}, {amount(row.cost.base, self.currency)}"
 
     def sections(self) -> Iterator[Section]:
         """Heading, the network, the training run, the verdict, notes."""
@@ -298,7 +299,7 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ComparisonCases(Answer):
-    """The answer of :func:`netplan.compare` with several values of an input: one comparison each."""
+    """The answer of :func:`netplan.compare` with several values of an input: one each."""
 
     name: str
     flag: str

@@ -12,6 +12,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.ranges import Range
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import FabricRow, network_price
+from netplan.questions.choosing.difference import difference_words
 from netplan.questions.choosing.verdict import Change, Verdict
 from netplan.reports.quantities import listed
 from netplan.reports.sections import Heading, Paragraph, Section, Verbatim
@@ -42,8 +43,6 @@ WAITS = {
     "memory": "waiting for memory",
 }
 """Parts of an iteration beside the products of layers, in words."""
-PART_NAMES = {"transceiver": "modules", "switch": "switches", "switch_port": "switches"}
-"""Parts of a bill that set networks apart most, in words."""
 MOST_WAITS = 3
 LEAST_WAIT = 0.005
 """Shares of an iteration below which a part is not named [1]."""
@@ -307,7 +306,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
             f"{start}, {amount(abs(less), '')} ({100 * share:.0f} %)"
             f" {'less' if less > 0 else 'more'} than {ANY_TO_ANY}{_pace(chosen, baseline)}."
         )
-        yield f"{_difference_words(chosen.bill, baseline.bill)}."
+        yield _apart(chosen.bill, baseline.bill)
     yield from (_flip(change) for change in verdict.changes[:1])
     if given_up := _given_up(chosen):
         yield given_up
@@ -324,37 +323,28 @@ def _flip(change: Change) -> str:
     return change.sentence
 
 
-def _difference_words(bill: Bill, baseline: Bill) -> str:
+def _apart(bill: Bill, baseline: Bill) -> str:
     """The parts that set two bills apart most, and whether that holds at every price."""
-    counts, money = _apart(bill), _apart(baseline)
-    parts: dict[str, tuple[int, float]] = {}
-    highest = 0.0
-    for key in {**counts, **money}:
-        (mine, price), (theirs, other) = counts.get(key, (0, None)), money.get(key, (0, None))
-        unit, more = price or other, mine - theirs
-        if unit is None or not more:
-            continue
-        name = PART_NAMES.get(key[0], key[0].replace("_", " "))
-        count, total = parts.get(name, (0, 0.0))
-        parts[name] = count + more, total + more * unit.base
-        highest += max(more * unit.low, more * unit.high)
-    largest = sorted(parts.items(), key=lambda pair: -abs(pair[1][1]))[:2]
-    words = ", ".join(
-        f"{abs(count):,} {name} {total / MILLION:+,.0f} M" for name, (count, total) in largest
-    )
-    always = "; cheaper at every price of the book" if highest < 0 else ""
-    return f"{words}{always}" if words else "The bills are the same"
+    always = "; cheaper at every price of the book" if _most_more(bill, baseline) < 0 else ""
+    return f"{difference_words(bill, baseline)}{always}."
 
 
-def _apart(bill: Bill) -> dict[tuple[str, str], tuple[int, Range | None]]:
-    """Units on order of each part of a bill, and the price of one."""
-    found: dict[tuple[str, str], tuple[int, Range | None]] = {}
-    for item in bill.quote.items:
-        key = (item.line.part, item.price.what if item.price else "")
-        order = item.line.order
-        unit = (1 / order) * item.total if item.price is not None and order else None
-        found[key] = found.get(key, (0, None))[0] + order, unit
-    return found
+def _most_more(bill: Bill, baseline: Bill) -> float:
+    """What one bill may cost more than another, at the prices that are worst for it.
+
+    Parts that both have cost the same in both.
+    """
+    units: dict[str, float] = {}
+    prices: dict[str, Range] = {}
+    for sign, priced in ((1, bill), (-1, baseline)):
+        for item in priced.quote.items:
+            if item.price is None:
+                continue
+            count = item.line.order * item.price_units
+            units[item.price.what] = units.get(item.price.what, 0.0) + sign * count
+            prices[item.price.what] = item.offer
+    ends = ((count * prices[what].low, count * prices[what].high) for what, count in units.items())
+    return sum(max(pair) for pair in ends)
 
 
 def _alone(row: FabricRow) -> str:

@@ -3,7 +3,8 @@
 from msgspec import Struct
 
 from netplan.costing.ranges import Range
-from netplan.questions.answers.compare_answer import PETA, Comparison
+from netplan.questions.answers.compare_answer import Comparison
+from netplan.questions.answers.compare_rows import PETA
 from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.units import DAY_S, YEAR_S
 
