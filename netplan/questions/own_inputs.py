@@ -15,7 +15,7 @@ from netplan.catalog import shipped_root, unknown_name, user_roots
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.option import Group, Kind, Option, check_range, read_option
-from netplan.scenarios.scenario import every_place
+from netplan.scenarios.scenario import Place, every_place
 
 DEFAULTS = "reports/defaults.yaml"
 COMMON = "common"
@@ -93,7 +93,9 @@ def own_options(question: type[Any]) -> Fields:
     found = _FIELDS.get(id(question))
     if found is None:
         given = [one for one in fields(question) if OPTION in one.metadata]
-        known = [(one, cast("Option", one.metadata[OPTION])) for one in given]
+        every = [(one, cast("Option", one.metadata[OPTION])) for one in given]
+        sources = question.reads_from
+        known = [pair for pair in every if pair[1].role == "input" or pair[0].name in sources]
         found = tuple(sorted(known, key=lambda pair: pair[1].role == "source"))
         _FIELDS[id(question)] = found
     return found
@@ -163,7 +165,8 @@ def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa
     shipped = shipped_root() / DEFAULTS
     ours = document.data if path == shipped else _defaults(shipped, shipped.stat().st_mtime_ns)
     known = {name: value for defaults in ours.values() for name, value in defaults.items()}
-    known |= {name: place.default for name, place in every_place().items()} | {SCENARIO: ""}
+    known[SCENARIO] = ""
+    places = every_place()
     for part, values in document.data.items():
         at = f"{path}:{document.line([part])}"
         if part not in ours:
@@ -172,11 +175,27 @@ def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa
             raise CatalogError(f"{at}: {part}: expected inputs and their values")
         for name, value in values.items():
             at = f"{path}:{document.line([part, name])}"
-            if name not in known:
-                raise CatalogError(f"{at}: {unknown_name('input', str(name), sorted(known))}")
-            if known[name] is not None and type(value) is not type(known[name]):
+            if name in places:
+                _check_value(at, name, places[name], value)
+            elif name not in known:
+                names = sorted({*known, *places})
+                raise CatalogError(f"{at}: {unknown_name('input', str(name), names)}")
+            elif type(value) is not type(known[name]):
                 raise CatalogError(f"{at}: {name} {value!r}: {_wanted(known[name], value)}")
     return document.data
+
+
+def _check_value(at: str, name: str, place: Place, value: object) -> None:
+    """Refuse a value that an input of the scenario cannot have, with its file and line."""
+    option = place.option
+    for one in value if option.many and isinstance(value, list) else (value,):
+        if option.kind in ("text", "choice", "path") and not isinstance(one, str):
+            known = place.default if isinstance(place.default, str) else name
+            raise CatalogError(f"{at}: {name} {one!r}: {_wanted(known, one)}")
+    try:
+        read_option(name, option, value)
+    except InputError as error:
+        raise CatalogError(f"{at}: {error}") from None
 
 
 def _wanted(known: object, value: object) -> str:

@@ -14,7 +14,7 @@ import netplan
 from netplan.cli.commands import command_of
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
-from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
+from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.questions.cables import Cables
 from netplan.questions.compare import Compare, compare
 from netplan.questions.question import Question, options_of
@@ -42,38 +42,6 @@ def test_required_inputs_are_required_everywhere() -> None:
         compare("rail-only-paper", gpus=64).inputs["radix"],
         Compare.on("rail-only-paper", gpus=64, switch="qm9700").radix,
     ) == (64, 64)
-
-
-def test_a_users_defaults_hold_for_commands_and_keywords(tmp_path: Path) -> None:
-    (tmp_path / "reports").mkdir()
-    path = tmp_path / "reports" / "defaults.yaml"
-    path.write_text('common: {prices: "2026"}\ncompare: {model: gpt-22b}\n')
-    question = Compare.on("rail-only-paper", gpus=64, radix=8, catalog=tmp_path)
-    assert (question.prices, question.model, question.power) == ("2026", "gpt-22b", "2026")
-    assert Compare.on("rail-only-paper", gpus=64, radix=8).prices == "rail-only-2023"
-    assert (
-        Compare.on("rail-only-paper", gpus=64, radix=8, catalog=tmp_path, prices="x").prices == "x"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("common: {pricess: x}\n", "defaults.yaml:1: unknown input 'pricess': did you mean prices"),
-        ("common: 3\n", "defaults.yaml:1: common: expected inputs and their values"),
-        ("common: {prices: *a}\n", "defaults.yaml:1: "),
-        ("common: {prices: 2026}\n", "defaults.yaml:1: prices 2026: write it in quotes: '2026'"),
-        ("common: {prices: [x]}\n", "prices ['x']: give a text, such as 'rail-only-2023'"),
-        ("common: {experts: x}\n", "defaults.yaml:1: experts 'x': give a whole number, such as 1"),
-        ("comon: {prices: x}\n", "defaults.yaml:1: unknown command 'comon': did you mean common?"),
-    ],
-)
-def test_a_wrong_defaults_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "reports").mkdir()
-    (tmp_path / "reports" / "defaults.yaml").write_text(text)
-    with pytest.raises((CatalogError, UnknownNameError)) as found:
-        Compare.on("rail-only-paper", gpus=64, radix=8, catalog=tmp_path)
-    assert said in str(found.value)
 
 
 def test_one_text_is_a_list_of_one() -> None:
