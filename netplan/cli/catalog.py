@@ -50,7 +50,7 @@ SHOW = click.Command(
     callback=_show,
     params=[
         click.Argument(["name"], shell_complete=completer_of("name")),
-        *answer_options(FORMS),
+        *answer_options(FORMS)[:2],  # a record has no details
         click.Option(["--catalog"], metavar="DIR", help="Your own catalog folder."),
     ],
     help=_show.__doc__,

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 RAIL_ONLY, PAPER, MEMORY = "rail-only", "rail-only-paper", "expanded_memory"
 DOMAIN_SIZES = (8, 72, 256)
 """HB domains that are laid beside the cluster's own: HGX servers, NVL72 racks, the paper's [1]."""
-OWN_KINDS = ("graph", "product", "tiles")
-"""Families of fabrics that people describe themselves: what is sold is theirs to know."""
+OWN_KINDS = ("graph",)
+"""Families of fabrics that people bring themselves: what is sold is theirs to know."""
 FABRIC_ORDER = (
     "rail-optimized",
     "rail-only",

@@ -24,10 +24,96 @@ def golden(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("columns", [80, 140])
 def test_main_job_table(columns: int) -> None:
-    done = netplan(*MAIN_JOB, columns=columns)
+    done = netplan(*MAIN_JOB, "--details", columns=columns)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= columns
     golden(f"compare-{columns}.txt", done.stdout)
+
+
+SCREENS = {
+    "compare-hgx-b200": ("--gpus", "32768", "--radix", "128"),
+    "compare-paper": ("rail-only-paper", "--gpus", "32768", "--radix", "128"),
+    "compare-by-hb-size": ("--hb-size", "8", "--hb-size", "72", "--hb-size", "256"),
+    "compare-by-radix": ("--radix", "64", "--radix", "128", "--radix", "512"),
+    "compare-tpus": ("tpu-v7",),
+    "compare-serving": ("serving-r1-h200",),
+    "compare-eight": ("--gpus", "8"),
+    "compare-all": ("--fabric", "all"),
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_the_first_screen(name: str) -> None:
+    """At most 25 lines of 80 columns, the verdict before the table."""
+    done = netplan("compare", *SCREENS[name])
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    table = next(number for number, line in enumerate(lines) if set(line) == {"─"})
+    assert any(line and not line[0].isspace() for line in lines[3 : table - 2])
+    golden(f"{name}.txt", done.stdout)
+
+
+def test_the_main_command_is_today_s_by_its_old_defaults() -> None:
+    """Table 2 of the rail-only paper, radix 128: 1,280 and 256 switches, 75 % saved."""
+    data = json.loads(netplan(*MAIN_JOB, "--format", "json").stdout)
+    rows = {row["fabric"]: row for row in data["fabrics"]}
+    assert (rows["rail-optimized"]["switches"], rows["rail-only"]["switches"]) == (1280, 256)
+    assert rows["rail-only"]["cost_reduction"] == pytest.approx(0.75, abs=1e-9)
+    assert data["verdict"]["fabric"] == "rail-only"
+
+
+def test_a_repeated_flag_makes_cases_that_single_questions_give() -> None:
+    asked = (
+        "compare",
+        "--gpus",
+        "4096",
+        "--model",
+        "llama-3-70b",
+        "--no-timing",
+        "--format",
+        "json",
+    )
+    cases = json.loads(netplan(*asked, "--nic", "400", "--nic", "800").stdout)["cases"]
+    for case, rate in zip(cases, ("400", "800"), strict=True):
+        alone = json.loads(netplan(*asked, "--nic", rate).stdout)
+        assert (case["nic_gbps"], case["rows"]) == (float(rate), alone["fabrics"])
+        assert case["verdict"] == alone["verdict"]
+    done = netplan(*asked, "--nic", "400", "--nic", "800", "--radix", "64", "--radix", "128")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "repeat one of them at a time" in done.stderr
+
+
+def test_faster_cards_keep_the_capacity_of_switches() -> None:
+    """128 ports of 400G are 64 of 800G: a box of 51.2 Tb/s either way."""
+    for extra, radix in (((), 64), (("--radix", "128"), 128)):
+        asked = ("compare", "--nic", "800", *extra, "--no-timing", "--format", "json")
+        inputs = json.loads(netplan(*asked).stdout)["inputs"]
+        assert (inputs["radix"], inputs["link_gbps"]) == (radix, 800)
+
+
+def test_what_no_maker_sells_is_shown_and_not_recommended() -> None:
+    """A dragonfly costs less than rail-only here, and comes with no HGX server."""
+    data = json.loads(netplan("compare", "--no-timing", "--format", "json").stdout)
+    rows = {row["fabric"]: row for row in data["fabrics"]}
+    assert rows["dragonfly"]["cost"]["base"] < rows["rail-only"]["cost"]["base"]
+    assert (rows["dragonfly"]["sold"], rows["rail-only"]["sold"]) == (False, True)
+    assert data["verdict"]["fabric"] == "rail-only"
+    alone = json.loads(
+        netplan("compare", "--fabric", "dragonfly", "--no-timing", "--format", "json").stdout
+    )
+    assert alone["verdict"]["fabric"] == "dragonfly"
+
+
+def test_rail_only_by_hb_domain_costs_what_cost_says() -> None:
+    """The gear inside domains stands beside: with it a bill is that of ``netplan cost``."""
+    data = json.loads(netplan("compare", "--no-timing", "--format", "json").stdout)
+    for row in data["by_hb_size"]:
+        asked = ("cost", "--hb-size", str(row["hb_size"]), "--fabric", "rail-only")
+        (bill,) = json.loads(netplan(*asked, "--format", "json").stdout)["fabrics"]
+        gear = row["gear"] or 0.0
+        assert row["cost"] + gear == pytest.approx(bill["capital"]["base"], rel=1e-12)
 
 
 def test_uneven_sizes_table() -> None:
@@ -41,7 +127,7 @@ def test_uneven_sizes_table() -> None:
         "--accelerator",
         "h100-80gb",
     )
-    done = netplan(*arguments, "--prices", "2026", columns=140)
+    done = netplan(*arguments, "--prices", "2026", "--details", columns=140)
     golden("compare-uneven.txt", done.stdout)
 
 
@@ -57,7 +143,7 @@ def test_expanded_memory_or_more_gpus() -> None:
         "h100-80gb",
     )
     memories = ("--expanded-memory", "none", "--expanded-memory", "comet-480gb")
-    done = netplan(*arguments, "--prices", "2026", "--fabric", "rail-only", *memories)
+    done = netplan(*arguments, "--prices", "2026", "--fabric", "rail-only", *memories, "--details")
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     golden("compare-memory.txt", done.stdout)
@@ -266,7 +352,7 @@ def test_times_with_error_bars() -> None:
     )
     asked = ("--model", "llama-3-70b", "--iteration-model", "calibrated", "--batch", "512")
     fabrics = ("--fabric", "rail-only", "--fabric", "fat-tree", "--fabric", "torus-2d")
-    done = netplan(*arguments, *asked, *fabrics, "--rule", "fastest")
+    done = netplan(*arguments, *asked, *fabrics, "--rule", "fastest", "--details")
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     golden("compare-calibrated.txt", done.stdout)

@@ -22,6 +22,8 @@ from netplan.units import GIGA, si
 WIDTH, MOST_LINES = 80, 25
 """Columns of a line and lines of a screen, the prompt that follows left aside [1]."""
 MILLION, MEGA, KILO = 1e6, 1e6, 1e3
+MOST_ROWS = 9
+"""Networks that a screen shows; a comparison of a scenario has no more [1]."""
 CASES_LINES = 8
 """Lines of a screen of several cases beside heading, verdict and rows [1]."""
 LEAST_MEGAWATT = 1e5
@@ -415,10 +417,13 @@ def _table(answer: Compared) -> Iterator[str]:
         titles += ["iteration", "MFU"]
     titles.append("saves")
     lines: list[list[str]] = []
-    for group in groups:
+    shown_groups = groups[:MOST_ROWS]
+    for group in shown_groups:
         lines.append(_cells(answer, group[0], (money, unit[0])))
         names = [row.label for row in group[1:]]
         lines += [[f"  = {' = '.join(names)}"]] if names else []
+    if len(groups) > MOST_ROWS:
+        lines.append([f"and {len(groups) - MOST_ROWS:,} networks more: --details"])
     drawn = [*_aligned([titles, *lines])]
     if max(map(len, drawn)) > WIDTH:  # power is said by --details, too
         drawn = [*_aligned([_without(row, unit[1], titles) for row in (titles, *lines)])]

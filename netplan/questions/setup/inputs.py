@@ -74,7 +74,7 @@ def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str,
     if ALL_FABRICS in named:
         roots = user_roots(asked.catalog)
         every = (FABRICS.load(name, roots) for name in FABRICS.paths(roots))
-        rest = [spec.name for spec in every if not spec.only_named]
+        rest = [spec.name for spec in every]
         first = [name for name in (*named, *SCENARIO_FABRICS) if name != ALL_FABRICS]
         return tuple(dict.fromkeys([*first, *rest]))
     if "fabrics" in asked.given or not usual:
