@@ -81,6 +81,7 @@ TYPES: dict[str, Any] = {
     "settings": str,
     "numbers": str,
     "amounts": str,
+    "changes": str,
     "batch": str,
 }
 
@@ -150,7 +151,7 @@ def command_of(
         help=help_of(question),
         short_help=sentence_of(question.__doc__),
         question=question,
-        groups={option.name or "": one for one, option in made},
+        groups={one.name: one for one in known},
     )
 
 

@@ -11,14 +11,20 @@ from itertools import pairwise
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from netplan.errors import NetplanError
 from netplan.questions.asking import summary_of
-from netplan.questions.own_inputs import Input
+from netplan.questions.own_inputs import SCENARIO, Input
 from netplan.questions.question import Question
 from netplan.scenarios.scenario import Scenario
 
 WIDTH = 80
+LINES = 60
+"""Lines of ``--help`` at most [1]."""
+SCENARIO_HELP = "Its name (netplan catalog list scenario) or file.  [default: hgx-b200]"
+SELDOM = ("scenario_option",)
+"""Options that ``--help-all`` alone shows."""
 EXAMPLES = 2
 """Examples that ``--help`` shows [1]."""
 FLAGS_WIDTH = 26
@@ -103,74 +109,93 @@ class AskingCommand(Strict):
                 formatter.write_text("\b\n" + "\n".join(shown))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options by group."""
-        every, kind = bool(ctx.meta.get(ALL)), ctx.meta.get(KIND, "training")
+        """Options by group; where not all are shown, in as many lines as a screen has left."""
+        every = bool(ctx.meta.get(ALL))
+        groups = [*self._groups(ctx, every=every)]
+        written = formatter.getvalue().count("\n")
+        for most in (LINES, 3, 2, 1):
+            lines = [line for group in groups for line in group.lines(most, every=every)]
+            if every or written + len(lines) <= LINES:
+                break
+        formatter.write("".join(f"{line}\n" for line in lines))
+
+    def _groups(self, ctx: click.Context, *, every: bool) -> Iterator["_Group"]:
+        """The options of each group, and the names of those that are left out."""
+        kind = ctx.meta.get(KIND, "training")
         rest: list[click.Parameter] = []
-        named: dict[str, list[click.Parameter]] = {title: [] for title in TITLES}
+        named: dict[str, _Group] = {group: _Group(title) for group, title in TITLES.items()}
         for parameter in self.get_params(ctx):
             known = self.groups.get(parameter.name or "")
             if known is None or known.option.role == "source":
                 rest.append(parameter)
-            elif every or known.workload in ("", kind):
-                named[known.group].append(parameter)
-        for group, parameters in named.items():
-            self._write_group(ctx, formatter, (TITLES[group], parameters), every=every)
-        rows = [row for one in rest if (row := one.get_help_record(ctx))]
-        _write(formatter, "Output", rows, every=every)
-
-    def _write_group(
-        self,
-        ctx: click.Context,
-        formatter: click.HelpFormatter,
-        group: tuple[str, Sequence[click.Parameter]],
-        *,
-        every: bool,
-    ) -> None:
-        """The options of a group, and the names of those that are left out."""
-        title, parameters = group
-        own = title == TITLES["question"]
-        shown: list[click.Parameter] = []
-        others: list[click.Parameter] = []
-        for one in parameters:
-            basic = self.groups[one.name or ""].option.basic
-            (shown if every or own or basic else others).append(one)
-        rows = [row for one in shown if (row := one.get_help_record(ctx))]
-        more = " ".join(one.opts[0].removeprefix("--") for one in others)
-        _write(formatter, title, rows, every=every, more=more)
+            elif known.workload in ("", kind) or every:
+                group = named[known.group]
+                if every or known.group == "question" or known.option.basic:
+                    group.rows.append(_row(ctx, parameter, known))
+                else:
+                    group.more.append(parameter.opts[0].removeprefix("--"))
+        if SCENARIO in self.groups:
+            named["cluster"].rows.insert(0, (SCENARIO.upper(), SCENARIO_HELP))
+        yield from named.values()
+        output = _Group("Output")
+        for parameter in rest:
+            record = parameter.get_help_record(ctx)
+            argument = isinstance(parameter, click.Argument)
+            if record and not argument and (every or parameter.name not in SELDOM):
+                output.rows.append((record[0], record[1]))
+        yield output
 
 
-def _write(
-    formatter: click.HelpFormatter,
-    title: str,
-    rows: Sequence[tuple[str, str]],
-    *,
-    every: bool,
-    more: str = "",
-) -> None:
-    """One group: a line an option, of ``--help-all`` as many as it needs."""
-    if not rows and not more:
-        return
-    formatter.write(f"\n{title}:\n")
-    for flags, said in rows:
-        formatter.write("".join(_lines(flags, said, every=every)))
-    if more:
-        wrapped = textwrap.wrap(f"more: {more}", WIDTH - 2, break_on_hyphens=False)
-        formatter.write("".join(f"  {line}\n" for line in wrapped))
+class _Group(Struct):
+    """Options of one group: flags and what they mean, and the names of others."""
+
+    title: str
+    rows: list[tuple[str, str]] = []
+    more: list[str] = []
+
+    def lines(self, most: int, *, every: bool) -> Iterator[str]:
+        """The group for a terminal, at most so many lines an option of the question itself."""
+        if not self.rows and not self.more:
+            return
+        yield ""
+        yield f"{self.title}:"
+        own = self.title == TITLES["question"]
+        for flags, text in self.rows:
+            yield from _lines(flags, text, LINES if every else most if own else 1)
+        if self.more:
+            names = f"more: {' '.join(self.more)}"
+            yield from (
+                f"  {line}" for line in textwrap.wrap(names, WIDTH - 2, break_on_hyphens=False)
+            )
 
 
-def _lines(flags: str, said: str, *, every: bool) -> Iterator[str]:
-    """An option and what it means, cut to one line where not everything is shown."""
-    flags = flags.replace(", --", " --") if len(flags) > FLAGS_WIDTH else flags
-    text = said.replace("  [default:", " [")
-    room = WIDTH - FLAGS_WIDTH - 4
-    if len(flags) > FLAGS_WIDTH:
-        room = max(20, WIDTH - len(flags) - 4)
-    lines = textwrap.wrap(text, room) or [""]
-    if not every and len(lines) > 1:
-        head = textwrap.wrap(text.partition(" [")[0], room)
-        lines = head if len(head) == 1 else [textwrap.shorten(text, room, placeholder=" ...")]
-    yield f"  {flags:<{FLAGS_WIDTH}}  {lines[0]}\n"
-    yield from (f"  {'':<{FLAGS_WIDTH}}  {line}\n" for line in lines[1:])
+def _row(ctx: click.Context, parameter: click.Parameter, known: Input) -> tuple[str, str]:
+    """Flag of an option, and what it means; choices that are many stand behind that."""
+    record = parameter.get_help_record(ctx)
+    flags, text = record or ("", "")
+    if isinstance(parameter, click.Argument):
+        return (parameter.name or "").upper(), known.option.help
+    if isinstance(parameter.type, click.Choice) and len(flags) > FLAGS_WIDTH:
+        text, _, default = text.partition("  [default: ")
+        flags = parameter.opts[0]
+        text = f"{text.rstrip('.')}: {', '.join(known.option.choices)}."
+        text += f"  [default: {default}" if default else ""
+    return flags.replace("INTEGER", "N").replace("DECIMAL", "X").replace("TEXT", "NAME"), text
+
+
+def _lines(flags: str, said: str, most: int) -> Iterator[str]:
+    """An option and what it means, in so many lines at most."""
+    text = said.replace("  [default: ", " [")
+    first = WIDTH - 4 - max(len(flags), FLAGS_WIDTH)
+    wrapped = textwrap.wrap(text, first if most == 1 else WIDTH - 4 - FLAGS_WIDTH) or [""]
+    if len(flags) > FLAGS_WIDTH and most > 1:
+        wrapped.insert(0, "")
+    if len(wrapped) > most:
+        bare = textwrap.wrap(text.partition(" [")[0], first)
+        short = textwrap.shorten(text.partition(" [")[0], first * most, placeholder=" ...")
+        wrapped = bare if len(bare) <= most else textwrap.wrap(short, first)
+    yield f"  {flags:<{FLAGS_WIDTH}}  {wrapped[0]}".rstrip()
+    yield from (f"  {'':<{FLAGS_WIDTH}}  {line}" for line in wrapped[1:])
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click's

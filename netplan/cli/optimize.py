@@ -6,7 +6,6 @@ from typing import Any
 import click
 
 from netplan.cli.commands import command_of, into_folder
-from netplan.cli.help import Strict
 from netplan.cli.output import emit_answer, say
 from netplan.errors import InputError
 from netplan.questions.optimize import Optimize
@@ -33,13 +32,9 @@ def _run(**given: Any) -> None:  # noqa: ANN401 - values of all options
     """Ask the question; without a search there is nothing to write."""
     if given["into"] is not None and given["searched"] != "graphs":
         raise InputError("--into DIR takes graphs that were found: ask with --search graphs")
-    click.get_current_context().invoke(asking, **given)
+    click.get_current_context().invoke(ASK, **given)
 
 
-command = Strict(
-    asking.name,
-    callback=_run,
-    params=asking.params,
-    help=asking.help,
-    short_help=asking.short_help,
-)
+ASK = asking.callback or _run
+asking.callback = _run
+command = asking

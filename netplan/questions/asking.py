@@ -64,17 +64,7 @@ def documentation(question: type[Question[Any]]) -> Iterator[str]:
 
 def facts_of(question: type[Question[Any]], known: Input) -> str:
     """Unit, range, choices and default of an input, in brackets."""
-    option = known.option
-    facts = [option.unit] if option.unit else []
-    if option.low is not None or option.high is not None:
-        low = "" if option.low is None else f"from {option.low:,g}"
-        high = "" if option.high is None else f"to {option.high:,.0f}"
-        facts.append(f"{low} {high}".strip())
-    if option.choices:
-        facts.append(", ".join(option.choices))
-    default = shown_default(question, known)
-    facts += [f"default: {default}"] if default else []
-    return f" [{'; '.join(facts)}]" if facts else ""
+    return known.option.facts(shown_default(question, known))
 
 
 def shown_default(question: type[Question[Any]], known: Input) -> str:
@@ -82,8 +72,6 @@ def shown_default(question: type[Question[Any]], known: Input) -> str:
     option, value = known.option, known.default
     if option.shared:
         value = default_of(question.command, known.name)
-    elif option.otherwise:
+    elif option.otherwise and (value is None or isinstance(value, tuple)):
         return option.otherwise
-    if isinstance(value, bool) or value in (MISSING, None, (), ""):
-        return ""  # 0 and 1 are numbers like others
-    return f"{value:.0%}" if option.kind == "percent" else str(value)
+    return "" if value is MISSING else option.shown(value)
