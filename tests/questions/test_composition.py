@@ -1,0 +1,71 @@
+"""Questions are composed of a scenario and few inputs of their own; no chain of classes."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from netplan.questions.own_inputs import own_options
+from netplan.questions.question import Question
+from netplan.questions.cost import cost
+from netplan.scenarios.parts import Books, Cluster, Serving, Training
+from netplan.scenarios.scenario import SCENARIOS, WORKLOADS, Scenario, places
+from tests.test_house import MODULES
+
+MOST_INPUTS, MOST_ANCESTORS = 12, 3
+
+
+def questions() -> list[type[Question[Any]]]:
+    """Every class of a question in the package."""
+    for name in MODULES:
+        if name.split(".")[1:2] in (["questions"], ["procurement"], ["studies"], ["published"]):
+            import_module(name)
+    import_module("netplan.cli.doctor")
+    return [kind for kind in _below(Question) if kind.__module__.startswith("netplan.")]
+
+
+def _below(kind: type[Question[Any]]) -> Iterator[type[Question[Any]]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _below(below)
+
+
+def test_questions_have_few_inputs_of_their_own_and_few_ancestors() -> None:
+    kinds = questions()
+    assert len(kinds) > 20
+    for kind in kinds:
+        own = [name for name, option in own_options(kind) if option.role == "input"]
+        assert len(own) <= MOST_INPUTS, f"{kind.__name__}: {len(own)} inputs of its own"
+        ancestors = [base for base in kind.__mro__ if base.__module__.startswith("netplan.")]
+        if "command" in vars(kind) and not kind.__name__.startswith("_"):
+            assert len(ancestors) <= MOST_ANCESTORS, f"{kind.__name__}: {ancestors}"
+
+
+def test_parts_are_no_larger_than_the_questions_were() -> None:
+    for kind, most in ((Cluster, 25), (Training, 25), (Serving, 25), (Books, 12)):
+        assert len(structs.fields(kind)) <= most
+
+
+def test_every_input_that_a_question_reads_is_one_of_a_scenario() -> None:
+    known = {name for workload in WORKLOADS for name in places(workload)}
+    for kind in questions():
+        assert kind.reads <= known, f"{kind.__name__}: {kind.reads - known}"
+        assert {*kind.varies} <= kind.reads
+        assert {*kind.older.values()} <= known
+
+
+def test_the_default_scenario_is_what_the_parts_say_by_themselves() -> None:
+    shipped = Scenario.load("hgx-b200")
+    assert (shipped.cluster, shipped.workload, shipped.books) == (Cluster(), Training(), Books())
+
+
+@pytest.mark.parametrize("name", SCENARIOS.paths())
+def test_shipped_scenarios_answer(name: str) -> None:
+    """Every one is priced as it stands."""
+    scenario = Scenario.load(name)
+    assert (scenario.name, bool(scenario.title), bool(scenario.source)) == (name, True, True)
+    answer = cost(name, workload="training") if scenario.kind == "serving" else cost(name)
+    assert answer.inputs["scenario"] == name
+    assert answer.inputs["gpus"] == scenario.cluster.gpus
