@@ -14,6 +14,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from docs.generators import write_pages  # noqa: E402 - found by the path above
 from docs.generators.drawings import shown_drawings, site_style  # noqa: E402
+from docs.generators.links import site_links  # noqa: E402
 from docs.generators.outputs import shown_commands  # noqa: E402
 from netplan.version import __version__  # noqa: E402
 
@@ -63,9 +64,12 @@ pygments_style = "tango"
 pygments_dark_style = "github-dark"
 
 
-def show_commands(_: Sphinx, __: str, source: list[str]) -> None:
-    """Put the command above every output that a test keeps true, and drawings below theirs."""
-    source[0] = shown_commands(shown_drawings(source[0]))
+def show_commands(_: Sphinx, name: str, source: list[str]) -> None:
+    """Put the command above every output that a test keeps true, and drawings below theirs.
+
+    Links to files of the checkout lead to the pages that are made from them.
+    """
+    source[0] = shown_commands(shown_drawings(site_links(source[0], f"{name}.md")))
 
 
 def math_inline(self: nodes.NodeVisitor, node: nodes.Element) -> None:

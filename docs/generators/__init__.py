@@ -5,8 +5,11 @@ from pathlib import Path
 from docs.generators.catalog_files import catalog_pages
 from docs.generators.commands import command_pages
 from docs.generators.functions import function_pages
+from docs.generators.inputs import PAGE, inputs_page
 from docs.generators.nomenclature import nomenclature_page
 from docs.generators.tables import Pages
+
+DOCS = Path(__file__).parents[1]
 
 
 def made_pages() -> Pages:
@@ -17,6 +20,18 @@ def made_pages() -> Pages:
         **function_pages(),
         "nomenclature.md": nomenclature_page(),
     }
+
+
+def committed_pages() -> Pages:
+    """Made pages that stand in the checkout, by their path below `docs/`."""
+    return {PAGE: inputs_page()}
+
+
+def write_committed() -> None:
+    """Write them anew: ``python -c "import docs.generators as g; g.write_committed()"``."""
+    for name, text in committed_pages().items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(text, encoding="utf-8")
 
 
 def write_pages(folder: Path) -> None:

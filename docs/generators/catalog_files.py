@@ -16,6 +16,7 @@ from msgspec import NODEFAULT, Meta, Struct, structs
 
 from docs.generators.tables import Pages, code, markdown, table
 from netplan.catalog import Record, Shelf, shipped_root
+from netplan.inputs.option import Option
 from netplan.questions.shelves import all_shelves
 from netplan.reports.quantities import words
 from netplan.studies.definition import STUDIES
@@ -38,6 +39,7 @@ SECTIONS = {
     "link": ("links", "memories and links"),
     "fabric": ("Keys",),
     "design": ("Keys", "Keys of counted designs"),
+    "scenario": ("Scenarios",),
     "floor-plan": ("Floor plans",),
     "network": ("Networks beside",),
     "prices": ("Prices and power",),
@@ -202,7 +204,7 @@ def _struct(kind: type[Struct], role: str, folder: str) -> Iterator[str]:
         (
             code(one.encode_name),
             _takes(one),
-            _meaning(one.encode_name, kind, role, folder),
+            _meaning(one, kind, role, folder),
         )
         for one in _fields(kind)
     ]
@@ -264,12 +266,22 @@ def _bounds(metas: list[Any]) -> Iterator[str]:
 
 def _takes(one: structs.FieldInfo) -> str:
     """Type, unit and default of a key."""
-    unit = words(one.name).unit
+    option = _option(one)
+    unit = option.unit if option else words(one.name).unit
     facts = _type(one.type) + (f" [{markdown(unit)}]" if unit else "")
     if one.required:
         return f"{facts}; **required**"
     known = one.default is not NODEFAULT and one.default not in (None, "", (), {})
-    return f"{facts}; default {code(str(one.default))}" if known else facts
+    if not known or isinstance(one.default, Struct):
+        return facts
+    default = ", ".join(one.default) if isinstance(one.default, tuple) else str(one.default)
+    return f"{facts}; default {code(default)}"
+
+
+def _option(one: structs.FieldInfo) -> Option | None:
+    """What is known of a key that is an input of questions."""
+    facts = get_args(one.type) if get_origin(one.type) is Annotated else ()
+    return next((fact for fact in facts if isinstance(fact, Option)), None)
 
 
 @cache
@@ -291,17 +303,22 @@ def _told(role: str, folder: str) -> tuple[dict[str, str], tuple[str, ...]]:
     return rows, tuple(one for text in (*cells, *prose) for one in _sentences(text))
 
 
-def _meaning(key: str, kind: type[Struct], role: str, folder: str) -> str:
+def _meaning(one: structs.FieldInfo, kind: type[Struct], role: str, folder: str) -> str:
     """What a key means; its name in words where nothing more is said."""
-    said = _said_of(key, kind, role, folder)
+    said = _said_of(one, kind, role, folder)
     if said:
         return said
-    said = words(key).quantity
+    said = words(one.encode_name).quantity
     return markdown(said[:1].upper() + said[1:] + ".")
 
 
-def _said_of(key: str, kind: type[Struct], role: str, folder: str) -> str:
-    """Its row in the README, its sentence in the docstring, or any sentence of the README."""
+def _said_of(one: structs.FieldInfo, kind: type[Struct], role: str, folder: str) -> str:
+    """Help of its flag; its row in the README, its sentence in the docstring or the README."""
+    if option := _option(one):
+        return markdown(
+            f"{option.help} Without it: {option.otherwise}." if option.otherwise else option.help
+        )
+    key = one.encode_name
     rows, sentences = _told(role, folder)
     if key in rows:
         return _without_links(rows[key])
@@ -353,6 +370,6 @@ def missing_meanings() -> list[str]:
             left += [
                 f"{kind.__name__}.{one.encode_name}"
                 for one in _fields(kind)
-                if not _said_of(one.encode_name, kind, role, folder)
+                if not _said_of(one, kind, role, folder)
             ]
     return sorted(set(left))

@@ -16,7 +16,6 @@ import click
 import pytest
 import yaml
 
-from docs.generators import made_pages
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
 from netplan.costing.requests import Request
@@ -38,8 +37,6 @@ README = TEXTS["README.md"]
 BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"^<!-- (netplan [^\n]*) -->\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
-HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 TIMING = re.compile(r"\d[\d.]* (s|ms|µs)\)")
 SERVES = ("netplan explore", "netplan mcp")
 """What waits for a browser, or for a client."""
@@ -211,29 +208,6 @@ def test_every_command_has_an_example() -> None:
 def test_the_readme_is_short() -> None:
     """What it is, two commands, five questions, and where to read on."""
     assert len(README.splitlines()) <= 90
-
-
-def anchors(text: str) -> set[str]:
-    """Anchors of the headings of a page, as Markdown has them."""
-    plain = (re.sub(r"[^\w\- ]", "", head.lower()) for head in HEADING.findall(text))
-    return {head.replace(" ", "-") for head in plain}
-
-
-def test_links_lead_to_pages_and_headings_that_are_there() -> None:
-    """Those to pages that are made, too: names of functions move with their modules."""
-    made = {(MADE / name).resolve(): text for name, text in made_pages().items()}
-    readmes = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("*/README.md")}
-    assert len(readmes) >= 4
-    written = {ROOT / page: text for page, text in TEXTS.items()}
-    known = {**{path.resolve(): text for path, text in (written | readmes).items()}, **made}
-    lost = []
-    for page, text in (written | readmes).items():
-        for target, anchor in LINK.findall(text):
-            path = (page.parent / target).resolve() if target else page.resolve()
-            there = path in known or path.exists()
-            if not there or (anchor and anchor not in anchors(known.get(path, f"# {anchor}"))):
-                lost.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
-    assert lost == []
 
 
 def test_pictures_are_there_small_and_told_in_words() -> None:
