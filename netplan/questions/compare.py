@@ -31,6 +31,7 @@ from netplan.questions.choosing.verdict import (
 from netplan.questions.money.token_cost import Served
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import NETWORK, PRICES, RUNS, Question
+from netplan.questions.setup.fitting import largest_fitting
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.serving_run import Known, serve_best
 from netplan.questions.setup.training import (
@@ -217,6 +218,15 @@ class Compare(Question[Comparison | ComparisonCases]):
                 shown["paper"] = partial(_paper, self)
         return shown
 
+    def _with_fitting(self, rows: tuple[FabricRow, ...]) -> tuple[FabricRow, ...]:
+        """Rows of which none trains the model, with the largest model that would fit."""
+        fabric = next((row.fabric for row in rows if row.fabric and row.fabric.levels), None)
+        name = largest_fitting(self, fabric.levels) if fabric else None
+        if name is None:
+            return rows
+        note = f"Of our models {name} is the largest that fits: --model {name}."
+        return tuple(replace(row, notes=(*row.notes, note)) for row in rows)
+
     @property
     def _memories(self) -> tuple[str | None, ...]:
         """Expanded memories that stand side by side."""
@@ -271,6 +281,8 @@ class Compare(Question[Comparison | ComparisonCases]):
         )
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
+        if self.timing and not any(row.best for row in rows):
+            rows = self._with_fitting(rows)
         if not self.timing:
             shown = self._shown(reader, (sizing, books))
             return Comparison(inputs, rows, currency, terms, **shown)

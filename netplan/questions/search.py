@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.explain import Difference, explain, explain_modes
@@ -20,6 +20,7 @@ from netplan.questions.answers.plan_notes import plan_notes
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import NETWORK, TRAINED, Question
+from netplan.questions.setup.fitting import with_fitting
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
 from netplan.questions.setup.training import (
@@ -104,6 +105,18 @@ class SearchAnswer(Answer):
     differences: tuple[Difference, ...] = ()
     compared: tuple[PlanTime, ...] = ()
     detail: "LayerAnswer | MemoryAnswer | None" = None
+
+    @property
+    def best(self) -> PlanTime:
+        """The fastest plan, with its time [s] and memory [B]; all found are ``found.plans``.
+
+        Examples
+        --------
+        >>> best = search("hgx-b200", gpus=8192).best
+        >>> best.plan.shape, best.plan.microbatches, round(best.mfu, 2)
+        ('8x64x16', 128, 0.37)
+        """
+        return self.found.best
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
@@ -336,14 +349,17 @@ class Search(Question[SearchAnswer]):
         calibrated = case.training.calibrated is not None
         self._check_explained(execution, calibrated=calibrated)
         training = case.training
-        found = search_plans(
-            training,
-            case.fabric.levels,
-            strategy=strategy_under(self, training.assumptions),
-            mode=self.training.mode,
-            options=self._mapped(case),
-            top=self._wanted(training),
-        )
+        try:
+            found = search_plans(
+                training,
+                case.fabric.levels,
+                strategy=strategy_under(self, training.assumptions),
+                mode=self.training.mode,
+                options=self._mapped(case),
+                top=self._wanted(training),
+            )
+        except InfeasibleError as error:
+            raise with_fitting(error, self, case.fabric.levels) from None
         listed = found.plans
         if self.instances is not None:
             found = side_by_side(found, self.instances)

@@ -566,9 +566,10 @@ def _unplanned(answer: Compared) -> Iterator[str]:
     """Why nothing is timed."""
     if answer.serves or not answer.inputs["timing"]:
         return
-    noted = next((row.notes[-1] for row in answer.rows if row.fabric and row.notes), "")
-    if noted:
-        yield f"Not timed: {noted}"
+    noted = next((row.notes for row in answer.rows if row.fabric and row.notes), ())
+    yield from (
+        f"Not timed: {note}" if number == 0 else note for number, note in enumerate(noted[-2:])
+    )
 
 
 def _waits(best: PlanTime) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from netplan.errors import InfeasibleError
 from netplan.questions.question import Question
+from netplan.questions.setup.fitting import with_fitting
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.served_run import ServedRun
 from netplan.questions.setup.serving_run import serve_best
@@ -51,9 +52,9 @@ def place_training(asked: Asked, algorithm: Pattern) -> PlacedRun:
     case, given = training_case(asked), plan_options(asked).fixed.given
     try:
         found = plan_search(asked, case.training).whole(case.fabric.levels)
-    except InfeasibleError:
+    except InfeasibleError as error:
         if not given:
-            raise
+            raise with_fitting(error, asked, case.fabric.levels) from None
         anyway = replace(case.training, ignore_memory=True)
         found = plan_search(asked, anyway).whole(case.fabric.levels)
     timed = found.best
