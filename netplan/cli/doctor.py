@@ -133,6 +133,7 @@ class Doctor(Question[Diagnosis]):
 
     command: ClassVar[str] = "doctor"
     examples: ClassVar[tuple[str, ...]] = ("netplan doctor", "netplan doctor --format json")
+    reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
     def ask(self) -> Diagnosis:
         """Look for every part, and check every catalog file."""

@@ -97,9 +97,9 @@ class Offers(Question[Answer]):
         """The request, or the comparison of the offers on it."""
         check_ranges(self)
         reader = CatalogReader(self.catalog, self.overrides)
-        sized = cast("int | None", self.cluster.gpus) is not None
+        sized = bool(self.given & {"gpus", "fabrics"})
         if not self.files:
-            if not sized:
+            if not sized and len(self.cluster.fabrics) != 1:
                 raise InputError(
                     "nothing to do: give --gpus and --fabric to ask for prices, or the files of"
                     " offers to compare"
@@ -114,11 +114,8 @@ class Offers(Question[Answer]):
     def _bill(self, reader: CatalogReader) -> tuple[Bill, Sizing]:
         """The bill of the one fabric, and its size."""
         if len(self.cluster.fabrics) != 1:
-            got = (
-                f"got {len(self.cluster.fabrics)}"
-                if self.cluster.fabrics
-                else "such as --fabric rail-only"
-            )
+            several = "fabrics" in self.given and self.cluster.fabrics
+            got = f"got {len(self.cluster.fabrics)}" if several else "such as --fabric rail-only"
             raise InputError(f"a request is for one fabric: give --fabric once, {got}")
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
         books = bill_books(self.cluster, self.books, reader)

@@ -113,12 +113,16 @@ class Verification(Answer):
         return int(self.failed)
 
     @property
-    def summary(self) -> str:
+    def sentence(self) -> str:
         """One line for people."""
         return (
             f"{self.count('pass')} pass, {self.count('fail')} fail,"
             f" {self.count('known')} known not to reproduce."
         )
+
+    def in_a_line(self) -> str:
+        """How many checks pass, and how many do not."""
+        return self.sentence.removesuffix(".")
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan verify --format json``."""
@@ -137,7 +141,7 @@ class Verification(Answer):
     def sections(self) -> Iterator[Section]:
         """The summary, what fails or is known to differ and why, one table a paper."""
         yield Heading("Published tables and designs against netplan")
-        yield Paragraph(self.summary, "strong")
+        yield Paragraph(self.sentence, "strong")
         yield Table("checks", DATA, self.checks, only="programs")
         for verdict, title in (("fail", "Fails"), ("known", "Known not to reproduce")):
             found = [check for check in self.checks if check.verdict == verdict]
@@ -153,7 +157,7 @@ class Verification(Answer):
         if self.served:
             yield from measured_points.point_sections()
         # A long text ends where a reader of a terminal begins.
-        yield Paragraph(self.summary, "strong", only="texts")
+        yield Paragraph(self.sentence, "strong", only="texts")
 
     def _reasons(self) -> Notes:
         """Why numbers do not reproduce, or under which assumptions they do; each reason once."""
@@ -177,11 +181,12 @@ class Verify(Question[Verification]):
 
     Examples
     --------
-    >>> verify(only="Table 2").summary
+    >>> verify(only="Table 2").sentence
     '30 pass, 0 fail, 0 known not to reproduce.'
     """
 
     command: ClassVar[str] = "verify"
+    reads_from: ClassVar[frozenset[str]] = frozenset()
 
     only: str | None = optional("Only checks whose name or source holds TEXT.", metavar="TEXT")
 

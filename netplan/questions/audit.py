@@ -45,17 +45,21 @@ class Audit(Answer):
         return int(bool(self.findings))
 
     @property
-    def summary(self) -> str:
+    def sentence(self) -> str:
         """One line for people.
 
         Examples
         --------
-        >>> Audit("pod.csv", "table of designs", ()).summary
+        >>> Audit("pod.csv", "table of designs", ()).sentence
         'pod.csv (table of designs): no fault found.'
         """
         count = len(self.findings)
         text = "no fault found" if not count else f"{count:,} finding{'s' if count > 1 else ''}"
         return f"{self.file} ({self.kind}): {text}."
+
+    def in_a_line(self) -> str:
+        """How many faults there are."""
+        return self.sentence.removesuffix(".")
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan audit --format json``."""
@@ -72,7 +76,7 @@ class Audit(Answer):
             *columns("got", "expected", "why"),
         ]
         yield Table("findings", shown, self.findings)
-        yield Paragraph(self.summary)
+        yield Paragraph(self.sentence)
 
     def _place(self, finding: Finding) -> str:
         """Line, or device, inside the file."""
@@ -101,6 +105,7 @@ class AuditFile(Question[Audit]):
         "netplan audit cables.xlsx --radix 64",
         "netplan audit fabric.graphml --oversubscription 3:1 --format json",
     )
+    reads_from: ClassVar[frozenset[str]] = frozenset()
 
     file: str | Path = required("What is audited.", "path", argument=True)
     _: KW_ONLY

@@ -96,17 +96,21 @@ class CableComparison(Answer):
     known: tuple[Known, ...] = ()
 
     @property
-    def summary(self) -> str:
+    def sentence(self) -> str:
         """One line for people.
 
         Examples
         --------
-        >>> CableComparison("plan.csv", "hall.csv", 8, 8, ()).summary
+        >>> CableComparison("plan.csv", "hall.csv", 8, 8, ()).sentence
         '8 cables planned, 8 built: no difference.'
         """
         kinds = Counter(difference.kind for difference in self.differences)
         found = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no difference"
         return f"{self.planned:,} cables planned, {self.built:,} built: {found}."
+
+    def in_a_line(self) -> str:
+        """How many cables differ."""
+        return self.sentence.removesuffix(".")
 
     @property
     def exit_code(self) -> int:
@@ -128,7 +132,7 @@ class CableComparison(Answer):
         """One row a difference, with what to do about it."""
         shown = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
         yield Table("differences", shown, self.differences)
-        yield Paragraph(self.summary)
+        yield Paragraph(self.sentence)
         for note in self.notes:
             yield Paragraph(f"{note[0].upper()}{note[1:]}{'' if note.endswith('?') else '.'}")
 

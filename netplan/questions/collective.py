@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.inputs.option import Option, check_range
 from netplan.questions.answers.optimum_answer import (
     OptimumAnswer,
     optimum_answer,
@@ -17,7 +18,7 @@ from netplan.questions.answers.optimum_answer import (
     shown_size,
 )
 from netplan.questions.asking import asks
-from netplan.questions.own_inputs import check_ranges, optional, required
+from netplan.questions.own_inputs import optional, required
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
@@ -27,6 +28,7 @@ from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
+from netplan.scenarios.parts import LARGEST_CLUSTER
 from netplan.scenarios.reading import CatalogReader
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
 from netplan.units import counted, si
@@ -36,6 +38,7 @@ SWEEP = (2.0**10, 2.0**34)
 """Least and largest message where none is asked for [B]."""
 
 LARGEST_BYTES = 1e15
+TAKING_PART = Option("GPUs that take part.", "whole", low=2, high=LARGEST_CLUSTER)
 REGIMES = {
     "small": "small (low latency)",
     "large": "large (pipelined)",
@@ -209,7 +212,8 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
     def __post_init__(self) -> None:
         """Refuse numbers out of range."""
         super().__post_init__()
-        check_ranges(self)
+        if self.cluster.graph is None:
+            check_range("gpus", TAKING_PART, self.cluster.gpus)
         self.check_parts()
         low, high = self._ends
         if not 1 <= low <= high <= LARGEST_BYTES:

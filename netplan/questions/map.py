@@ -8,14 +8,14 @@ from typing import ClassVar, get_args
 
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Mode
-from netplan.inputs.option import Option
+from netplan.inputs.option import Option, check_range
 from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.chip_system import ChipSystem, SystemRun, fastest_system, run_model
 from netplan.performance.dimensions import equal_levels, parallel_layouts, read_dimensions
 from netplan.performance.mapping import KernelTimes, MappingOptions
 from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.asking import asks
-from netplan.questions.own_inputs import check_ranges, optional
+from netplan.questions.own_inputs import optional
 from netplan.questions.question import Question, Shorthand
 from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
@@ -132,7 +132,9 @@ class Map(Question[MapAnswer]):
     def __post_init__(self) -> None:
         """Refuse numbers out of range, unknown choices, and inputs that contradict each other."""
         super().__post_init__()
-        check_ranges(self)
+        self.check_parts()
+        for name, (_, degree, option) in self.shorthands.items():
+            check_range(name, option, (self.training.fixed or {}).get(degree))
         check_choice("mode", self.training.mode, get_args(Mode))
         check_choice("direction", self.direction, DIRECTIONS)
         check_choice("kernels", self.kernels, get_args(KernelTimes))

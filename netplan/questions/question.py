@@ -16,6 +16,7 @@ from netplan.inputs.option import Option, check_range, read_option, spelled
 from netplan.questions.own_inputs import (
     SCENARIO,
     Input,
+    check_ranges,
     default_of,
     fill_own,
     optional,
@@ -246,6 +247,10 @@ class Question(Generic[AnswerT_co]):
             overrides=overrides,
             **given,
         )
+        if question.trains:  # what builds networks and plans says more of numbers than a range
+            check_range("nic_gbps", known["nic_gbps"].option, question.cluster.nic_gbps)
+        else:
+            question.check_parts()
         return question._with_ports()
 
     @classmethod
@@ -298,7 +303,7 @@ class Question(Generic[AnswerT_co]):
                 yield one.name, option, value
 
     def check_parts(self) -> None:
-        """Refuse numbers of the scenario outside of their ranges.
+        """Refuse numbers outside of their ranges, of the scenario and of its own.
 
         Raises
         ------
@@ -309,6 +314,7 @@ class Question(Generic[AnswerT_co]):
         for name, place in places(self.scenario.kind).items():
             if name in means:
                 check_range(name, place.option, self.scenario.value(name))
+        check_ranges(self)
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""

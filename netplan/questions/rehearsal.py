@@ -56,9 +56,13 @@ class Rehearsal(Answer):
     compared: CableComparison
 
     @property
-    def summary(self) -> str:
+    def sentence(self) -> str:
         """One line for people."""
-        return f"{self._routed} {self.compared.summary}"
+        return f"{self._routed} {self.compared.sentence}"
+
+    def in_a_line(self) -> str:
+        """How many subnets are routed, and what differs."""
+        return self.sentence.removesuffix(".")
 
     @property
     def _routed(self) -> str:
@@ -102,7 +106,7 @@ class Rehearsal(Answer):
             yield Paragraph(self._routed)
             yield from self.compared.sections()
         else:
-            yield Paragraph(self.summary)
+            yield Paragraph(self.sentence)
 
 
 def rehearse_plan(

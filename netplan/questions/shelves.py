@@ -89,6 +89,7 @@ class ListRecords(Question[CatalogRecords]):
     """List all records, or those of one ROLE (model, accelerator, fabric, prices, ...)."""
 
     command: ClassVar[str] = "catalog list"
+    reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
     role: str | None = optional("Only records of this role.", default=None, argument=True)
 
@@ -164,6 +165,7 @@ class CheckRecords(Question[CatalogCheck]):
     """
 
     command: ClassVar[str] = "catalog check"
+    reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
     files: Sequence[str | Path] = several("These files.", "path", argument=True)
     role: str | None = optional("What the files describe, if their folder does not say so.")

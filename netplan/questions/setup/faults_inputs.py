@@ -38,7 +38,7 @@ from netplan.faults.rates import (
 )
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
-from netplan.questions.own_inputs import check_ranges, optional, several
+from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import CHECKPOINTS, NETWORK, RUNS, AnswerT_co, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
@@ -218,7 +218,6 @@ def check_faults(
     if asked.cluster.floor_plan and asked.cluster.gpus_per_rack is not None:
         raise InputError("--floor-plan and --gpus-per-rack both say where racks stand: give one")
     asked.check_parts()
-    check_ranges(asked)
     if not 0 < asked.service_level < 1:
         raise InputError(
             f"--service-level {100 * asked.service_level:g}% is out of range: give more than 0%"

@@ -106,10 +106,9 @@ class SimulationQuestion(Question[SimulateAnswer]):
 
     @property
     def simulated(self) -> SimulatedSchedule | None:
-        """The schedule that is asked for, if any."""
-        return next(
-            (one for one in get_args(SimulatedSchedule) if one == self.training.schedule), None
-        )
+        """The schedule that is asked for, if any; servers have none."""
+        asked = self.training.schedule if self.trains else None
+        return next((known for known in get_args(SimulatedSchedule) if known == asked), None)
 
     def _otherwise(self, **values: str) -> None:
         """Another default than that of other questions."""

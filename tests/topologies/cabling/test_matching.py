@@ -100,7 +100,7 @@ def test_a_dark_switch_is_one_line(tmp_path: Path) -> None:
         assert [(d.kind, d.instruction) for d in answer.differences] == [
             ("not seen", "leaf-3 was not seen: 16 cables; is it on, and joined?")
         ]
-        assert "1 not seen" in answer.summary
+        assert "1 not seen" in answer.sentence
 
 
 def test_a_narrow_link_says_its_width_and_a_slow_one_its_speed(tmp_path: Path) -> None:
