@@ -56,7 +56,7 @@ def test_the_front_names_its_designs_and_marks_the_verdict(
     asked = {"gpus": 4096, "accelerator": "h100-80gb", "hb_sizes": (8,), "prices": "2026"}
     for page in shown(
         browser, tmp_path, netplan.optimize("rail-only-paper", **asked, radices=(64, 128))
-    ):  # type: ignore[arg-type]
+    ):
         chart = page.locator("#chart-front")
         chart.locator(".main-svg").first.wait_for()
         legend = chart.locator(".legendtext").all_text_contents()
@@ -67,7 +67,7 @@ def test_the_front_names_its_designs_and_marks_the_verdict(
 
 def test_what_has_failed_has_another_colour(browser: "Browser", tmp_path: Path) -> None:
     asked = {"gpus": 64, "radix": 16, "hb_size": 8, "model": "gpt-22b", "years": 5}
-    answer = netplan.faults("rail-only-paper", **asked, fabrics=("rail-only",), fail=("leaf=1",))  # type: ignore[arg-type]
+    answer = netplan.faults("rail-only-paper", **asked, fabrics=("rail-only",), fail=("leaf=1",))
     for page in shown(browser, tmp_path, answer):
         stroke = "one => getComputedStyle(one).stroke"
         failed = page.locator(".wire.failed").first.evaluate(stroke)

@@ -42,7 +42,7 @@ def printed(answer: Procurement, folder: Path) -> list[str]:
 @pytest.mark.skipif(not (CHROMIUM and shutil.which("pdftotext")), reason="needs chromium, poppler")
 @pytest.mark.parametrize("asked", [{"gpus": 32768, "radix": 128}, HALL])
 def test_two_pages_answer_ten_questions(asked: dict[str, object], tmp_path: Path) -> None:
-    answer = procurement("rail-only-paper", **asked, prices="2026")  # type: ignore[arg-type]
+    answer = procurement("rail-only-paper", **asked, prices="2026")
     pages = printed(answer, tmp_path)
     assert not any("file:" in page or "report.html" in page for page in pages)
     for number, page in enumerate(pages, start=1):

@@ -104,7 +104,7 @@ def test_links_of_800g_without_a_switch_model_have_the_lanes_of_their_card() -> 
 
 def test_optics_of_a_co_packaged_switch_are_on_no_line() -> None:
     question = {"gpus": 1152, "accelerator": "b300", "hb_size": 8, "fabrics": ("fat-tree",)}
-    ours, sister = (cost("rail-only-paper", **question, switch=name) for name in ("q3450", "q3400"))  # type: ignore[arg-type]
+    ours, sister = (cost("rail-only-paper", **question, switch=name) for name in ("q3450", "q3400"))
     assert {name: line.quantity for name, line in lines(ours).items() if "Gear" not in name} == {
         "Switch q3450": 24,  # 16 leaves of 72 + 72, 8 spines
         "MMS4A20, OSFP 800G DR4, flat top": 1152,
@@ -131,14 +131,14 @@ def test_every_switch_number_belongs_to_one_way_of_the_air() -> None:
 def test_cards_inside_the_servers_are_on_no_bill_and_named() -> None:
     question = {"gpus": 1024, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
     names = {"fabrics": ("fat-tree",), "prices": "2026"}
-    bought = netplan.cost("rail-only-paper", **question, **names)  # type: ignore[arg-type]
+    bought = netplan.cost("rail-only-paper", **question, **names)
     ours = netplan.cost(
         "rail-only-paper", **question, **names, cards="included", networks=("storage",)
-    )  # type: ignore[arg-type]
+    )
     assert not [item for item in ours.bills[0].quote.items if item.line.category == "cards"]
     assert "network cards, which come inside the servers" in ours.left_out
     (with_cards,), (without,) = (
-        netplan.compare("rail-only-paper", **question, **names, timing=False, cards=cards).rows  # type: ignore[arg-type]
+        netplan.compare("rail-only-paper", **question, **names, timing=False, cards=cards).rows
         for cards in ("bought", "included")
     )
     # One price everywhere, 1,024 cards of 1,499 USD and 24.9 W apart.

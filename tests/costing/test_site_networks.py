@@ -55,7 +55,7 @@ def test_storage_of_4096_gpus_has_the_spines_that_its_ports_fill() -> None:
     # spines of 64; links alike from every leaf to every spine need a divisor of 32 above 20: 32.
     question = {"gpus": 4096, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
     asked = {"fabrics": ("fat-tree",), "networks": ("storage",)}
-    answer = cost("rail-only-paper", **question, **asked)  # type: ignore[arg-type]
+    answer = cost("rail-only-paper", **question, **asked)
     (line,) = (
         item.line
         for item in answer.bills[0].quote.items
@@ -65,7 +65,7 @@ def test_storage_of_4096_gpus_has_the_spines_that_its_ports_fill() -> None:
     assert line.part_number == "MQM9700-NS2F"
     equal = cost(
         "rail-only-paper", **question, **asked, overrides={"storage.equal_uplinks": "true"}
-    )  # type: ignore[arg-type]
+    )
     assert any(
         item.line.quantity == 72 and item.line.network == "storage"
         for item in equal.bills[0].quote.items
@@ -75,7 +75,7 @@ def test_storage_of_4096_gpus_has_the_spines_that_its_ports_fill() -> None:
 def test_out_of_band_and_in_band_are_sized_together_and_share_racks() -> None:
     names = ("out-of-band", "storage", "management")
     question = {"gpus": 4096, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
-    answer = cost("rail-only-paper", **question, fabrics=("fat-tree",), networks=names)  # type: ignore[arg-type]
+    answer = cost("rail-only-paper", **question, fabrics=("fat-tree",), networks=names)
     bill = answer.bills[0]
     found = {(item.line.network, item.line.category): item.line for item in bill.quote.items}
     # 512 nodes and 320 + 60 + 30 other switches: 922 ports on 20 switches of 48, with 40 uplinks.
@@ -96,7 +96,7 @@ def test_out_of_band_and_in_band_are_sized_together_and_share_racks() -> None:
     # Power: boxes as their makers say, 15 W a twin module, 8 W at a card, 24.9 W a card.
     storage_w = 60 * 747 + 1920 * 15 + 1280 * (8 + 24.9)
     rest_w = 20 * 98 + 30 * 466 + 3000 * 3.5
-    plain = cost("rail-only-paper", **question, fabrics=("fat-tree",)).bills[0]  # type: ignore[arg-type]
+    plain = cost("rail-only-paper", **question, fabrics=("fat-tree",)).bills[0]
     assert bill.draw.typical_w - plain.draw.typical_w == pytest.approx(storage_w + rest_w)
 
 
@@ -105,8 +105,8 @@ def test_the_cable_plan_has_every_cable_of_the_bill_on_a_port_of_its_own(gpus: i
     names = ("storage", "management", "out-of-band")
     question = {"gpus": gpus, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
     asked = {"networks": names, "switch": "qm9700"}
-    bill = cost("rail-only-paper", **question, **asked, fabrics=("fat-tree",)).bills[0]  # type: ignore[arg-type]
-    rows = cables("rail-only-paper", **question, **asked, fabric="fat-tree").to_dict()["rows"]  # type: ignore[arg-type]
+    bill = cost("rail-only-paper", **question, **asked, fabrics=("fat-tree",)).bills[0]
+    rows = cables("rail-only-paper", **question, **asked, fabric="fat-tree").to_dict()["rows"]
     planned = Counter(row["group"].split()[0] if " " in row["group"] else "" for row in rows)
     billed: Counter[str] = Counter()
     for item in bill.quote.items:
@@ -172,11 +172,11 @@ def test_uplinks_that_end_on_no_network_of_the_bill_are_named() -> None:
 def test_a_hall_holds_the_racks_of_networks_beside_too() -> None:
     question = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
     asked = {"fabrics": ("fat-tree",), "floor_plan": HALL, "networks": NAMES, "switch": "qm9700"}
-    bill = cost("rail-only-paper", **question, **asked).bills[0]  # type: ignore[arg-type]
+    bill = cost("rail-only-paper", **question, **asked).bills[0]
     used = 1024 // 32 + bill.racks.count + bill.site_racks
     small = {"example-hall.rows": "1", "example-hall.racks_per_row": str(used - 1)}
     with pytest.raises(NetplanError, match=f"holds {used - 1} racks, 32 for GPUs and {used - 32}"):
-        cost("rail-only-paper", **question, **asked, overrides=small)  # type: ignore[arg-type]
+        cost("rail-only-paper", **question, **asked, overrides=small)
 
 
 def test_ports_by_hand() -> None:
@@ -188,9 +188,9 @@ def test_ports_by_hand() -> None:
 
 def test_networks_come_after_the_training_network_and_out_of_band_counts_their_switches() -> None:
     question = {"gpus": 1024, "radix": 64, "accelerator": "h100-80gb", "hb_size": 8}
-    plain = cost("rail-only-paper", **question, fabrics=("rail-optimized",))  # type: ignore[arg-type]
+    plain = cost("rail-only-paper", **question, fabrics=("rail-optimized",))
     names = ("storage", "management", "out-of-band")
-    full = cost("rail-only-paper", **question, fabrics=("rail-optimized",), networks=names)  # type: ignore[arg-type]
+    full = cost("rail-only-paper", **question, fabrics=("rail-optimized",), networks=names)
     lines = [item.line for item in full.bills[0].quote.items]
     assert [line for line in lines if not line.network] == [
         item.line for item in plain.bills[0].quote.items
@@ -228,7 +228,7 @@ def test_floor_plan_measures_every_cable_once(fabric: str, switch: str | None) -
     gpus = 992 if "ufm" in fabric else 1024
     question = {"gpus": gpus, "radix": 64, "hb_size": 8, "fabrics": (fabric,), "switch": switch}
     classed, measured = (
-        cost("rail-only-paper", **question, accelerator="h100-80gb", floor_plan=hall)  # type: ignore[arg-type]
+        cost("rail-only-paper", **question, accelerator="h100-80gb", floor_plan=hall)
         for hall in (None, HALL)
     )
     counts = []

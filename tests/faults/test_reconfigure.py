@@ -85,7 +85,7 @@ def test_failures_that_find_no_idle_gpu_agree_with_counted_ones(each: int) -> No
 
 
 def test_the_policy_beside_going_on() -> None:
-    answer = faults("rail-only-paper", **ASKED, policy="reconfigure", years=400, timing=False)  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", **ASKED, policy="reconfigure", years=400, timing=False)
     (fabric,) = answer.fabrics
     today, found = fabric.policies
     assert (today.policy, today.forecast) == ("go-on", fabric.forecast)
@@ -93,7 +93,7 @@ def test_the_policy_beside_going_on() -> None:
     assert (found.circuit_ports, found.circuit_ports_used) == (2176, 2048)
     assert found.circuit_power_w == 1728
     # 520 USD a port, 22 for the second fibre of each link, and an eighth of the network.
-    bill = netplan.cost("rail-only-paper", **ASKED).bills[0]  # type: ignore[arg-type]
+    bill = netplan.cost("rail-only-paper", **ASKED).bills[0]
     assert found.price == pytest.approx(2176 * 520 + 1024 * 22 + bill.capital.base / 8)
     # Seven of eight rails, before a failure and after it.
     assert found.bandwidth_share == 7 / 8
@@ -133,11 +133,11 @@ def test_the_policy_beside_going_on() -> None:
 def test_where_it_means_nothing(changed: dict[str, object], said: str) -> None:
     asked = {**ASKED, "policy": "reconfigure", "years": 1, "timing": False, **changed}
     with pytest.raises(InputError, match=said):
-        faults("rail-only-paper", **asked)  # type: ignore[arg-type]
+        faults("rail-only-paper", **asked)
 
 
 def test_other_fabrics_are_left_out_with_the_reason() -> None:
     asked = {**ASKED, "fabrics": ("rail-only", "rail-optimized"), "timing": False, "years": 1}
-    answer = faults("rail-only-paper", **asked, policy="reconfigure")  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", **asked, policy="reconfigure")
     assert [one.name for one in answer.fabrics] == ["rail-only"]
     assert [name for name, _ in answer.refused] == ["rail-optimized"]

@@ -33,7 +33,7 @@ LONG = ACROSS | {"fixed": {"tensor": 16, "pipeline": 1}, "concurrency": 64}
 
 def asked(**question: object) -> ServedFaultsAnswer:
     rail = {"fabrics": "rail-only", "workload": "serving"}
-    found = netplan.faults("serving-70b-h200", **(rail | question), prices="rail-only-2023")  # type: ignore[arg-type]
+    found = netplan.faults("serving-70b-h200", **(rail | question), prices="rail-only-2023")
     assert isinstance(found, ServedFaultsAnswer)
     return found
 
@@ -92,7 +92,7 @@ def test_servers_that_are_not_full_take_more_requests_each() -> None:
 def test_what_is_left_is_what_as_many_servers_give(concurrency: int) -> None:
     lost = failed("gpu-3", "gpu-6", **ONE_EACH, concurrency=concurrency)
     six = EIGHT | {"fixed": {"tensor": 1, "pipeline": 1, "replicas": 6}, "concurrency": concurrency}
-    plan = netplan.serving("serving-70b-h200", **six).best  # type: ignore[arg-type]
+    plan = netplan.serving("serving-70b-h200", **six).best
     assert lost.tokens_per_s == pytest.approx(plan.tokens_per_s, rel=1e-12)
     assert (lost.ttft_s, lost.tpot_s) == pytest.approx((plan.ttft_s, plan.tpot_s), rel=1e-12)
 
@@ -100,7 +100,7 @@ def test_what_is_left_is_what_as_many_servers_give(concurrency: int) -> None:
 @pytest.mark.parametrize("extra", [{}, {"disaggregated": True}])
 def test_without_failures_it_is_the_plan_of_serving(extra: dict[str, bool]) -> None:
     question = ACROSS | {"concurrency": 256} | extra
-    answer = netplan.serving("serving-70b-h200", **question)  # type: ignore[arg-type]
+    answer = netplan.serving("serving-70b-h200", **question)
     found = fabric(**question)
     assert replace(found.plan, rank=1) == answer.best
     nothing = failed("gpu=0", **question)
@@ -127,7 +127,7 @@ def test_half_of_the_ports_are_half_of_the_network() -> None:
     slow = failed(*ports, **LONG)
     rate = 25e9  # half of the 50e9 bytes/s of a port of H200
     rails = {"fabric": "rail-only", "overrides": {"accelerator.network_bytes_per_s": str(rate)}}
-    half = netplan.serving("serving-70b-h200", **LONG | rails).best  # type: ignore[arg-type]
+    half = netplan.serving("serving-70b-h200", **LONG | rails).best
     assert plain.plan.replicas == 2
     assert (slow.servers_lost, slow.gpus_cut_off) == (0, 4)
     # Either both servers answer, one slowly, or the other alone gives more.
@@ -164,7 +164,7 @@ def test_idle_gpus_take_over() -> None:
 
 def test_a_service_level_is_kept_or_missed() -> None:
     question = ONE_EACH | {"concurrency": 512}
-    plan = netplan.serving("serving-70b-h200", **question).best  # type: ignore[arg-type]
+    plan = netplan.serving("serving-70b-h200", **question).best
     lost = failed("gpu-3", **question)
     assert lost.keeps_level is None
     assert lost.tpot_s is not None

@@ -81,7 +81,7 @@ def ask(**facts: object) -> MapAnswer:
         "compute_utilisation": 0.9,
         "mode": "published-code",
     }
-    return netplan.map("rail-only-paper", **{**common, **facts})  # type: ignore[arg-type]
+    return netplan.map("rail-only-paper", **{**common, **facts})
 
 
 @pytest.mark.parametrize("dimensions", ["ring-ring", "mesh-mesh", "mesh-switch", "ring-ring-ring"])

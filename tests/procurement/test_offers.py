@@ -42,7 +42,7 @@ WEEKS = "Lead time, weeks"
 
 
 def compared(*paths: Path, **more: object) -> OffersAnswer:
-    answer = offers(scenario="rail-only-paper", files=paths, **more)  # type: ignore[arg-type]
+    answer = offers(scenario="rail-only-paper", files=paths, **more)
     assert isinstance(answer, OffersAnswer)
     return answer
 

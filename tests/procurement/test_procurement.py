@@ -38,9 +38,9 @@ def test_published_totals(published: Procurement) -> None:
 
 def test_answer_is_that_of_cost_and_compare() -> None:
     size = {"gpus": 1024, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb", "fabrics": PAIR}
-    answer = procurement("rail-only-paper", **size, batch=512, prices="2026").to_dict()  # type: ignore[arg-type]
-    assert answer["cost"] == cost("rail-only-paper", **size, prices="2026").to_dict()  # type: ignore[arg-type]
-    compared = compare("rail-only-paper", **size, batch=512, prices="2026")  # type: ignore[arg-type]
+    answer = procurement("rail-only-paper", **size, batch=512, prices="2026").to_dict()
+    assert answer["cost"] == cost("rail-only-paper", **size, prices="2026").to_dict()
+    compared = compare("rail-only-paper", **size, batch=512, prices="2026")
     assert answer["comparison"] == compared.to_dict()
 
 
@@ -136,7 +136,7 @@ def test_values_of_every_file_can_be_replaced(key: str, value: str) -> None:
 )
 def test_refusals(question: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        procurement("rail-only-paper", gpus=1024, radix=64, timing=False, **question, prices="2026")  # type: ignore[arg-type]
+        procurement("rail-only-paper", gpus=1024, radix=64, timing=False, **question, prices="2026")
 
 
 def test_own_definition_and_unknown_template(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_other_families_have_no_run_of_known_length_and_a_price_of_useful_work(m
 def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
     def tokens(**question: object) -> float:
         asked = {"gpus": 1024, "radix": 64, "timing": False, "model": "gpt-22b"}
-        return procurement("rail-only-paper", **(asked | question), prices="2026").inputs["tokens"]  # type: ignore[arg-type,no-any-return]
+        return procurement("rail-only-paper", **(asked | question), prices="2026").inputs["tokens"]
 
     # 48 layers of 12 x 6144^2 weights.
     assert tokens() == 20 * 48 * 12 * 6144**2
@@ -244,7 +244,7 @@ def test_what_no_price_is_known_of_has_no_mark_and_no_ends() -> None:
 
 def test_ranges_that_meet_are_told_apart_where_one_has_fewer_of_all_parts() -> None:
     asked = {"gpus": 4096, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
-    fewer = procurement("rail-only-paper", **asked, fabrics=PAIR, prices="2026")  # type: ignore[arg-type]
+    fewer = procurement("rail-only-paper", **asked, fabrics=PAIR, prices="2026")
     many, few = (bill.capital for bill in fewer.cost.bills)
     assert few.high > many.low  # rail-only at its dearest, rail-optimized at its cheapest
     said = " ".join(fewer.recommendation.reasons)

@@ -1,7 +1,8 @@
 """Questions about failures that several tests ask, and parts of their answers."""
 
 from netplan.faults.impact import Impact
-from netplan.questions.answers.faults_answer import FabricFaults, FaultsAnswer, ScenarioImpact
+from netplan.questions.answers.faults_answer import FaultsAnswer
+from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.questions.faults import faults
 
 BOOKS = {"iteration_model": "ptd-p", "prices": "2026"}
@@ -10,7 +11,7 @@ PAIR = ("rail-optimized", "rail-only")
 
 
 def small(**question: object) -> FaultsAnswer:
-    return faults("rail-only-paper", **(SMALL | BOOKS | {"fabrics": PAIR} | question))  # type: ignore[arg-type]
+    return faults("rail-only-paper", **(SMALL | BOOKS | {"fabrics": PAIR} | question))
 
 
 def single(fabric: FabricFaults, kind: str) -> Impact:

@@ -216,7 +216,7 @@ def test_names_are_text_in_html_and_terminals(tmp_path: Path, name: str) -> None
 )
 def test_wrong_questions(question: dict[str, object], message: str) -> None:
     with pytest.raises(NetplanError) as caught:
-        cost("rail-only-paper", **({"gpus": 1024, "radix": 64} | question))  # type: ignore[arg-type]
+        cost("rail-only-paper", **({"gpus": 1024, "radix": 64} | question))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

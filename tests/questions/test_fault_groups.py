@@ -23,9 +23,9 @@ def test_racks_and_feeds_fail_as_a_whole(tmp_path: Path) -> None:
 
 def test_switches_fill_as_many_racks_as_on_the_bill() -> None:
     asked = {"gpus": 4096, "radix": 64, "fabrics": ("rail-optimized",), "prices": "2026"}
-    found = faults("rail-only-paper", **asked, gpus_per_rack=32, timing=False, years=1)  # type: ignore[arg-type]
+    found = faults("rail-only-paper", **asked, gpus_per_rack=32, timing=False, years=1)
     racks = next(one.parts for one in found.fabrics[0].singles if one.kind == "rack")
-    bill = netplan.cost("rail-only-paper", **asked).bills[0]  # type: ignore[arg-type]
+    bill = netplan.cost("rail-only-paper", **asked).bills[0]
     # 320 switches of 2 units in racks of 42, beside 128 racks of GPUs.
     assert (racks, bill.racks.count) == (128 + 16, 16)
 
@@ -69,7 +69,7 @@ def test_a_bad_batch_of_optics_takes_its_share_of_the_links() -> None:
 
 def test_a_feed_that_feeds_nothing_stands_for_none() -> None:
     hall = {"gpus": 1024, "radix": 64, "fabrics": ("rail-only",), "floor_plan": "example-hall"}
-    answer = faults("rail-only-paper", **(SMALL | hall | {"timing": False, "years": 1}))  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", **(SMALL | hall | {"timing": False, "years": 1}))
     # One row of the hall holds all racks, on one of its two feeds.
     assert single(answer.fabrics[0], "feed").gpus_down == 1024
     # So one feed is counted, fails in the years, and is there to be drawn.
@@ -77,8 +77,8 @@ def test_a_feed_that_feeds_nothing_stands_for_none() -> None:
     assert (counted["feed"], counted["tray"]) == (1, 1)
     assert "1 of 'Power feed' fail as a whole" in " ".join(answer.fabrics[0].notes)
     with pytest.raises(NetplanError, match="the fabric has 1 of kind feed, give 0 to 1"):
-        faults("rail-only-paper", **(SMALL | hall | {"timing": False, "fail": ["feed=2"]}))  # type: ignore[arg-type]
+        faults("rail-only-paper", **(SMALL | hall | {"timing": False, "fail": ["feed=2"]}))
     empty = faults(
         "rail-only-paper", **(SMALL | hall | {"timing": False, "years": 1, "fail": ["feed-B"]})
-    )  # type: ignore[arg-type]
+    )
     assert scenario(empty.fabrics[0]).impact.gpus_down == 0

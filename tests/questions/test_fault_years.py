@@ -19,7 +19,7 @@ from netplan.faults.group_failures import group_failures
 from netplan.faults.impact import Impact, Subject, impact_of, single_failures, single_parts
 from netplan.faults.inventory import Inventory, Parts
 from netplan.faults.rates import FAILURE_BOOKS, FailureBook, unit_counts
-from netplan.questions.answers.faults_answer import FabricFaults, ScenarioImpact
+from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.questions.cost import cost
 from netplan.questions.faults import Faults, faults
 from netplan.topologies.build import build_fabric
@@ -34,7 +34,7 @@ def asked(name: str = "rail-optimized", **question: object) -> FabricFaults:
     common = {"gpus": 512, "radix": 32, "hb_size": 8, "model": "gpt-22b", "batch": 512}
     return faults(
         "rail-only-paper", **(common | {"years": 400, "fabrics": (name,)} | question)
-    ).fabrics[0]  # type: ignore[arg-type]
+    ).fabrics[0]
 
 
 class Case(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Case(Struct, frozen=True):
 
 
 def subject_of(name: str, **question: object) -> Subject:
-    shared = Faults.on("rail-only-paper", radix=32, hb_size=8, fabrics=(name,), **question).read()  # type: ignore[arg-type]
+    shared = Faults.on("rail-only-paper", radix=32, hb_size=8, fabrics=(name,), **question).read()
     spec = shared.specs[name]
     return Subject(spec, shared.sizing, build_fabric(spec, shared.sizing), shared.search)
 

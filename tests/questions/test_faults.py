@@ -25,7 +25,7 @@ from tests.questions.fault_cases import BOOKS, PAIR, SMALL, scenario, single, sm
 @pytest.fixture(scope="module")
 def large() -> FaultsAnswer:
     """The paper's main case: 32,768 GPUs in domains of 256."""
-    return faults("rail-only-paper", gpus=32_768, radix=128, fabrics=PAIR, years=100, **BOOKS)  # type: ignore[arg-type]
+    return faults("rail-only-paper", gpus=32_768, radix=128, fabrics=PAIR, years=100, **BOOKS)
 
 
 def test_claims_of_section_4_1_as_numbers(large: FaultsAnswer) -> None:
@@ -115,7 +115,7 @@ def test_it_says_why_no_plan_fits_and_still_how_the_job_would_go_on() -> None:
 def test_headings_name_the_book_that_lends_prices() -> None:
     asked = {"gpus": 64, "radix": 64, "accelerator": "b200", "hb_size": 8}
     said = "prices rail-only-2023 and 2026 for 800G"
-    answer = faults("rail-only-paper", **asked, fabrics=("rail-only",), years=1, timing=False)  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", **asked, fabrics=("rail-only",), years=1, timing=False)
     assert said in answer.text(140)
     found = optimize(
         "rail-only-paper",
@@ -129,7 +129,7 @@ def test_headings_name_the_book_that_lends_prices() -> None:
     assert said in found.text(140)
     bought = procurement(
         "rail-only-paper", **asked, fabrics=("rail-only",), prices="rail-only-2023", timing=False
-    )  # type: ignore[arg-type]
+    )
     assert said in bought.text(140)
 
 
@@ -141,7 +141,7 @@ def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
     assert (behind.circuit_switches, behind.price, behind.iteration_time_s) == (0, None, None)
     # A Clos joins the rails; 128 of 32,768 GPUs stand by, with their share of the network.
     asked = {"gpus": 32_768, "radix": 128, "fabrics": PAIR, "prices": "2026"}
-    bills = netplan.cost("rail-only-paper", **asked).bills  # type: ignore[arg-type]
+    bills = netplan.cost("rail-only-paper", **asked).bills
     assert (clos.recoveries[0].circuit_switches, clos.recoveries[0].idle_gpus) == (0, 128)
     assert clos.recoveries[0].price == pytest.approx(bills[0].capital.base / 256)
     assert (clos.recoveries[0].iteration_time_s or 0) > (clos.iteration_time_s or 0)
@@ -160,11 +160,11 @@ def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
 def test_fibres_of_a_domain_meet_on_one_circuit_switch(gpus: int, switches: int) -> None:
     """Eight GPUs and eight rail ports: 16 of 136 ports, so that eight domains share a switch."""
     asked = {"gpus": gpus, "radix": 64, "hb_size": 8, "fabrics": ("rail-only",), "prices": "2026"}
-    found = faults("rail-only-paper", **asked, years=1, timing=False).fabrics[0].recoveries[0]  # type: ignore[arg-type]
+    found = faults("rail-only-paper", **asked, years=1, timing=False).fabrics[0].recoveries[0]
     assert (found.circuit_switches, found.idle_gpus) == (switches, gpus // 8)
     assert found.single_mode_modules == 2 * gpus
     # 520 USD a port, 22 for the second fibre of each link, and an eighth of the network.
-    bill = netplan.cost("rail-only-paper", **asked).bills[0]  # type: ignore[arg-type]
+    bill = netplan.cost("rail-only-paper", **asked).bills[0]
     ports, fibres = switches * 136 * 520, 22 * gpus
     assert found.price == pytest.approx(ports + fibres + bill.capital.base / 8)
     # `cost` marks the same bill: fibre and racks have no price in the book.
@@ -475,7 +475,7 @@ def test_every_number_of_the_json_has_a_name_and_a_meaning() -> None:
 
 
 def test_defaults_are_those_of_compare_and_the_heading_names_them() -> None:
-    answer = faults("rail-only-paper", **(SMALL | {"fabrics": PAIR, "timing": True}))  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", **(SMALL | {"fabrics": PAIR, "timing": True}))
     same = compare(
         "rail-only-paper", gpus=1024, radix=64, hb_size=8, model="gpt-22b", batch=1024, fabrics=PAIR
     )
@@ -502,7 +502,7 @@ def test_training_options_are_those_of_search() -> None:
             iteration_model="4d",
             **asked,
             **options,
-        )  # type: ignore[arg-type]
+        )
         assert found.iteration_time_s == same.found.plans[0].iteration_time_s
         assert found.iteration_time_s != plain.iteration_time_s
     # Weights that are gathered for each microbatch pass the busiest link as well.

@@ -145,9 +145,9 @@ def test_python_refuses_pairs_that_are_none() -> None:
         ({"tensor": None}, "'None' is not a whole number"),
     ):
         with pytest.raises(InputError, match=message):
-            Search.on("rail-only-paper", gpus=64, fixed=fixed)  # type: ignore[arg-type]
+            Search.on("rail-only-paper", gpus=64, fixed=fixed)
     with pytest.raises(InputError, match="compare: give 2, got 1"):
-        Cables.on("rail-only-paper", compare="plan.csv")  # type: ignore[arg-type]
+        Cables.on("rail-only-paper", compare="plan.csv")
 
 
 def test_headings_say_replaced_values_with_their_units() -> None:

@@ -46,7 +46,7 @@ def test_a_graph_takes_what_its_kernels_take(tmp_path: Path) -> None:
     chip |= {"sram_bytes": 4000, "memory_bytes_per_s": 1e9}
     overrides = {f"accelerator.{key}": f"{value:g}" for key, value in chip.items()}
     ask = {"model": name, "accelerator": "sn10", "overrides": overrides, "micro_batch": 4}
-    found = netplan.map("rail-only-paper", **ask, data=2).found  # type: ignore[arg-type]
+    found = netplan.map("rail-only-paper", **ask, data=2).found
     [part] = found.partitions
     assert part.compute_s == pytest.approx(64e-9)
     assert part.memory_s == pytest.approx(200e-9)

@@ -42,7 +42,7 @@ def test_a_cluster_of_one_domain_has_the_links_of_its_fabric() -> None:
     switch, mesh = (
         netplan.serving(
             "serving-70b-h200",
-            **asked,  # type: ignore[arg-type]
+            **asked,
             concurrency=1152,
             fixed=fixed,
             overrides={"fabric.hb_kind": kind},

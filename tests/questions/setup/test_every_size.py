@@ -9,7 +9,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_largest
 from netplan.performance.setting import Training
 from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.faults_answer import ScenarioImpact
+from netplan.questions.answers.faults_rows import ScenarioImpact
 from netplan.questions.compare import compare
 from netplan.questions.faults import faults
 from netplan.questions.loads import loads
@@ -29,7 +29,7 @@ TRANSFORMERS = [name for name in WORKLOADS.paths() if isinstance(WORKLOADS.load(
 
 
 def compared(gpus: int, **question: object) -> Comparison:
-    return compare("rail-only-paper", gpus=gpus, **(H100 | {"fabrics": SWITCHED} | question))  # type: ignore[arg-type]
+    return compare("rail-only-paper", gpus=gpus, **(H100 | {"fabrics": SWITCHED} | question))
 
 
 def test_times_fall_between_powers_of_two() -> None:
@@ -71,7 +71,7 @@ def test_more_domains_never_train_slower(iteration_model: str) -> None:
 
 
 def test_a_lost_gpu_costs_about_a_replica() -> None:
-    answer = faults("rail-only-paper", gpus=2048, fail=["gpu=1"], years=1, **H100)  # type: ignore[arg-type]
+    answer = faults("rail-only-paper", gpus=2048, fail=["gpu=1"], years=1, **H100)
     assert len(answer.fabrics) == 4
     for fabric in answer.fabrics:
         assert isinstance(fabric.scenario, ScenarioImpact)
@@ -112,8 +112,8 @@ def test_counts_with_factors_of_three_five_and_seven(gpus: int, model: str) -> N
 def test_search_and_compare_find_the_same_plan() -> None:
     for gpus in (96, 1000, 1984):
         question = {"gpus": gpus, "hb_size": 8, "model": "gpt-175b", "batch": 256} | H100
-        best = search("rail-only-paper", **question).found.plans[0]  # type: ignore[arg-type]
-        row = compare("rail-only-paper", **question, fabrics=("rail-optimized",)).rows[0]  # type: ignore[arg-type]
+        best = search("rail-only-paper", **question).found.plans[0]
+        row = compare("rail-only-paper", **question, fabrics=("rail-optimized",)).rows[0]
         assert row.best is not None
         assert row.best.plan == best.plan
         assert row.mfu == pytest.approx(best.mfu, rel=1e-12)
@@ -133,7 +133,7 @@ def test_the_largest_part_has_schedules_too() -> None:
 @pytest.mark.parametrize(("gpus", "fixed"), [(96, {}), (100, {}), (96, {"pipeline": 5, "data": 2})])
 def test_links_carry_what_uneven_plans_send(gpus: int, fixed: dict[str, int]) -> None:
     question = {"gpus": gpus, "hb_size": 8, "model": "gpt-22b", "batch": 50, "fixed": fixed} | H100
-    answer = loads("rail-only-paper", **question, fabric="fat-tree")  # type: ignore[arg-type]
+    answer = loads("rail-only-paper", **question, fabric="fat-tree")
     assert isinstance(answer.run, PlacedRun)
     assert answer.graph.gpus == gpus
     matrix = answer.run.matrix()
@@ -149,7 +149,7 @@ def test_links_carry_what_uneven_plans_send(gpus: int, fixed: dict[str, int]) ->
     expected = rounds * layers * tensor * (plan.tensor - 1)
     assert matrix.of_kind("tensor").total_bytes == pytest.approx(expected)
     assert answer.total_bytes == pytest.approx(matrix.total_bytes)
-    sent = training_traffic("rail-only-paper", **question, fabric="fat-tree").matrix  # type: ignore[arg-type]
+    sent = training_traffic("rail-only-paper", **question, fabric="fat-tree").matrix
     assert sent.total_bytes == pytest.approx(matrix.total_bytes)
     used = {*matrix.listed().source.tolist()}
     assert used == {*plan.placement.gpu_of_rank.tolist()} or plan.gpus == 1

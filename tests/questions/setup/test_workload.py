@@ -47,7 +47,7 @@ def served(answer: LoadsAnswer | TrafficAnswer) -> ServedRun:
 
 
 def best(case: str, **more: object) -> ServedPlan:
-    return netplan.serving("serving-70b-h200", **asked(case) | more).best  # type: ignore[arg-type]
+    return netplan.serving("serving-70b-h200", **asked(case) | more).best
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -57,7 +57,7 @@ def test_every_answer_has_the_plan_of_serving(case: str) -> None:
     for answer in (
         netplan.training_traffic("serving-70b-h200", **run),
         netplan.loads("serving-70b-h200", **run),
-    ):  # type: ignore[arg-type]
+    ):
         assert served(answer).plan == plan
         shown = answer.to_dict()
         for name in ("ttft_s", "tpot_s", "tokens_per_s", "tensor", "gpus_used"):
@@ -68,7 +68,7 @@ def test_every_answer_has_the_plan_of_serving(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_link_is_faster_than_its_bound_or_slower_than_the_model(case: str, fabric: str) -> None:
     """Collectives alone on full links: bound <= by link <= model."""
-    answer = netplan.loads("serving-70b-h200", **asked(case), workload="serving", fabric=fabric)  # type: ignore[arg-type]
+    answer = netplan.loads("serving-70b-h200", **asked(case), workload="serving", fabric=fabric)
     assert answer.collectives or case == "dense"
     for one in answer.collectives:
         assert one.bound_s <= one.analytic_s * (1 + 1e-9), one
@@ -82,7 +82,7 @@ def test_a_domain_that_is_not_full_serves(fabric: str) -> None:
     run = {"gpus": 20, "accelerator": "h200", "model": "llama-3.1-8b", "fixed": {"tensor": 16}}
     answer = netplan.loads(
         "serving-70b-h200", **run, workload="serving", concurrency=8, fabric=fabric, routing="ecmp"
-    )  # type: ignore[arg-type]
+    )
     (one,) = answer.collectives[:1]
     assert 0 < one.bound_s <= one.busiest_s
     assert answer.graph.gpus == 20
@@ -90,7 +90,7 @@ def test_a_domain_that_is_not_full_serves(fabric: str) -> None:
 
 def test_collectives_of_a_round_take_the_network_part_of_a_token() -> None:
     """Of prompts that no decode step contains, the closed form has a wait of its own."""
-    answer = netplan.loads("serving-70b-h200", **asked("dense"), workload="serving")  # type: ignore[arg-type]
+    answer = netplan.loads("serving-70b-h200", **asked("dense"), workload="serving")
     run = served(answer)
     rows = 512 / run.plan.replicas
     decode = [one for one in run.collectives() if one.use.data_bytes == 2 * rows * 8192]
@@ -99,7 +99,7 @@ def test_collectives_of_a_round_take_the_network_part_of_a_token() -> None:
 
 
 def test_caches_take_their_links_to_the_pool_that_decodes() -> None:
-    answer = netplan.training_traffic("serving-70b-h200", **asked("apart"), workload="serving")  # type: ignore[arg-type]
+    answer = netplan.training_traffic("serving-70b-h200", **asked("apart"), workload="serving")
     run = served(answer)
     assert run.plan.prefill is not None
     caches = answer.matrix.of_kind("cache")
@@ -107,7 +107,7 @@ def test_caches_take_their_links_to_the_pool_that_decodes() -> None:
     ended = run.plan.replicas * run.outcome.running[0] * run.plan.attention_data / 512
     # DeepSeek-R1 stores 576 numbers a layer and token, in one byte each on every tensor GPU.
     assert caches.total_bytes == pytest.approx(ended * 61 * 576 * 1024)
-    loads = netplan.loads("serving-70b-h200", **asked("apart"), workload="serving")  # type: ignore[arg-type]
+    loads = netplan.loads("serving-70b-h200", **asked("apart"), workload="serving")
     alone = link_loads(loads.graph, caches)
     assert 0 < alone.busiest_s <= loads.link_loads.busiest_s
 
@@ -116,7 +116,7 @@ def test_caches_take_their_links_to_the_pool_that_decodes() -> None:
 def test_fabrics_side_by_side_serve_as_each_alone(case: str) -> None:
     names = ("rail-only", "dragonfly", "torus-3d")
     run = asked(case) | {"gpus": 128, "workload": "serving", "prices": "2026"}
-    answer = netplan.compare("serving-70b-h200", **run, fabrics=names)  # type: ignore[arg-type]
+    answer = netplan.compare("serving-70b-h200", **run, fabrics=names)
     alone = {name: best(case, gpus=128, fabric=name) for name in names}
     shown = {row["fabric"]: row for row in answer.to_dict()["fabrics"]}
     for row in answer.rows:
@@ -133,7 +133,7 @@ def test_fabrics_side_by_side_serve_as_each_alone(case: str) -> None:
 def test_a_million_tokens_cost_their_share_of_bill_and_hours() -> None:
     """By hand: a year's annuity and energy, and GPU hours, for 10^6 / (tokens/s) seconds."""
     run = asked("across") | {"gpus": 128, "workload": "serving", "prices": "2026"}
-    answer = netplan.cost("serving-70b-h200", **run, fabrics=("rail-only",))  # type: ignore[arg-type]
+    answer = netplan.cost("serving-70b-h200", **run, fabrics=("rail-only",))
     (row,), (bill,) = answer.served, answer.bills
     assert row.served.cost is not None
     seconds = 1e6 / row.served.plan.tokens_per_s
@@ -144,7 +144,7 @@ def test_a_million_tokens_cost_their_share_of_bill_and_hours() -> None:
     shown = answer.to_dict()["fabrics"][0]
     compared = netplan.compare("serving-70b-h200", **run, fabrics=("rail-only",)).to_dict()[
         "fabrics"
-    ][0]  # type: ignore[arg-type]
+    ][0]
     for name in ("cost_per_million_tokens", "bill_per_million_tokens", "tokens_per_s"):
         assert shown[name] == compared[name]
 
@@ -154,7 +154,7 @@ def test_accelerators_on_the_bill_cost_no_hours_besides() -> None:
     bought, rented = (
         netplan.cost(
             "serving-70b-h200", **run, prices="2026", fabrics=("rail-only",), networks=networks
-        )  # type: ignore[arg-type]
+        )
         for networks in (("accelerators",), ())
     )
     (one,), (other,) = (answer.served for answer in (bought, rented))
@@ -176,7 +176,7 @@ def test_less_network_serves_no_cheaper() -> None:
             prices="rail-only-2023",
         )
         .rows[0]
-        .served  # type: ignore[arg-type]
+        .served
         for rate in ("50e9", "25e9")
     )
     assert full is not None
@@ -201,14 +201,14 @@ def test_comparisons_of_servers_have_no_runs(name: str) -> None:
             workload="serving",
             **{name: values[name]},
             prices="rail-only-2023",
-        )  # type: ignore[arg-type]
+        )
 
 
 @pytest.mark.parametrize("fabric", ["rail-optimized", "rail-only", "fat-tree"])
 @pytest.mark.parametrize("case", ["dense", "experts", "spread", "wide", "apart"])
 def test_a_round_of_one_stage_takes_its_closed_form(case: str, fabric: str) -> None:
     """Within a billionth, which is what whole ticks are off by: nothing waits for a link."""
-    answer = netplan.simulate("serving-70b-h200", **asked(case), workload="serving", fabric=fabric)  # type: ignore[arg-type]
+    answer = netplan.simulate("serving-70b-h200", **asked(case), workload="serving", fabric=fabric)
     plan = best(case, fabric=fabric)
     assert plan.pipeline == 1
     assert answer.served == plan
@@ -230,8 +230,8 @@ def test_rounds_of_pipelines_take_their_closed_form_but_for_the_head(
         "concurrency": concurrency,
         "fixed": {"tensor": 2, "pipeline": pipeline},
     }
-    found = netplan.simulate("serving-70b-h200", **run, workload="serving").found  # type: ignore[arg-type]
-    placed = served(netplan.loads("serving-70b-h200", **run, workload="serving"))  # type: ignore[arg-type]
+    found = netplan.simulate("serving-70b-h200", **run, workload="serving").found
+    placed = served(netplan.loads("serving-70b-h200", **run, workload="serving"))
     case, plan, running = placed.case, placed.outcome.plans, float(placed.outcome.running[0])
 
     def head_s(step: Step) -> float:
@@ -255,12 +255,12 @@ def test_rounds_of_pipelines_take_their_closed_form_but_for_the_head(
 def test_slow_links_make_rounds_longer_by_what_they_carry() -> None:
     """At half their rate the host links take their busy time once more."""
     run = asked("across") | {"fixed": {"tensor": 16}, "workload": "serving"}
-    slow = netplan.simulate("serving-70b-h200", **run, slow=("host=0.5",)).found  # type: ignore[arg-type]
+    slow = netplan.simulate("serving-70b-h200", **run, slow=("host=0.5",)).found
     (host,) = (
         one
         for one in netplan.simulate("serving-70b-h200", **run).found.groups
         if one.group == "host"
-    )  # type: ignore[arg-type]
+    )
     assert slow.intact_time_s is not None
     assert slow.iteration_time_s > slow.intact_time_s
     assert slow.iteration_time_s <= slow.intact_time_s + host.busy_s * (1 + 1e-6)
@@ -272,13 +272,13 @@ def test_rounds_take_no_inputs_of_iterations(name: str) -> None:
     with pytest.raises(NetplanError, match="means nothing for --workload serving"):
         netplan.simulate(
             "serving-70b-h200", gpus=64, workload="serving", **{name: values.get(name, True)}
-        )  # type: ignore[arg-type]
+        )
 
 
 def test_drafts_have_no_round() -> None:
     drafted = {"draft": "llama-3.1-8b", "window": 4, "acceptance": 0.7}
     with pytest.raises(NetplanError, match=r"--draft .* means nothing for a round"):
-        netplan.loads("serving-70b-h200", gpus=64, workload="serving", **drafted)  # type: ignore[arg-type]
+        netplan.loads("serving-70b-h200", gpus=64, workload="serving", **drafted)
 
 
 @pytest.mark.parametrize(
@@ -291,12 +291,12 @@ def test_drafts_have_no_round() -> None:
         ({"workload": "serving", "fixed": {"data": 2}}, "--fix data=2: a serving plan fixes"),
         ({"precision": "int4", "iteration_model": "calibrated"}, "precision"),
         ({"workload": "answering"}, "unknown --workload 'answering'"),
-        ({"workload": "serving", "prompt": 10**6}, "the context of llama-3.1-70b has"),
+        ({"workload": "serving", "prompt": 10**6}, "the context of deepseek-r1 has"),
     ],
 )
 def test_inputs_that_mean_nothing_are_refused(given: dict[str, object], said: str) -> None:
     with pytest.raises(NetplanError, match=re.escape(said)) as caught:
-        netplan.training_traffic(gpus=64, **given)  # type: ignore[arg-type]
+        netplan.training_traffic(gpus=64, **given)
     assert "\n" not in str(caught.value)
 
 
@@ -307,7 +307,7 @@ def test_inputs_of_training_are_as_they_were() -> None:
     assert not {"workload", "prompt", "output", "disaggregated"} & set(shown["inputs"])
     shown = netplan.training_traffic(
         "serving-70b-h200", **asked("dense"), workload="serving"
-    ).to_dict()  # type: ignore[arg-type]
+    ).to_dict()
     assert shown["inputs"]["workload"] == "serving"
     assert not {"iteration_model", "strategy", "zero_stage", "optimizer"} & set(shown["inputs"])
 
@@ -331,8 +331,8 @@ def test_wrong_input_is_refused_alike_alone_and_side_by_side(
 ) -> None:
     run = asked("dense") | wrong
     with pytest.raises(NetplanError, match=words):
-        netplan.serving("serving-70b-h200", **run)  # type: ignore[arg-type]
+        netplan.serving("serving-70b-h200", **run)
     with pytest.raises(NetplanError, match=words):
-        netplan.compare("serving-70b-h200", **run, workload="serving", prices="rail-only-2023")  # type: ignore[arg-type]
+        netplan.compare("serving-70b-h200", **run, workload="serving", prices="rail-only-2023")
     with pytest.raises(NetplanError, match=words):
-        netplan.cost("serving-70b-h200", **run, workload="serving", prices="rail-only-2023")  # type: ignore[arg-type]
+        netplan.cost("serving-70b-h200", **run, workload="serving", prices="rail-only-2023")

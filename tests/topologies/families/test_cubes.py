@@ -66,7 +66,7 @@ def test_any_number_takes_whole_cubes(gpus: int, twist: bool) -> None:  # noqa: 
 @pytest.mark.parametrize("gpus", [512, 300])
 def test_bounds_hold_on_the_links(gpus: int) -> None:
     asked = {"accelerator": "tpu-v4", "model": "gpt-22b", "batch": 256}
-    rows = loads("rail-only-paper", gpus=gpus, fabric="torus-ocs", **asked).collectives  # type: ignore[arg-type]
+    rows = loads("rail-only-paper", gpus=gpus, fabric="torus-ocs", **asked).collectives
     assert rows
     for row in rows:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
@@ -75,9 +75,9 @@ def test_bounds_hold_on_the_links(gpus: int) -> None:
 
 def test_one_price_in_all_questions_and_another_switch_by_name() -> None:
     asked = {"gpus": 1000, "accelerator": "tpu-v4", "prices": "2026"}
-    (row,) = compare("rail-only-paper", fabrics=["torus-ocs"], **asked).rows  # type: ignore[arg-type]
-    (bill,) = cost("rail-only-paper", fabrics=["torus-ocs"], **asked).bills  # type: ignore[arg-type]
-    (more,) = cost("rail-only-paper", fabrics=["torus-ocs"], ocs="r300", **asked).bills  # type: ignore[arg-type]
+    (row,) = compare("rail-only-paper", fabrics=["torus-ocs"], **asked).rows
+    (bill,) = cost("rail-only-paper", fabrics=["torus-ocs"], **asked).bills
+    (more,) = cost("rail-only-paper", fabrics=["torus-ocs"], ocs="r300", **asked).bills
     assert row.bill is not None
     assert row.bill.capital.base == bill.capital.base
     items = [item.line for item in bill.quote.items]
@@ -155,7 +155,7 @@ def test_tori_are_cut_around_cubes_that_failed() -> None:
 def test_circuits_that_cannot_be_are_refused(keys: dict[str, object], said: str) -> None:
     asked = {"to": "circuits", "gpus": 512, "fabric": "torus-ocs"} | keys
     with pytest.raises(InputError, match=said):
-        export("rail-only-paper", **asked)  # type: ignore[arg-type]
+        export("rail-only-paper", **asked)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_rings_over_rows_of_trees_keep_to_their_ports() -> None:
 @pytest.mark.parametrize("hb_size", [1, 8])
 def test_bounds_hold_on_the_links(gpus: int, hb_size: int) -> None:
     asked = {"accelerator": "h100-80gb", "model": "gpt-22b", "batch": 512, "hb_size": hb_size}
-    rows = loads("rail-only-paper", gpus=gpus, fabric="hammingmesh", **asked).collectives  # type: ignore[arg-type]
+    rows = loads("rail-only-paper", gpus=gpus, fabric="hammingmesh", **asked).collectives
     assert rows
     for row in rows:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
@@ -173,7 +173,7 @@ def test_the_loss_of_a_switch_against_all_of_them(
 
 def test_questions_take_it() -> None:
     asked = {"accelerator": "h100-80gb", "model": "gpt-22b", "hb_size": 1}
-    (row,) = compare("rail-only-paper", gpus=1000, fabrics=["hammingmesh"], **asked).rows  # type: ignore[arg-type]
+    (row,) = compare("rail-only-paper", gpus=1000, fabrics=["hammingmesh"], **asked).rows
     assert row.fabric is not None
     assert row.fabric.network == "any-to-any"
     assert row.best is not None

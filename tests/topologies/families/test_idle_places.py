@@ -127,13 +127,13 @@ def test_traffic_finds_its_way_past_idle_places() -> None:
 def test_commands_take_any_number(name: str, gpus: int) -> None:
     question = {"gpus": gpus, "radix": 64, "accelerator": "h100-80gb", "model": "gpt-22b"}
     question |= {"batch": 64}
-    row = compare("rail-only-paper", **question, fabrics=(name,)).rows[0]  # type: ignore[arg-type]
+    row = compare("rail-only-paper", **question, fabrics=(name,)).rows[0]
     assert row.fabric is not None
     assert row.best is not None or gpus < 37
     if gpus < 37:
         return
-    run = loads("rail-only-paper", **question, fabric=name)  # type: ignore[arg-type]
+    run = loads("rail-only-paper", **question, fabric=name)
     assert run.graph.gpus == gpus
-    assert simulate("rail-only-paper", **question, fabric=name).to_dict()["iteration_time_s"] > 0  # type: ignore[arg-type]
-    lost = faults("rail-only-paper", **question, fabrics=(name,), fail=["gpu=1"], years=1)  # type: ignore[arg-type]
+    assert simulate("rail-only-paper", **question, fabric=name).to_dict()["iteration_time_s"] > 0
+    lost = faults("rail-only-paper", **question, fabrics=(name,), fail=["gpu=1"], years=1)
     assert len(lost.fabrics) == 1

@@ -279,7 +279,7 @@ def test_cut_switches_against_networkx(pairs: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("name", JOINED)
 def test_bounds_hold_on_the_links(name: str) -> None:
     asked = {"gpus": 128, "radix": 16, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
-    rows = loads("rail-only-paper", fabric=name, **asked).collectives  # type: ignore[arg-type]
+    rows = loads("rail-only-paper", fabric=name, **asked).collectives
     assert rows
     for row in rows:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
@@ -345,7 +345,7 @@ def test_links_make_nothing_wait_that_the_model_does_not_know() -> None:
     asked = {"gpus": 100, "radix": 24, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
 
     def waiting_s(name: str) -> float:
-        found = simulate("rail-only-paper", fabric=name, **asked).to_dict()  # type: ignore[arg-type]
+        found = simulate("rail-only-paper", fabric=name, **asked).to_dict()
         return float(found["waiting_s"])
 
     least_s = waiting_s("fat-tree")

@@ -100,7 +100,7 @@ def test_boxes_of_two_kinds_stand_side_by_side() -> None:
 
 def test_bound_links_and_model_are_in_order() -> None:
     asked = {"radix": 64, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
-    answer = loads("rail-only-paper", gpus=700, fabric="mixed-domains", **asked)  # type: ignore[arg-type]
+    answer = loads("rail-only-paper", gpus=700, fabric="mixed-domains", **asked)
     assert answer.collectives
     for row in answer.collectives:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
@@ -110,7 +110,7 @@ def test_bound_links_and_model_are_in_order() -> None:
         gpus=700,
         fabrics=("mixed-domains", "rail-optimized"),
         hb_size=8,
-        **asked,  # type: ignore[arg-type]
+        **asked,
     ).rows
     assert rows[0].best == rows[1].best  # timed as groups of 8
 

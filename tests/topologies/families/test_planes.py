@@ -118,12 +118,12 @@ def test_joined_switches_in_planes_are_split_once_too() -> None:
 @pytest.mark.parametrize("gpus", [100, 256])
 def test_bound_links_and_model_are_in_order(name: str, gpus: int) -> None:
     asked = {"radix": 16, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
-    answer = loads("rail-only-paper", gpus=gpus, fabric=name, hb_size=8, **asked)  # type: ignore[arg-type]
+    answer = loads("rail-only-paper", gpus=gpus, fabric=name, hb_size=8, **asked)
     assert answer.collectives
     for row in answer.collectives:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
         assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
-    rows = compare("rail-only-paper", gpus=gpus, fabrics=(name,), hb_size=8, **asked).rows  # type: ignore[arg-type]
+    rows = compare("rail-only-paper", gpus=gpus, fabrics=(name,), hb_size=8, **asked).rows
     assert rows[0].best is not None
 
 

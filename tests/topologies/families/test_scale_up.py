@@ -93,14 +93,14 @@ def test_tiers_that_are_half_given_are_refused() -> None:
 
 def test_bound_links_and_model_are_in_order() -> None:
     asked = {"radix": 64, "accelerator": "h100-80gb", "model": "gpt-22b", "batch": 64}
-    answer = loads("rail-only-paper", gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
+    answer = loads("rail-only-paper", gpus=900, fabric="cloudmatrix384", **asked)
     assert answer.collectives
     for row in answer.collectives:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
         assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
-    rows = compare("rail-only-paper", gpus=900, fabrics=("cloudmatrix384",), **asked).rows  # type: ignore[arg-type]
+    rows = compare("rail-only-paper", gpus=900, fabrics=("cloudmatrix384",), **asked).rows
     assert rows[0].best is not None
-    found = simulate("rail-only-paper", gpus=900, fabric="cloudmatrix384", **asked)  # type: ignore[arg-type]
+    found = simulate("rail-only-paper", gpus=900, fabric="cloudmatrix384", **asked)
     assert found.found.lower_bound_s <= found.found.iteration_time_s
 
 

@@ -229,11 +229,11 @@ def test_rules_of_plain_tori_are_refused() -> None:
 @pytest.mark.parametrize("gpus", [2048, 1000])
 def test_questions_take_it_and_bounds_hold(gpus: int) -> None:
     asked = {"accelerator": "h100-80gb", "model": "gpt-22b", "batch": 512}
-    rows = loads("rail-only-paper", gpus=gpus, fabric="twisted-torus", **asked).collectives  # type: ignore[arg-type]
+    rows = loads("rail-only-paper", gpus=gpus, fabric="twisted-torus", **asked).collectives
     assert rows
     for row in rows:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
         assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
-    (answer,) = compare("rail-only-paper", gpus=gpus, fabrics=["twisted-torus"], **asked).rows  # type: ignore[arg-type]
+    (answer,) = compare("rail-only-paper", gpus=gpus, fabrics=["twisted-torus"], **asked).rows
     assert answer.fabric is not None
     assert (answer.fabric.switches, answer.fabric.ports_per_gpu) == (0, 6)

@@ -25,7 +25,7 @@ def tables(**options: object) -> dict[str, Rows]:
     for name in NETBOX:
         if name == "netbox-racks" and "floor_plan" not in options:
             continue
-        sheet = Cables.on("rail-only-paper", to=name, **question).table()()  # type: ignore[arg-type]
+        sheet = Cables.on("rail-only-paper", to=name, **question).table()()
         made[name.removeprefix("netbox-")] = list(
             csv.DictReader(StringIO("".join(sheet_csv(sheet))))
         )
