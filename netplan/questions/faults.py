@@ -36,13 +36,9 @@ from netplan.faults.reconfigure import Assumed, Policy, Standby, check_rails, ci
 from netplan.faults.recoveries import idle_price, recoveries
 from netplan.faults.rerouting import training_loads
 from netplan.progress import each
-from netplan.questions.answers.faults_answer import (
-    BesideRecord,
-    FabricFaults,
-    FaultsAnswer,
-    ScenarioImpact,
-)
+from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.faults_pages import seen
+from netplan.questions.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact
 from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.asking import asks
 from netplan.questions.cost import Cost

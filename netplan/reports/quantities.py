@@ -177,6 +177,16 @@ class Scale(Struct, frozen=True):
         """One amount, without its unit."""
         return f"{amount / self.factor:,.{self.digits}f}"
 
+    def amount(self, amount: float) -> str:
+        """One amount with its unit.
+
+        Examples
+        --------
+        >>> Scale(1e6, "M USD", 1).amount(27_640_000.0)
+        '27.6 M USD'
+        """
+        return f"{self.one(amount)} {self.title}"
+
     def less(self, small: float, large: float) -> str:
         """A difference as the rounded amounts show it, so that a reader can add up.
 

@@ -6,6 +6,7 @@ repeated, so that nothing is cut off. Text of users never steers the terminal.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
@@ -179,19 +180,41 @@ def _table(table: Table[object], width: int) -> Iterator[str]:
     """The title, the table in as many parts as the width asks for, and the legend."""
     if not table.rows:
         return
-    rows = [*table.rows, *table.closing]
-    columns = [
-        _filled(one.quantity, [one.quantity.title, *map(one.text, rows)], width)
-        for one in table.visible(wide=width >= WIDE)
-    ]
     if table.title:
         yield from _text(table.title, width, "strong")
-    for number, part in enumerate(_parts(columns, width)):
+    for number, part in enumerate(_parts(_columns(table, width), width)):
         if number:
             yield ""
         yield from _drawn(table, part, width)
     for line in table.legend:
         yield from _text(line, width, "quiet")
+
+
+def part_count(table: Table[Any], width: int) -> int:
+    """How many parts a table is shown in, one below the other.
+
+    Parameters
+    ----------
+    table
+        The table.
+    width
+        Columns of the terminal [1].
+
+    Returns
+    -------
+    int
+        1 where all its columns fit beside each other [1].
+    """
+    return len(_parts(_columns(table, width), width))
+
+
+def _columns(table: Table[Any], width: int) -> list[Filled]:
+    """The columns for this width, as texts."""
+    rows = [*table.rows, *table.closing]
+    return [
+        _filled(column.quantity, [column.quantity.title, *map(column.text, rows)], width)
+        for column in table.visible(wide=width >= WIDE)
+    ]
 
 
 def _filled(quantity: Quantity, texts: Iterable[str], width: int) -> Filled:

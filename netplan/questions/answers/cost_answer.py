@@ -3,28 +3,27 @@
 Ports close before anything is priced: a fabric whose cable ends have no home has no bill.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
-from netplan.costing.materials import BillItem, left_out
+from netplan.costing.materials import left_out
 from netplan.costing.prices import Part
 from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
-from netplan.costing.sensitivity import BreakEven, Driver, break_even
+from netplan.costing.sensitivity import Driver
+from netplan.questions.answers.bill_comparison import Comparison, compare_bills
+from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.serving_answer import serving_words
 from netplan.questions.money import missing_price
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns
 from netplan.questions.setup.inputs import replaced_lines
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Cell, Quantity, Scale, listed, part_words
+from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, part_words
+from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.reports.sections import (
     Column,
     Data,
@@ -92,23 +91,6 @@ class FabricTokens(NamedTuple):
     served: Served
 
 
-class Comparison(Struct, frozen=True):
-    """The cheapest fabric against another one, part by part."""
-
-    cheaper: str
-    dearer: str
-    difference: float
-    break_evens: tuple[BreakEven, ...]
-    uncounted: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as JSON."""
-        return asdict(self) | {
-            "break_evens": [asdict(found) for found in self.break_evens],
-            "uncounted": list(self.uncounted),
-        }
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class CostAnswer(Answer):
     """The answer of :func:`netplan.cost`."""
@@ -145,7 +127,7 @@ class CostAnswer(Answer):
         """
         whole = [bill for bill in self.bills if not bill.unpriced_apart] or self.bills
         ranked = sorted(whole, key=lambda bill: (bill.capital.base, bill.name))
-        return tuple(_compare(ranked[0], other) for other in ranked[1:])
+        return tuple(compare_bills(ranked[0], other) for other in ranked[1:])
 
     @property
     def statements(self) -> list[str]:
@@ -157,7 +139,7 @@ class CostAnswer(Answer):
         if not whole:
             return missing_price.between(self.bills, self.currency)
         best = min(whole, key=lambda bill: (bill.capital.base, bill.name))
-        said = [_sentence(comparison, self.currency) for comparison in self.comparisons]
+        said = [comparison.what_turns(self.currency) for comparison in self.comparisons]
         lacking = (bill for bill in self.bills if bill.unpriced_apart)
         said += (missing_price.left_out(bill, best, self.currency) for bill in lacking)
         return said
@@ -172,6 +154,105 @@ class CostAnswer(Answer):
             comparisons=[comparison.to_dict() for comparison in self.comparisons],
             left_out=list(self.left_out),
         )
+
+    def summary(self) -> Iterator[Section]:
+        """What costs least and why, totals of all fabrics or the bill of one, what is missing."""
+        heading = self._heading()
+        title = titled(self.inputs, f"the bill of {network_words(self.inputs)}")
+        several = len(self.rows) > 1
+        table = self._short_totals() if several else bill_table(self.bills[0], self.scale, "")
+        details = "bills, what drives them" if several else "what drives it, its years of use"
+        yield from Screen(
+            replace(heading, title=title),
+            tuple(self._verdict()),
+            table,
+            tuple(self._remarks()),
+            more_of(details, "-o bill.xlsx"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """What costs least, and how much."""
+        best = self._ranked[0]
+        least = "≥ " if best.quote.unpriced else ""
+        cheapest = " cheapest" if len(self.bills) > 1 else ""
+        return f"{best.name}{cheapest}, {least}{self.scale.amount(best.capital.base)}"
+
+    @property
+    def _ranked(self) -> list[FabricBill]:
+        """Bills by price, those without a price for what sets them apart last."""
+        return sorted(
+            self.bills,
+            key=lambda bill: (bool(bill.unpriced_apart), bill.capital.base, bill.name),
+        )
+
+    def _verdict(self) -> Iterator[str]:
+        """What costs least, how much less than the next, and what turns that round."""
+        best, *others = self._ranked
+        scale, price = self.scale, self.scale.amount(best.capital.base)
+        span = scale.span(
+            best.capital.low,
+            best.capital.high,
+            least=best.capital.base if open_above(best) else None,
+        )
+        least = "≥ " if best.quote.unpriced else ""
+        priced = f"{least}{price}" + ("" if span == DASH else f" ({span})")
+        if best.cost is None:
+            yield f"{best.name} has no price: the book lacks {missing_price.lacks(best)}."
+        elif not others:
+            yield f"{best.name} costs {priced}, {least}{best.per_gpu.base:,.0f} a GPU."
+        elif best.unpriced_apart:
+            yield from self.statements[:1]
+        else:
+            yield f"{best.name} costs least: {priced}, {self._less_than_next}."
+            yield from (turn.in_short(self.currency) for turn in self.comparisons[:1])
+
+    @property
+    def _less_than_next(self) -> str:
+        """How much less the cheapest costs than the next of those that have a price."""
+        best, following = self._ranked[:2]
+        if following.unpriced_apart:
+            return "no other has a whole price"
+        less = self.scale.less(best.capital.base, following.capital.base)
+        share = 1 - best.capital.base / following.capital.base if following.capital.base else 0.0
+        return f"{less} ({100 * share:.0f} %) less than {following.name}"
+
+    def _short_totals(self) -> Table[Priced]:
+        """Price, power and yearly cost of every fabric, the cheapest first."""
+        totals, scale = self._totals(), self.scale
+        present = scale.of_money("present_value", f"{self.inputs['years']:g} years")
+        whole = amount_column(present, "life.present_value.base")
+        by_name = {row.name: row for row in self.rows}
+        rows = [by_name[bill.name] for bill in self._ranked]
+        legend = (
+            f"{present.title}: price, energy and upkeep at present value.",
+            *totals.legend[1:],
+        )
+        shown = [column for column in totals.columns if column.shown == "always"]
+        best = rows[0].name
+        return replace(
+            totals,
+            columns=(*shown, whole),
+            rows=rows,
+            legend=legend,
+            chosen=lambda row: row.name == best,
+        )
+
+    def _remarks(self) -> Iterator[str]:
+        """What the price is made of, what moves it, what is missing."""
+        best, scale = self._ranked[0], self.scale
+        parts = [(part_words(driver.part), driver.amount) for driver in best.drivers]
+        if shares := shares_of(parts, best.capital.base):
+            yield f"Of the price of {best.name}: {shares}."
+        if best.drivers and best.drivers[0].swing:
+            first = best.drivers[0]
+            ends = " to ".join(map(scale.one, (first.at_low, first.at_high)))
+            yield f"What moves it most: {part_words(first.part)}, {ends} {scale.title}."
+        for row in self.served:
+            yield f"{row.fabric}: {row.served.in_words(self.currency)}."
+        if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
+            yield f"No price is known of: {listed(lacking)}."
+        yield from (f"{row.name} has no bill: {row.reason}" for row in self.refused)
+        yield f"Not on the bill: {'; '.join(self.left_out)}."
 
     def sections(self) -> Iterator[Section]:
         """Totals, what to order, what drives the price, what is left out, notes."""
@@ -484,32 +565,6 @@ ITEM_DATA: tuple[Column[BillRow], ...] = (
 )
 
 
-def _compare(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
-    """Break-evens over all priced parts of two bills, and the items without a price that differ."""
-    one, two = cheaper.quote, dearer.quote
-    parts = sorted({*one.priced_parts, *two.priced_parts})
-    counts, others = _orders(one.unpriced), _orders(two.unpriced)
-    items = sorted({*counts, *others})
-    less, more = one.total.base, two.total.base
-    return Comparison(
-        cheaper=cheaper.name,
-        dearer=dearer.name,
-        # The same lines in another order add up to the same but for rounding.
-        difference=0.0 if isclose(less, more, rel_tol=1e-9) else more - less,
-        break_evens=tuple(break_even(one, two, part) for part in parts),
-        uncounted=tuple(item for item in items if counts[item] != others[item]),
-    )
-
-
-def _orders(lines: tuple[BillItem, ...]) -> Counter[str]:
-    """Units by item; cables of all lengths together."""
-    found: Counter[str] = Counter()
-    for line in lines:
-        cable = line.category == "cables"
-        found[line.title.rpartition(",")[0] if cable else line.title] += line.order
-    return found
-
-
 def _item_dict(item: PricedItem) -> dict[str, Any]:
     line, price = item.line, item.price
     return {
@@ -526,31 +581,3 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
         "price_trust": item.trust or None,
         "notes": list(line.notes),
     }
-
-
-def _sentence(comparison: Comparison, currency: str) -> str:
-    """Such as: A costs less than B and stays cheaper unless …. It does so at any price of …."""
-    one, two = comparison.cheaper, comparison.dearer
-    if comparison.difference <= 0:
-        return f"{one} and {two} cost the same at base prices."
-    unless = [
-        f"{_one(found.part)} costs {'less' if found.direction == 'below' else 'more'} than"
-        f" {found.price:,.0f} {currency} (base {found.base:,.0f})"
-        for found in comparison.break_evens
-        if found.price is not None
-    ]
-    never = [_one(found.part) for found in comparison.break_evens if found.price is None]
-    text = f"{one} stays cheaper than {two}"
-    if unless:
-        text += f" unless {', or '.join(unless)}"
-    if never:
-        text += f"{'. It does so' if unless else ''} at any price of {listed(never, 'or')}"
-    if comparison.uncounted:
-        text += f". Not counted, for want of a price: {'; '.join(comparison.uncounted)}"
-    return f"{text}."
-
-
-def _one(part: str) -> str:
-    """A price row with its article."""
-    words = part_words(part)
-    return f"{'an' if words.startswith((*'aeiou', 'HB')) else 'a'} {words}"

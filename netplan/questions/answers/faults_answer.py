@@ -6,24 +6,38 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from msgspec import Struct
-
 from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
-from netplan.faults.impact import Impact, Single
-from netplan.faults.reconfigure import Policy
-from netplan.faults.recoveries import IdlePrice, Recovery
+from netplan.faults.impact import Impact
+from netplan.faults.recoveries import Recovery
 from netplan.faults.rerouting import TrainingLoads
-from netplan.performance.error_bars import ErrorBar, bar_note
-from netplan.questions.answers.barred import barred_column, end_columns, with_bars
+from netplan.performance.error_bars import bar_note
+from netplan.questions.answers.barred import barred_column, end_columns
 from netplan.questions.answers.fault_policies import policies_tables
 from netplan.questions.answers.fault_spares import counted, delivery
 from netplan.questions.answers.faults_charts import slowdowns, survival
-from netplan.questions.answers.faults_pages import Seen, curves, drawings
+from netplan.questions.answers.faults_pages import curves, drawings
+from netplan.questions.answers.faults_rows import (
+    BesideRecord,
+    FabricFaults,
+    Failure,
+    ScenarioImpact,
+)
+from netplan.questions.answers.faults_screen import (
+    checkpoint_words,
+    fabrics_table,
+    five_lines,
+    remarks,
+    short_line,
+    together_line,
+    together_table,
+)
+from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Cell, quantity
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -40,84 +54,6 @@ CAUSES_SHOWN = 8
 
 WHOLE = 99.95
 """Number from which no tenths are shown [1]."""
-
-
-class ScenarioImpact(Struct, frozen=True):
-    """The failures that were asked for, together; of several draws the worst, and their means.
-
-    ``stopped`` counts draws after which nothing can train; slowdown and iteration time are means
-    over the others, the bandwidth of the worst pair over all.
-    ``cut_off`` names the first GPUs that failed or are cut off; ``loads`` is the traffic of one
-    iteration over what is left.
-    """
-
-    text: tuple[str, ...]
-    draws: int
-    impact: Impact
-    mean_iteration_time_s: float | None
-    mean_slowdown: float | None
-    mean_worst_bandwidth_share: float | None
-    stopped: int
-    cut_off: tuple[str, ...] = ()
-    loads: TrainingLoads | None = None
-
-
-class BesideRecord(Struct, frozen=True):
-    """Interruptions of a year by one cause, closed form, and those of a record of one cluster."""
-
-    told_apart: str
-    stops_per_year: float
-    recorded_per_year: float
-
-
-class FabricFaults(Struct, frozen=True):
-    """One fabric under failures: without any, those asked for, one of each kind, years of them.
-
-    The scenario is a text where the fabric has no such parts. ``gpus_cut_off_per_year`` counts GPUs
-    that lose their network port to a failed link, leaf switch or group. ``network_cost_complete``
-    says whether all that sets the fabric apart has a price and a power.
-    """
-
-    name: str
-    title: str
-    switches: int
-    links: int
-    transceivers: int
-    iteration_time_s: float | None
-    gpus_used: int | None
-    plan: dict[str, Any] | None
-    scenario: ScenarioImpact | str | None
-    singles: tuple[Single, ...]
-    recoveries: tuple[Recovery, ...]
-    gpus_cut_off_per_year: float
-    forecast: ReliabilityForecast
-    idle_price: IdlePrice
-    record: tuple[BesideRecord, ...]
-    policies: tuple[Policy, ...]
-    network_cost_complete: bool
-    notes: tuple[str, ...]
-    error: ErrorBar | None = None
-    """How far iteration times may be off, if the iteration model says so."""
-
-    seen: Seen | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fabric as the command line prints it in JSON."""
-        called = {"name": "fabric", "forecast": "outlook"}
-        plain = with_bars(asdict(replace(self, seen=None)), self.error)
-        left = self.seen.rows if self.seen else []
-        found = {key: value for key, value in plain.items() if key not in ("error", "seen")}
-        return {called.get(key, key): value for key, value in found.items()} | {"capacity": left}
-
-
-class Failure(Struct, frozen=True):
-    """One failure of one fabric, a row of the tables."""
-
-    fabric: str
-    kind: str
-    part: str
-    parts: int | None
-    impact: Impact
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -152,6 +88,27 @@ class FaultsAnswer(Answer):
                 Failure(name, one.kind, one.part, one.parts, one.impact) for one in fabric.singles
             ]
         return tuple(rows)
+
+    def summary(self) -> Iterator[Section]:
+        """Five lines, a table by fabric or of the failures asked for, causes, idle domains."""
+        heading = self._heading()
+        title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
+        first, *rest = heading.lines
+        spent = checkpoint_words(self.inputs)
+        asked = tuple(together_line(self.fabrics, self.inputs["fail"]))
+        table = fabrics_table(self.inputs, self.currency, self.fabrics)
+        yield from Screen(
+            replace(heading, title=title, lines=(f"{first}; {spent}", *rest)),
+            (*asked, *five_lines(self.inputs, self.fabrics)),
+            together_table(next(self._scenario())) if asked else table,
+            tuple(remarks(self.currency, self.fabrics, self.refused)),
+            more_of("parts, spares", "--rates high", "--fail leaf=1"),
+            lines=True,
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """Goodput, and interruptions of a year."""
+        return short_line(self.fabrics)
 
     def sections(self) -> Iterator[Section]:
         """Heading, the scenario, years, single failures, recoveries, causes, spares, notes."""

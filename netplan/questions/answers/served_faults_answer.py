@@ -9,10 +9,14 @@ from msgspec import Struct
 from netplan.faults.served import ServedImpact, ServedSingle
 from netplan.faults.served_years import ServedForecast, ServerStops
 from netplan.questions.answers.faults_answer import FABRIC, FaultsAnswer
+from netplan.questions.answers.faults_screen import PARTS, between, spares_words
+from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.serving_answer import ServedPlan
 from netplan.questions.setup.inputs import replaced_lines, told
-from netplan.records import asdict
+from netplan.records import asdict, replace
+from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Shown, Table, column, columns
+from netplan.units import PERCENT, counted
 
 
 class ServedScenario(Struct, frozen=True):
@@ -61,6 +65,98 @@ class ServedFaultsAnswer(FaultsAnswer):
 
     # Fabrics that serve stand where those that train do: nothing here reads both.
     fabrics: tuple[ServedFabric, ...]  # type: ignore[assignment]
+
+    def summary(self) -> Iterator[Section]:
+        """Five lines, a table by fabric or of the failures asked for, why failures stop servers."""
+        heading = self._heading()
+        title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
+        yield from Screen(
+            replace(heading, title=title),
+            tuple(self._lines()),
+            next(self._asked(), None) or self._short_years(),
+            tuple(self._remarks()),
+            more_of("parts, causes, spares", "--rates high", "--spare-domains 1"),
+            lines=True,
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """Tokens over the years, and servers that stop."""
+        forecasts = [fabric.forecast for fabric in self.fabrics]
+        share = between([PERCENT * one.expected_share for one in forecasts], ".2f")
+        stops = between([one.server_stops_per_year for one in forecasts], ".3g")
+        return f"{share} % of the tokens, {stops} servers stop a year"
+
+    def _lines(self) -> Iterator[str]:
+        """Servers that stop, tokens over the years, spares, the worst part, what would help."""
+        forecasts = [fabric.forecast for fabric in self.fabrics]
+        together = [
+            (fabric.name, fabric.scenario.impact)
+            for fabric in self.fabrics
+            if isinstance(fabric.scenario, ServedScenario)
+        ]
+        if together:
+            name, hit = min(together, key=lambda row: row[1].throughput_share)
+            left = f"{PERCENT * hit.throughput_share:.1f} % of the tokens are left"
+            yield f"{' '.join(self.inputs['fail'])} together: on {name} {left}."
+        stops = between([one.server_stops_per_year for one in forecasts], ".3g")
+        yield f"Interruptions: {stops} servers stop in a year, others answer on."
+        level = PERCENT * self.inputs["service_level"]
+        share = between([PERCENT * one.expected_share for one in forecasts], ".2f")
+        least = between([PERCENT * one.assured_share for one in forecasts], ".2f")
+        tokens = between([fabric.plan.tokens_per_s for fabric in self.fabrics])
+        yield (
+            f"Throughput: {share} % of {tokens} tokens/s; {least} % at least for"
+            f" {level:g} % of the time."
+        )
+        servers = between([one.spare_servers_needed for one in forecasts])
+        parts = spares_words([one.spares for one in forecasts])
+        yield f"Spares to keep ({level:g} %): {servers} servers; parts: {parts}."
+        yield from self._worst_and_help()
+
+    def _worst_and_help(self) -> Iterator[str]:
+        """The part whose failure takes most tokens, and the cause that stops most servers."""
+        singles = [(fabric.name, one) for fabric in self.fabrics for one in fabric.singles]
+        if singles:
+            name, worst = min(singles, key=lambda row: row[1].impact.throughput_share)
+            impact = worst.impact
+            part = PARTS.get(worst.kind, f"a part of kind {worst.kind}")
+            least = {
+                min(one.impact.throughput_share for one in fabric.singles)
+                for fabric in self.fabrics
+                if fabric.singles
+            }
+            on = f" of {name}" if len(least) > 1 else ""
+            lost = counted(impact.servers_lost, "server")
+            yield (
+                f"Worst single part: {part}{on}: {lost} lost,"
+                f" {PERCENT * impact.throughput_share:.1f} % of tokens left."
+            )
+        causes = self.fabrics[0].forecast.causes
+        if causes:
+            first = max(causes, key=lambda one: one.servers_stopped_per_year)
+            stops = first.servers_stopped_per_year
+            yield f"Helps most: fewer interruptions by {first.cause} ({stops:.3g} a year)."
+
+    def _short_years(self) -> Table[ServedFabric]:
+        """One row a fabric: what stops, and what is answered all the same."""
+        names = ["server_stops_per_year", "all_answer_share", "expected_tokens_per_s"]
+        names += ["expected_share", "assured_share", "level_kept_share"]
+        (table,) = self._years()
+        legend = "all up: share of the time in which every server answers; share, at least: of"
+        return replace(
+            table,
+            columns=columns_of(table, "fabric", *names),
+            title="",
+            legend=(f"{legend} the tokens without failures, on average and as said above.",),
+        )
+
+    def _remarks(self) -> Iterator[str]:
+        """How it serves, and fabrics that are not there."""
+        first = self.fabrics[0]
+        yield f"Served on {first.name} by {first.plan.shape}."
+        yield from (f"{name} is not there: {reason}" for name, reason in self.refused)
+        common = [note for note in first.notes if all(note in one.notes for one in self.fabrics)]
+        yield from common if len(self.fabrics) > 1 else ()
 
     def sections(self) -> Iterator[Section]:
         """Heading, plans, the scenario, years, single failures, causes, spares, notes."""

@@ -62,6 +62,15 @@ class Served(Struct, frozen=True):
         terms = replace(terms, iterations=1, gpu_hour=hour)
         return cls(plan, run_cost(bill, MILLION_TOKENS / plan.tokens_per_s, terms))
 
+    def in_words(self, currency: str) -> str:
+        """Servers, tokens a second and what a million of them cost, in words."""
+        plan, cost = self.plan, self.cost
+        words = f"{plan.tokens_per_s:,.0f} tokens/s from {plan.shape}"
+        if cost is None:
+            return words
+        least = "" if cost.complete else "≥ "
+        return f"{words}, {least}{cost.total.base:,.3g} {currency} a million"
+
     def to_dict(self, currency: str) -> dict[str, Any]:
         """The fabric's part of the JSON."""
         plan, cost = self.plan.in_short(), self.cost

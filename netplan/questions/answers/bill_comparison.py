@@ -1,0 +1,95 @@
+"""The cheapest bill against another one, part by part, and what would turn that round."""
+
+from collections import Counter
+from math import isclose
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import FabricBill
+from netplan.costing.materials import BillItem
+from netplan.costing.sensitivity import BreakEven, break_even
+from netplan.records import asdict
+from netplan.reports.quantities import listed, part_words
+
+
+class Comparison(Struct, frozen=True):
+    """The cheapest fabric against another one, part by part."""
+
+    cheaper: str
+    dearer: str
+    difference: float
+    break_evens: tuple[BreakEven, ...]
+    uncounted: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        return asdict(self) | {
+            "break_evens": [asdict(turn) for turn in self.break_evens],
+            "uncounted": list(self.uncounted),
+        }
+
+    def in_short(self, currency: str) -> str:
+        """What would turn it round soonest, in a sentence."""
+        if self.difference <= 0:
+            return f"{self.cheaper} and {self.dearer} cost the same at base prices."
+        turns = [turn for turn in self.break_evens if turn.price is not None and turn.base]
+        if not turns:
+            return "No price of a single part turns that round."
+        nearest = min(turns, key=lambda turn: abs((turn.price or 0.0) / turn.base - 1))
+        others = f"; so may prices of {len(turns) - 1:,} other parts" if len(turns) > 1 else ""
+        return f"It turns round if {_condition(nearest, currency)}{others}."
+
+    def what_turns(self, currency: str) -> str:
+        """Such as: A costs less than B and stays cheaper unless …. It does so at any price of …."""
+        if self.difference <= 0:
+            return self.in_short(currency)
+        turns = [turn for turn in self.break_evens if turn.price is not None]
+        never = [_with_article(turn.part) for turn in self.break_evens if turn.price is None]
+        text = f"{self.cheaper} stays cheaper than {self.dearer}"
+        if turns:
+            text += f" unless {', or '.join(_condition(turn, currency) for turn in turns)}"
+        if never:
+            text += f"{'. It does so' if turns else ''} at any price of {listed(never, 'or')}"
+        if self.uncounted:
+            text += f". Not counted, for want of a price: {'; '.join(self.uncounted)}"
+        return f"{text}."
+
+
+def compare_bills(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
+    """Break-evens over all priced parts of two bills, and the items without a price that differ."""
+    quote, other = cheaper.quote, dearer.quote
+    parts = sorted({*quote.priced_parts, *other.priced_parts})
+    counts, other_counts = _orders(quote.unpriced), _orders(other.unpriced)
+    items = sorted({*counts, *other_counts})
+    less, more = quote.total.base, other.total.base
+    return Comparison(
+        cheaper=cheaper.name,
+        dearer=dearer.name,
+        # The same lines in another order add up to the same but for rounding.
+        difference=0.0 if isclose(less, more, rel_tol=1e-9) else more - less,
+        break_evens=tuple(break_even(quote, other, part) for part in parts),
+        uncounted=tuple(item for item in items if counts[item] != other_counts[item]),
+    )
+
+
+def _orders(lines: tuple[BillItem, ...]) -> Counter[str]:
+    """Units by item; cables of all lengths together."""
+    units: Counter[str] = Counter()
+    for line in lines:
+        cable = line.category == "cables"
+        units[line.title.rpartition(",")[0] if cable else line.title] += line.order
+    return units
+
+
+def _condition(turn: BreakEven, currency: str) -> str:
+    """The price of a part at which both cost the same."""
+    side = "less" if turn.direction == "below" else "more"
+    price = f"{turn.price:,.0f} {currency} (base {turn.base:,.0f})"
+    return f"{_with_article(turn.part)} costs {side} than {price}"
+
+
+def _with_article(part: str) -> str:
+    """A price row with its article."""
+    words = part_words(part)
+    return f"{'an' if words.startswith((*'aeiou', 'HB')) else 'a'} {words}"

@@ -1,0 +1,332 @@
+"""What a terminal shows first of failures: five lines, and a table by fabric.
+
+Interruptions of a year, goodput, spares to keep, the worst single part, what would help most.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from netplan.faults.forecast import Spares
+from netplan.faults.impact import Single, Way
+from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
+from netplan.records import replace
+from netplan.reports.quantities import listed, quantity
+from netplan.reports.screen import columns_of, shares_of
+from netplan.reports.sections import Column, Table, column
+from netplan.units import HOURS_PER_YEAR, PERCENT, counted
+
+PARTS = {
+    "gpu": "a GPU",
+    "nic": "a network card",
+    "host": "a link to a GPU",
+    "hb-link": "a link inside an HB domain",
+    "hb-switch": "a switch inside an HB domain",
+    "domain": "an HB domain",
+    "leaf": "a leaf switch",
+    "spine": "a spine switch",
+    "core": "a core switch",
+    "group": "a group",
+}
+"""Kinds of parts that fail, in words."""
+
+KEPT = {
+    "gpu": "GPU",
+    "nic": "network card",
+    "transceiver": "module",
+    "link": "cable",
+    "switch": "switch",
+}
+"""Kinds of spares, in words of one."""
+
+WAYS: Mapping[Way, str] = {"spare": "a spare HB domain takes over", "stopped": "the job stops"}
+"""How a job goes on where it does not on what is left, in words."""
+
+LEAST_SLOWDOWN = 5e-5
+"""From which on an iteration is slower for people [1]."""
+
+
+def five_lines(inputs: Mapping[str, Any], fabrics: Sequence[FabricFaults]) -> Iterator[str]:
+    """Interruptions, goodput, spares, the worst single part, what would help most.
+
+    Parameters
+    ----------
+    inputs
+        Inputs of the answer.
+    fabrics
+        The fabrics that were built, one at least.
+
+    Yields
+    ------
+    str
+        One line each.
+    """
+    yield f"{_interruptions(fabrics)}."
+    yield f"{_goodput(fabrics)}."
+    kept = spares_words([fabric.forecast.spares for fabric in fabrics])
+    yield f"Spares to keep ({PERCENT * inputs['service_level']:g} %): {kept}."
+    yield f"Worst single part: {_worst_part(fabrics)}."
+    yield f"Helps most: {_most_help(fabrics)}."
+
+
+def checkpoint_words(inputs: Mapping[str, Any]) -> str:
+    """How long checkpoints and restarts take."""
+    write, restart = inputs["checkpoint_write_minutes"], inputs["restart_minutes"]
+    return f"checkpoints of {write:g} min, restarts of {restart:g} min"
+
+
+def together_line(fabrics: Sequence[FabricFaults], asked: Sequence[str]) -> Iterator[str]:
+    """What the failures that were asked for do together, on the fabric that they hit most."""
+    impacts = [
+        (fabric.name, fabric.scenario.impact)
+        for fabric in fabrics
+        if isinstance(fabric.scenario, ScenarioImpact)
+    ]
+    if not impacts:
+        return
+    stopped = [name for name, impact in impacts if impact.way == "stopped"]
+    if stopped:
+        yield f"{' '.join(asked)} together: nothing can train on {listed(stopped)}."
+        return
+    name, worst = max(impacts, key=lambda row: (row[1].slowdown or 0.0, row[1].gpus_down))
+    down = counted(worst.gpus_down + worst.gpus_cut_off, "GPU")
+    slower = "" if worst.slowdown is None else f", {_slower(worst.slowdown)}"
+    most = f"at most, on {name}, " if len(impacts) > 1 else ""
+    yield f"{' '.join(asked)} together: {most}{down} down or cut off{slower}."
+
+
+def together_table(table: Table[Any]) -> Table[Any]:
+    """The table of failures together, with the columns that decide."""
+    kept = columns_of(table, "fabric", "gpus_down", "gpus_cut_off", "bandwidth_share")
+    more = columns_of(table, "slowdown", "way")
+    legend = "HB pair: bandwidth left between the worst pair of HB domains; goes on: on what."
+    return replace(table, columns=(*kept, *more), title="", legend=(legend,))
+
+
+def short_line(fabrics: Sequence[FabricFaults]) -> str:
+    """Goodput and interruptions of a year, from the least to the most, in a phrase."""
+    goodput = between([PERCENT * fabric.forecast.goodput for fabric in fabrics], ".1f")
+    stops = between([fabric.forecast.interruptions_per_year for fabric in fabrics])
+    return f"goodput {goodput} %, {stops} interruptions a year"
+
+
+def fabrics_table(
+    inputs: Mapping[str, Any], currency: str, fabrics: Sequence[FabricFaults]
+) -> Table[FabricFaults]:
+    """One row a fabric: interruptions, goodput, the worst part, the price of a useful hour."""
+    each = quantity("network_cost_per_effective_gpu_hour", title=f"{currency}/h")
+    worst: Callable[[FabricFaults], str] = _worst_cell
+    columns: list[Column[FabricFaults]] = [
+        column("fabric", "name"),
+        column("interruptions", interruptions_cell, form="code"),
+        column("goodput_between", goodput_cell, title="goodput", form="code"),
+        column("worst", worst, title="worst part", form="text"),
+        column(each, f"forecast.{each.name}", mark=_in_part),
+    ]
+    legend = (
+        f"(): 95 % of {inputs['years']:,} simulated years; ±: of their mean; {currency}/h: network"
+        " of a GPU's useful hour."
+    )
+    return Table("years", columns, fabrics, legend=(legend,))
+
+
+def remarks(
+    currency: str, fabrics: Sequence[FabricFaults], refused: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """Causes, idle domains, policies that were asked for, and fabrics that are not there."""
+    for fabric in fabrics:
+        for policy in fabric.policies:
+            least = "" if policy.price_complete else "≥ "
+            price = "" if policy.price is None else f", {least}{policy.price:,.0f} {currency}"
+            share = "-" if policy.work_share is None else f"{PERCENT * policy.work_share:.2f} %"
+            yield f"{fabric.name}, policy {policy.policy}: {share} of all work{price}."
+    first = fabrics[0]
+    causes = [(cause.cause, cause.interruptions_per_year) for cause in first.forecast.causes]
+    shares = shares_of(causes, first.forecast.interruptions_per_year)
+    if shares:
+        network = [
+            PERCENT
+            * fabric.forecast.network_interruptions_per_year
+            / (fabric.forecast.interruptions_closed_form or 1.0)
+            for fabric in fabrics
+        ]
+        yield f"Causes on {first.name}: {shares}; the network {between(network, '.0f')} %."
+    idle = [fabric.forecast.idle_domains_needed for fabric in fabrics]
+    groups = [fabric.forecast.idle_domains_needed_with_groups for fabric in fabrics]
+    yield (
+        f"Idle HB domains that cover what is down: {between(idle)}, with leaves, racks and feeds"
+        f" {between(groups)} (--spare-domains)."
+    )
+    yield from (f"{name} is not there: {reason}" for name, reason in refused)
+
+
+def spares_words(fabrics: Sequence[Sequence[Spares]]) -> str:
+    """Spares of each kind, from the fewest to the most that a fabric needs.
+
+    Parameters
+    ----------
+    fabrics
+        Spares of each fabric.
+
+    Returns
+    -------
+    str
+        Such as ``29 GPUs, 3-4 switches``.
+
+    Examples
+    --------
+    >>> spares_words([[Spares("gpu", ("gpu",), 8, 1.0, 1.0, 120, 1, 0.99)],
+    ...     [Spares("gpu", ("gpu",), 8, 1.0, 1.0, 120, 3, 0.99)]])
+    '1-3 GPUs'
+    """
+    counts: dict[str, list[int]] = {}
+    for rows in fabrics:
+        for row in rows:
+            counts.setdefault(row.kind, []).append(row.spares)
+    words = []
+    for kind, spares in counts.items():
+        if max(spares):
+            word = KEPT.get(kind, kind)
+            many = word + ("es" if word.endswith("ch") else "s")
+            words.append(f"{between(spares)} {word if max(spares) == 1 else many}")
+    return ", ".join(words) if words else "none"
+
+
+def _interruptions(fabrics: Sequence[FabricFaults]) -> str:
+    """Interruptions of a year, and the time between two."""
+    if len(fabrics) == 1:
+        forecast = fabrics[0].forecast
+        return (
+            f"Interruptions: {interruptions_cell(fabrics[0])} a year, one every"
+            f" {forecast.mtbf_h:.3g} h"
+        )
+    low, high = _ends(fabrics, lambda fabric: fabric.forecast.interruptions_per_year)
+    few, many = (_number(fabric.forecast.interruptions_per_year) for fabric in (low, high))
+    every = f"every {high.forecast.mtbf_h:.2g} h"
+    if few == many:
+        return f"Interruptions: {many} a year on every fabric, {every}"
+    return f"Interruptions: {few} ({low.name}) to {many} ({high.name}) a year, {every}"
+
+
+def _goodput(fabrics: Sequence[FabricFaults]) -> str:
+    """Share of all work that is useful."""
+    if len(fabrics) == 1:
+        return f"Goodput: {goodput_cell(fabrics[0])} of a job without failures"
+    low, high = _ends(fabrics, lambda fabric: fabric.forecast.goodput)
+    least, most = goodput_cell(low), goodput_cell(high)
+    if least == most:
+        return f"Goodput: {most} on every fabric"
+    return f"Goodput: {least} ({low.name}) to {most} ({high.name})"
+
+
+def _worst_part(fabrics: Sequence[FabricFaults]) -> str:
+    """The part whose failure alone does most, and on which fabric."""
+    rows = [(fabric.name, single) for fabric in fabrics if (single := worst_of(fabric.singles))]
+    if not rows:
+        return "none was tried"
+    name, single = max(rows, key=lambda row: _weight(row[1]))
+    impact = single.impact
+    part = PARTS.get(single.kind, f"a part of kind {single.kind}")
+    on = f" of {name}" if len(fabrics) > 1 else ""
+    gpus = impact.gpus_down or impact.gpus_cut_off
+    lost = f" ({counted(gpus, 'GPU')} {'down' if impact.gpus_down else 'cut off'})" if gpus else ""
+    without = " without it" if impact.way == "without" else ""
+    if impact.way in WAYS:
+        return f"{part}{on}{lost}: {WAYS[impact.way]}"
+    if impact.slowdown is None:
+        return f"{part}{on}{lost}: the job goes on{without}"
+    return f"{part}{on}{lost}: {_slower(impact.slowdown)}{without}"
+
+
+def _most_help(fabrics: Sequence[FabricFaults]) -> str:
+    """Where most of the time goes, and what would save it, on the fabric of most goodput."""
+    best = max(fabrics, key=lambda fabric: fabric.forecast.goodput)
+    lost = best.forecast.lost_h
+    hours = {
+        "restarts": lost["restart"],
+        "checkpoints": lost["checkpoint"] + lost["rework"],
+        "spare HB domains": lost["waiting"],
+        "repairs": best.forecast.slowed_h,
+    }
+    first, second, *_ = sorted(hours, key=lambda name: -hours[name])
+    quicker = "" if first == "spare HB domains" else "quicker "
+    return (
+        f"{quicker}{first} ({hours[first]:,.0f} h a year,"
+        f" {PERCENT * hours[first] / HOURS_PER_YEAR:.1f} %), then {second}"
+        f" ({hours[second]:,.0f} h)"
+    )
+
+
+def worst_of(singles: Sequence[Single]) -> Single | None:
+    """The part whose failure alone does most; of equal ones the largest."""
+    return max(singles, key=_weight, default=None)
+
+
+def _weight(single: Single) -> tuple[bool, float, int]:
+    impact = single.impact
+    return impact.way == "stopped", impact.slowdown or 0.0, impact.gpus_down + impact.gpus_cut_off
+
+
+def _worst_cell(fabric: FabricFaults) -> str:
+    """The worst part of a fabric, and how much slower the job is without it."""
+    single = worst_of(fabric.singles)
+    if single is None:
+        return ""
+    if single.impact.way == "stopped":
+        return f"{single.kind}, stops"
+    slowdown = single.impact.slowdown
+    return single.kind if slowdown is None else f"{single.kind} +{PERCENT * slowdown:.2f} %"
+
+
+def interruptions_cell(fabric: FabricFaults) -> str:
+    """Interruptions of a year, and what 95 % of the years have."""
+    forecast = fabric.forecast
+    ends = f"{forecast.interruptions_low:,.0f}-{forecast.interruptions_high:,.0f}"
+    return f"{_number(forecast.interruptions_per_year)} ({ends})"
+
+
+def goodput_cell(fabric: FabricFaults) -> str:
+    """Goodput with half of the interval of its mean."""
+    forecast = fabric.forecast
+    half = PERCENT * forecast.goodput_half_width
+    return f"{PERCENT * forecast.goodput:.2f} % ±{half:.2f}"
+
+
+def _slower(slowdown: float) -> str:
+    """How much slower, in words."""
+    if slowdown < LEAST_SLOWDOWN:
+        return "not slower"
+    return f"{PERCENT * slowdown:.2g} % slower"
+
+
+def _ends(
+    fabrics: Sequence[FabricFaults], key: Callable[[FabricFaults], float]
+) -> tuple[FabricFaults, FabricFaults]:
+    """The fabrics of the least and the most."""
+    return min(fabrics, key=key), max(fabrics, key=key)
+
+
+def between(numbers: Sequence[float], form: str = ",.0f") -> str:
+    """The least and the most of some numbers; one where they look the same.
+
+    Examples
+    --------
+    >>> between([3, 4]), between([0.2, 0.21], ".1f")
+    ('3-4', '0.2')
+    """
+    low, high = (format(end, form) for end in (min(numbers), max(numbers)))
+    return low if low == high else f"{low}-{high}"
+
+
+def _number(number: float) -> str:
+    """A number in whole ones, or in tenths below a hundred."""
+    return f"{number:,.0f}" if number >= WHOLE else f"{number:.1f}"
+
+
+WHOLE = 99.95
+"""Number from which no tenths are shown [1]."""
+
+
+def _in_part(fabric: FabricFaults) -> tuple[str, str]:
+    """Mark of a price of which parts are missing."""
+    known = fabric.forecast.network_cost_per_effective_gpu_hour is not None
+    return ("≥ ", "") if known and not fabric.network_cost_complete else ("", "")
