@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 RAIL_ONLY, PAPER, MEMORY = "rail-only", "rail-only-paper", "expanded_memory"
 DOMAIN_SIZES = (8, 72, 256)
 """HB domains that are laid beside the cluster's own: HGX servers, NVL72 racks, the paper's [1]."""
-OWN_KINDS = ("graph",)
-"""Families of fabrics that people bring themselves: what is sold is theirs to know."""
 FABRIC_ORDER = (
     "rail-optimized",
     "rail-only",
@@ -326,8 +324,8 @@ def _row(
     network = row.cost.base - bill.beside.base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
     chip = variant.chip
-    foreign = chip.sold_networks and spec.family not in (*chip.sold_networks, *OWN_KINDS)
-    row = replace(told(row), cost_reduction=saved, unsold=chip.sold_in if foreign else "")
+    unsold = "" if chip.sold_with(spec.family) else chip.sold_in
+    row = replace(told(row), cost_reduction=saved, unsold=unsold)
     return _with_others_told(row, others)
 
 

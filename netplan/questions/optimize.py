@@ -356,7 +356,9 @@ def _specs(
     apart = [
         spec
         for spec in known
-        if (hb_sizes and spec.hb_size not in (None, *hb_sizes)) or spec.built_with(on.name)
+        if (hb_sizes and spec.hb_size not in (None, *hb_sizes))
+        or spec.built_with(on.name)
+        or not on.sold_with(spec.family)
     ]
     return tuple(spec for spec in known if spec not in apart), tuple(apart)
 

@@ -119,6 +119,27 @@ class Accelerator(Record, frozen=True, kw_only=True):
         first = number - 1 if words[number].startswith("v") and number else number
         return " ".join(words[first : number + 1])
 
+    def sold_with(self, family: str) -> bool:
+        """Whether makers join it by fabrics of a family, as far as its file says.
+
+        Parameters
+        ----------
+        family
+            Family of a fabric; graphs are people's own, of which they know.
+
+        Returns
+        -------
+        bool
+            True where the file does not say.
+
+        Examples
+        --------
+        >>> chip = ACCELERATORS.load("b200-1000w")
+        >>> chip.sold_with("clos"), chip.sold_with("torus")
+        (True, False)
+        """
+        return not self.sold_networks or family in (*self.sold_networks, "graph")
+
     def __post_init__(self) -> None:
         """Refuse tiles, and an expanded memory, that are known in part."""
         given = [self.tiles, self.vector_width, self.stage_height, self.clock_hz]

@@ -423,7 +423,12 @@ def foreign(
         if others:
             names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
             yield f"{start} built with other accelerators: {names}."
-    same = [spec for spec in left_out if not spec.built_with(on.name)]
+    unsold = [spec for spec in left_out if not on.sold_with(spec.family)]
+    unsold = [spec for spec in unsold if not spec.built_with(on.name)]
+    if unsold:
+        names = ", ".join(spec.name for spec in unsold)
+        yield f"Not in the space, since no maker sells them for {on.sold_in}: {names}."
+    same = [spec for spec in left_out if not spec.built_with(on.name) and spec not in unsold]
     domains = [f"{spec.name} ({spec.hb_size:,})" for spec in same]
     if domains:
         yield f"Not in the space, since they bring HB domains of other sizes: {', '.join(domains)}."
