@@ -6,7 +6,6 @@ folders that a user names stand in front of it. A name is either a file's stem o
 path to a file.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -181,6 +180,8 @@ def check_file(shelf: Shelf[Any], path: Path) -> str | None:
 
 def unknown_name(role: str, name: str, known: Mapping[str, object] | Sequence[str]) -> Exception:
     """Build the error for a name that stands nowhere, with the nearest names."""
+    import difflib  # noqa: PLC0415 - seldom used
+
     wanted = name.lower()
     near = [other for other in known if wanted and other.startswith(wanted)][:3]
     near += difflib.get_close_matches(wanted, [o for o in known if o not in near], n=2)

@@ -7,7 +7,6 @@ dataclasses.
 """
 
 import dataclasses
-import difflib
 import operator
 from collections.abc import Iterator, Mapping
 from types import UnionType
@@ -286,6 +285,8 @@ def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
 
 def _unknown(schema: type[Struct], at: Location) -> str:
     """One line for a key that no record knows, with the nearest one that is known."""
+    import difflib  # noqa: PLC0415 - seldom used
+
     known = list(dict.fromkeys(_keys(schema)))
     near = difflib.get_close_matches(str(at[-1]), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"

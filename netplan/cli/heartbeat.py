@@ -1,6 +1,5 @@
 """A sign of life on stderr for whatever takes longer than two seconds."""
 
-import shutil
 import sys
 from collections.abc import Callable
 from threading import Event, Thread
@@ -67,6 +66,8 @@ class Heartbeat:
             left = f" ({UnderWay.left()})" if UnderWay.left() else ""
             head = f"working, {waited:.0f} s"
             if live and busy:  # a line that wraps would not be rewritten, but repeated
+                import shutil
+
                 columns = shutil.get_terminal_size().columns
                 busy = short(busy, max(LEAST_BUSY, columns - 1 - len(head) - len(left)))
             often = EVERY_S if say is None else BAR_EVERY_S

@@ -1,7 +1,6 @@
 """Where answers go: stdout, or a file that is complete or not there at all."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -178,6 +177,8 @@ def terminal_width(path: Path | None) -> tuple[int, bool]:
     """Columns for a table, and whether colours may be used."""
     live = path is None and sys.stdout.isatty()
     if live:
+        import shutil
+
         return shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, "NO_COLOR" not in os.environ
     columns = os.environ.get("COLUMNS", "")
     return (int(columns) if columns.isdigit() and int(columns) else PLAIN_WIDTH), False

@@ -1,6 +1,5 @@
 """Inputs from texts: what the command line is given, and what Python may be given alike."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -333,6 +332,8 @@ def read_changes(
 def read_settings(value: Mapping[str, object] | Sequence[str] | str) -> dict[str, str]:
     """Catalog values to replace, from a mapping or from ``ROLE.KEY=VALUE`` texts."""
     if isinstance(value, Mapping):
+        import json  # noqa: PLC0415 - seldom used
+
         return {
             str(key): one if isinstance(one, str) else json.dumps(one, default=str)
             for key, one in value.items()

@@ -1,6 +1,5 @@
 """Choices that a search leaves open, or not: degrees, schedules, recomputation, ZeRO."""
 
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, Optional, get_args
 
@@ -150,6 +149,8 @@ def check_name(role: str, name: str, known: tuple[str, ...]) -> None:
     """Refuse a name that is none of the known ones, and offer the nearest."""
     if name in known:
         return
+    import difflib  # noqa: PLC0415 - seldom used
+
     near = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
     raise InputError(f"unknown {role} {name!r}: {hint}")

@@ -1,7 +1,5 @@
 """What every answer offers: its JSON, and every other form, made from its sections."""
 
-import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -20,9 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "markdown", "html", "xlsx")
 
 
-UNSEEN = re.compile(
-    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
-)
+UNSEEN = "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
 """Signs that steer a terminal or hide; JSON itself escapes those below a space."""
 
 
@@ -51,8 +47,11 @@ def to_json(data: Mapping[str, Any]) -> str:
       "gpus": 8
     }
     """
+    import json
+    import re
+
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    return UNSEEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
+    return re.sub(UNSEEN, lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
 def answer_dict(inputs: Mapping[str, object], /, **parts: object) -> dict[str, Any]:

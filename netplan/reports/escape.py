@@ -4,8 +4,6 @@ Jinja2 and the drawing escape every text themselves. Charts need one more step, 
 a small markup inside labels (``<b>``, ``<a href>``, ``<br>``) that a name must not reach.
 """
 
-import html
-
 LABEL_LENGTH = 30
 TIMES = "\u00d7"
 """Sign between a count and what is counted."""
@@ -42,4 +40,6 @@ def chart_label(text: str, length: int = LABEL_LENGTH) -> str:
     >>> chart_label("<b>rail</b>")
     '&lt;b&gt;rail&lt;/b&gt;'
     """
+    import html
+
     return html.escape(short(text, length), quote=False)

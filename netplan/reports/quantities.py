@@ -109,12 +109,19 @@ class Quantity(Struct, frozen=True):
         return f"{value:{style}} {self.suffix}".rstrip()
 
 
-@cache
 def nomenclature() -> dict[str, Quantity]:
     """All quantities of the table by name, in its order."""
+    return {name: quantity(name) for name in _rows()}
+
+
+@cache
+def _rows() -> dict[str, dict[str, str]]:
+    """Rows of the table by the name of their quantity."""
     path = shipped_root() / FILE
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["name"]: _quantity(row) for row in csv.DictReader(file)}
+        rows = csv.reader(file)
+        header = next(rows)
+        return {row[0]: dict(zip(header, row, strict=True)) for row in rows}
 
 
 def quantity(name: str, **changes: object) -> Quantity:
@@ -125,13 +132,16 @@ def quantity(name: str, **changes: object) -> Quantity:
     >>> quantity("power_w").shown(3_592_192.0), quantity("power_w", digits=1).shown(3_592_192.0)
     ('3,592', '3,592.2')
     """
-    found = nomenclature().get(name)
-    if found is None:
-        found = Quantity(name, name.replace("_", " "))
+    found = _known(name) or Quantity(name, name.replace("_", " "))
     return replace(found, **changes) if changes else found
 
 
-def _quantity(row: dict[str, str]) -> Quantity:
+@cache
+def _known(name: str) -> Quantity | None:
+    """A quantity of the table; an answer has few of them."""
+    row = _rows().get(name)
+    if row is None:
+        return None
     form, *rest = row["form"].split(" ")
     kind, _, digits = form.partition(":")
     scale = next((text[1:] for text in rest if text.startswith("/")), "1")

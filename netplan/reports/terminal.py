@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rich.cells import cell_len, chop_cells, set_cell_size
-
 from netplan.reports.escape import plain
 from netplan.reports.quantities import Quantity
 from netplan.reports.sections import (
@@ -43,6 +41,10 @@ SHADES = " ░▒▓█"
 SHADE_FACTOR = 100.0
 CODES: dict[Style, str] = {"plain": "", "strong": "\x1b[1m", "quiet": "\x1b[2m"}
 CODE = re.compile("\x1b\\[[012]m")
+RANGES = ((0x20, 0x7F), (0xA1, 0xAD), (0x2010, 0x2028), (0x2190, 0x2300), (0x2500, 0x25A0))
+OF_ONE_COLUMN = frozenset(chr(sign) for ends in RANGES for sign in range(*ends))
+"""Signs that take a column each: letters, dashes, arrows, mathematics, bars; a large table of
+another package says it of all others."""
 
 
 def terminal_text(sections: Iterable[Section], width: int, *, colour: bool = False) -> str:
@@ -65,6 +67,28 @@ def terminal_text(sections: Iterable[Section], width: int, *, colour: bool = Fal
     return text if colour else CODE.sub("", text)
 
 
+def cell_len(text: str) -> int:
+    """Columns that a text takes.
+
+    Examples
+    --------
+    >>> cell_len("rail-only ≥ 8"), cell_len("網路")
+    (13, 4)
+    """
+    if OF_ONE_COLUMN.issuperset(text):
+        return len(text)
+    from rich import cells
+
+    return cells.cell_len(text)
+
+
+def _chopped(text: str, width: int) -> list[str]:
+    """A text in pieces of at most so many columns."""
+    from rich.cells import chop_cells
+
+    return chop_cells(text, width)
+
+
 def folded(text: str, width: int) -> list[str]:
     """Text in lines of at most ``width`` columns, broken between words where it can be.
 
@@ -80,7 +104,7 @@ def folded(text: str, width: int) -> list[str]:
             needed = cell_len(word.rstrip())
             if lines[-1] and cell_len(lines[-1]) + needed > width:
                 lines.append("")
-            first, *others = chop_cells(word, width) if needed > width else [word]
+            first, *others = _chopped(word, width) if needed > width else [word]
             lines[-1] += first
             lines += others
     return [line.rstrip() for line in lines]
@@ -142,7 +166,12 @@ def _styled(text: str, style: Style) -> str:
 
 def _cut(line: str, width: int) -> str:
     """A line that does not wrap, as far as there is room."""
-    return set_cell_size(plain(line), width).rstrip()
+    shown = plain(line)
+    if cell_len(shown) <= width:
+        return shown.rstrip()
+    from rich.cells import set_cell_size
+
+    return set_cell_size(shown, width).rstrip()
 
 
 def _notes(notes: Notes, width: int) -> Iterator[str]:

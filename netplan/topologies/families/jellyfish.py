@@ -111,7 +111,7 @@ def random_links(switches: int, degree: int, seed: int) -> tuple[AnyInts, AnyInt
             return low, high
 
 
-def _drawn(switches: int, degree: int, generator: np.random.Generator) -> Ints:
+def _drawn(switches: int, degree: int, generator: "np.random.Generator") -> Ints:
     """Links of a graph of this degree as low * switches + high, shape (links,), none twice."""
     if not degree:
         return np.empty(0, np.int64)
