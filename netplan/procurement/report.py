@@ -25,7 +25,7 @@ from netplan.questions.answers.compare_answer import Comparison
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.asking import asks
 from netplan.questions.choosing.candidates import Rule
-from netplan.questions.choosing.verdict import RULE, WITHIN, Terms, terms_of
+from netplan.questions.choosing.verdict import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.faults import Faults
@@ -111,6 +111,7 @@ class Report(Question[Procurement]):
     def ask(self) -> Procurement:
         """Price, compare and, if wanted, break every fabric; recommend one."""
         _require_date(self.date)
+        check_weights(self, self.within)
         if ACCELERATORS_TOO in self.cluster.networks:
             raise InputError(
                 f"--with {ACCELERATORS_TOO}: a report recommends a network, to which the same"

@@ -24,6 +24,7 @@ from netplan.questions.choosing.verdict import (
     WITHIN,
     Probe,
     bandwidth_needed,
+    check_weights,
     decide,
     rates_of,
     terms_of,
@@ -118,6 +119,11 @@ class Compare(Question[Comparison | ComparisonCases]):
     timing: bool = optional(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
     )
+
+    def __post_init__(self) -> None:
+        """Refuse what no network could be recommended by."""
+        super().__post_init__()
+        check_weights(self, self.within)
 
     def ask(self) -> Comparison | ComparisonCases:
         """Size, price and time every fabric; once for each value of a flag that is repeated."""

@@ -4,7 +4,7 @@ What of the scenario means something to it, and which values may be several, sta
 Flags and keywords replace single values of the scenario.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -32,6 +32,7 @@ from netplan.scenarios.scenario import (
     WORKLOADS,
     Place,
     Scenario,
+    every_place,
     places,
     plain_name,
 )
@@ -186,12 +187,9 @@ class Question(Generic[AnswerT_co]):
         NetplanError
             If there is no such input or scenario, or a value is not allowed.
         """
-        named = [one.name for one, option in own_options(cls) if option.argument]
+        given = _placed(cls, arguments, given)
         if not cls.reads:
-            return cls._alone(*arguments, **given)
-        if len(arguments) > len(named) + 1:
-            raise InputError(f"netplan {cls.command} takes at most {len(named) + 1} by their place")
-        given = {**dict(zip((*named, SCENARIO), arguments, strict=False)), **given}
+            return cls._alone(**given)
         given = {name: value for name, value in given.items() if value is not None}
         catalog = given.get("catalog")
         usual = usual_values(cls.command, (SCENARIO,), catalog)
@@ -199,20 +197,14 @@ class Question(Generic[AnswerT_co]):
         return cls.about(Scenario.load(name, catalog), **given)
 
     @classmethod
-    def _alone(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401
+    def _alone(cls, **given: Any) -> Self:  # noqa: ANN401
         """The question that is about no scenario."""
         known = [one.name for one, _ in own_options(cls)]
         unknown = [name for name in given if name not in known]
         if unknown:
             raise unknown_name(f"input of {cls.command}", unknown[0], known)
-        told = [one.name for one, option in own_options(cls) if option.argument]
-        if len(arguments) > len(told):
-            raise InputError(f"netplan {cls.command} takes {len(told) or 'nothing'} by their place")
-        there = {*told[: len(arguments)], *given}
-        for one, _ in own_options(cls):
-            if one.default is MISSING and one.name not in there:
-                raise InputError(f"netplan {cls.command} needs {one.name}: give it")
-        return cls(*arguments, **given)
+        _check_needed(cls, given)
+        return cls(**given)
 
     @classmethod
     def about(cls, scenario: Scenario, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
@@ -227,8 +219,8 @@ class Question(Generic[AnswerT_co]):
         for key in [key for key in overrides if key.partition(".")[0] in PARTS]:
             given.setdefault(plain_name(key, scenario.kind), overrides.pop(key))
         own = {one.name for one, _ in own_options(cls)}
-        given = _renamed(cls, given, own)
-        given = _known(cls, scenario.kind, given, own)
+        given = _known(cls, scenario.kind, _renamed(cls, scenario.kind, given, own), own)
+        _check_needed(cls, given)
         parts = {name: given.pop(name) for name in [*given] if name not in own}
         varied = {
             name: _values(name, known[name].option, parts.pop(name))
@@ -343,6 +335,35 @@ class Question(Generic[AnswerT_co]):
         return replace(self, scenario=self.scenario.changed(cluster=cluster), overrides=overrides)
 
 
+def _placed(
+    question: type[Question[Any]], arguments: Sequence[object], given: Mapping[str, object]
+) -> dict[str, Any]:
+    """What is given by its place and by its name: the question's arguments, then the scenario.
+
+    Raises
+    ------
+    InputError
+        If more is given by its place than has one, or something in both ways.
+    """
+    named = [field.name for field, option in own_options(question) if option.argument]
+    named += [SCENARIO] if question.reads else []
+    if len(arguments) > len(named):
+        most = f"{', '.join(named)} alone" if named else "nothing"
+        raise InputError(f"netplan {question.command} takes {most} by its place")
+    placed = dict(zip(named, arguments, strict=False))
+    if twice := [name for name in placed if given.get(name) is not None]:
+        raise InputError(f"{twice[0]} is given by its place and by its name: give it once")
+    return {**given, **placed}
+
+
+def _check_needed(question: type[Question[Any]], given: Collection[str]) -> None:
+    """Refuse a question without what it cannot do without."""
+    for field_, option in own_options(question):
+        if field_.default is MISSING and field_.name not in given:
+            needed = field_.name if option.argument else option.flag_of(field_.name)
+            raise InputError(f"netplan {question.command} needs {needed}: give it")
+
+
 def _option_of(question: type[Question[Any]], name: str) -> Option:
     return next(option for one, option in own_options(question) if one.name == name)
 
@@ -363,7 +384,9 @@ def _registered(given: Any) -> Any:  # noqa: ANN401 - names, or functions
     return tuple(register_fabric(one) if callable(one) else one for one in given)
 
 
-def _renamed(question: type[Question[Any]], given: dict[str, Any], own: set[str]) -> dict[str, Any]:
+def _renamed(
+    question: type[Question[Any]], kind: str, given: dict[str, Any], own: set[str]
+) -> dict[str, Any]:
     """What is given under the names of today; entries of mappings are put into them.
 
     Raises
@@ -371,28 +394,34 @@ def _renamed(question: type[Question[Any]], given: dict[str, Any], own: set[str]
     InputError
         If something is given by two names.
     """
-    aliases = dict(question.older)
-    for name, place in places("training").items() | places("serving").items():
-        if name in question.reads:
-            aliases |= {
-                alias: name for alias in place.option.aliases if alias not in question.reads
-            }
+    into = {short.into for short in question.shorthands.values()}
     found: dict[str, Any] = {}
+    named: dict[str, str] = {}
     for name, value in given.items():
         if name in question.shorthands and name not in own:
-            into, key, option = question.shorthands[name]
-            before = found.get(into) or given.get(into) or {}
-            found[into] = {**dict(before), key: read_option(name, option, value)}
+            whole, key, option = question.shorthands[name]
+            before = found.get(whole) or given.get(whole) or {}
+            found[whole] = {**dict(before), key: read_option(name, option, value)}
             continue
-        now = name if name in own else plain_name(aliases.get(name, name))
-        if (
-            now in found
-            and found[now] != value
-            and now not in {one.into for one in question.shorthands.values()}
-        ):
-            raise InputError(f"{name} and {now} are one input: give it once")
+        now = name if name in own else _name_of_today(question, kind, name)
+        if now in named and found[now] != value and now not in into:
+            raise InputError(f"{named[now]} and {name} are one input: give it once")
+        named[now] = name
         found.setdefault(now, value)
     return found
+
+
+def _name_of_today(question: type[Question[Any]], kind: str, name: str) -> str:
+    """The name of an input that is called by one of before, or with its part in front."""
+    aliases = dict(question.older)
+    for known, place in every_place().items():
+        if known in question.reads:
+            older = (alias for alias in place.option.aliases if alias not in question.reads)
+            aliases |= dict.fromkeys(older, known)
+    now = aliases.get(name, name)
+    plain = (plain_name(now, workload) for workload in (kind, *WORKLOADS))
+    now = next((other for other in plain if other != now), now)
+    return aliases.get(now, now)
 
 
 def _known(

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +13,71 @@ import netplan
 from netplan.cli.commands import command_of
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
-from netplan.errors import CatalogError, InputError, NetplanError
+from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
 from netplan.questions.cables import Cables
+from netplan.questions.collective import Collective
 from netplan.questions.compare import Compare, compare
-from netplan.questions.question import Question, options_of
+from netplan.questions.export import Export
+from netplan.questions.own_inputs import SCENARIO, own_options
+from netplan.questions.question import Question
 from netplan.questions.search import Search
 from netplan.questions.setup.inputs import replaced_lines
+from netplan.scenarios.scenario import places
 
 command = command_of(Compare)
 
 
-def test_options_keywords_and_documentation_are_the_fields() -> None:
-    fields = {one.name for one, _ in options_of(Compare)}
-    options = {one.name for one in command.params} - {"format_", "output_file"}
-    assert options == fields == set(inspect.signature(compare).parameters)
+OF_THE_COMMAND_LINE = {"format_", "output_file", "details", "help_all", "scenario_option"}
+
+
+def test_options_keywords_and_documentation_are_the_inputs() -> None:
+    names = {known.name for known in Compare.inputs_known()}
+    assert {"gpus", "model", "prompt", "prices", "within", SCENARIO, "catalog"} < names
+    options = {option.name for option in command.params} - OF_THE_COMMAND_LINE
+    assert options == names == set(inspect.signature(compare).parameters)
     text = compare.__doc__ or ""
-    assert all(f"\n{name}\n    " in text for name in fields)
+    assert all(f"\n{name}\n    " in text for name in names)
 
 
 def test_required_inputs_are_required_everywhere() -> None:
-    needed = {one.name for one, _ in options_of(Compare) if one.default is MISSING}
-    assert needed == {"gpus"}
-    assert {one.name for one in command.params if one.required} == needed
-    with pytest.raises(TypeError, match="gpus"):
-        compare("rail-only-paper", radix=64)
-    assert (
-        compare("rail-only-paper", gpus=64).inputs["radix"],
-        Compare.on("rail-only-paper", gpus=64, switch="qm9700").radix,
-    ) == (64, 64)
+    assert not [known.name for known in Compare.inputs_known() if known.needed]
+    for kind, needed in ((Export, "to"), (Collective, "kind")):
+        assert [known.name for known in kind.inputs_known() if known.needed] == [needed]
+        assert [one.name for one in command_of(kind).params if one.required] == [needed]
+        with pytest.raises(InputError, match=f"netplan {kind.command} needs --{needed}: give it"):
+            kind.on("rail-only-paper")
+    with pytest.raises(InputError, match="netplan audit needs file: give it"):
+        netplan.audit()
 
 
-def test_one_text_is_a_list_of_one() -> None:
-    assert Compare.on("rail-only-paper", gpus=64, radix=8, fabrics="rail-only").fabrics == (
-        "rail-only",
-    )
+def test_wrong_names_are_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match="input of compare 'gpu': did you mean gpus"):
+        compare(gpu=64)
+    with pytest.raises(UnknownNameError, match="input of audit 'scenario': known: file, radix"):
+        netplan.audit("x.csv", scenario="hgx-b200")
+    with pytest.raises(InputError, match="netplan compare takes scenario alone by its place"):
+        compare("rail-only-paper", "hgx-b200")
+    with pytest.raises(InputError, match="netplan verify takes nothing by its place"):
+        netplan.verify("Table 2")
+    with pytest.raises(InputError, match="scenario is given by its place and by its name"):
+        compare("rail-only-paper", scenario="hgx-b200")
+    with pytest.raises(InputError, match=r"cluster\.gpus and gpus are one input: give it once"):
+        compare(**{"cluster.gpus": 64, "gpus": 128})
+
+
+def test_an_input_is_called_by_its_name_an_older_one_or_with_its_part() -> None:
+    for name in ("fabrics", "fabric", "cluster.fabrics", "cluster.fabric"):
+        assert Compare.on(**{name: "rail-only"}).cluster.fabrics == ("rail-only",)
+    with pytest.raises(InputError, match="--prompt 3 means nothing for training"):
+        Compare.on(**{"workload.prompt": 3})
+    served = Compare.on(**{"workload.prompt": 3, "workload": "serving"})
+    assert served.serving.prompt == 3
+    assert Compare.on(expanded_memories=("none",)).cluster.expanded_memory == "none"
+
+
+def test_a_switch_model_has_its_own_ports() -> None:
+    assert Compare.on(gpus=64).cluster.radix == 128
+    assert Compare.on(gpus=64, switch="qm9700").cluster.radix == 64
 
 
 def test_inputs_show_what_was_filled_in() -> None:
@@ -67,7 +97,7 @@ def test_every_command_is_click(capsys: pytest.CaptureFixture[str]) -> None:
         command.main(["--help"], prog_name="netplan compare")
     text = capsys.readouterr().out
     assert "netplan compare --gpus 32768 --radix 128" in text
-    assert "[default: gpt-1t]" in text
+    assert "GPUs in the cluster. [32768]" in text
 
 
 def all_questions(kind: type[Question[Any]] = Question) -> Iterator[type[Question[Any]]]:
@@ -83,10 +113,10 @@ def test_files_may_be_named_by_text_and_their_types_say_so() -> None:
     files = {
         f"{kind.__name__}.{one.name}": one.type
         for kind in all_questions()
-        for one, option in options_of(kind)
+        for one, option in own_options(kind)
         if option.kind == "path"
     }
-    assert {"Cables.compare", "Loads.graph", "Export.graph"} <= set(files)
+    assert {"Cables.compare", "Loads.matrix", "Simulate.jobs"} <= set(files)
     assert not {name: of for name, of in files.items() if "str | pathlib" not in str(of)}
 
 
@@ -112,8 +142,13 @@ def test_python_reads_what_the_command_line_reads(
     given: dict[str, Any], meant: dict[str, Any]
 ) -> None:
     question = Compare.on("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
-    assert {name: getattr(question, name) for name in meant} == meant
-    assert {type(getattr(question, name)) for name in meant} == set(map(type, meant.values()))
+    known = places()
+    values = {
+        name: question.scenario.value(name) if name in known else getattr(question, name)
+        for name in meant
+    }
+    assert values == meant
+    assert set(map(type, values.values())) == set(map(type, meant.values()))
 
 
 @pytest.mark.parametrize(

@@ -515,6 +515,20 @@ def rates_of(
     return Terms(iterations, hour, Running.of(book, rate))
 
 
+def check_weights(asked: Question[Any], within: float) -> None:
+    """Refuse what no network could be recommended by.
+
+    Raises
+    ------
+    InputError
+        If the tolerance of times is none, or the price of a GPU hour is below 0 or no number.
+    """
+    check_within(within)
+    hour = asked.books.terms.gpu_hour
+    if hour is not None and not 0 <= hour < inf:
+        raise InputError(f"--gpu-hour {hour:g}: give a price of at least 0")
+
+
 def check_within(share: float) -> None:
     """Refuse a tolerance of iteration times that is none; InputError."""
     if not 0 <= share < 1:
