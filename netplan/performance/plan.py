@@ -90,6 +90,17 @@ class Plan(Struct, frozen=True):
         return shape_of(self.placement.levels[0])
 
     @property
+    def degrees(self) -> str:
+        """Degrees with their names, such as ``TP8 PP64 DP64``; CP and EP where they are no 1."""
+        names = {"TP": self.tensor, "CP": self.context, "PP": self.pipeline, "DP": self.data}
+        known = {**names, "EP": self.expert}
+        return " ".join(
+            f"{name}{degree:,}"
+            for name, degree in known.items()
+            if degree > 1 or name not in ("CP", "EP")
+        )
+
+    @property
     def grid(self) -> str:
         """GPUs of a matrix that lies on a grid, tensor x context."""
         return f"{self.tensor}x{self.context}"

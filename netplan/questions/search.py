@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
+from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.instances import side_by_side
 from netplan.performance.options import Options
@@ -17,6 +18,7 @@ from netplan.performance.setting import Training
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.equal_plans import equal_to_best, told_apart
 from netplan.questions.answers.plan_notes import plan_notes
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import NETWORK, TRAINED, Question
@@ -34,6 +36,7 @@ from netplan.questions.setup.training import (
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
+from netplan.reports.screen import Screen, columns_of, more_of, shares_of, texts_of
 from netplan.reports.sections import (
     Bars,
     Column,
@@ -132,20 +135,97 @@ class SearchAnswer(Answer):
         """Whether two plans were compared whose times have error bars."""
         return bool(self.compared) and self.compared[0].error is not None
 
-    def sections(self) -> Iterator[Section]:
-        """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
+    def summary(self) -> Iterator[Section]:
+        """The best plan, the plans next to it or what was explained, where time and memory go."""
+        heading, found = self._heading(), self.found
+        where, how, space, *replaced = heading.lines
+        ranked = list(enumerate(found.plans, start=1))
+        columns = list(self._columns())
+        order = ("rank", "turnaround_s", "iteration_time_s", "mfu", "degrees", "grid", "schedule")
+        plans = Table("plans", columns, ranked)
+        table = replace(plans, columns=columns_of(plans, *order, "memory_bytes", "gpus_used"))
+        asked = [one for one in self._explained_sections() if isinstance(one, Table)]
+        explained = [one for one in asked if one.only != "programs"]
+        memory = self._memory(found.best)
+        parts = sorted(memory.parts, key=lambda part: -part[1])
+        kept = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
+        yield from Screen(
+            screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
+            tuple(self._verdict(texts_of(columns, ranked[0]))),
+            explained[0] if explained else table,
+            (
+                *([f"Its time: {self._time_words}."] if found.best.breakdown_s else []),
+                f"Its memory: {', '.join(kept)}.",
+                *bar_note(found.best.error),
+                space,
+                *self.notes[1:],
+            ),
+            more_of("bars, notes", "--explain 1,2", "--fix pipeline=32"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """The best plan, its time and its utilisation."""
+        texts = texts_of(list(self._columns()), (1, self.found.best))
+        return f"{self._named}, {self.found.best.time_text}, MFU {texts['mfu']}"
+
+    def _verdict(self, best: dict[str, str]) -> Iterator[str]:
+        """The best plan, and which others are as good."""
+        found = self.found
+        took = found.best.time_text
+        if found.best.instances:
+            took = f"all instances in {best['turnaround_s']}, one iteration in {took}"
+        yield (
+            f"Best plan: {self._named}: {took}, MFU {best['mfu']}, {best['memory_bytes']} of"
+            f" {si(self.memory_bytes + self.expanded_bytes, 'B')} a GPU."
+        )
+        if self._barred:
+            ranks = (f"plan {rank}" for rank in _ranks(self.inputs["explain"]))
+            yield told_apart(tuple(ranks), *self.compared)
+        elif found.best.error:
+            yield from (f"{text.partition(' (')[0]}." for text in equal_to_best(found.plans))
+        elif len(found.plans) > 1:
+            more = found.plans[1].iteration_time_s / found.best.iteration_time_s - 1
+            yield f"The next one takes {100 * more:.2g} % longer."
+
+    @property
+    def _named(self) -> str:
+        """The best plan in words."""
+        plan = self.found.best.plan
+        if self.found.exchange is not None:
+            return f"{plan.gpus:,} GPUs" + (f", {plan.grid}" if self.found.on_grid else "")
+        stages = f", {plan.interleave} stages a GPU" if plan.interleave > 1 else ""
+        return f"{plan.degrees}, {plan.schedule} microbatches{stages}"
+
+    @property
+    def _time_words(self) -> str:
+        """Shares of the best plan's time, the largest first."""
+        return shares_of(self._time.parts, self._time.whole, most=6)
+
+    @property
+    def _time(self) -> Bars:
+        """Where the time of the best plan goes."""
         best = self.found.best
-        yield self._heading()
-        yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
-        yield from (Paragraph(said) for said in equal_to_best(self.found.plans))
         names = PARTS if self.found.exchange is None else PARTS | {self.found.exchange: "exchange"}
-        yield Bars(
+        return Bars(
             "time",
             f"Time of plan 1: {best.time_text}",
             quantity("seconds"),
             tuple((names[key], value) for key, value in best.breakdown_s.items()),
             best.iteration_time_s,
         )
+
+    def _explained_sections(self) -> Iterator[Section]:
+        """The explanation that was asked for."""
+        yield from self._explanation()
+        yield from self.detail.sections() if self.detail else ()
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
+        best = self.found.best
+        yield self._heading()
+        yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
+        yield from (Paragraph(said) for said in equal_to_best(self.found.plans))
+        yield self._time
         if best.phases_s:
             yield Bars(
                 "phases",
@@ -155,8 +235,7 @@ class SearchAnswer(Answer):
                 best.iteration_time_s,
             )
         yield self._memory(best)
-        yield from self._explanation()
-        yield from self.detail.sections() if self.detail else ()
+        yield from self._explained_sections()
         yield Notes.of([(self.inputs["fabric"], self.notes)])
 
     def _memory(self, best: PlanTime) -> Bars:

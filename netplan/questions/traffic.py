@@ -7,6 +7,7 @@ from typing import Any, ClassVar, get_args
 
 from netplan.errors import InputError
 from netplan.files import replacing
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import shared
 from netplan.questions.question import NETWORK, RUNS, Question
@@ -17,6 +18,7 @@ from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heat, Paragraph, Section, Table, columns
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz
@@ -59,20 +61,44 @@ class TrafficAnswer(Answer):
             heat_map_bytes=[list(row) for row in self.heat_bytes],
         )
 
+    def summary(self) -> Iterator[Section]:
+        """The whole in words, shares of every kind, which blocks exchange most."""
+        outside = (1 - self.hb_share) * self.matrix.total_bytes
+        each = f"{si(outside / self.matrix.gpus, 'B')} a GPU"
+        yield from Screen(
+            screen_heading(self.run.inputs, self.run.heading("Traffic")),
+            (self._verdict, f"The network carries {si(outside, 'B')}, {each}."),
+            self._kinds,
+            tuple(self._heat_words()),
+            more_of("the heat map", "--save matrix.npz", "--heat-map map.html", page=False),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """How much is sent, and what of it stays inside HB domains."""
+        whole = f"{si(self.matrix.total_bytes, 'B')} {self.run.each}"
+        return f"{whole}, {100 * self.hb_share:.2f} % inside HB domains"
+
     def sections(self) -> Iterator[Section]:
         """Heading, shares of every kind, the whole in words, the heat map."""
         yield self.run.heading("Traffic")
-        yield Table(
-            "kinds",
-            columns("kind", "total_bytes", "bytes_share", "pairs", "pairs_share", "pair_bytes"),
-            self.shares,
-        )
-        yield Paragraph(
+        yield self._kinds
+        yield Paragraph(self._verdict)
+        yield self._heat()
+
+    @property
+    def _kinds(self) -> Table[KindShare]:
+        """Bytes and pairs of every kind."""
+        names = ("kind", "total_bytes", "bytes_share", "pairs", "pairs_share", "pair_bytes")
+        return Table("kinds", columns(*names), self.shares)
+
+    @property
+    def _verdict(self) -> str:
+        """How much is sent, what of it stays inside HB domains, which pairs are idle."""
+        return (
             f"{si(self.matrix.total_bytes, 'B')} {self.run.each}; {100 * self.hb_share:.2f} % stay"
             f" inside HB domains; {100 * self.idle_pairs_share:.2f} % of all pairs of GPUs"
             " exchange nothing."
         )
-        yield self._heat()
 
     def _heat(self) -> Heat:
         """Blocks of GPUs against blocks of GPUs."""

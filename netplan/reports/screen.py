@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from netplan.reports.escape import short
-from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table
+from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Shown, Table
 from netplan.reports.terminal import folded, part_count, terminal_text
 
 RowT = TypeVar("RowT")
@@ -71,8 +71,32 @@ def columns_of(table: Table[RowT], *names: str) -> list[Column[RowT]]:
     list of Column
         The columns, all of which are shown.
     """
-    known = {column.quantity.name: column for column in table.columns}
+    by_use = sorted(table.columns, key=lambda column: USE.index(column.shown))
+    known = {column.quantity.name: column for column in by_use}
     return [replace(known[name], shown="always") for name in names if name in known]
+
+
+USE: tuple[Shown, ...] = ("never", "wide", "always")
+"""Of columns of one quantity the one counts that people see soonest."""
+
+
+def texts_of(columns: Sequence[Column[RowT]], row: RowT) -> dict[str, str]:
+    """What people see of a row, by the names of its quantities.
+
+    Parameters
+    ----------
+    columns
+        Columns of its table.
+    row
+        The row.
+
+    Returns
+    -------
+    dict of str to str
+        Texts with their units.
+    """
+    by_use = sorted(columns, key=lambda column: USE.index(column.shown))
+    return {column.quantity.name: column.text(row) for column in by_use}
 
 
 def shares_of(parts: Sequence[tuple[str, float]], whole: float, most: int = 4) -> str:

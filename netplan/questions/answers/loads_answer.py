@@ -8,12 +8,14 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.questions.answers.loads_chart import loads_chart
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.served_run import ServedRun
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -31,6 +33,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.units import counted, si
 
+NO_COLLECTIVE = "No collective crosses GPUs."
 WHOLE_DRAWN = Coloured()
 EVEN = 1e-6
 """Share by which the times of links that are as busy may differ [1]."""
@@ -113,18 +116,50 @@ class LoadsAnswer(Answer):
             "notes": list(self.notes),
         }
 
+    def summary(self) -> Iterator[Section]:
+        """The busiest link, loads by group, collectives against their bounds."""
+        heading = self.run.heading("Loads") if self.run else self._matrix_heading()
+        yield from Screen(
+            screen_heading(self.inputs, heading),
+            (self._verdict,),
+            Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND),
+            (*self._beside_bounds(), *self.notes[1:]),
+            more_of("all links, collectives", "--fail leaf=1"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """How long the busiest link works."""
+        return f"busiest link {si(self.link_loads.busiest_s, 's')}"
+
+    def _beside_bounds(self) -> Iterator[str]:
+        """How near collectives come to what no algorithm beats."""
+        if self.collectives:
+            worst = max(self.collectives, key=lambda collective: collective.ratio)
+            yield (
+                f"Collectives take at most {worst.ratio:.3g} times their bound: {worst.kind}"
+                f" {worst.collective} of {si(worst.data_bytes, 'B')} among"
+                f" {counted(worst.members, 'GPU')}, {si(worst.analytic_s, 's')} by the model, no"
+                f" less than {si(worst.bound_s, 's')} by any."
+            )
+        elif self.run is not None:
+            yield NO_COLLECTIVE
+        known = [
+            f"{whole.collective} {si(whole.busiest_s, 's', 4)} by its busiest link,"
+            f" {si(whole.optimum_s, 's', 4)} at best"
+            for whole in self.whole
+            if whole.busiest_s is not None and whole.optimum_s is not None
+        ]
+        if known:
+            yield f"1 GB over all GPUs: {'; '.join(known)}."
+        bounds = [f"{name} {si(bound_s, 's', 4)}" for name, bound_s in self.bounds_s.items()]
+        if bounds:
+            yield f"1 GB over all GPUs takes no less than: {', '.join(bounds)}."
+
     def sections(self) -> Iterator[Section]:
         """Heading, loads by group, the hottest links, every collective or bound, notes."""
         yield self.run.heading("Loads") if self.run else self._matrix_heading()
         yield Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
-        within = self.run.within if self.run else ""
-        if self.intact_busiest_s is not None:
-            within += f", before the failure for {si(self.intact_busiest_s, 's')}"
-        yield Paragraph(
-            f"The busiest link{self._busiest_name}{si(self.link_loads.busiest_s, 's')}{within};"
-            f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
-            " nothing."
-        )
+        yield Paragraph(self._verdict)
         yield from self._drawing()
         yield loads_chart(self.link_loads)
         yield Table("hottest", HOTTEST, self.hottest)
@@ -134,11 +169,23 @@ class LoadsAnswer(Answer):
             title = "Time of one run: by the model, by its busiest link, and no less than the bound"
             yield Table("collectives", COLLECTIVES, self.collectives, title=title)
         else:
-            yield Paragraph("No collective crosses GPUs.")
+            yield Paragraph(NO_COLLECTIVE)
         if self.whole:
             title = "All GPUs at once: by the model, by its busiest link, and the best of all ways"
             yield Table("whole_fabric", WHOLE, self.whole, title=title)
         yield Notes.of([("", self.notes)])
+
+    @property
+    def _verdict(self) -> str:
+        """How long the busiest link works, and how many do nothing."""
+        within = self.run.within if self.run else ""
+        if self.intact_busiest_s is not None:
+            within += f", before the failure for {si(self.intact_busiest_s, 's')}"
+        return (
+            f"The busiest link{self._busiest_name}{si(self.link_loads.busiest_s, 's')}{within};"
+            f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
+            " nothing."
+        )
 
     @property
     def _busiest_name(self) -> str:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from netplan.records import replace
+from netplan.reports.sections import Heading
+
 
 def titled(inputs: Mapping[str, Any], title: str) -> str:
     """A title behind the name of the scenario that is asked about, if there is one.
@@ -26,6 +29,32 @@ def titled(inputs: Mapping[str, Any], title: str) -> str:
     """
     scenario = inputs.get("scenario")
     return f"{scenario}: {title}" if scenario else title
+
+
+def screen_heading(inputs: Mapping[str, Any], heading: Heading, *lines: str) -> Heading:
+    """A heading for a screen: the scenario first, and the lines that are given, if any are.
+
+    Parameters
+    ----------
+    inputs
+        Inputs of the answer.
+    heading
+        Its heading.
+    *lines
+        Lines that stand instead of its own.
+
+    Returns
+    -------
+    Heading
+        The heading.
+
+    Examples
+    --------
+    >>> screen_heading({"scenario": "hgx-b200"}, Heading("Loads of gpt-1t", ("rail-only",))).title
+    'hgx-b200: loads of gpt-1t'
+    """
+    title = titled(inputs, heading.title[:1].lower() + heading.title[1:])
+    return replace(heading, title=title, lines=lines or heading.lines)
 
 
 def network_words(inputs: Mapping[str, Any]) -> str:

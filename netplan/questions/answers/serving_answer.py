@@ -10,13 +10,15 @@ from netplan.performance.serving.disaggregated import Pools, cache_sent
 from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines, told
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.axes import Axis
+from netplan.reports.axes import Axis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
-from netplan.reports.quantities import Words, quantity
+from netplan.reports.quantities import Words, listed, quantity
+from netplan.reports.screen import Screen, columns_of, more_of, shares_of
 from netplan.reports.sections import (
     Bars,
     Column,
@@ -46,8 +48,10 @@ PARTS = {
     "queue": "waiting for others",
 }
 """Parts of both times for people."""
-LISTED = 24
-"""Points of the front that a table lists [1]."""
+LISTED, SCREEN_POINTS = 24, 7
+"""Points of the front that a table lists, and a screen [1]."""
+
+FULL = "Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
 
 
 class ServedPool(Struct, frozen=True):
@@ -235,6 +239,60 @@ class ServingAnswer(Answer):
             self.inputs, space=space, plans=plans, front=front, notes=list(self.notes)
         )
 
+    def summary(self) -> Iterator[Section]:
+        """The best plan, points of the front or plans that keep the level, where time goes."""
+        heading = self._heading()
+        asked, where, space, _, *replaced = heading.lines
+        best = self.best
+        points = self.plans if self._limits else spread(self.front, SCREEN_POINTS)
+        table = Table("front", list(_columns(self, "plan")), points)
+        shown = columns_of(table, "ttft_s", "tpot_s", "tokens_per_s", "servers", "concurrency")
+        title = f"serving {told(self.inputs)['model']} on {heading.title.rpartition(' on ')[2]}"
+        ends = [
+            f"{name} {si(low, 's')} to {si(high, 's')}"
+            for name, low, high in (
+                ("TTFT", best.ttft_low_s, best.ttft_high_s),
+                ("TPOT", best.tpot_low_s, best.tpot_high_s),
+            )
+        ]
+        yield from Screen(
+            screen_heading(
+                self.inputs, replace(heading, title=title), f"{asked}; {where}", *replaced
+            ),
+            (f"{self._short_verdict}.", *([] if self._bound else [FULL])),
+            replace(table, columns=(*shown, BOTTLENECK), legend=self._legend[:1]),
+            (
+                f"Its error bar: {listed(ends)}, {BASIS[best.error_basis]}.",
+                f"Its time per token: {self._shares(best.breakdown_s, best.tpot_s)}.",
+                f"Its time to first token: {self._shares(best.ttft_breakdown_s, best.ttft_s)}.",
+                *self.notes,
+                space,
+            ),
+            more_of("the whole front", "--ttft-ms 2000", "--tpot-ms 50"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """Tokens of the best plan, and its latency."""
+        best = self.best
+        times = f"TTFT {si(best.ttft_s, 's')}, TPOT {si(best.tpot_s, 's')}"
+        return f"{best.tokens_per_s:,.0f} tokens/s, {times}"
+
+    @property
+    def _short_verdict(self) -> str:
+        """What the best plan gives."""
+        best = self.best
+        kept = f" within {self._limits}" if self._limits else ""
+        return (
+            f"Most tokens{kept}: {best.tokens_per_s:,.0f}/s,"
+            f" {best.tokens_per_s_per_gpu:,.4g} a GPU, at TTFT {si(best.ttft_s, 's')} and TPOT"
+            f" {si(best.tpot_s, 's')}, by {best.shape}"
+        )
+
+    @staticmethod
+    def _shares(parts_s: Mapping[str, float], whole_s: float) -> str:
+        """Shares of a time, the largest first."""
+        return shares_of([(PARTS[key], value) for key, value in parts_s.items()], whole_s)
+
     def sections(self) -> Iterator[Section]:
         """Heading, plans, where the best one's times go, the front as table and chart, notes."""
         yield self._heading()
@@ -280,9 +338,12 @@ class ServingAnswer(Answer):
             f"Plan 1 gives the most tokens a second of all that {self._met}: {best.shape},"
             f" {best.concurrency:,} requests in flight."
         )
-        if self._limits or self.inputs["concurrency"] or self.inputs["batch"]:
-            return sentence
-        return f"{sentence} Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
+        return sentence if self._bound else f"{sentence} {FULL}"
+
+    @property
+    def _bound(self) -> bool:
+        """Whether something but the memory says how many requests are in flight."""
+        return bool(self._limits or self.inputs["concurrency"] or self.inputs["batch"])
 
     @property
     def _listed(self) -> tuple[ServedPlan, ...]:
@@ -355,6 +416,9 @@ class ServingAnswer(Answer):
             ),
             room=len(rows),
         )
+
+
+BOTTLENECK: Column[ServedPlan] = column("serving_binds", "binds", title="bottleneck")
 
 
 def serving_words(inputs: Mapping[str, Any]) -> str:

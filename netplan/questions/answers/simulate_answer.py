@@ -12,11 +12,13 @@ from msgspec import Struct
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
 from netplan.questions.answers.barred import ENDS, barred_column
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.serving_answer import ServedPlan
 from netplan.questions.answers.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -28,10 +30,10 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.simulation.outcome import GroupOutcome, LinkOutcome, Outcome, StageOutcome
-from netplan.units import counted, rounded, si
+from netplan.units import PERCENT, counted, rounded, si
 
-SHOWN_ROWS = 12
-"""Rows that people see of a long pipeline [1]."""
+SHOWN_ROWS, SCREEN_ROWS = 12, 6
+"""Rows that people see of a long pipeline, and on a screen [1]."""
 
 
 class JobRow(Struct, frozen=True):
@@ -133,6 +135,33 @@ class SimulateAnswer(Answer):
         found = trace(self.found, self.heading.title, self._names)
         return json.dumps(found, separators=(",", ":")) + "\n"
 
+    def summary(self) -> Iterator[Section]:
+        """The time beside closed forms and the bound, stages or jobs, the busiest links."""
+        table = next(
+            part
+            for part in (*self._job_tables(), *self._stages())
+            if isinstance(part, Table) and part.only != "programs"
+        )
+        busiest = [
+            f"{group.group} {si(group.busy_s, 's')}, {PERCENT * group.utilisation:.1f} % on average"
+            for group in self.found.groups
+        ]
+        groups = f"Busiest link of each group: {'; '.join(busiest)}."
+        yield from Screen(
+            screen_heading(self.inputs, self.heading),
+            (self._of_jobs() if self.jobs else self._verdict(),),
+            replace(table, legend=table.legend[:1]),
+            (*([groups] if busiest else []), self._simulated(), *self.notes[1:]),
+            more_of("links, notes", "--slow host=0.5", "--timeline run.html", page=False),
+            most_rows=SCREEN_ROWS,
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """The time of an iteration, or what jobs lose to each other."""
+        if self.jobs:
+            return self._of_sharing().removesuffix(".")
+        return time_text(self.found.iteration_time_s, self.error)
+
     def sections(self) -> Iterator[Section]:
         """Heading, the time in words, the stages by time, what waits where, what was simulated."""
         booked = f"{counted(self.found.bookings, 'message')} booked on links"
@@ -144,11 +173,7 @@ class SimulateAnswer(Answer):
                 "iteration", [*ITERATION, *(BARRED if self.error else ())], [self], only="programs"
             )
         yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
-        if self.jobs:
-            degraded = any(one.intact_time_s is not None for one in self.jobs)
-            barred = any(one.error for one in self.jobs)
-            yield Table("jobs", job_columns(degraded=degraded, barred=barred), self.jobs)
-            yield Table("iteration", TOGETHER, [self.found], only="programs")
+        yield from self._job_tables()
         if self.found.spans:
             yield gantt(self.found, self._names)
         yield from self._stages()
@@ -158,6 +183,14 @@ class SimulateAnswer(Answer):
             yield Table("links", LINKS, self.found.links)
         yield Paragraph(self._simulated())
         yield Notes.of([("", self.notes)])
+
+    def _job_tables(self) -> Iterator[Section]:
+        """A row a job, where there are several."""
+        if self.jobs:
+            degraded = any(job.intact_time_s is not None for job in self.jobs)
+            barred = any(job.error for job in self.jobs)
+            yield Table("jobs", job_columns(degraded=degraded, barred=barred), self.jobs)
+            yield Table("iteration", TOGETHER, [self.found], only="programs")
 
     def _stages(self) -> Iterator[Section]:
         """Where the time of each stage goes; for people those that are alike in one row."""
