@@ -3,11 +3,15 @@
 Scalars follow the core schema of YAML 1.2 (``1e9`` is a number, ``no`` is a string). Anchors and
 aliases are refused, since a few lines of them can expand to gigabytes; so are duplicate keys,
 tags, and files above 1 MiB.
+
+Data are made from the events of the parser, one by one, as long as nothing is out of the ordinary;
+the syntax tree is made where something is, and where somebody asks for a line.
 """
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +54,14 @@ for _kind, _pattern, _first in (
 ):
     CoreLoader.add_implicit_resolver(TAG + _kind, re.compile(f"(?:{_pattern})$"), _first)
 CoreLoader.add_constructor(TAG + "int", lambda _loader, node: int(node.value))
+PLAIN: dict[str, Callable[[str], object]] = {
+    TAG + "null": lambda _: None,
+    TAG + "bool": lambda text: text.lower() == "true",
+    TAG + "int": int,
+    TAG + "float": float,  # which refuses those that are not finite: the loader knows them
+}
+"""How plain scalars that are no strings are read."""
+
 PLAIN_TAGS = {TAG + kind for kind in ("map", "seq", "str", "int", "float", "bool", "null")}
 
 
@@ -62,17 +74,18 @@ class Document(Struct, frozen=True):
         The file.
     data
         Its content: plain dicts, lists, strings, numbers.
-    root
-        The syntax tree, which knows the line of every value.
+    text
+        The same as it is written, which knows the line of every value.
     """
 
     path: Path
     data: dict[str, Any]
-    root: Node
+    text: str
 
     def line(self, location: Location) -> int:
         """Line of a value, counted from 1; of its nearest parent if the value is missing."""
-        node, line = self.root, _line(self.root)
+        node = _tree(self.text)
+        line = _line(node)
         for step in location:
             child = _child(node, step)
             if child is None:
@@ -92,7 +105,7 @@ class Lineless(Document, frozen=True):
 
 def lineless(path: Path, data: dict[str, Any]) -> Document:
     """What stands for a file in another format, with the keys of a record."""
-    return Lineless(path, data, MappingNode(f"{TAG}map", []))
+    return Lineless(path, data, "")
 
 
 def read_yaml(path: Path) -> Document:
@@ -142,6 +155,74 @@ def _fold(line: str, width: int) -> list[str]:
 
 
 def _document(path: Path, text: str) -> Document:
+    data = _ordinary(text)
+    return Document(path, _careful(path, text) if data is None else data, text)
+
+
+class _UnusualError(Exception):
+    """What only the careful way tells."""
+
+
+def _ordinary(text: str) -> dict[str, Any] | None:
+    """Data of a text that holds one mapping; None if there is anything to say against it."""
+    loader = CoreLoader(text)
+    try:
+        following: Callable[[], Any] = loader.get_event
+        following(), following()  # beginnings of the stream and the document
+        data = _value(following, following(), MAX_DEPTH)
+        following()  # the end of the document
+        alone = type(following()) is yaml.StreamEndEvent
+    except (yaml.YAMLError, ValueError, _UnusualError):
+        return None
+    finally:
+        loader.dispose()
+    return data if alone and isinstance(data, dict) else None
+
+
+def _value(following: Callable[[], Any], event: object, depth: int) -> object:
+    """The value that begins with an event, of at most so many levels."""
+    kind = type(event)
+    if kind is yaml.ScalarEvent:
+        return _scalar(event)
+    if not depth or kind not in (yaml.MappingStartEvent, yaml.SequenceStartEvent):
+        raise _UnusualError
+    if event.anchor or event.tag:  # type: ignore[attr-defined]  # events have no types
+        raise _UnusualError
+    if kind is yaml.SequenceStartEvent:
+        items = []
+        while type(inner := following()) is not yaml.SequenceEndEvent:
+            items.append(_value(following, inner, depth - 1))
+        return items
+    found: dict[object, object] = {}
+    seen: set[str] = set()
+    while type(key := following()) is not yaml.MappingEndEvent:
+        if type(key) is not yaml.ScalarEvent or key.value in seen:
+            raise _UnusualError
+        seen.add(key.value)
+        found[_scalar(key)] = _value(following, following(), depth - 1)
+    return found
+
+
+def _scalar(event: Any) -> object:  # noqa: ANN401 - events have no types
+    """A scalar by the core schema, as the loader makes it."""
+    if event.anchor or event.tag:
+        raise _UnusualError
+    text: str = event.value
+    if event.implicit[0]:
+        for tag, pattern in CoreLoader.yaml_implicit_resolvers.get(text[:1], ()):
+            if pattern.match(text):
+                return PLAIN[tag](text)
+    return text
+
+
+@lru_cache(maxsize=8)
+def _tree(text: str) -> Node:
+    """The syntax tree of a text, which knows the line of every value."""
+    return yaml.compose(text, CoreLoader) or MappingNode(f"{TAG}map", [])
+
+
+def _careful(path: Path, text: str) -> dict[str, Any]:
+    """Data of a text that may have something wrong with it, of which the line is told."""
     try:
         _refuse_anchors_and_depth(path, text)
         loader = CoreLoader(text)
@@ -153,7 +234,7 @@ def _document(path: Path, text: str) -> Document:
             if not isinstance(root, MappingNode):
                 raise CatalogError(f"{path}:1: expected a mapping of keys to values")
             _refuse_tricks(path, root)
-            data = loader.construct_document(root)
+            data: dict[str, Any] = loader.construct_document(root)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -162,7 +243,7 @@ def _document(path: Path, text: str) -> Document:
         raise CatalogError(f"{path}:{line}: {error.problem or 'not valid YAML'}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise CatalogError(f"{path}:1: not valid YAML: {str(error).splitlines()[0]}") from None
-    return Document(path, data, root)
+    return data
 
 
 def read_yaml_value(text: str) -> object:
