@@ -1,6 +1,18 @@
-"""netplan plans the networks of AI training clusters.
+"""netplan plans the networks of AI clusters: what to buy, what it costs, how fast work runs on it.
 
-The public names are loaded on first use, so that importing the package costs nothing.
+Nouns say what is planned: a ``Scenario`` is a ``Cluster``, what runs on it (``Training`` or
+``Serving``) and the ``Books`` that it is counted with; a ``Fabric`` of it has a ``FabricGraph`` and
+a ``Bill``. Verbs ask, one function a command. All are loaded on first use, so that importing the
+package costs nothing.
+
+Examples
+--------
+>>> import netplan
+>>> scenario = netplan.Scenario.load("hgx-b200").replace(gpus=8192)
+>>> scenario.fabric("rail-only").bill()
+<Bill of rail-only: 55.3 M USD (40.2 to 68.6), 7 lines>
+>>> netplan.compare(scenario).verdict.fabric
+'rail-only'
 """
 
 import sys
@@ -11,6 +23,16 @@ from typing import TYPE_CHECKING
 from netplan.version import __version__
 
 _HOMES = {
+    "Bill": "netplan.costing.fabric_bill",
+    "Books": "netplan.scenarios.parts",
+    "Cluster": "netplan.scenarios.parts",
+    "Fabric": "netplan.scenarios.planned_fabric",
+    "FabricGraph": "netplan.topologies.graph",
+    "Plan": "netplan.performance.plan",
+    "Scenario": "netplan.scenarios.scenario",
+    "Serving": "netplan.scenarios.parts",
+    "Study": "netplan.studies.study",
+    "Training": "netplan.scenarios.parts",
     "audit": "netplan.questions.audit",
     "cables": "netplan.questions.cables",
     "calibrate": "netplan.questions.calibrate",
@@ -37,6 +59,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "Bill",
+    "Books",
+    "Cluster",
+    "Fabric",
+    "FabricGraph",
+    "Plan",
+    "Scenario",
+    "Serving",
+    "Study",
+    "Training",
     "__version__",
     "audit",
     "cables",
@@ -65,6 +97,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from netplan.cli.doctor import doctor
+    from netplan.costing.fabric_bill import Bill
+    from netplan.performance.plan import Plan
     from netplan.procurement.offers import offers
     from netplan.procurement.report import procurement
     from netplan.published.verify import verify
@@ -85,7 +119,12 @@ if TYPE_CHECKING:
     from netplan.questions.serving import serving
     from netplan.questions.simulate import simulate
     from netplan.questions.traffic import traffic, training_traffic
+    from netplan.scenarios.parts import Books, Cluster, Serving, Training
+    from netplan.scenarios.planned_fabric import Fabric
+    from netplan.scenarios.scenario import Scenario
     from netplan.studies.sessions import study
+    from netplan.studies.study import Study
+    from netplan.topologies.graph import FabricGraph
 
 
 class _Package(ModuleType):

@@ -16,9 +16,10 @@ those asked for: a fabric that brings them needs a price of their gear before mo
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from netplan.costing.cabling import CablingBook
 from netplan.costing.compute import NO_COMPUTE, Compute, compute_lines
@@ -32,21 +33,40 @@ from netplan.costing.materials import (
 )
 from netplan.costing.power import PowerBook
 from netplan.costing.prices import Part, PriceBook, hb_size_of
-from netplan.costing.pricing import NOTHING, PowerDraw, Quote, lent_notes, power_of, price_bill
+from netplan.costing.pricing import (
+    NOTHING,
+    PowerDraw,
+    PricedItem,
+    Quote,
+    lent_notes,
+    power_of,
+    price_bill,
+)
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver, drivers
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
+from netplan.inputs.choices import End
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FloorPlan, SwitchRacks
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from netplan.costing.lifetime import Lifetime
     from netplan.costing.site_bill import SiteBill
     from netplan.topologies.site_networks import SiteNetwork
+
+
+LINE_FACTS = (
+    *("item", "network", "category", "specification", "part_number"),
+    *("quantity", "spares", "order", "unit"),
+)
+"""What a bill as a table says of every line beside its prices."""
+MILLION = 1e6
 
 
 class BillBooks(Struct, frozen=True):
@@ -143,6 +163,11 @@ class Bill(Struct, frozen=True):
         return self.quote.total
 
     @property
+    def total(self) -> Range:
+        """Price of all that is on the bill: the capital, where years of use stand beside it."""
+        return self.capital
+
+    @property
     def cost(self) -> Range | None:
         """Price of all that is on the bill; None where nothing that sets it apart has one.
 
@@ -151,7 +176,18 @@ class Bill(Struct, frozen=True):
         return self.quote.total if self.priced or not self.unpriced_apart else None
 
     def cost_of(self, *categories: Category) -> Range:
-        """Price of the lines of some categories, those that have one."""
+        """Price of the lines of some categories, those that have one.
+
+        Parameters
+        ----------
+        categories
+            Such as ``switches`` or ``transceivers``.
+
+        Returns
+        -------
+        Range
+            Low, base and high, in the currency of the bill.
+        """
         lines = (item.total for item in self.quote.items if item.line.category in categories)
         return sum(lines, start=NOTHING)
 
@@ -182,7 +218,18 @@ class Bill(Struct, frozen=True):
         return self.draw.typical_w if self.draw.known else None
 
     def ordered(self, *parts: Part) -> int:
-        """Units on order of these parts: modules by the cage, cables by the piece [1]."""
+        """Units on order of some parts.
+
+        Parameters
+        ----------
+        parts
+            Such as ``transceiver`` or ``copper_cable``.
+
+        Returns
+        -------
+        int
+            Modules by the cage, cables by the piece, spares included [1].
+        """
         return sum(item.line.order for item in self.quote.items if item.line.part in parts)
 
     @property
@@ -228,6 +275,53 @@ class Bill(Struct, frozen=True):
     def _brought(self, line: BillItem) -> bool:
         """Whether a line is the gear of HB domains that are larger than those asked for."""
         return line.part == "hb_gear" and hb_size_of(line.kinds[0]) > self.hb_size > 0
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The bill line by line.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row a line, shape (lines, 15), by ``item``: quantity, spares and order [1], and from
+            low to high the price of a unit and of the line [currency], none without one.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> bill = Scenario.load("hgx-b200").fabric("rail-only").bill()
+        >>> bill.to_frame().groupby("category")["total_base"].sum().round().to_dict()["switches"]
+        76775424.0
+        """
+        import pandas as pd  # noqa: PLC0415 - slow to import
+
+        return pd.DataFrame([_line_facts(item) for item in self.quote.items]).set_index("item")
+
+    def __repr__(self) -> str:
+        """In a line: its price from low to high, and its lines."""
+        low, base, high = (amount / MILLION for amount in astuple(self.total))
+        at_least = "" if self.complete else "at least "
+        return (
+            f"<Bill of {self.name}: {at_least}{base:,.1f} M {self.quote.currency}"
+            f" ({low:,.1f} to {high:,.1f}), {len(self.quote.items)} lines>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Its lines as a table, for notebooks."""
+        html: str = self.to_frame().to_html()
+        return html
+
+
+def _line_facts(item: PricedItem) -> dict[str, object]:
+    """A line with its prices, by name."""
+    line, price = item.line, item.price
+    amounts = {"unit_price": item.unit_price, "total": item.total} if price else {}
+    ends = {
+        f"{name}_{end}": amounts[name].at(end) if price else None
+        for name in ("unit_price", "total")
+        for end in get_args(End)
+    }
+    facts = {name: getattr(line, name) for name in LINE_FACTS}
+    return facts | ends | {"price_date": price.date if price else None, "price_trust": item.trust}
 
 
 MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "hb_gear"})

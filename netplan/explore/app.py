@@ -12,12 +12,13 @@ app = marimo.App(width="full", app_title="netplan explore")
 @app.cell
 def _():
     import marimo as mo
+    from markupsafe import escape
 
     from netplan.errors import InputError
     from netplan.explore.state import LABELS, State, is_slider, steps
     from netplan.explore.views import page_of
 
-    return InputError, LABELS, State, is_slider, mo, page_of, steps
+    return InputError, LABELS, State, escape, is_slider, mo, page_of, steps
 
 
 @app.cell
@@ -29,7 +30,7 @@ def _(InputError, State, mo):
             {name: str(query[name]) for name in State.__struct_fields__ if name in query}
         )
     except InputError as error:
-        first, refused = State(), str(error)
+        first, refused = State.of(), str(error)
     return first, query, refused
 
 
@@ -45,7 +46,7 @@ def _(LABELS, first, is_slider, mo, steps):
             return mo.ui.multiselect(values, value=list(value), label=label, full_width=True)
         return mo.ui.dropdown(values, value=value, label=label, full_width=True)
 
-    _steps = steps()
+    _steps = steps(first.scenario)
     controls = mo.ui.dictionary(
         {name: _control(name, label, _steps[name]) for name, label in LABELS.items()}
     )
@@ -54,11 +55,12 @@ def _(LABELS, first, is_slider, mo, steps):
 
 
 @app.cell
-def _(State, controls, mo, page_of, query, refused, sides):
+def _(State, controls, escape, first, mo, page_of, query, refused, sides):
     _values = {
         name: tuple(one) if isinstance(one, list) else one for name, one in controls.value.items()
     }
-    state = State(**{name: one for name, one in _values.items() if one is not None})
+    _moved = {name: one for name, one in _values.items() if one is not None}
+    state = State.of(first.scenario, **_moved)
     _link = state.query()
     for _name in State.__struct_fields__:
         if _name not in _link:
@@ -66,7 +68,7 @@ def _(State, controls, mo, page_of, query, refused, sides):
         elif query.get(_name) != _link[_name]:
             query.set(_name, _link[_name])
     mo.Html(
-        '<h1 class="np-title">netplan explore</h1>'
+        f'<h1 class="np-title">netplan explore {escape(state.scenario)}</h1>'
         f'<div class="np"><div>{sides}</div><div>{page_of(state, refused)}</div></div>'
     )
     return (state,)

@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any, NoReturn
 
 from netplan.errors import InputError
+from netplan.explore.state import Begun
 
 HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
@@ -38,8 +39,13 @@ def free_port(asked: int) -> int:
         return int(one.getsockname()[1])
 
 
-def make_app() -> Any:  # noqa: ANN401 - an application of the extra's own kind
+def make_app(scenario: str = "") -> Any:  # noqa: ANN401 - an application of the extra's own kind
     """The page as an ASGI application that answers this machine alone.
+
+    Parameters
+    ----------
+    scenario
+        What its pages start from: a name of the catalog, or a file; the usual one if empty.
 
     Raises
     ------
@@ -52,6 +58,7 @@ def make_app() -> Any:  # noqa: ANN401 - an application of the extra's own kind
         import_module("uvicorn")
     except ImportError as error:
         raise InputError(f"netplan explore needs {error.name}: {GET_EXPLORE}") from None
+    Begun.scenario = scenario
     style = STYLE.read_text(encoding="utf-8")
     page = (
         marimo.create_asgi_app(quiet=True, html_head=f"<style>{style}</style>")
@@ -61,16 +68,14 @@ def make_app() -> Any:  # noqa: ANN401 - an application of the extra's own kind
     return hosts.TrustedHostMiddleware(page, allowed_hosts=HOSTS)
 
 
-def serve(port: int) -> NoReturn:
+def serve(app: Any, port: int) -> NoReturn:  # noqa: ANN401 - of the extra
     """Serve until Ctrl-C, which ends the process at once.
 
     Open pages, and the threads that work for them, would keep it for minutes: they hold nothing
     that could be lost.
     """
     facts = {"host": HOST, "port": port, "log_level": "error"}
-    server = Thread(
-        target=import_module("uvicorn").run, args=(make_app(),), kwargs=facts, daemon=True
-    )
+    server = Thread(target=import_module("uvicorn").run, args=(app,), kwargs=facts, daemon=True)
     server.start()
     try:
         server.join()

@@ -1,9 +1,13 @@
-"""What the sliders of the page stand at: a link, a command, a question."""
+"""What the sliders of the page stand at: a link, a command, a question.
+
+Everything begins as the scenario has it; what is moved since is all that links, commands and
+questions say beside its name.
+"""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -12,7 +16,9 @@ from msgspec.structs import fields
 from netplan.catalog import user_roots
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InputError
-from netplan.questions.compare import FABRIC_ORDER
+from netplan.questions.compare import Compare
+from netplan.questions.own_inputs import SCENARIO, usual_values
+from netplan.scenarios.scenario import DEFAULT, SCENARIOS, every_place
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -26,7 +32,7 @@ HB_SIZES = (1, 2, 4, 8, 16, 32, 64, 72, 128, 144, 256, 512, 576)
 RATIOS = (1.0, 1.5, 2.0, 3.0, 4.0, 8.0)
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 """Steps of the sliders: GPUs, ports of a switch, GPUs of an HB domain, down over up at leaves, and
-what a price of the book is multiplied by [1]."""
+what a price of the book is multiplied by [1]. What the scenario has is a step, too."""
 LABELS = {
     "gpus": "GPUs",
     "radix": "ports of a switch",
@@ -43,7 +49,29 @@ LABELS = {
 """What each part of the state is called on the page, in its order there."""
 PARTS = {"transceiver_factor": "transceiver", "port_factor": "switch_port"}
 """Factors and the part of the price book that each multiplies."""
-FIRST = ("rail-optimized", "rail-only", "fat-tree", "dragonfly", "torus-3d")
+NAMES = (
+    "gpus",
+    "radix",
+    "hb_size",
+    "oversubscription",
+    "accelerator",
+    "model",
+    "prices",
+    "fabrics",
+)
+"""Parts of the state that are inputs of a scenario, in the order of the command."""
+
+
+class Begun:
+    """The scenario that the server was begun with, which its pages start from; empty if none."""
+
+    scenario: ClassVar[str] = ""
+
+
+def usual_scenario() -> str:
+    """What a page starts from: the server's scenario, that of the user's defaults, or ours."""
+    usual = usual_values(Compare.command, (SCENARIO,))
+    return Begun.scenario or str(usual.get(SCENARIO, DEFAULT))
 
 
 class State(Struct, frozen=True, kw_only=True):
@@ -51,6 +79,8 @@ class State(Struct, frozen=True, kw_only=True):
 
     Parameters
     ----------
+    scenario
+        What it begins from: a name of the catalog, or a file.
     gpus, radix, hb_size
         GPUs of the cluster, ports of a switch, GPUs of an HB domain [1].
     oversubscription
@@ -65,21 +95,77 @@ class State(Struct, frozen=True, kw_only=True):
         The one that is drawn.
     """
 
-    gpus: int = 4096
-    radix: int = 64
-    hb_size: int = 8
-    oversubscription: float = 1.0
-    accelerator: str = "h100-80gb"
-    model: str = "gpt-1t"
-    prices: str = "2026"
+    scenario: str
+    gpus: int
+    radix: int
+    hb_size: int
+    oversubscription: float
+    accelerator: str
+    model: str
+    prices: str
+    fabrics: tuple[str, ...]
+    drawn: str
     transceiver_factor: float = 1.0
     port_factor: float = 1.0
-    fabrics: tuple[str, ...] = FIRST
-    drawn: str = "rail-optimized"
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str]) -> "State":
+    def of(cls, scenario: str = "", **moved: Any) -> "State":  # noqa: ANN401 - of any control
+        """Where everything stands in a scenario, but for what was moved.
+
+        Parameters
+        ----------
+        scenario
+            A name of the catalog, or a file; the usual one if empty.
+        moved
+            Parts of the state by name.
+
+        Returns
+        -------
+        State
+            The state.
+
+        Raises
+        ------
+        NetplanError
+            If there is no such scenario, or its file is malformed.
+
+        Examples
+        --------
+        >>> State.of(gpus=8192).model, State.of("hgx-h100").accelerator
+        ('llama-3-405b', 'h100-80gb')
+        """
+        scenario = scenario or usual_scenario()
+        asked = Compare.on(scenario)
+        cluster, first = asked.cluster, asked.cluster.fabrics
+        chip = ACCELERATORS.load(cluster.accelerator, user_roots())
+        begun = {
+            "gpus": cluster.gpus,
+            "radix": cluster.switch_radix,
+            "hb_size": cluster.hb_size or min(chip.hb_size, cluster.gpus),
+            "oversubscription": cluster.oversubscription or 1.0,
+            "accelerator": cluster.accelerator,
+            "model": asked.scenario.workload.model,
+            "prices": asked.books.prices,
+            "fabrics": first,
+            "drawn": cluster.fabric if cluster.fabric in first else first[0],
+        }
+        return cls(scenario=scenario, **{**begun, **moved})
+
+    @classmethod
+    def of_link(cls, query: Mapping[str, str], scenario: str = "") -> "State":
         """The state of a link; values that are not allowed are refused in one line.
+
+        Parameters
+        ----------
+        query
+            What the link says, by name.
+        scenario
+            What the page was begun with; a link may name another one of the catalog.
+
+        Returns
+        -------
+        State
+            The state.
 
         Raises
         ------
@@ -88,34 +174,50 @@ class State(Struct, frozen=True, kw_only=True):
 
         Examples
         --------
-        >>> State.of_link({"gpus": "32768", "fabrics": "rail-only"}).gpus
-        32768
+        >>> State.of_link({"gpus": "8192", "fabrics": "rail-only"}).fabrics
+        ('rail-only',)
         """
+        if SCENARIO in query:
+            scenario = _known(SCENARIO, query[SCENARIO], [*SCENARIOS.paths(user_roots())])
         given: dict[str, Any] = {}
-        allowed = steps()
-        for one in fields(cls):
-            if one.name not in query:
+        allowed = steps(scenario)
+        for name, values in allowed.items():
+            if name not in query:
                 continue
-            text = query[one.name]
-            values = allowed[one.name]
-            if one.name == "fabrics":
-                names = tuple(dict.fromkeys(name for name in text.split(",") if name))
-                given[one.name] = tuple(_known(one.name, name, values) for name in names)
+            text = query[name]
+            if name == "fabrics":
+                names = tuple(dict.fromkeys(part for part in text.split(",") if part))
+                given[name] = tuple(_known(name, part, values) for part in names)
             else:
-                given[one.name] = _known(one.name, text, values)
-        return cls(**given)
+                given[name] = _known(name, text, values)
+        return cls.of(scenario, **given)
+
+    @property
+    def begun(self) -> "State":
+        """Where everything stands in its scenario."""
+        return State.of(self.scenario)
+
+    @property
+    def moved(self) -> dict[str, Any]:
+        """Parts that are not as in the scenario, by name."""
+        begun = self.begun
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != getattr(begun, field.name)
+        }
 
     def query(self) -> dict[str, str]:
-        """What a link says of this state, by name: what is not as at first."""
-        first = State()
-        changed = {
-            one.name: getattr(self, one.name)
-            for one in fields(self)
-            if getattr(self, one.name) != getattr(first, one.name)
-        }
+        """What a link says of this state, by name: the scenario of the catalog, and what is moved.
+
+        A file is no part of a link, so that no page elsewhere makes this one read it.
+        """
+        plain = self.scenario == usual_scenario() == DEFAULT
+        named = not plain and self.scenario in SCENARIOS.paths(user_roots())
+        values = ({SCENARIO: self.scenario} if named else {}) | self.moved
         return {
             name: ",".join(value) if isinstance(value, tuple) else f"{value}"
-            for name, value in changed.items()
+            for name, value in values.items()
         }
 
     def link(self) -> str:
@@ -123,23 +225,36 @@ class State(Struct, frozen=True, kw_only=True):
 
         Examples
         --------
-        >>> State(gpus=8192, fabrics=("rail-only", "fat-tree")).link()
+        >>> State.of(gpus=8192, fabrics=("rail-only", "fat-tree")).link()
         'gpus=8192&fabrics=rail-only%2Cfat-tree'
         """
         return urlencode(self.query())
 
+    def inputs(self) -> dict[str, Any]:
+        """Inputs of the scenario that are moved, as keywords of any question about it.
+
+        Of another accelerator the HB domain is said, too: it may be sold with another one.
+        """
+        moved = self.moved
+        if "accelerator" in moved or "hb_size" in moved:
+            moved["hb_size"] = min(self.hb_size, self.gpus)
+        if not self.fabrics:
+            moved.pop("fabrics", None)  # nothing is picked: those of the scenario
+        return {name: moved[name] for name in NAMES if name in moved}
+
     def question(self) -> dict[str, Any]:
-        """Keywords of `netplan.compare` for this state."""
+        """Keywords of `netplan.compare` for this state.
+
+        Examples
+        --------
+        >>> State.of(radix=64).question()
+        {'scenario': 'hgx-b200', 'radix': 64}
+        """
+        overrides = dict(self.overrides())
         return {
-            "gpus": self.gpus,
-            "radix": self.radix,
-            "hb_size": min(self.hb_size, self.gpus),
-            "oversubscription": self.oversubscription,
-            "accelerator": self.accelerator,
-            "model": self.model,
-            "prices": self.prices,
-            "fabrics": self.fabrics or FIRST,
-            "overrides": dict(self.overrides()),
+            SCENARIO: self.scenario,
+            **self.inputs(),
+            **({"overrides": overrides} if overrides else {}),
         }
 
     def overrides(self) -> Iterator[tuple[str, str]]:
@@ -160,43 +275,48 @@ class State(Struct, frozen=True, kw_only=True):
 
         Examples
         --------
-        >>> print(State(fabrics=("rail-only",)).command())
-        netplan compare --gpus 4096 --radix 64 --hb-size 8 --oversubscription 1 --accelerator
-        h100-80gb --model gpt-1t --prices 2026 --fabric rail-only
+        >>> State.of(gpus=8192, fabrics=("rail-only",)).command()
+        'netplan compare hgx-b200 --gpus 8192 --fabric rail-only'
         """
-        asked = self.question()
-        words = ["netplan", "compare"]
-        for name in ("gpus", "radix", "hb_size", "oversubscription"):
-            words += [
-                f"--{name.replace('_', '-')}",
-                f"{asked[name]:g}" if name != "gpus" else str(self.gpus),
-            ]
-        for name in ("accelerator", "model", "prices"):
-            words += [f"--{name}", asked[name]]
-        for fabric in asked["fabrics"]:
-            words += ["--fabric", fabric]
-        for key, value in asked["overrides"].items():
+        words = ["netplan", Compare.command, self.scenario]
+        for name, value in self.inputs().items():
+            flag = every_place()[name].option.flag_of(name)
+            for part in value if isinstance(value, tuple) else (value,):
+                words += [flag, f"{part:g}" if isinstance(part, float) else f"{part}"]
+        for key, value in self.overrides():
             words += ["--set", f"{key}={value}"]
         return shlex.join(words)
 
 
-def steps() -> dict[str, Sequence[Any]]:
-    """What each part of the state may be."""
-    named = [
-        name
-        for name in FABRICS.paths(user_roots())
-        if not FABRICS.load(name, user_roots()).only_named
-    ]
-    order = [*FABRIC_ORDER, *sorted(set(named) - set(FABRIC_ORDER))]
-    fabrics = [*order, *sorted(set(FABRICS.paths(user_roots())) - set(order))]
+def steps(scenario: str = "") -> dict[str, Sequence[Any]]:
+    """What each part of the state may be, what the scenario has among them.
+
+    Parameters
+    ----------
+    scenario
+        A name of the catalog, or a file; the usual one if empty.
+
+    Returns
+    -------
+    dict of str to sequence
+        Numbers in their order, names as the catalogs have them.
+
+    Examples
+    --------
+    >>> steps("palm-paper")["gpus"][:3], steps("palm-paper")["fabrics"][0]
+    ((8, 16, 32), 'palm-gpu')
+    """
+    begun, roots = State.of(scenario), user_roots()
+    listed = [name for name in FABRICS.paths(roots) if not FABRICS.load(name, roots).only_named]
+    fabrics = [*dict.fromkeys([*begun.fabrics, *listed, *FABRICS.paths(roots)])]
     return {
-        "gpus": GPUS,
-        "radix": RADICES,
-        "hb_size": HB_SIZES,
-        "oversubscription": RATIOS,
-        "accelerator": [*ACCELERATORS.paths(user_roots())],
-        "model": [*MODELS.paths(user_roots())],
-        "prices": [*PRICE_BOOKS.paths(user_roots())],
+        "gpus": _and(GPUS, begun.gpus),
+        "radix": _and(RADICES, begun.radix),
+        "hb_size": _and(HB_SIZES, begun.hb_size),
+        "oversubscription": _and(RATIOS, begun.oversubscription),
+        "accelerator": [*dict.fromkeys([*ACCELERATORS.paths(roots), begun.accelerator])],
+        "model": [*dict.fromkeys([*MODELS.paths(roots), begun.model])],
+        "prices": [*dict.fromkeys([*PRICE_BOOKS.paths(roots), begun.prices])],
         "transceiver_factor": FACTORS,
         "port_factor": FACTORS,
         "fabrics": fabrics,
@@ -204,9 +324,14 @@ def steps() -> dict[str, Sequence[Any]]:
     }
 
 
+def _and(numbers: Sequence[float], own: float) -> Sequence[float]:
+    """Steps of a slider with one more, which the scenario has."""
+    return numbers if own in numbers else tuple(sorted((*numbers, own)))
+
+
 def is_slider(name: str) -> bool:
     """Whether a part of the state is a number, which a slider sets."""
-    return not isinstance(getattr(State(), name), (str, tuple))
+    return not isinstance(getattr(State.of(), name), (str, tuple))
 
 
 def _known(name: str, text: str, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a number or a name

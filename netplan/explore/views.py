@@ -14,12 +14,14 @@ from netplan.questions.compare import compare
 from netplan.questions.draw import Draw
 from netplan.reports.page import drawing_style
 from netplan.reports.svg import standalone
+from netplan.scenarios.scenario import every_place
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import LEGIBLE_WIRES
 from netplan.units import si
 
 COLUMNS = ("fabric", "switches", "modules", "price", "power", "iteration", "MFU")
 MILLION = 1e6
+UNSOLD = "* No maker sells it for this accelerator: not in the verdict."
 NO_VERDICT: Mapping[str, Any] = {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
 
 
@@ -57,9 +59,9 @@ def view_of(state: State) -> View:
 
     Examples
     --------
-    >>> view = view_of(State(gpus=1024, model="gpt-22b", fabrics=("rail-only", "fat-tree")))
+    >>> view = view_of(State.of(gpus=1024, model="gpt-22b", fabrics=("rail-only", "fat-tree")))
     >>> [row["fabric"] for row in view.rows], view.error
-    (['rail-only', 'fat-tree'], '')
+    (['★ rail-only', 'fat-tree'], '')
     """
     try:
         data = compare(**state.question()).to_dict()
@@ -87,7 +89,7 @@ def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
     """One row of the table, as people read it; the raw numbers are the command's."""
     time_s, cost, watts = row["iteration_time_s"], row["cost"], row["power_w"]
     return {
-        "fabric": f"{'★ ' if row['fabric'] == chosen else ''}{row['fabric']}",
+        "fabric": f"{'★ ' * (row['fabric'] == chosen)}{row['fabric']}{' *' * (not row['sold'])}",
         "switches": f"{row['switches']:,}",
         "modules": f"{row['transceivers']:,}",
         "price": _price(row) if cost else "-",
@@ -132,8 +134,8 @@ def page_of(state: State, refused: str = "") -> str:
 
     Examples
     --------
-    >>> page = page_of(State(gpus=64, model="gpt-22b", fabrics=("rail-only",)))
-    >>> page.count("<svg"), page.count("<img"), "netplan compare --gpus 64" in page
+    >>> page = page_of(State.of(gpus=64, model="gpt-22b", fabrics=("rail-only",)))
+    >>> page.count("<svg"), page.count("<img"), "netplan compare hgx-b200 --gpus 64" in page
     (2, 1, True)
     """
     view = view_of(state)
@@ -148,7 +150,9 @@ def _parts(state: State, view: View, refused: str) -> Iterator[Markup]:
     yield box.format("wrong" if view.error else "answer", view.error or view.verdict)
     if view.rows:
         yield _table(view)
-    yield from (Markup('<p class="small">{}</p>').format(one) for one in view.unbuilt)
+    unsold = [UNSOLD] if any(row["fabric"].endswith("*") for row in view.rows) else []
+    said = (*unsold, *view.unbuilt)
+    yield from (Markup('<p class="small">{}</p>').format(sentence) for sentence in said)
     timed = [mark for mark in view.marks if mark.time_s]
     charts = [price_chart(view.marks, view.currency)] if view.marks else []
     charts += [time_chart(timed, view.currency)] if timed else []
@@ -161,12 +165,12 @@ def _parts(state: State, view: View, refused: str) -> Iterator[Markup]:
     )
     yield Markup('<code class="line">{}</code>').format(state.command())
     if view.rows:
-        said = Markup("").join(
-            Markup("<li>{}</li>").format(one) for one in (*view.changes, *view.notes)
+        items = Markup("").join(
+            Markup("<li>{}</li>").format(sentence) for sentence in (*view.changes, *view.notes)
         )
         yield Markup(
             "<details><summary>What these numbers assume</summary><ul>{}</ul></details>"
-        ).format(said)
+        ).format(items)
 
 
 def _table(view: View) -> Markup:
@@ -190,10 +194,11 @@ def drawing_of_state(state: State) -> str:
 
     Small networks are drawn node by node, all others by tiers from their counts alone.
     """
-    asked = state.question()
-    names = ("gpus", "radix", "hb_size", "oversubscription", "accelerator")
-    question = Draw.on(**{name: asked[name] for name in names}, fabric=state.drawn)
+    known, inputs = every_place(), state.inputs()
+    sizes = {name: inputs[name] for name in inputs if known[name].part == "cluster"}
+    sizes.pop("fabrics", None)
     try:
+        question = Draw.on(**sizes, scenario=state.scenario, fabric=state.drawn)
         fabric = question.built()
         small = sum(group.links for group in fabric.links) <= LEGIBLE_WIRES
         svg = question.ask().svg() if small else standalone(fabric_drawing(fabric), drawing_style())

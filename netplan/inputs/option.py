@@ -12,7 +12,14 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.inputs.readers import read_amounts, read_pairs, read_settings, read_value, split_names
+from netplan.inputs.readers import (
+    read_amounts,
+    read_changes,
+    read_pairs,
+    read_settings,
+    read_value,
+    split_names,
+)
 from netplan.records import LARGEST as LARGEST_REAL
 
 Kind = Literal[
@@ -29,6 +36,7 @@ Kind = Literal[
     "size",
     "batch",
     "amounts",
+    "changes",
 ]
 Group = Literal["cluster", "workload", "books", "question"]
 LARGEST = 10**12
@@ -41,7 +49,8 @@ class Option(Struct, frozen=True):
     Its kind says how a text is read: ``whole`` (32,768 or 32Ki), ``real``, ``ratio`` (3:1),
     ``percent`` (7%), ``size`` (512MiB, or a range), ``batch`` (2048, or 0.25/gpu), ``text`` (a name
     or a path to a file), ``choice``, ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers``
-    (NAME=N), ``amounts`` (NAME=X). Its flag is made from the name if empty; one that begins with
+    (NAME=N), ``amounts`` (NAME=X), ``changes`` (NAME=VALUE of any input, or ROLE.KEY=VALUE). Its
+    flag is made from the name if empty; one that begins with
     ``--no-`` turns the input off. An argument is told by its place, not by a flag. ``low`` and
     ``high`` are both allowed; ``otherwise`` says what holds if nothing is given and no default
     says it, such as ``the accelerator's``; a shared default stands in the defaults file;
@@ -77,6 +86,36 @@ class Option(Struct, frozen=True):
         """
         return self.flag or "--" + name.replace("_", "-")
 
+    def shown(self, value: object) -> str:
+        """A default in words; empty if it is nothing, or off.
+
+        Examples
+        --------
+        >>> Option("Off every price.", "percent").shown(0.05), Option("Experts.").shown(None)
+        ('5%', '')
+        """
+        if isinstance(value, bool) or value in (None, (), "", {}):
+            return ""  # 0 and 1 are numbers like others
+        return f"{value:.0%}" if self.kind == "percent" else str(value)
+
+    def facts(self, default: str = "") -> str:
+        """Unit, range, choices and default, in brackets; empty without any.
+
+        Examples
+        --------
+        >>> Option("Ports.", "whole", unit="ports", low=4, high=1024).facts("128")
+        ' [ports; from 4 to 1,024; default: 128]'
+        """
+        facts = [self.unit] if self.unit else []
+        if self.low is not None or self.high is not None:
+            low = "" if self.low is None else f"from {self.low:,g}"
+            high = "" if self.high is None else f"to {self.high:,.0f}"
+            facts.append(f"{low} {high}".strip())
+        if self.choices:
+            facts.append(", ".join(self.choices))
+        facts += [f"default: {default}"] if default else []
+        return f" [{'; '.join(facts)}]" if facts else ""
+
 
 def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN401 - of any kind
     """A value as the input that it means; texts as the command line has them.
@@ -109,6 +148,8 @@ def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN40
         return read_pairs(option.flag_of(name), value)
     if option.kind == "amounts":
         return read_amounts(option.flag_of(name), value, option.choices)
+    if option.kind == "changes":
+        return read_changes(option.flag_of(name), value)
     several = option.many or option.values > 1
     alone = not several or isinstance(value, (str, Path)) or not isinstance(value, Iterable)
     values = (value,) if alone else value

@@ -299,9 +299,7 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def read_changes(
-    flag: str, value: Mapping[str, object] | Sequence[str] | str
-) -> dict[str, object]:
+def read_changes(flag: str, value: Mapping[str, object] | Sequence[str] | str) -> dict[str, object]:
     """Values by the name of an input or of a catalog value, from a mapping or ``NAME=VALUE`` texts.
 
     What they mean is left to whom they belong to: a value of Python stays as it is.

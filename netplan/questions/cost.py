@@ -18,9 +18,7 @@ from netplan.questions.money.token_cost import Served
 from netplan.questions.question import NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.serving_run import Known, serve_best
-from netplan.records import replace
-from netplan.scenarios.bill_books import bill_books
-from netplan.scenarios.expanded_memory import read_memory
+from netplan.scenarios.bill_books import whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
@@ -60,9 +58,7 @@ class Cost(Question[CostAnswer]):
         """Build, list, price and run every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
-        books = bill_books(self.cluster, self.books, reader)
-        memory = read_memory(reader, self.cluster.expanded_memory)
-        books = replace(books, compute=replace(books.compute, memory=memory))
+        books = whole_books(self.cluster, self.books, reader)
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = running_costs(self, reader, books.prices, money)
@@ -88,7 +84,7 @@ class Cost(Question[CostAnswer]):
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
             ],
-            expanded_memory=memory.name if memory else None,
+            expanded_memory=memory.name if (memory := books.compute.memory) else None,
             currency=money,
             discount=books.prices.discount,
             **running_inputs(running),

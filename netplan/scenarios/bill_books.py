@@ -9,6 +9,7 @@ from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
 from netplan.records import replace
+from netplan.scenarios.expanded_memory import read_memory
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
@@ -80,6 +81,29 @@ def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         site_switches=tuple(reader.load(SWITCHES, name) for name in models),
         compute=Compute(accelerator=chip),
     )
+
+
+def whole_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:
+    """Catalog files of a bill that counts the expanded memory, too; as of :func:`bill_books`.
+
+    Parameters
+    ----------
+    cluster, books, reader
+        As of :func:`read_books`.
+
+    Returns
+    -------
+    BillBooks
+        With the memory behind that of each GPU, if the cluster names one.
+
+    Raises
+    ------
+    InputError
+        If the memory's file leaves its capacity open.
+    """
+    made = bill_books(cluster, books, reader)
+    memory = read_memory(reader, cluster.expanded_memory)
+    return replace(made, compute=replace(made.compute, memory=memory))
 
 
 def site_networks(cluster: Cluster) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from netplan.inputs.choices import (
 )
 from netplan.inputs.option import Option
 from netplan.inputs.readers import batch, per_gpu
-from netplan.records import Entry
+from netplan.scenarios.described import Described
 
 LARGEST_CLUSTER = 4_194_304
 """GPUs that a cluster may have [1]."""
@@ -44,7 +44,7 @@ FABRICS: FabricNames = (
 )
 
 
-class Cluster(Entry, frozen=True, kw_only=True):
+class Cluster(Described, frozen=True, kw_only=True):
     """What is bought: GPUs, their HB domains, switches, cards and fabrics.
 
     Examples
@@ -90,7 +90,7 @@ class Cluster(Entry, frozen=True, kw_only=True):
     nic_gbps: Annotated[
         Annotated[float, Meta(gt=0, le=100_000)] | None,
         Option(
-            "Rate of a GPU's network ports together; switches keep their capacity.",
+            "Rate of a GPU's network ports together.",
             "real",
             flag="--nic",
             unit="Gb/s",
@@ -114,7 +114,7 @@ class Cluster(Entry, frozen=True, kw_only=True):
     ] = FABRICS
     oversubscription: Annotated[
         Annotated[float, Meta(ge=1)] | None,
-        Option("Down over up at Clos leaves, such as 3:1.", "ratio", low=1, basic=True),
+        Option("Down over up at Clos leaves, such as 3:1.", "ratio", low=1),
     ] = None
     floor_plan: Annotated[
         str | None,
@@ -204,7 +204,7 @@ class Cluster(Entry, frozen=True, kw_only=True):
         return self.radix
 
 
-class TieredMemory(Entry, frozen=True, kw_only=True):
+class TieredMemory(Described, frozen=True, kw_only=True):
     """What of a training run lies where, on GPUs with an expanded memory."""
 
     offload: Annotated[
@@ -230,7 +230,7 @@ class TieredMemory(Entry, frozen=True, kw_only=True):
     )
 
 
-class Checkpoints(Entry, frozen=True, kw_only=True):
+class Checkpoints(Described, frozen=True, kw_only=True):
     """How a training run comes back after a failure."""
 
     checkpoint_write_minutes: Annotated[
@@ -264,7 +264,7 @@ FIX = Option(
 )
 
 
-class Training(Entry, frozen=True, kw_only=True, tag_field="kind", tag="training"):
+class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="training"):
     """What is trained, and how: model, batch, numbers, software, plan.
 
     Examples
@@ -273,9 +273,9 @@ class Training(Entry, frozen=True, kw_only=True, tag_field="kind", tag="training
     (8192, None)
     """
 
-    model: Annotated[
-        str, Option("What is trained or computed: a model of any family.", basic=True)
-    ] = "llama-3-405b"
+    model: Annotated[str, Option("What is trained: a model of any family.", basic=True)] = (
+        "llama-3-405b"
+    )
     batch: Annotated[
         BatchSize | str | None,
         Option(
@@ -291,7 +291,7 @@ class Training(Entry, frozen=True, kw_only=True, tag_field="kind", tag="training
     precision: Annotated[
         Precision | None,
         Option(
-            "Numbers of the layers' products, under iteration model calibrated.",
+            "Numbers of the layers' products, under calibrated.",
             "choice",
             choices=("bf16", "fp8", "fp4", "fp16"),
             otherwise="bf16",
@@ -309,15 +309,13 @@ class Training(Entry, frozen=True, kw_only=True, tag_field="kind", tag="training
     fixed: Annotated[dict[str, Whole] | None, FIX] = None
     iteration_model: Annotated[
         str,
-        Option(
-            "How time is modelled: calibrated, 4d, measured, ptd-p, comet, or a file.", basic=True
-        ),
+        Option("How time is modelled: calibrated, 4d, or others.", basic=True),
     ] = "calibrated"
     recompute: Annotated[
         Recompute | None,
         Option(
-            "Activations computed again in the backward pass: none, selective (or attention: the"
-            " scores), half (of the layers), full.",
+            "Activations computed again: none, selective (or attention: the scores), half (of the"
+            " layers), full.",
             "choice",
             choices=("none", "selective", "half", "full", "attention"),
             otherwise="the iteration model's",
@@ -433,7 +431,7 @@ def _check_batch(given: object) -> None:
             raise ValueError(f"batch: {error}") from None
 
 
-class Serving(Entry, frozen=True, kw_only=True, tag_field="kind", tag="serving"):
+class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="serving"):
     """What is served, to how many, how soon.
 
     Examples
@@ -520,7 +518,7 @@ class Serving(Entry, frozen=True, kw_only=True, tag_field="kind", tag="serving")
     ] = 10.0
 
 
-class Terms(Entry, frozen=True, kw_only=True):
+class Terms(Described, frozen=True, kw_only=True):
     """Values in place of those of the economics book."""
 
     years: Annotated[
@@ -563,7 +561,7 @@ class Terms(Entry, frozen=True, kw_only=True):
     ] = None
 
 
-class Books(Entry, frozen=True, kw_only=True):
+class Books(Described, frozen=True, kw_only=True):
     """What everything is counted with: prices, power, cabling, failures, economics.
 
     Examples
@@ -573,8 +571,8 @@ class Books(Entry, frozen=True, kw_only=True):
     """
 
     prices: Annotated[str, Option("Price book.", basic=True)] = "2026"
-    power: Annotated[str, Option("Power book.", basic=True)] = "2026"
-    cabling: Annotated[str, Option("Modules and cables.", basic=True)] = "2026"
+    power: Annotated[str, Option("Power book.")] = "2026"
+    cabling: Annotated[str, Option("Modules and cables.")] = "2026"
     economics: Annotated[str, Option("PUE, tariff, rate.", basic=True)] = "2026"
     failures: Annotated[str, Option("Book of failure rates.", basic=True)] = "2026"
     rates: Annotated[

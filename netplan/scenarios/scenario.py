@@ -5,17 +5,21 @@ the name of its field, wherever it lies: ``gpus``, ``tariff``, ``offload``; with
 where somebody wants to be plain: ``cluster.gpus``.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from msgspec import Struct, structs
 
 from netplan.catalog import Record, Shelf, unknown_name, user_roots
 from netplan.errors import InputError
 from netplan.inputs.option import Option, read_option
+from netplan.scenarios.described import option_of
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
+
+if TYPE_CHECKING:
+    from netplan.scenarios.planned_fabric import Fabric
 
 Part = Literal["cluster", "workload", "books"]
 PARTS: tuple[Part, ...] = ("cluster", "workload", "books")
@@ -87,7 +91,7 @@ def every_place() -> dict[str, Place]:
 def _fields(kind: type[Struct]) -> Iterator[tuple[tuple[str, ...], Option, Any]]:
     """Inputs of a struct and of the structs inside it."""
     for known in structs.fields(kind):
-        option = _option_of(known.type)
+        option = option_of(known.type)
         if option is not None:
             yield (known.name,), option, known.default
         else:
@@ -95,14 +99,7 @@ def _fields(kind: type[Struct]) -> Iterator[tuple[tuple[str, ...], Option, Any]]
                 yield (known.name, *path), inner, default
 
 
-def _option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values here
-    """The option among the facts of a type; None of a struct of further inputs."""
-    if get_origin(kind) is not Annotated:
-        return None
-    return next((fact for fact in get_args(kind)[1:] if isinstance(fact, Option)), None)
-
-
-class Scenario(Record, frozen=True, kw_only=True):
+class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A cluster, what runs on it, and the books that it is counted with.
 
     Parameters
@@ -271,6 +268,51 @@ class Scenario(Record, frozen=True, kw_only=True):
         if given & {"radix", "switch", "nic_gbps"}:
             parts["cluster"] = _fitting(parts["cluster"], self.cluster, given, catalog)
         return structs.replace(scenario, **parts) if values else scenario
+
+    def fabric(
+        self, name: "str | Path | Callable[..., Any]" = "", catalog: str | Path | None = None
+    ) -> "Fabric":
+        """One fabric of its cluster: counts, levels, graph and bill.
+
+        Parameters
+        ----------
+        name
+            Name of the catalog, path to a file, or a function that makes a graph; the scenario's
+            own ``fabric`` if empty.
+        catalog
+            Folder of the user's own catalogs.
+
+        Returns
+        -------
+        Fabric
+            The fabric, sized.
+
+        Raises
+        ------
+        InputError
+            If it cannot be built in this size; the message says what can.
+        CatalogError
+            If there is no such fabric.
+
+        Examples
+        --------
+        >>> Scenario.load("hgx-b200").fabric("rail-only").switches
+        768
+        """
+        # Whoever only reads or changes a scenario needs no fabric.
+        from netplan.scenarios.planned_fabric import plan_fabric  # noqa: PLC0415
+
+        if callable(name):
+            from netplan.topologies.own.functions import register_fabric  # noqa: PLC0415
+
+            name = register_fabric(name)
+        return plan_fabric(
+            str(name or self.cluster.fabric),
+            self.cluster,
+            self.books,
+            overrides={key: str(value) for key, value in self.set.items()},
+            catalog=catalog,
+        )
 
     def running(self, workload: "str | Training | Serving") -> "Scenario":
         """The scenario with another workload, of one kind or as it is given.

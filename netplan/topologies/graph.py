@@ -149,6 +149,13 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
     group: Codes
     group_names: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """In a line: what it joins, by how many links."""
+        return (
+            f"<FabricGraph {self.name}: {self.gpus:,} GPUs, {self.node_count:,} nodes,"
+            f" {self.link_count:,} links>"
+        )
+
     @property
     def node_count(self) -> int:
         """Nodes of all kinds [1]."""
@@ -182,27 +189,67 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         return Adjacency(indptr, others[order], link.astype(np.int32))
 
     def links_of(self, group: str) -> Ints:
-        """Numbers of the links of one group; empty if there is no such group."""
+        """Numbers of the links of one group.
+
+        Parameters
+        ----------
+        group
+            One of ``group_names``.
+
+        Returns
+        -------
+        numpy.ndarray
+            Places in the arrays of links, shape (links of the group,); empty without such a group.
+        """
         if group not in self.group_names:
             return np.empty(0, np.int64)
         return np.flatnonzero(self.group == self.group_names.index(group))
 
     def links_per_group(self) -> dict[str, int]:
-        """Links of each group [1], groups without links left out."""
+        """How many links each group has.
+
+        Returns
+        -------
+        dict of str to int
+            Links by the name of their group [1], groups without links left out.
+        """
         counts = np.bincount(self.group, minlength=len(self.group_names)).tolist()
         return {name: n for name, n in zip(self.group_names, counts, strict=True) if n}
 
     def switches_per_tier(self) -> dict[int, int]:
-        """Network switches of each tier [1]."""
+        """How many network switches each tier has.
+
+        Returns
+        -------
+        dict of int to int
+            Switches by their tier, leaves at 1 [1].
+        """
         tiers = self.node_tier[self.node_kind == SWITCH]
         return dict(sorted(Counter(tiers.tolist()).items()))
 
     def node_name(self, index: int) -> str:
-        """Name of one node, from its place in the structure."""
+        """Name of one node, from its place in the structure.
+
+        Parameters
+        ----------
+        index
+            Number of the node [1].
+
+        Returns
+        -------
+        str
+            Such as ``rail-3/leaf-0``.
+        """
         return self.names[index]
 
     def node_names(self) -> list[str]:
-        """Names of all nodes."""
+        """Names of all nodes.
+
+        Returns
+        -------
+        list of str
+            In the order of the nodes, shape (nodes,).
+        """
         return list(self.names)
 
     def direction_names(self, codes: AnyInts) -> list[str]:
@@ -212,6 +259,11 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         ----------
         codes
             Link l from source to target, links + l back, shape (named,).
+
+        Returns
+        -------
+        list of str
+            Such as ``gpu-0 -> leaf-0``, shape (named,).
 
         Examples
         --------
@@ -241,7 +293,14 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         return found
 
     def link_rows(self) -> Iterator[tuple[int, int, int, int, float, str, str]]:
-        """Source and its port, target and its port, rate [B/s], length, group, link by link."""
+        """All links, one after the other.
+
+        Yields
+        ------
+        tuple
+            Numbers of the source and its port, of the target and its port [1], rate in one
+            direction [B/s], length class, group.
+        """
         lengths, groups = (np.array(n, object) for n in (LENGTH_CLASSES, self.group_names))
         # A slice at a time: lists of Python numbers take ten times the memory of the arrays.
         begins = range(0, self.link_count, LINKS_AT_A_TIME)
@@ -261,10 +320,23 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
     def to_networkx(self) -> "nx.MultiGraph[str]":
         """Copy a small graph into networkx: an edge a link, with ports, rate, length and group.
 
+        Returns
+        -------
+        networkx.MultiGraph
+            Nodes by name with ``kind`` and ``tier``, edges with ``bytes_per_s`` [B/s].
+
         Raises
         ------
         InputError
             If the graph has more than 200,000 links.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> fabric = Scenario.load("hgx-b200").replace(gpus=64, radix=16).fabric("rail-only")
+        >>> view = fabric.graph().to_networkx()
+        >>> sorted(view["gpu-0"]), view.nodes["gpu-0"]["kind"]
+        (['domain-0/nvswitch-0', 'leaf-0'], 'gpu')
         """
         if self.link_count > MAX_NETWORKX_LINKS:
             raise InputError(

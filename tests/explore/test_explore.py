@@ -22,9 +22,10 @@ import netplan
 from netplan.errors import InputError
 from netplan.explore.charts import Mark, price_chart, time_chart
 from netplan.explore.server import free_port
-from netplan.explore.state import FIRST, GPUS, LABELS, State, steps
+from netplan.explore.state import GPUS, LABELS, Begun, State, steps
 from netplan.explore.views import drawing_of_state, page_of, view_of
 from netplan.records import replace
+from netplan.scenarios.scenario import SCENARIOS, Scenario
 from tests.cli.command import netplan as run_netplan
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -41,13 +42,78 @@ WATCH = """() => { window.followed = new Promise(done => {
     requestAnimationFrame(look);
   }, {capture: true, once: true});
 }); }"""
-SMALL = State(gpus=512, model="gpt-22b", fabrics=("rail-only", "rail-optimized"), port_factor=2.0)
+SMALL = State.of(
+    gpus=512, model="gpt-22b", fabrics=("rail-only", "rail-optimized"), port_factor=2.0
+)
 
 
 def test_a_state_comes_back_from_its_link() -> None:
-    for state in (State(), SMALL, State(oversubscription=1.5, drawn="torus-2d")):
+    states = (
+        *(State.of(), SMALL, State.of(oversubscription=1.5, drawn="torus-2d")),
+        *(State.of("nvl72-gb300"), State.of("rail-only-paper", gpus=16_384)),
+    )
+    for state in states:
         assert State.of_link(dict(parse_qsl(state.link()))) == state
-    assert State().link() == ""
+    assert State.of().link() == ""
+    assert State.of("nvl72-gb300").link() == "scenario=nvl72-gb300"
+
+
+def test_a_page_begins_with_the_scenario_and_its_command_names_it() -> None:
+    for name in ("hgx-b200", "nvl72-gb200", "rail-only-paper"):
+        state, cluster = State.of(name), Scenario.load(name).cluster
+        assert (state.gpus, state.radix, state.fabrics) == (
+            cluster.gpus,
+            cluster.radix,
+            cluster.fabrics,
+        )
+        assert state.command() == f"netplan compare {name}"
+        shown = {row["fabric"].strip("★ *"): row["price"] for row in view_of(state).rows}
+        for row in netplan.compare(name).to_dict()["fabrics"]:
+            if row["cost"]:
+                assert f"{row['cost']['base'] / 1e6:,.1f} M USD" in shown[row["fabric"]]
+
+
+def test_what_no_maker_sells_is_marked() -> None:
+    page = page_of(State.of())
+    assert '<th scope="row">torus-2d *</th>' in page
+    assert '<th scope="row">★ rail-only</th>' in page
+    assert "* No maker sells it for this accelerator: not in the verdict." in page
+    assert "No maker" not in page_of(State.of(fabrics=("rail-only", "fat-tree")))
+
+
+def test_a_file_is_a_beginning_that_no_link_names(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        "name: mine\ntitle: Mine\nsource: me\ndate: '2026-11'\n"
+        "cluster: {gpus: 3000, radix: 64, accelerator: h100-80gb, fabrics: [rail-only, fat-tree]}\n"
+        "workload: {model: llama-3-70b}\n"
+    )
+    state = State.of(str(mine), radix=128)
+    assert (state.gpus, state.hb_size, state.model) == (3000, 8, "llama-3-70b")
+    assert 3000 in steps(str(mine))["gpus"]
+    assert state.command() == f"netplan compare {shlex.quote(str(mine))} --radix 128"
+    assert state.query() == {"radix": "128"}
+    assert State.of_link(state.query(), str(mine)) == state
+    with pytest.raises(InputError, match="is none of the page's names"):
+        State.of_link({"scenario": str(mine)})
+    answer = json.loads(run_netplan(*shlex.split(state.command())[1:], "--format", "json").stdout)
+    assert [mark.base * 1e6 for mark in view_of(state).marks] == pytest.approx(
+        [row["cost"]["base"] for row in answer["fabrics"]]
+    )
+
+
+def test_pages_begin_with_the_scenario_of_their_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Begun, "scenario", "hgx-h100")
+    assert State.of_link({}).accelerator == "h100-80gb"
+    there = State.of_link({"scenario": "hgx-b200"})
+    assert there.query() == {"scenario": "hgx-b200"}  # to come back to it, and not to the server's
+    assert State.of_link(there.query()) == there
+
+
+def test_another_accelerator_keeps_the_domain_that_the_page_shows() -> None:
+    state = State.of(accelerator="gb200")
+    assert state.command() == "netplan compare hgx-b200 --hb-size 8 --accelerator gb200"
+    assert State.of(gpus=8, hb_size=16).inputs()["hb_size"] == 8
 
 
 @pytest.mark.parametrize(
@@ -69,13 +135,14 @@ def test_a_link_that_names_a_fabric_a_thousand_times_asks_once() -> None:
     assert State.of_link({"fabrics": "rail-only," * 1000}).fabrics == ("rail-only",)
 
 
-def test_every_first_value_is_a_step() -> None:
-    allowed = steps()
-    for name, value in State().question().items():
-        if name in allowed:
-            values = value if isinstance(value, tuple) else (value,)
-            assert set(values) <= set(allowed[name]), name
-    assert set(FIRST) <= set(allowed["fabrics"])
+@pytest.mark.parametrize("scenario", SCENARIOS.paths())
+def test_every_first_value_is_a_step(scenario: str) -> None:
+    allowed, first = steps(scenario), State.of(scenario)
+    for name, values in allowed.items():
+        value = getattr(first, name)
+        assert {*(value if isinstance(value, tuple) else (value,))} <= {*values}, name
+        if not isinstance(values[0], str):
+            assert [*values] == sorted(values)
 
 
 def test_the_page_shows_what_the_command_answers() -> None:
@@ -90,20 +157,18 @@ def test_the_page_shows_what_the_command_answers() -> None:
         assert mark.time_s == row["iteration_time_s"]
         assert shown["price"] == f"{row['cost']['base'] / 1e6:.3g} M USD"  # below ten million
         assert shown["switches"] == f"{row['switches']:,}"
-    ours = netplan.compare("rail-only-paper", **SMALL.question())
+    ours = netplan.compare(**SMALL.question())
     assert [row["cost"]["base"] for row in ours.to_dict()["fabrics"]] == [
         row["cost"]["base"] for row in answer["fabrics"]
     ]
 
 
 def test_dearer_ports_make_networks_dearer() -> None:
-    plain = State(gpus=512, model="gpt-22b", fabrics=("rail-only",))
-    dear = State(gpus=512, model="gpt-22b", fabrics=("rail-only",), port_factor=2.0)
+    plain = State.of(gpus=512, model="gpt-22b", fabrics=("rail-only",))
+    dear = State.of(gpus=512, model="gpt-22b", fabrics=("rail-only",), port_factor=2.0)
     costs = [
-        netplan.cost(
-            "rail-only-paper", **{k: v for k, v in one.question().items() if k != "model"}
-        ).to_dict()
-        for one in (plain, dear)
+        netplan.cost(**{k: v for k, v in state.question().items() if k != "model"}).to_dict()
+        for state in (plain, dear)
     ]
     before, after = (
         {
@@ -112,9 +177,9 @@ def test_dearer_ports_make_networks_dearer() -> None:
         }
         for bill in costs
     )
-    # Eight switches hold 512 hosts; their ports are twice as dear, and nothing else moves.
+    # Four switches hold 512 hosts; their ports are twice as dear, and nothing else moves.
     moved = {name for name in before if before[name] != after[name]}
-    assert moved == {"Switch of 64 ports"}
+    assert moved == {"Switch of 128 ports"}
     (switches,) = moved
     assert after[switches] == pytest.approx(2 * before[switches])
     totals = [bill["fabrics"][0]["cost"]["base"] for bill in costs]
@@ -129,14 +194,14 @@ MOVED = {
     "transceiver_factor": (2.0, "price"),
     "port_factor": (0.5, "price"),
     "model": ("gpt-146b", "iteration"),
-    "accelerator": ("b200", "iteration"),
+    "accelerator": ("h200", "iteration"),
     "prices": ("rail-only-2023", "price"),
 }
 
 
 @pytest.mark.parametrize("name", MOVED)
 def test_every_control_moves_its_column_and_the_command(name: str) -> None:
-    plain = State(gpus=512, model="gpt-22b", fabrics=("rail-optimized",))
+    plain = State.of(gpus=512, model="gpt-22b", fabrics=("rail-optimized",))
     value, column = MOVED[name]
     moved = replace(plain, **{name: value})
     before, after = view_of(plain), view_of(moved)
@@ -148,26 +213,26 @@ def test_every_control_moves_its_column_and_the_command(name: str) -> None:
 
 
 def test_every_control_is_on_the_page_and_has_steps() -> None:
-    assert set(LABELS) == set(State.__struct_fields__) == set(steps())
+    assert set(LABELS) == set(State.__struct_fields__) - {"scenario"} == set(steps())
     assert set(MOVED) == set(LABELS) - {"fabrics", "drawn"}
 
 
 @pytest.mark.parametrize("gpus", [GPUS[0], 512, GPUS[-1]])
 def test_the_page_stays_small_at_every_size(gpus: int) -> None:
-    page = page_of(State(gpus=gpus, fabrics=("rail-only",), drawn="rail-optimized"))
+    page = page_of(State.of(gpus=gpus, fabrics=("rail-only",), drawn="rail-optimized"))
     assert len(page) < 200_000  # of 512 GPUs each link is drawn
     assert page.count("<img src=") == 1
-    assert f"netplan compare --gpus {gpus} " in page
+    assert f"netplan compare hgx-b200 --gpus {gpus} " in page
 
 
 def test_large_networks_are_drawn_by_tiers() -> None:
-    sizes = {gpus: len(drawing_of_state(State(gpus=gpus))) for gpus in (512, 2048, GPUS[-1])}
+    sizes = {gpus: len(drawing_of_state(State.of(gpus=gpus))) for gpus in (512, 2048, GPUS[-1])}
     assert sizes[2048] < sizes[512] / 4
     assert sizes[GPUS[-1]] < sizes[512] / 4
 
 
 def test_a_fabric_that_cannot_be_built_is_said_beside_the_others() -> None:
-    view = view_of(State(gpus=GPUS[-1], fabrics=("rail-only", "dragonfly"), model="gpt-22b"))
+    view = view_of(State.of(gpus=GPUS[-1], radix=32, fabrics=("rail-only", "dragonfly")))
     assert [row["fabric"].removeprefix("★ ") for row in view.rows] == ["rail-only"]
     [said] = view.unbuilt
     assert said.startswith("dragonfly: Cannot be built: ")
@@ -179,11 +244,11 @@ def test_combinations_that_mean_nothing_are_one_line(monkeypatch: pytest.MonkeyP
         raise InputError("HB domains of 72 & GPUs of <8>: give others")
 
     monkeypatch.setattr("netplan.explore.views.compare", refuse)
-    page = page_of(State())
+    page = page_of(State.of())
     assert '<div class="box wrong" role="status">HB domains of 72 &amp; GPUs of &lt;8&gt;' in page
     assert "<table" not in page
     assert "netplan compare" in page
-    refused = page_of(State(), "gpus='7' is none of the page's steps")
+    refused = page_of(State.of(), "gpus='7' is none of the page's steps")
     assert refused.count("box wrong") == 2
 
 
@@ -282,14 +347,14 @@ def _moved(sync_api: Any, page: str, width: int, scheme: str) -> None:  # noqa: 
         wrong: list[str] = []
         tab.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
         tab.on("requestfailed", lambda asked: wrong.append(asked.url))
-        tab.goto(f"{page}?gpus=8192&fabrics=rail-only%2Crail-optimized")
-        tab.get_by_text("--gpus 8192").wait_for(timeout=60_000)
+        tab.goto(f"{page}?gpus=49152&fabrics=rail-only%2Crail-optimized")
+        tab.get_by_text("--gpus 49152").wait_for(timeout=60_000)
         tab.get_by_text("costs least").first.wait_for()
         first = tab.get_by_role("slider").first
         first.focus()
         first.press("ArrowRight")
-        tab.get_by_text("--gpus 12288").wait_for(timeout=30_000)
-        assert "gpus=12288" in tab.url
+        tab.get_by_text("--gpus 65536").wait_for(timeout=30_000)
+        assert "gpus=65536" in tab.url
         assert tab.locator("img[alt='drawing of rail-optimized']").count() == 1
         _same_as_its_command(tab)
         assert min(_seconds_to_follow(tab, first, times=3) for _ in range(3)) < FOLLOWS_S
