@@ -61,8 +61,10 @@ def amounts(question: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         ][0],
         "report": report["cost"]["fabrics"][0],
         "report's comparison": report["comparison"]["fabrics"][0],
-        "study of compare": study_point("compare", {**question, "timing": False}),
-        "study of cost": study_point("cost", question),
+        "study of compare": study_point(
+            "compare", {**question, "timing": False}, scenario="rail-only-paper"
+        ),
+        "study of cost": study_point("cost", question, scenario="rail-only-paper"),
     }
     return {name: (row["cost"], row["power_w"]) for name, row in rows.items()}
 
@@ -165,7 +167,9 @@ def test_what_has_no_price_is_null() -> None:
     )
     data = torus.to_dict()["fabrics"][0]
     assert data["cost"] is data["power_w"] is None
-    line = next(text for text in torus.text(200).splitlines() if text.startswith("torus-3d  "))
+    line = next(
+        text for text in torus.text(200, details=True).splitlines() if text.startswith("torus-3d  ")
+    )
     assert set(line.split()[1:]) == {"-"}
 
 

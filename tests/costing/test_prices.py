@@ -211,7 +211,7 @@ def test_the_sizes_of_today_have_a_price_by_default(gpus: int) -> None:
     answer = netplan.compare(
         "rail-only-paper", **size, fabrics=("rail-optimized", "rail-only"), timing=False
     )
-    assert "prices rail-only-2023 and 2026 for 800G" in answer.text(width=200)
+    assert "prices rail-only-2023 and 2026 for 800G" in answer.text(width=200, details=True)
     for fabric in answer.to_dict()["fabrics"]:
         # MixNet, Appendix D, Table 4: 1,400 USD a switch port, 1,399 USD a transceiver.
         by_hand = 144 * fabric["switches"] * 1400 + fabric["transceivers"] * 1399
@@ -276,4 +276,6 @@ def test_a_book_that_lends_at_two_rates_is_named_once() -> None:
     answer = netplan.compare(
         "rail-only-paper", **size, fabrics=("rail-only", "torus-2d"), timing=False
     )
-    assert "prices rail-only-2023 and 2026 for 200G and 800G," in answer.text(width=200)
+    assert "prices rail-only-2023 and 2026 for 200G and 800G," in answer.text(
+        width=200, details=True
+    )

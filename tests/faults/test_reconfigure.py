@@ -114,7 +114,7 @@ def test_the_policy_beside_going_on() -> None:
         (1024 * 0.1074 - 16 * 0.146 * 8) * 4 / 8760 - 128 * mean**2 / 2, rel=1e-3
     )
     assert found.work_share == pytest.approx(years.goodput * 7 / 8)
-    assert "After a failed GPU, by policy" in answer.text(120)
+    assert "After a failed GPU, by policy" in answer.text(120, details=True)
     (plain,) = answer.to_dict()["fabrics"]
     assert [one["policy"] for one in plain["policies"]] == ["go-on", "reconfigure"]
 

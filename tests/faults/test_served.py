@@ -233,4 +233,4 @@ def test_json_and_tables_name_all_failures() -> None:
     assert {"checkpoint_write_minutes", "iteration_model", "timing"}.isdisjoint(shown["inputs"])
     assert next(row["kind"] for row in one["singles"]) == "gpu"
     assert len(answer.to_frame()) > 0
-    assert "goes on" in answer.text()
+    assert "goes on" in answer.text(details=True)

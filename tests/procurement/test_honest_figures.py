@@ -33,7 +33,7 @@ def report(accelerator: str, gpus: int) -> Procurement:
 @each_case
 def test_ranges_end_where_the_book_does(accelerator: str, gpus: int) -> None:
     answer = report(accelerator, gpus)
-    lines = answer.text(400).splitlines()
+    lines = answer.text(400, details=True).splitlines()
     for bill in answer.cost.bills:
         base = f"{bill.capital.base / answer.cost.scale.factor:,.1f}"
         row = next(line for line in lines if re.match(rf"{bill.name} +[-≥\d]", line))
@@ -129,7 +129,7 @@ def test_ports_bandwidth_and_modules_are_in_the_tables(accelerator: str, gpus: i
         assert found["ports_per_gpu"] == row.fabric.nic_ports / gpus
     (heads,) = {
         line
-        for line in answer.text(400).splitlines()
+        for line in answer.text(400, details=True).splitlines()
         if line.startswith("Fabric") and "GB/s" in line and "/GPU" in line
     }
     assert {"ports", "GB/s", "modules"} <= set(heads.split())
@@ -147,8 +147,8 @@ def test_a_report_without_a_recommendation_shows_a_bill_that_is_whole() -> None:
     )
     assert answer.recommendation.fabric is None
     assert answer.chosen.name == "rail-only"
-    assert "The cheapest, in full: rail-only" in answer.text(120)
-    assert "What to order" not in answer.text(120)
+    assert "The cheapest, in full: rail-only" in answer.text(120, details=True)
+    assert "What to order" not in answer.text(120, details=True)
 
 
 def test_charts_show_no_price_where_there_is_none() -> None:
@@ -175,6 +175,6 @@ def test_parts_for_nothing() -> None:
         assert "rail-only" in (answer.verdict.fabric, *answer.verdict.tied)
         bought = netplan.procurement("rail-only-paper", **asked, rule=rule)
         assert bought.recommendation.verdict is not None
-        assert "rail-only" in bought.text(100)
+        assert "rail-only" in bought.text(100, details=True)
         assert "<html" in bought.html()
         assert "rail-only" in bought.cost.csv()

@@ -54,7 +54,7 @@ def test_the_order_is_simulated_as_simulate_does_it() -> None:
     assert found["iteration_time_s"] == alone.found.iteration_time_s
     assert "seconds" not in found
     assert "simulation" in keys(report)
-    assert "computed in" not in report.text()
+    assert "computed in" not in report.text(details=True)
 
 
 def test_memory_behind_gpus_is_paid_for_and_told_by_tier() -> None:

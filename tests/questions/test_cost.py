@@ -150,7 +150,7 @@ def test_a_fabric_that_cannot_be_built_keeps_its_place() -> None:
     data = answer.to_dict()["fabrics"]
     assert data[1]["capital"] is None
     assert set(data[0]) == set(data[1])
-    assert "dragonfly" in answer.text(80)
+    assert "dragonfly" in answer.text(80, details=True)
 
 
 def test_nothing_that_closes_is_an_error_with_both_ends() -> None:
@@ -170,10 +170,11 @@ def test_frame_has_a_row_a_line() -> None:
 @pytest.mark.parametrize("gpus", [8, 1024, 32_768, 4_194_304])
 def test_the_text_fits(gpus: int, width: int) -> None:
     names = ("rail-optimized", "rail-only", "fat-tree", "torus-3d", "dragonfly")
-    text = cost("rail-only-paper", gpus=gpus, radix=256, fabrics=names, spares="2%").text(width)
-    assert max(len(line) for line in text.splitlines()) <= width
-    assert "…" not in text
-    assert "Not on the bill: storage" in text
+    answer = cost("rail-only-paper", gpus=gpus, radix=256, fabrics=names, spares="2%")
+    for text in (answer.text(width), answer.text(width, details=True)):
+        assert max(len(line) for line in text.splitlines()) <= width
+        assert "…" not in text
+    assert "Not on the bill: storage" in answer.text(width, details=True)
 
 
 def write_fabric(folder: Path, name: str) -> Path:
@@ -193,7 +194,7 @@ def test_names_are_text_in_html_and_terminals(tmp_path: Path, name: str) -> None
     answer = cost("rail-only-paper", gpus=1024, radix=64, fabrics=(str(path),))
     html = answer._repr_html_()
     assert "<script>" not in html
-    text = answer.text(80)
+    text = answer.text(80, details=True)
     assert "\x1b" not in text
     if "[bold]" in name:
         assert "[bold]x[/bold]" in text

@@ -55,7 +55,7 @@ def test_a_switch_model_gives_the_radix_and_counts_its_modules() -> None:
     asked = {"radix": None, "switch": "qm9700", "fabrics": ("rail-optimized",), "timing": False}
     twin, plain = small(**asked), small(radix=64, fabrics=("rail-optimized",), timing=False)
     assert twin.inputs["radix"] == 64
-    assert "switches qm9700 of 64 ports" in twin.text(100)
+    assert "switches qm9700 of 64 ports" in twin.text(100, details=True)
     counts = [
         {one.kind: one.units for one in answer.fabrics[0].forecast.spares}
         for answer in (twin, plain)
@@ -86,10 +86,10 @@ def test_causes_stand_beside_the_record() -> None:
     assert sum(one.stops_per_year for one in found.values()) == pytest.approx(
         answer.fabrics[0].forecast.interruptions_closed_form
     )
-    assert "beside Llama 3's record for as many GPUs" in answer.text(100)
+    assert "beside Llama 3's record for as many GPUs" in answer.text(100, details=True)
     record = small(failures="llama-3-54-days", fabrics=("rail-only",))
     assert record.fabrics[0].record == ()
-    assert "beside Llama 3" not in record.text(100)
+    assert "beside Llama 3" not in record.text(100, details=True)
 
 
 @pytest.mark.parametrize("book", ["crusoe-h200", "byterobust"])

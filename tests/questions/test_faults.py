@@ -55,16 +55,16 @@ def test_a_worst_pair_that_may_not_be_the_worst_is_marked(monkeypatch: pytest.Mo
     exact = small(**question)
     impact = single(exact.fabrics[0], "leaf")
     assert impact.bandwidth_share == impact.bandwidth_share_low == 7 / 8
-    assert "87.50 %" in exact.text(120)
-    assert "≤" not in exact.text(120)
+    assert "87.50 %" in exact.text(120, details=True)
+    assert "≤" not in exact.text(120, details=True)
     # Without classes, 24 of 780 pairs are chosen.
     monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_ENDS", 0)
     chosen = small(**question)
     impact = single(chosen.fabrics[0], "leaf")
     assert (impact.bandwidth_share, impact.bandwidth_share_low) == (7 / 8, 0)
-    assert "≤ 87.50 %" in chosen.text(120)
+    assert "≤ 87.50 %" in chosen.text(120, details=True)
     assert "HB pair ≤: the worst of the pairs that are known, which are not all." in chosen.text(
-        120
+        120, details=True
     )
 
 
@@ -83,7 +83,7 @@ def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
         assert (impact.way, impact.slowdown, impact.bandwidth_share) == ("all GPUs", 0, None)
     assert single(fabric, "gpu").way == "without"
     assert single(fabric, "hb-switch").way == "stopped"
-    text = answer.text(80)
+    text = answer.text(80, details=True)
     assert "HB pair -: no two HB domains are left to send between." in text
     # Its cards, links and switches fail in the years, too, and stop nothing.
     assert fabric.forecast.network_interruptions_per_year == 0
@@ -116,7 +116,7 @@ def test_headings_name_the_book_that_lends_prices() -> None:
     asked = {"gpus": 64, "radix": 64, "accelerator": "b200", "hb_size": 8}
     said = "prices rail-only-2023 and 2026 for 800G"
     answer = faults("rail-only-paper", **asked, fabrics=("rail-only",), years=1, timing=False)
-    assert said in answer.text(140)
+    assert said in answer.text(140, details=True)
     found = optimize(
         "rail-only-paper",
         gpus=64,
@@ -126,11 +126,11 @@ def test_headings_name_the_book_that_lends_prices() -> None:
         fabrics=("rail-only",),
         radices=(64, 128),
     )
-    assert said in found.text(140)
+    assert said in found.text(140, details=True)
     bought = procurement(
         "rail-only-paper", **asked, fabrics=("rail-only",), prices="rail-only-2023", timing=False
     )
-    assert said in bought.text(140)
+    assert said in bought.text(140, details=True)
 
 
 def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
@@ -311,7 +311,7 @@ def test_a_price_of_an_hour_without_all_parts_says_so() -> None:
             years=2,
             prices=prices,
         )
-        text = answer.text().partition("Time that counts")[2].partition("counts:")[0]
+        text = answer.text(details=True).partition("Time that counts")[2].partition("counts:")[0]
         return answer, {line.split()[0]: line for line in text.splitlines() if line}
 
     answer, lines = years("rail-only-2023")
@@ -398,10 +398,9 @@ def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
     assert (scenario(many).impact.iteration_time_s or 0) >= (
         scenario(one).impact.iteration_time_s or 0
     )
-    assert (
-        "Failed together: links=20, the worst of 5 draws"
-        in small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).text()
-    )
+    assert "Failed together: links=20, the worst of 5 draws" in small(
+        fail=["links=20"], draws=5, fabrics=("rail-optimized",)
+    ).text(details=True)
     again = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
     assert again.scenario == many.scenario
     other = small(fail=["links=20"], draws=5, seed=7, fabrics=("rail-optimized",)).fabrics[0]
@@ -484,7 +483,7 @@ def test_defaults_are_those_of_compare_and_the_heading_names_them() -> None:
     for fabric, row in zip(answer.fabrics, same.rows, strict=True):
         assert row.best is not None
         assert fabric.iteration_time_s == row.best.iteration_time_s
-    text = answer.text(100)
+    text = answer.text(100, details=True)
     assert "rates 2026 (base), prices rail-only-2023, seed 0; training gpt-22b" in text
     assert "iteration model 4d" in text
 

@@ -459,7 +459,9 @@ def test_what_excludes_the_last_designs(change: dict[str, Any], message: str) ->
 
 
 def test_tori_of_one_domain_are_left_out_for_having_no_network() -> None:
-    notes = optimize(gpus=64, hb_sizes=(64,), model="llama-3-8b", batch=64, radices=(64,)).text()
+    notes = optimize(gpus=64, hb_sizes=(64,), model="llama-3-8b", batch=64, radices=(64,)).text(
+        details=True
+    )
     assert "Left out, 2 designs of torus-2d, torus-3d: no network to buy, since all" in notes
     assert " for , " not in notes
 

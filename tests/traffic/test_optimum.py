@@ -238,7 +238,7 @@ def test_loads_show_the_optimum_beside_model_and_links(fabric: str) -> None:
     assert reduce["optimum_s"] == pytest.approx(2 * gather["optimum_s"])
     for one in (gather, reduce):
         assert one["optimum_s"] <= one["busiest_s"] <= one["analytic_s"]
-    assert "the best of all ways" in answer.text()
+    assert "the best of all ways" in answer.text(details=True)
 
 
 def test_proofs_that_grow_agree_with_asking_everybody() -> None:

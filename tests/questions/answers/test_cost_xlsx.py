@@ -206,7 +206,7 @@ def test_four_bills_worked_out_by_hand_are_the_same_everywhere(tmp_path: Path) -
             assert (rows[number]["fabric"], summary[f"A{at}"].value) == (name, name)
             assert summary[f"C{at}"].value == pytest.approx(expected, abs=0.005)
             assert rows[number]["capital"]["base"] == pytest.approx(expected, abs=0.005)
-            for text in (answer.text(140), answer.html(), answer.markdown()):
+            for text in (answer.text(140, details=True), answer.html(), answer.markdown()):
                 assert f"{expected / 1e6:,.1f}" in text
             read = csv.DictReader(io.StringIO(answer.csv()))
             mine = [row for row in read if (row["table"], row["fabric"]) == ("fabrics", name)]
@@ -283,12 +283,13 @@ def test_text_of_users_is_never_live(tmp_path: Path, name: str) -> None:
 
 
 def test_two_fabrics_of_one_long_name_have_a_sheet_each(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        f"name: {'x' * 60}\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n",
-        encoding="utf-8",
-    )
-    book = opened(cost("rail-only-paper", gpus=1024, radix=64, fabrics=(str(path), str(path))))
+    paths = [tmp_path / name for name in ("mine.yaml", "yours.yaml")]
+    for path in paths:
+        path.write_text(
+            f"name: {'x' * 60}\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n",
+            encoding="utf-8",
+        )
+    book = opened(cost("rail-only-paper", gpus=1024, radix=64, fabrics=tuple(map(str, paths))))
     assert len({title.lower() for title in book.sheetnames}) == 6
 
 

@@ -129,7 +129,7 @@ def test_search_has_bars_in_every_form() -> None:
     assert plans[0]["equals_best"] is True
     assert answer.to_dict()["equal"] is plans[2]["equals_best"]
     best = answer.found.best
-    assert f"Time of plan 1: {best.time_text}" in answer.text()
+    assert f"Time of plan 1: {best.time_text}" in answer.text(details=True)
     frame = answer.to_frame()
     assert list(frame["iteration_time_low_s"]) == [one["iteration_time_low_s"] for one in plans]
     assert list(frame["error_basis"]) == ["calibrated"] * 4
@@ -179,7 +179,10 @@ def test_other_iteration_models_say_nothing_of_bars() -> None:
     assert "low_s" not in text
     assert "error" not in text
     assert "(" not in str(
-        netplan.search("rail-only-paper", **asked).text().split("plan ")[1].split("Time of")[0]
+        netplan.search("rail-only-paper", **asked)
+        .text(details=True)
+        .split("plan ")[1]
+        .split("Time of")[0]
     )
 
 
@@ -234,7 +237,9 @@ def test_jobs_and_expanded_memories_have_bars(tmp_path: Path) -> None:
         assert job["together_high_s"] == pytest.approx(1.08 * job["together_s"])
         assert (job["error_basis"], "error" in job) == ("calibrated", False)
         low, high = job["together_low_s"], job["together_high_s"]
-        assert si_span(job["together_s"], (low, high), "s").split(" (")[1] in answer.text()
+        assert si_span(job["together_s"], (low, high), "s").split(" (")[1] in answer.text(
+            details=True
+        )
     memories = ("none", "comet-480gb")
     compared = netplan.compare(
         "rail-only-paper", **ASKED, fabrics=("rail-only",), expanded_memories=memories
@@ -252,7 +257,8 @@ def test_headings_say_what_the_times_are_of(stack: str | None, said: str) -> Non
         netplan.compare("rail-only-paper", **asked, **trained, stack=stack, fabrics=("rail-only",)),
     )
     for answer in answers:
-        line = next(one for one in answer.text(200).splitlines() if "iteration model" in one)
+        lines = answer.text(200, details=True).splitlines()
+        line = next(one for one in lines if "iteration model" in one)
         assert line.rpartition("iteration model ")[2].startswith(f"calibrated, fp8{said}")
         assert ("stack" in line) == bool(said)
 

@@ -75,9 +75,9 @@ def test_less_memory_makes_room_for_plans() -> None:
 def test_answers_say_which() -> None:
     answer = netplan.search("rail-only-paper", **SMALL, optimizer="sgd")
     assert answer.inputs["optimizer"] == "sgd"
-    assert "iteration model 4d, optimizer sgd" in answer.text(80)
+    assert "iteration model 4d, optimizer sgd" in answer.text(80, details=True)
     run = netplan.simulate("rail-only-paper", **SMALL, optimizer="sgd", fixed=fixed(4, 4, 4))
-    assert "iteration model 4d, optimizer sgd" in run.text(100)
+    assert "iteration model 4d, optimizer sgd" in run.text(100, details=True)
 
 
 def test_every_question_about_training_has_it() -> None:

@@ -72,11 +72,14 @@ def test_defaults_of_a_catalog_that_a_model_does_not_have_change_nothing(tmp_pat
 
 def test_a_study_varies_the_model() -> None:
     times = {
-        model: output(answer("search", RUN | {"model": model}), "iteration_time_s")
+        model: output(
+            answer("search", RUN | {"model": model}, scenario="rail-only-paper"), "iteration_time_s"
+        )
         for model in ("dlrm-793b", "dlrm-332b", "gpt-146b")
     }
     assert len(set(times.values())) == len(times)
-    assert output(answer("search", RUN), "plan") == "TP1 x PP1 x DP1 x EP128, 1 x 512"
+    found = answer("search", RUN, scenario="rail-only-paper")
+    assert output(found, "plan") == "TP1 x PP1 x DP1 x EP128, 1 x 512"
 
 
 @pytest.mark.parametrize(
