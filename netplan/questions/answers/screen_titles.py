@@ -75,7 +75,9 @@ def network_words(inputs: Mapping[str, Any]) -> str:
     >>> network_words({"gpus": 32768, "hb_size": 8, "radix": 128, "link_gbps": 400.0})
     '32,768 GPUs in HB domains of 8, 128-port 400G switches'
     """
-    words = f"{inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}"
+    words = f"{inputs['gpus']:,} GPUs"
+    if inputs.get("hb_size"):
+        words += f" in HB domains of {inputs['hb_size']:,}"
     if inputs.get("radix"):
         speed = f"{inputs['link_gbps']:g}G " if inputs.get("link_gbps") else ""
         words += f", {inputs['radix']}-port {speed}switches"

@@ -237,3 +237,11 @@ def label(design: Design) -> str:
     if design.memory not in ("", NONE):
         parts.append(design.memory)
     return ", ".join(parts)
+
+
+def short_labels(designs: Sequence[Design]) -> tuple[str, list[str]]:
+    """What all of some designs have in common, in words, and each by what sets it apart."""
+    parts = [label(design).split(", ") for design in designs]
+    same = [part for part in parts[0][1:] if all(part in others for others in parts)]
+    own = [[part for part in others if part not in same] for others in parts]
+    return ", ".join(same), [", ".join(names) for names in own]

@@ -9,6 +9,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.pricing import books_in_use
 from netplan.faults.survival import SwitchLoss
+from netplan.performance.error_bars import bar_note
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
@@ -16,6 +17,7 @@ from netplan.questions.answers.compare_answer import dollar_columns, plan_column
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import NO_HIGH, no_high, span_column
 from netplan.questions.answers.front_chart import FrontPoint, front_chart
+from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.choosing.memory_or_gpus import Trade
 from netplan.questions.optimizing.constraints import ConstraintCount, unpriced_parts
 from netplan.questions.optimizing.designs import (
@@ -26,6 +28,7 @@ from netplan.questions.optimizing.designs import (
     label,
     ports,
     ratio,
+    short_labels,
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes, gear_known, without_price
@@ -35,6 +38,7 @@ from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
 from netplan.reports.quantities import Scale, money, quantity
+from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -185,23 +189,83 @@ class Optimization(Answer):
             **({"graphs": self.graphs.to_dict()} if self.graphs else {}),
         )
 
+    def summary(self) -> Iterator[Section]:
+        """Where the front bends, its designs, which HB domains to buy, what is left out."""
+        heading = self._heading()
+        (books, training, *replaced), inputs = heading.lines, self.inputs
+        words = {"radix": inputs["radices"][0] if len(inputs["radices"]) == 1 else None}
+        hb_size = inputs["hb_sizes"][0] if len(inputs["hb_sizes"]) == 1 else None
+        where = network_words(inputs | words | {"hb_size": hb_size})
+        table = Table("front", [*self._network(), *self._timed_columns()], self.rows)
+        paid = ("cost_base", "range") if self.objective == "cost" else ("power_w",)
+        shown = columns_of(table, *paid, "iteration_time_s", "mfu")
+        bend = (self.knee or 0) + 1
+        same, labels = short_labels([row.design for row in self.rows])
+        title = f"design ({same})" if same else "design"
+        design: Column[FrontRow] = column("label", lambda row: labels[row.number - 1], title=title)
+        yield from Screen(
+            Heading(
+                titled(inputs, f"{self.objective} against iteration time of {where}"),
+                (f"{training}; {books.partition('; ')[2]}", *replaced),
+            ),
+            tuple(self._sentences()),
+            replace(
+                table,
+                columns=(NUMBER, design, *shown),
+                legend=(NO_HIGH,) if self._open else (),
+                chosen=lambda row: row.number == bend,
+            ),
+            tuple(self._remarks()),
+            more_of("all columns, HB sizes, proof", "--for power"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """Where the front bends: the design, its price or power, its time."""
+        row = self.rows[self.knee or 0]
+        price = self._amount(row.design.value(self.objective))
+        return f"{label(row.design)}, {price}, {row.best.time_text}"
+
+    def _remarks(self) -> Iterator[str]:
+        """What else is bought, how sure times are, how much was searched, what is left out."""
+        yield from (trade.sentence for trade in self.trades)
+        if self.graphs:
+            yield self.graphs.sentence
+        if self.sizes.best is not None:
+            yield self.sizes.in_short
+        yield from bar_note(self.rows[0].best.error)
+        tally = self.tally
+        yield (
+            f"Of {counted(tally.size, 'design')} {tally.built:,} can be built,"
+            f" {tally.feasible:,} meet every demand; {tally.searches.plans:,} parallel plans timed"
+            " or ruled out."
+        )
+        yield from self.notes
+
+    def _timed_columns(self) -> list[Column[Any]]:
+        """Iteration times and plans."""
+        several = any(row.best.plan.interleave > 1 for row in self.rows)
+        timed = next((row.row.timed for row in self.rows if row.row.timed), None)
+        return [NUMBER, *plan_columns(timed, "row.", interleaved=several)]
+
+    @property
+    def _open(self) -> bool:
+        """Whether prices may be higher than their high."""
+        return self.objective == "cost" and any(
+            row.row.cost and row.row.cost.spread and no_high(row.row) for row in self.rows
+        )
+
     def sections(self) -> Iterator[Section]:
         """Heading, networks, training runs, the knee, the proof, notes."""
         yield self._heading()
-        openly = self.objective == "cost" and any(
-            row.row.cost and row.row.cost.spread and no_high(row.row) for row in self.rows
-        )
-        legend = (NO_HIGH,) if openly else ()
+        legend = (NO_HIGH,) if self._open else ()
         yield Table("front", list(self._network()), self.rows, legend=legend)
-        several = any(row.best.plan.interleave > 1 for row in self.rows)
-        timed = next((row.row.timed for row in self.rows if row.row.timed), None)
-        training = [NUMBER, *plan_columns(timed, "row.", interleaved=several)]
+        training = self._timed_columns()
         if self.inputs["survives_switch"]:
             training.append(column("worst_switch_share", "loss.share"))
         yield Table("front", training, self.rows, legend=tuple(self._training_legend()))
         yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
         yield self._chart()
-        yield Paragraph(self._verdict(), "strong")
+        yield Paragraph(" ".join(self._sentences()), "strong")
         yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield from self.sizes.sections()
         if self.graphs:
@@ -289,14 +353,16 @@ class Optimization(Answer):
     def _amount(self, value: float) -> str:
         return money(value, self.currency) if self.objective == "cost" else si(value, "W")
 
-    def _verdict(self) -> str:
+    def _sentences(self) -> Iterator[str]:
         """Where the front bends, and what the next step costs for each percent of speed."""
         cost = self.objective == "cost"
         if len(self.rows) == 1:
             verb, equals = "costs" if cost else "draws", len(self.rows[0].equal)
             who = "One design beats" if not equals else f"{equals + 1:,} equal designs beat"
             told = f"none {verb} less, and none trains faster{self._of_whole}"
-            return f"{who} all others: {told}.{self._free_gear}"
+            yield f"{who} all others: {told}."
+            yield from self._free_gear
+            return
         at = self.knee or 0
         value, time_s = self.points[at]
         step = self.step(at)
@@ -306,13 +372,14 @@ class Optimization(Answer):
         if best.error is not None:
             doubt = " (within the model's error)" if self.equal(at) else ""
         shown = best.time_text if best.error else f"{time_s:.3f} s"
-        return (
-            f"{start}: {at + 1} ({label(self.rows[at].design)}), {self._amount(value)} and"
-            f" {shown}. The next step, to {at + 2}, is {100 * step.faster:.2g} %"
-            f" faster{doubt} for {self._amount(step.price)} more:"
-            f" {self._amount(step.per_percent)} for each percent.{self._cheapest_equal()}"
-            f"{self._free_gear}"
+        design = f"{at + 1} ({label(self.rows[at].design)})"
+        yield f"{start}: {design}, {self._amount(value)} and {shown}."
+        yield (
+            f"The next step, to {at + 2}, is {100 * step.faster:.2g} % faster{doubt} for"
+            f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each percent."
         )
+        yield from self._cheapest_equal()
+        yield from self._free_gear
 
     @property
     def _of_whole(self) -> str:
@@ -322,14 +389,14 @@ class Optimization(Answer):
         return f", of those whose whole {whole} is known" if lacking else ""
 
     @property
-    def _free_gear(self) -> str:
+    def _free_gear(self) -> Iterator[str]:
         """Say that sizes of HB domains that were asked for side by side are not weighed."""
         bills = [row.row.bill for row in self.rows if row.row.bill]
         sizes = {bill.fabric.sizing.hb_size for bill in bills if not bill.geared}
         if self.objective != "cost" or not sizes or max(sizes) <= min(self.inputs["hb_sizes"]):
-            return ""
-        return (
-            f" Aside from the gear inside HB domains, which has no price: domains of {max(sizes):,}"
+            return
+        yield (
+            f"Aside from the gear inside HB domains, which has no price: domains of {max(sizes):,}"
             " look as free as smaller ones."
         )
 
@@ -343,15 +410,15 @@ class Optimization(Answer):
         barred = self.rows[number].best.error is not None
         return {"within_error": self.equal(number)} if barred else {}
 
-    def _cheapest_equal(self) -> str:
+    def _cheapest_equal(self) -> Iterator[str]:
         """The least row that trains as fast as the last, for all that is known."""
         last = self.rows[-1]
         row = next(one for one in self.rows if one is last or one.best.equals(last.best))
-        if row is last:
-            return ""
-        return (
-            f" Within the model's error {row.number} trains as fast as {last.number}, the fastest."
-        )
+        if row is not last:
+            yield (
+                f"Within the model's error {row.number} trains as fast as {last.number}, the"
+                " fastest."
+            )
 
     def _proof(self) -> Iterator[str]:
         """How many designs there are, what excluded them, and how the front was proven."""

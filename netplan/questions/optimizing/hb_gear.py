@@ -268,6 +268,20 @@ class Sizes:
         told += [f"{row.name} pays off at no price." for row in blank if row not in paying]
         return " ".join([f"{text}.", *told])
 
+    @property
+    def in_short(self) -> str:
+        """The same, of gear without a price the least and the most alone."""
+        best = self.best
+        blank = [row for row in self.rows if row is not best and not row.known and row.paying]
+        if best is None or len(blank) <= 1:
+            return self.sentence
+        least, most = blank[0], blank[-1]
+        return (
+            f"{best.name} trains cheapest of HB domains with a price. Others pay off if their gear"
+            f" costs under {self._price(least.paying or 0)} ({least.name}) to"
+            f" {self._price(most.paying or 0)} ({most.name}) a GPU."
+        )
+
     def _price(self, price: float) -> str:
         return f"{price:,.0f} {self.currency}"
 
