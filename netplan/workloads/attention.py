@@ -28,7 +28,13 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.records import replace
-from netplan.workloads.kernels import NORM_FLOPS, Product, column_product, norm_of, row_product
+from netplan.workloads.layer_kernels import (
+    NORM_FLOPS,
+    Product,
+    column_product,
+    norm_of,
+    row_product,
+)
 from netplan.workloads.model_parts import (
     IndexAttention,
     LatentAttention,

@@ -19,7 +19,7 @@ import numpy as np
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.workloads.kernels import (
+from netplan.workloads.layer_kernels import (
     Product,
     activation,
     bias,

@@ -57,7 +57,7 @@ from netplan.workloads.families import (
     RecommendationModel,
     SpreadModel,
 )
-from netplan.workloads.kernels import Product
+from netplan.workloads.layer_kernels import Product
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     NO_WORK,

@@ -25,7 +25,7 @@ from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
 from netplan.workloads.attention import attention, attention_operations
 from netplan.workloads.experts import expert_feed_forward, experts_of
-from netplan.workloads.kernels import (
+from netplan.workloads.layer_kernels import (
     Product,
     activation,
     bias,
