@@ -190,7 +190,7 @@ class Question(Generic[AnswerT_co]):
         given = _placed(cls, arguments, given)
         if not cls.reads:
             return cls._alone(**given)
-        given = {name: value for name, value in given.items() if value is not None}
+        given = {name: value for name, value in given.items() if not _unsaid(value)}
         catalog = given.get("catalog")
         usual = usual_values(cls.command, (SCENARIO,), catalog)
         name = given.pop(SCENARIO, usual.get(SCENARIO, DEFAULT))
@@ -354,6 +354,11 @@ def _placed(
     if twice := [name for name in placed if given.get(name) is not None]:
         raise InputError(f"{twice[0]} is given by its place and by its name: give it once")
     return {**given, **placed}
+
+
+def _unsaid(value: object) -> bool:
+    """Whether a value says nothing: none, or none of several."""
+    return value is None or (isinstance(value, (tuple, list)) and not value)
 
 
 def _check_needed(question: type[Question[Any]], given: Collection[str]) -> None:

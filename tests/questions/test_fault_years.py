@@ -22,6 +22,7 @@ from netplan.faults.rates import FAILURE_BOOKS, FailureBook, unit_counts
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.questions.cost import cost
 from netplan.questions.faults import Faults, faults
+from netplan.questions.setup.faults_inputs import read_shared, risk_groups
 from netplan.topologies.build import build_fabric
 
 BOOK = FAILURE_BOOKS.load("2026").placed(8)
@@ -51,7 +52,8 @@ class Case(Struct, frozen=True):
 
 
 def subject_of(name: str, **question: object) -> Subject:
-    shared = Faults.on("rail-only-paper", radix=32, hb_size=8, fabrics=(name,), **question).read()
+    failing = Faults.on("rail-only-paper", radix=32, hb_size=8, fabrics=(name,), **question)
+    shared = read_shared(failing)
     spec = shared.specs[name]
     return Subject(spec, shared.sizing, build_fabric(spec, shared.sizing), shared.search)
 
@@ -145,9 +147,9 @@ def test_racks_of_the_scenario_are_those_of_the_years() -> None:
         batch=512,
         gpus_per_rack=32,
     )
-    shared = question.read()
+    shared = read_shared(question)
     base = case("rail-optimized")
-    groups = question.risk_groups(base.subject.graph, shared)
+    groups = risk_groups(question, base.subject.graph, shared)
     slowness = base.effects.slowness
     failing = group_failures(
         base.subject.graph,

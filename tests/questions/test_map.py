@@ -212,7 +212,7 @@ def test_without_tile_data_kernels_take_a_share_and_the_answer_says_so() -> None
     assert "tiles" not in told(*LAYER)
     words = ("--gpus", "64", "--model", "gpt-22b", "--execution", "fused", "--accelerator")
     searched = {
-        name: netplan("search", "rail-only-paper", *words, name).stdout
+        name: netplan("search", "rail-only-paper", *words, name, "--details").stdout
         for name in ("wse-2", "sn10")
     }
     searched = {name: text.replace("\n", " ") for name, text in searched.items()}

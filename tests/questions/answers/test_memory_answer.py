@@ -74,7 +74,8 @@ def explained(*words: str) -> dict[str, Any]:
 
 
 def test_tables() -> None:
-    done = netplan("search", "rail-only-paper", *SMALL, *TIGHT, "--explain", "memory", columns=80)
+    words = ("search", "rail-only-paper", *SMALL, *TIGHT, "--explain", "memory", "--details")
+    done = netplan(*words, columns=80)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
     shown = done.stdout.partition("Memory of plan 1")[2]
@@ -100,7 +101,8 @@ def test_without_a_second_memory_nothing_costs() -> None:
     assert [row["tier"] for row in memory["tiers"]] == ["local"]
     assert {row["part"] for row in memory["parts"]} == set(ORDER)
     assert all(row["spill_cost_s"] == row["tier_moved_bytes"] == 0 for row in memory["parts"])
-    shown = netplan("search", "rail-only-paper", *SMALL, "--explain", "memory").stdout
+    words = ("search", "rail-only-paper", *SMALL, "--explain", "memory", "--details")
+    shown = netplan(*words).stdout
     assert "All lies in the local memory: no part of it costs any time." in shown
 
 
@@ -108,9 +110,9 @@ def test_memory_that_is_exceeded_is_less_than_nothing() -> None:
     memory = explained(TIGHT[0], "--ignore-memory", "--fix", "pipeline=1")["memory"]
     (local,) = memory["tiers"]
     assert local["left_bytes"] == 30e9 - local["held_bytes"] < 0
-    page = netplan(
-        "search", "rail-only-paper", *SMALL, TIGHT[0], "--ignore-memory", "--fix", "pipeline=1"
-    ).stdout
+    words = ("search", "rail-only-paper", *SMALL, TIGHT[0], "--ignore-memory", "--details")
+    page = netplan(*words, "--fix", "pipeline=1").stdout
+    assert "Memory of plan 1" in page
     shares = [line for line in page.partition("Memory of plan 1")[2].splitlines() if "█" in line]
     assert all(int(line.split(" %")[0].split()[-1]) <= 100 for line in shares)
 
