@@ -11,7 +11,7 @@ from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings
 from netplan.questions.answers.memory_answer import MemoryAnswer
-from netplan.questions.answers.serving_answer import serving_words
+from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.money.token_cost import LEGEND, token_columns
 from netplan.records import replace
 from netplan.reports.answer import Answer

@@ -25,7 +25,7 @@ from netplan.procurement.side_by_side import (
     running_chapter,
     speed_chapter,
 )
-from netplan.questions.answers.serving_answer import serving_words
+from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.training import assumed

@@ -20,7 +20,7 @@ from netplan.questions.answers.compare_screen import (
     screen,
 )
 from netplan.questions.answers.cost_answer import NO_HIGH, no_high, open_above, span_column
-from netplan.questions.answers.serving_answer import serving_words
+from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.choosing.candidates import Basis
 from netplan.questions.choosing.memory_or_gpus import Trade
 from netplan.questions.choosing.verdict import Probe, Terms, Verdict, decide

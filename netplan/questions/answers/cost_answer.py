@@ -15,7 +15,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.screen_titles import network_words, titled
-from netplan.questions.answers.serving_answer import serving_words
+from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.money import missing_price
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns

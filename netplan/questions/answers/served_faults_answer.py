@@ -11,7 +11,7 @@ from netplan.faults.served_years import ServedForecast, ServerStops
 from netplan.questions.answers.faults_answer import FABRIC, FaultsAnswer
 from netplan.questions.answers.faults_screen import PARTS, between, spares_words
 from netplan.questions.answers.screen_titles import network_words, titled
-from netplan.questions.answers.serving_answer import ServedPlan
+from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports.screen import Screen, columns_of, more_of

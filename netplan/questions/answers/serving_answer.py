@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Struct
-
 from netplan.performance.serving.disaggregated import Pools, cache_sent
 from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
 from netplan.questions.answers.screen_titles import screen_heading
+from netplan.questions.answers.served_plan import ServedPlan, ServedPool
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -52,78 +51,6 @@ LISTED, SCREEN_POINTS = 24, 7
 """Points of the front that a table lists, and a screen [1]."""
 
 FULL = "Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
-
-
-class ServedPool(Struct, frozen=True):
-    """Servers of one kind."""
-
-    tensor: int
-    pipeline: int
-    expert: int
-    attention_data: int
-    expert_tensor: int
-    replicas: int
-    gpus: int
-
-    @property
-    def shape(self) -> str:
-        """Degrees in short."""
-        copies = f" x {self.attention_data} copies" if self.attention_data > 1 else ""
-        expert = f", EP {self.expert}" if self.expert > 1 else ""
-        return f"TP {self.tensor}{copies} x PP {self.pipeline}{expert}"
-
-
-class ServedPlan(Struct, frozen=True):
-    """One plan: its servers, and what they give."""
-
-    rank: int
-    tensor: int
-    pipeline: int
-    expert: int
-    attention_data: int
-    expert_tensor: int
-    replicas: int
-    gpus_used: int
-    batch: int
-    concurrency: int
-    ttft_s: float
-    ttft_low_s: float
-    ttft_high_s: float
-    tpot_s: float
-    tpot_low_s: float
-    tpot_high_s: float
-    error_basis: str
-    tokens_per_s: float
-    tokens_per_s_per_gpu: float
-    tokens_per_s_low: float
-    tokens_per_s_high: float
-    memory_bytes: float
-    binds: str
-    ttft_binds: str
-    queue_s: float
-    breakdown_s: dict[str, float]
-    ttft_breakdown_s: dict[str, float]
-    prefill: ServedPool | None = None
-    decode: ServedPool | None = None
-    kv_sent_bytes: float | None = None
-
-    def in_short(self) -> dict[str, Any]:
-        """What other answers about the plan say in JSON."""
-        found = asdict(self)
-        del found["rank"]
-        return found
-
-    @property
-    def shape(self) -> str:
-        """Servers in short."""
-        own = ServedPool(
-            *(self.tensor, self.pipeline, self.expert, self.attention_data, self.expert_tensor),
-            *(self.replicas, self.gpus_used),
-        )
-        if self.prefill is None:
-            return f"{self.replicas:,} x ({own.shape})"
-        prompts = f"{self.prefill.replicas:,} x ({self.prefill.shape})"
-        return f"{prompts} -> {self.replicas:,} x ({own.shape})"
 
 
 def served_plans(
@@ -419,15 +346,6 @@ class ServingAnswer(Answer):
 
 
 BOTTLENECK: Column[ServedPlan] = column("serving_binds", "binds", title="bottleneck")
-
-
-def serving_words(inputs: Mapping[str, Any]) -> str:
-    """What is served, to whom, on what."""
-    inputs = told(inputs)
-    return (
-        f"serving {inputs['model']}, prompts of {inputs['prompt']:,} tokens, answers of"
-        f" {inputs['output']:,}, weights of {inputs['precision']}, on {inputs['accelerator']}"
-    )
 
 
 def _columns(answer: ServingAnswer, each: str) -> Iterator[Column[ServedPlan]]:

@@ -13,7 +13,7 @@ from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
 from netplan.questions.answers.barred import ENDS, barred_column
 from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.answers.serving_answer import ServedPlan
+from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.answers.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
-from netplan.questions.answers.serving_answer import ServedPlan
+from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.choosing.verdict import Terms, Verdict
 from netplan.questions.money.run_cost import RunCost, run_cost
 from netplan.records import asdict, replace

@@ -10,7 +10,7 @@ from netplan.levels import Level
 from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.outcomes import Outcome, ServingCase
 from netplan.performance.serving.rounds import Round, serving_round
-from netplan.questions.answers.serving_answer import ServedPlan, serving_words
+from netplan.questions.answers.served_plan import ServedPlan, serving_words
 from netplan.questions.setup.placed_run import TimedUse
 from netplan.reports.sections import Heading
 from netplan.topologies.fabric import Fabric

@@ -21,7 +21,8 @@ from netplan.performance.serving.serving_stack import (
     SERVING_STACKS,
 )
 from netplan.performance.serving.speculation import check_window
-from netplan.questions.answers.serving_answer import ServedPlan, served_plans
+from netplan.questions.answers.served_plan import ServedPlan
+from netplan.questions.answers.serving_answer import served_plans
 from netplan.questions.question import Question
 from netplan.scenarios.expanded_memory import variants
 from netplan.scenarios.reading import CatalogReader, sizing_on

@@ -9,7 +9,7 @@ import pytest
 import netplan
 from netplan.errors import NetplanError
 from netplan.questions.answers.loads_answer import LoadsAnswer
-from netplan.questions.answers.serving_answer import ServedPlan
+from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.setup.served_run import ServedRun
 from netplan.questions.traffic import TrafficAnswer
 from netplan.traffic.routing import link_loads
