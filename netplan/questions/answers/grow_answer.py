@@ -13,10 +13,12 @@ from netplan.costing.phases import Order, line_of
 from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
 from netplan.questions.answers.cost_answer import open_above, span_column
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Scale
+from netplan.reports.quantities import DASH, Scale
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -271,6 +273,49 @@ class GrowthAnswer(Answer):
             refused=refused,
             verdicts=self.verdicts,
             left_out=list(self.left_out),
+        )
+
+    def summary(self) -> Iterator[Section]:
+        """The fabric that costs least to grow, its phases and those of others, other ways."""
+        heading, best = self._heading(), self._best
+        several = len(self.grown) > 1
+        verdicts = dict(zip([one.name for one in self.grown], self.verdicts, strict=True))
+        first = verdicts.pop(best.name)
+        title, facts = heading.title.partition(": ")[0], heading.lines[0]
+        switches = f"{self.inputs['radix']}-port {self.inputs['link_gbps']:g}G switches"
+        lines = f"{switches}; {facts}", *heading.lines[1:]
+        phases = self._phases()
+        order = [best.name, *verdicts]
+        rows = sorted(phases.rows, key=lambda row: order.index(row.fabric))
+        refused = (f"{one.name} is not there: {one.reason}" for one in self.refused)
+        yield from Screen(
+            screen_heading(self.inputs, replace(heading, title=title), *lines),
+            (f"Cheapest to grow is {first}" if several else first, *self._between(best)),
+            replace(phases, rows=rows, legend=(phases.legend[0], *phases.legend[3:])),
+            (*verdicts.values(), *refused, f"Not on the orders: {'; '.join(self.left_out)}."),
+            more_of("orders, ways, tiers", "--plans plans"),
+        ).sections()
+
+    def _between(self, one: Grown) -> Iterator[str]:
+        """Low and high of what growing costs."""
+        value, least = one.ways[0].present_value, open_above(one.final)
+        span = self.scale.span(value.low, value.high, least=value.base if least else None)
+        if span != DASH and one.final.cost is not None:
+            yield f"By the book's low and high prices growing costs {span}."
+
+    def in_a_line(self) -> str:
+        """The fabric that costs least to grow, and its present value."""
+        best = self._best
+        least = "≥ " if best.final.quote.unpriced else ""
+        value = self.scale.amount(best.ways[0].present_value.base)
+        return f"grow {best.name}, {least}{value} in present value"
+
+    @property
+    def _best(self) -> Grown:
+        """The fabric whose growth costs least, of those with a whole price first."""
+        return min(
+            self.grown,
+            key=lambda one: (bool(one.final.unpriced_apart), one.ways[0].present_value.base),
         )
 
     def sections(self) -> Iterator[Section]:

@@ -13,6 +13,7 @@ from netplan.performance.chip_system import RunTotals, SystemRun
 from netplan.performance.fusion import Fusion, kernel_by_kernel
 from netplan.performance.linpack import LinpackSteps
 from netplan.performance.partitions import BINDS
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -20,6 +21,7 @@ from netplan.reports.charts import GREY, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.layered_drawing import layered_drawing
 from netplan.reports.quantities import quantity
+from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.reports.sections import (
     Bars,
     Column,
@@ -40,8 +42,16 @@ ROOFLINE_PX, LEGEND_PX, LAYER_PX, MAX_GRAPH_PX = 460, 110, 34, 2_400
 LABEL_SPACE, LEAST_COLUMNS = 1.2, 4
 """Room right of the last column for its labels, and columns that a drawing spans [columns]."""
 
-SHOWN_STEPS = 12
-"""Partitions that people see of a long run of them [1]."""
+SHOWN_STEPS, SCREEN_ROWS = 12, 8
+"""Partitions that people see of a long run of them, and on a screen [1]."""
+
+WAITS = {
+    "compute": "computing",
+    "memory": "waiting for memory",
+    "network": "waiting for the network",
+    "setup": "set-up",
+}
+"""What the time of a mapping goes to, in words."""
 
 LEAST_SHARE = 1e-9
 """Share of the interval below which a rest is one of rounding [1]."""
@@ -185,6 +195,30 @@ class MapAnswer(Answer):
             chip=asdict(self.rates),
             notes=list(self.found.notes),
         )
+
+    def summary(self) -> Iterator[Section]:
+        """The interval, the partitions that take longest, what they wait for, notes."""
+        rows = list(enumerate(self.found.partitions, start=1))
+        whole_s, title = self.found.totals.interval_s, "Partitions"
+        if len(rows) > SCREEN_ROWS:
+            rows.sort(key=lambda row: -row[1].time_s)
+            title = f"The slowest of {len(rows):,} partitions"
+        table = Table("partitions", partition_columns(self.rates), rows, title)
+        parts = [(WAITS[reason], time_s) for reason, time_s in self.breakdown_s.items()]
+        yield from Screen(
+            screen_heading(self.inputs, self._heading(), lower=False),
+            (self._verdict(),),
+            table,
+            (f"Of the interval: {shares_of(parts, whole_s)}.", *self.found.notes),
+            more_of("partitions, kernels", "--execution fused", "--tensor 8"),
+            most_rows=SCREEN_ROWS,
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """The interval, and the rate."""
+        totals = self.found.totals
+        rate = f"{rounded(totals.throughput_per_s)} {totals.unit}/s"
+        return f"{si(totals.interval_s, 's', 4)}, {rate}"
 
     def sections(self) -> Iterator[Section]:
         """Heading, totals in words, pictures, partitions, a bar of time each, kernels, notes."""

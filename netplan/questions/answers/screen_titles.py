@@ -31,7 +31,9 @@ def titled(inputs: Mapping[str, Any], title: str) -> str:
     return f"{scenario}: {title}" if scenario else title
 
 
-def screen_heading(inputs: Mapping[str, Any], heading: Heading, *lines: str) -> Heading:
+def screen_heading(
+    inputs: Mapping[str, Any], heading: Heading, *lines: str, lower: bool = True
+) -> Heading:
     """A heading for a screen: the scenario first, and the lines that are given, if any are.
 
     Parameters
@@ -42,6 +44,8 @@ def screen_heading(inputs: Mapping[str, Any], heading: Heading, *lines: str) -> 
         Its heading.
     *lines
         Lines that stand instead of its own.
+    lower
+        Whether its first word is a common one, which is written small behind a colon.
 
     Returns
     -------
@@ -53,8 +57,10 @@ def screen_heading(inputs: Mapping[str, Any], heading: Heading, *lines: str) -> 
     >>> screen_heading({"scenario": "hgx-b200"}, Heading("Loads of gpt-1t", ("rail-only",))).title
     'hgx-b200: loads of gpt-1t'
     """
-    title = titled(inputs, heading.title[:1].lower() + heading.title[1:])
-    return replace(heading, title=title, lines=lines or heading.lines)
+    title = heading.title
+    if lower and inputs.get("scenario"):
+        title = title[:1].lower() + title[1:]
+    return replace(heading, title=titled(inputs, title), lines=lines or heading.lines)
 
 
 def network_words(inputs: Mapping[str, Any]) -> str:
