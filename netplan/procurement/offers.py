@@ -66,7 +66,7 @@ class Offers(Question[Answer]):
 
     command: ClassVar[str] = "offers"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan offers --gpus 1024 --fabric rail-only --spares 2% --template rfq.xlsx",
+        "netplan offers --scenario hgx-h100 --fabric rail-only --template rfq.xlsx",
         "netplan offers a.xlsx b.xlsx c.xlsx",
         "netplan offers a.xlsx b.xlsx --weeks 12 --suppliers 1 --currency EUR --rate CHF=1.05",
     )
@@ -97,9 +97,9 @@ class Offers(Question[Answer]):
         """The request, or the comparison of the offers on it."""
         check_ranges(self)
         reader = CatalogReader(self.catalog, self.overrides)
-        sized = bool(self.given & {"gpus", "fabrics"})
+        sized = "gpus" in self.given
         if not self.files:
-            if not sized and len(self.cluster.fabrics) != 1:
+            if not self.given & {"gpus", "fabrics"} and len(self.cluster.fabrics) != 1:
                 raise InputError(
                     "nothing to do: give --gpus and --fabric to ask for prices, or the files of"
                     " offers to compare"

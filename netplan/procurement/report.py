@@ -79,8 +79,8 @@ class Report(Question[Procurement]):
 
     command: ClassVar[str] = "procurement"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan report procurement --gpus 32768 --radix 128 -o report.html --xlsx report.xlsx",
-        "netplan report procurement --gpus 1024 --radix 64 --switch qm9700 --spares 2% -o r.html",
+        "netplan report procurement hgx-h100 -o report.html --xlsx bill.xlsx",
+        "netplan report procurement hgx-h100 --switch qm9700 --spares 2% -o r.html",
     )
 
     reads: ClassVar[frozenset[str]] = (

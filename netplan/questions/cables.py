@@ -225,12 +225,12 @@ class Cables(Question[Answer]):
 
     command: ClassVar[str] = "cables"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan cables --gpus 32768 --radix 64 --fabric rail-optimized -o plan.xlsx",
-        "netplan cables --gpus 1024 --radix 64 --to netbox-cables -o cables.csv",
-        "netplan cables --gpus 32768 --radix 128 --floor-plan example-hall --to lengths",
-        "netplan cables --gpus 1024 --radix 64 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
-        "netplan cables --gpus 1024 --radix 64 --with storage --with out-of-band -o site.csv",
-        "netplan cables --gpus 1024 --radix 64 --rehearse",
+        "netplan cables hgx-h100 --gpus 1024 --switch qm9700 -o plan.xlsx",
+        "netplan cables hgx-b200 --floor-plan example-hall --to lengths",
+        "netplan cables hgx-h100 --gpus 1024 --with storage --with out-of-band -o site.csv",
+        "netplan cables hgx-h100 --gpus 1024 --to netbox-cables -o cables.csv",
+        "netplan cables hgx-h100 --gpus 1024 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
+        "netplan cables hgx-h100 --gpus 128 --rehearse",
         "netplan cables --compare plan.csv fabric.ibnetdiscover",
     )
 

@@ -96,9 +96,10 @@ class Compare(Question[Comparison | ComparisonCases]):
     command: ClassVar[str] = "compare"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan compare --gpus 32768 --radix 128",
-        "netplan compare --gpus 4096 --radix 64 --accelerator h100-80gb --prices 2026",
-        "netplan compare --gpus 16384 --radix 64 --fabric rail-only --fabric fat-tree",
-        "netplan compare --gpus 1024 --radix 64 --expanded-memory none --expanded-memory cxl-256gb",
+        "netplan compare --hb-size 8 --hb-size 72 --hb-size 144",
+        "netplan compare nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
+        "netplan compare hgx-h100 --gpus 4096 --fabric rail-only --fabric fat-tree",
+        "netplan compare hgx-h100 --expanded-memory none --expanded-memory cxl-256gb",
     )
 
     reads: ClassVar[frozenset[str]] = (

@@ -46,10 +46,10 @@ class Cost(Question[CostAnswer]):
 
     command: ClassVar[str] = "cost"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan cost --gpus 32768 --radix 128 --prices 2026",
-        "netplan cost --gpus 1024 --radix 64 --accelerator h100-80gb --switch qm9700 --spares 2%",
-        "netplan cost --gpus 4096 --radix 64 --currency EUR --format xlsx -o bill.xlsx",
-        "netplan cost --gpus 1024 --radix 64 --expanded-memory comet-480gb --with accelerators",
+        "netplan cost nvl72-gb200",
+        "netplan cost hgx-h100 --gpus 1024 --switch qm9700 --spares 2%",
+        "netplan cost hgx-h100 --gpus 4096 --currency EUR -o bill.xlsx",
+        "netplan cost hgx-h100 --gpus 1024 --expanded-memory comet-480gb --with accelerators",
     )
 
     reads: ClassVar[frozenset[str]] = NETWORK | SERVED | MONEY | {"switch", "expanded_memory"}

@@ -133,10 +133,10 @@ class Export(Question[GraphFile]):
 
     command: ClassVar[str] = "export"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan export --gpus 1024 --radix 32 --hb-size 8 --to graphml -o fabric.graphml",
-        "netplan export --gpus 4096 --radix 64 --fabric torus-3d --hb-size 1 --to astra-sim",
-        "netplan export --gpus 1152 --radix 64 --hb-size 72 --host-gpus 4 --to slurm-block",
-        "netplan export --gpus 1024 --radix 128 --hb-size 8 --switch sn5600 --to air",
+        "netplan export hgx-h100 --gpus 1024 --to graphml -o fabric.graphml",
+        "netplan export nvl72-gb200 --gpus 1152 --host-gpus 4 --to slurm-block",
+        "netplan export tpu-v7 --gpus 4096 --to astra-sim",
+        "netplan export hgx-b200 --gpus 1024 --switch sn5600 --to air",
         "netplan export --gpus 4096 --fabric torus-ocs --to circuits --lost-cube 5",
         "netplan export --graph fabric.graphml --to edges -o cables.csv",
     )

@@ -101,10 +101,10 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 
     command: ClassVar[str] = "faults"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan faults --gpus 32768 --radix 128",
-        "netplan faults --gpus 16384 --radix 64 --fabric rail-only --fail leaf=1 --fail links=10",
-        "netplan faults --gpus 4096 --radix 64 --gpus-per-rack 32 --fail rack=1 --draws 20",
-        "netplan faults --workload serving --gpus 64 --precision fp8 --fabric rail-only",
+        "netplan faults hgx-h100 --gpus 4096",
+        "netplan faults hgx-h100 --gpus 4096 --fail leaf=1 --fail links=10",
+        "netplan faults hgx-h100 --gpus 4096 --gpus-per-rack 32 --fail rack=1 --draws 20",
+        "netplan faults serving-r1-h200 --fabric rail-only",
     )
 
     def ask(self) -> FaultsAnswer:

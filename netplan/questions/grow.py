@@ -70,9 +70,9 @@ class Grow(Question[GrowthAnswer]):
 
     command: ClassVar[str] = "grow"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan grow --gpus 2048 --gpus 8192 --gpus 16384 --radix 64 --prices 2026",
-        "netplan grow --gpus 512 --gpus 2048 --accelerator h100-80gb --switch qm9700 --spares 2%",
-        "netplan grow --gpus 1024 --gpus 4096 --radix 64 --fabric fat-tree --years-between 0.5",
+        "netplan grow hgx-h100 --gpus 2048 --gpus 8192 --gpus 16384",
+        "netplan grow hgx-h100 --gpus 512 --gpus 2048 --switch qm9700 --spares 2%",
+        "netplan grow nvl72-gb200 --gpus 1152 --gpus 4608 --years-between 0.5",
     )
 
     reads: ClassVar[frozenset[str]] = (NETWORK | {"switch"} | MONEY) - {"gpus", "floor_plan"}

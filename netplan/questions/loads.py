@@ -92,10 +92,10 @@ class Loads(Question[LoadsAnswer]):
 
     command: ClassVar[str] = "loads"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan loads --gpus 32768 --radix 128",
-        "netplan loads --gpus 32768 --radix 128 --fabric rail-only",
-        "netplan loads --gpus 4096 --fabric torus-3d --hb-size 1 --routing minimal-adaptive",
-        "netplan loads --gpus 4096 --fabric dragonfly --hb-size 8 --fail links=20",
+        "netplan loads hgx-h100 --gpus 4096",
+        "netplan loads hgx-h100 --gpus 4096 --fabric rail-only --fail leaf=1",
+        "netplan loads tpu-v7 --gpus 4096 --routing minimal-adaptive",
+        "netplan loads hgx-h100 --gpus 4096 --fabric dragonfly --fail links=20",
         "netplan loads --graph fabric.graphml --matrix matrix.npz",
     )
 

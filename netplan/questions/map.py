@@ -57,9 +57,9 @@ class Map(Question[MapAnswer]):
 
     command: ClassVar[str] = "map"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan map --model gpt-175b --accelerator sn10 --tensor 8",
-        "netplan map --model gpt-1t --accelerator a100-80gb --tensor 8 --direction both",
-        "netplan map --model dlrm-793b --accelerator a100-80gb --gpus 128 --fabric ring-8-mesh-16",
+        "netplan map dfmodel-paper",
+        "netplan map hgx-h100 --model gpt-22b --tensor 8 --direction both",
+        "netplan map --model dlrm-793b --accelerator a100-80gb --gpus 128 --fabric ring-8-mesh",
         "netplan map --model hpl-16k --accelerator sn10 --gpus 8",
     )
 

@@ -106,11 +106,11 @@ class Optimize(Question[Optimization]):
 
     command: ClassVar[str] = "optimize"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan optimize --gpus 32768",
-        "netplan optimize --gpus 16384 --accelerator h100-80gb --hb-size 8 --budget 120e6",
-        "netplan optimize --gpus 16384 --hb-size 64 --switch qm9700 --switch sn5600",
-        "netplan optimize --gpus 16384 --hb-size 8 --for power --survives-switch",
-        "netplan optimize --gpus 4096 --hb-size 8 --radix 64 --search graphs --tries 8",
+        "netplan optimize",
+        "netplan optimize hgx-h100 --budget 120e6 --survives-switch",
+        "netplan optimize --hb-size 72 --radix 64 --radix 128 --radix 512",
+        "netplan optimize hgx-h100 --switch qm9700 --switch sn5600 --for power",
+        "netplan optimize hgx-h100 --gpus 4096 --search graphs --tries 8",
     )
 
     reads: ClassVar[frozenset[str]] = (

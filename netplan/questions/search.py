@@ -372,14 +372,14 @@ class Search(Question[SearchAnswer]):
 
     command: ClassVar[str] = "search"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan search --gpus 16384 --accelerator b200 --model gpt-1t",
-        "netplan search --gpus 1024 --accelerator b200 --model vit-64k --strategy all",
-        "netplan search --gpus 4096 --accelerator h200 --explain 1,2",
-        "netplan search --gpus 16384 --accelerator b200 --fix pipeline=64 --fix microbatch=1",
-        "netplan search --gpus 1024 --accelerator sn10 --execution fused --explain mapping",
-        "netplan search --gpus 64 --accelerator sn40l --explain memory",
-        "netplan search --gpus 1024 --accelerator h100-80gb --expanded-memory comet-480gb",
-        "netplan search --gpus 64 --accelerator h200 --model dlrm-1.2t --instances 8",
+        "netplan search hgx-h100",
+        "netplan search hgx-h100 --gpus 4096 --explain 1,2",
+        "netplan search nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
+        "netplan search four-d-paper --fix pipeline=64 --fix microbatch=1",
+        "netplan search four-d-paper --gpus 1024 --model vit-64k --strategy all",
+        "netplan search dfmodel-paper --execution fused --explain mapping",
+        "netplan search hgx-h100 --gpus 1024 --expanded-memory comet-480gb --explain memory",
+        "netplan search comet-paper --gpus 64 --model dlrm-1.2t --instances 8",
     )
 
     reads: ClassVar[frozenset[str]] = (

@@ -59,11 +59,11 @@ class Simulate(SimulationQuestion):
 
     command: ClassVar[str] = "simulate"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan simulate --gpus 1024 --accelerator h100-80gb --hb-size 8 --model gpt-146b",
-        "netplan simulate --gpus 1024 --hb-size 8 --routing hashed --seed 7 --timeline run.html",
-        "netplan simulate --gpus 1024 --hb-size 8 --slow leaf-spine=0.5 --trace run.json",
-        "netplan simulate --gpus 1024 --hb-size 8 --fail spine=1 --fail links=10",
-        "netplan simulate --gpus 1024 --hb-size 8 --jobs jobs.yaml",
+        "netplan simulate hgx-h100 --gpus 1024 --model llama-3-70b",
+        "netplan simulate hgx-h100 --gpus 1024 --routing hashed --timeline run.html",
+        "netplan simulate hgx-h100 --gpus 1024 --slow leaf-spine=0.5 --trace run.json",
+        "netplan simulate hgx-h100 --gpus 1024 --fail spine=1 --fail links=10",
+        "netplan simulate --gpus 256 --fabric fat-tree --jobs jobs.yaml",
     )
 
     def ask(self) -> SimulateAnswer:

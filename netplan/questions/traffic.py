@@ -189,10 +189,10 @@ class Traffic(Question[TrafficAnswer]):
 
     command: ClassVar[str] = "traffic"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan traffic --gpus 32768 --radix 128",
-        "netplan traffic --gpus 3072 --hb-size 8 --batch 3072 --algorithm ring --fix tensor=8",
-        "netplan traffic --gpus 64 --workload serving --model deepseek-r1 --precision fp8",
-        "netplan traffic --gpus 4096 --save matrix.npz --heat-map traffic.html",
+        "netplan traffic hgx-h100 --gpus 4096",
+        "netplan traffic nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
+        "netplan traffic serving-r1-h200",
+        "netplan traffic hgx-h100 --gpus 4096 --save matrix.npz --heat-map traffic.html",
     )
 
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED

@@ -127,6 +127,13 @@ def lay_files(page: str, folder: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def lay_offers(line: str, folder: Path) -> None:
+    """Put offers of three suppliers there for the command that compares them."""
+    for name in ("a", "b", "c") if line == OFFERS else ():
+        asked = Request("A pod", (cables := asked_line("L1-01", "Cables", 100),))
+        Filled({cables.id: 50}).into(folder / f"{name}.xlsx", asked)
+
+
 def run_line(line: str, folder: Path, *, as_it_is: bool = False) -> str:
     """Run one command in a folder; its output."""
     words = shlex.split(line)[1:]
@@ -151,9 +158,7 @@ def test_examples_run_and_outputs_are_the_real_ones(
     if "--rehearse" in line and find_tools() is None:
         pytest.skip("needs opensm, ibsim and ibnetdiscover")
     lay_files(page, tmp_path)
-    for name in ("a", "b", "c") if line == OFFERS else ():
-        asked = Request("A pod", (cables := asked_line("L1-01", "Cables", 100),))
-        Filled({cables.id: 50}).into(tmp_path / f"{name}.xlsx", asked)
+    lay_offers(line, tmp_path)
     for first in BEFORE.get(line, ()):
         run_line(first, tmp_path)
     shown = [(at, text) for at, other, text in SHOWN if other == line and (at == page or not page)]
@@ -239,7 +244,7 @@ def test_the_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"^```python\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL):
-        exec(block, names)  # noqa: S102 - the page's own
+        exec(block, names)
     assert "answer" in names
 
 
