@@ -131,7 +131,7 @@ class Draw(Question[DrawAnswer]):
     command: ClassVar[str] = "draw"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan draw hgx-h100 --gpus 64 --radix 16 -o fabric.svg",
-        "netplan draw hgx-h100 --gpus 512 --model llama-3-8b --show loads -o loads.html",
+        "netplan draw hgx-h100 --gpus 64 --model gpt-22b --show loads -o loads.svg",
         "netplan draw hgx-h100 --gpus 64 --radix 16 --fail leaf=1 -o failed.svg",
         "netplan draw --graph fabric.graphml -o fabric.svg",
     )
