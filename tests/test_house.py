@@ -15,8 +15,18 @@ PACKAGE = ROOT / "netplan"
 
 # A room imports only from rooms before it, and from itself.
 ROOMS = (
-    *("version", "errors", "units", "arrays", "records", "files", "spreadsheets", "levels"),
-    *("documents", "catalog", "progress", "inputs"),
+    *(
+        "version",
+        "errors",
+        "units",
+        "arrays",
+        "records",
+        "inputs",
+        "files",
+        "spreadsheets",
+        "levels",
+    ),
+    *("documents", "catalog", "progress"),
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
     *(
         "simulation",
@@ -55,6 +65,27 @@ def syntax_of(name: str) -> ast.Module:
 def lines() -> dict[str, int]:
     """Lines of every module."""
     return {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
+
+
+@cache
+def code_lines() -> dict[str, int]:
+    """Lines of code of every module: documentation may be as long as it needs to be."""
+    counts = {}
+    for name, path in MODULES.items():
+        written = path.read_text("utf-8").splitlines()
+        documented = {
+            number
+            for node in ast.walk(syntax_of(name))
+            if isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        counts[name] = sum(
+            bool(line.strip()) and not line.strip().startswith("#") and number not in documented
+            for number, line in enumerate(written, start=1)
+        )
+    return counts
 
 
 def room_of(module: str) -> str:
@@ -119,7 +150,7 @@ def test_no_module_room_or_package_is_a_giant() -> None:
     total = sum(lines().values())
     table = "\n".join(f"{size:6,} {room}" for room, size in rooms.most_common())
     print(f"{total:6,} lines in all\n{table}")  # noqa: T201 - see pytest -rP
-    assert not {name: size for name, size in lines().items() if size > MAX_MODULE_LINES}
+    assert not {name: size for name, size in code_lines().items() if size > MAX_MODULE_LINES}
     large = {room for room, size in rooms.items() if size > total // 5}
     large |= {"netplan"} if total > MAX_PACKAGE_LINES else set()
     assert not large, table

@@ -20,12 +20,15 @@ PLANNED = (*TRAINED, "--fix", "pipeline=4", "--fix", "tensor=4", "--fix", "micro
 ANSWERS: dict[str, tuple[str, ...]] = {
     "compare": ("rail-only-paper", *SMALL, "--fabric", "rail-only", "--no-timing"),
     "search": ("rail-only-paper", *PLANNED),
-    "serving": ("serving-70b-h200", "--model", "llama-3.1-8b", "--accelerator", "h200", "--gpus", "8",
+    "serving": ("serving-70b-h200", "--model", "llama-3.1-8b", "--accelerator", "h200", "--gpus",
+                "8",
                 "--prompt", "1024", "--output", "128", "--concurrency", "64"),
     "map": ("rail-only-paper", "--model", "gpt-22b", "--accelerator", "sn10"),
-    "optimize": ("rail-only-paper", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric", "rail-only",
+    "optimize": ("rail-only-paper", "--gpus", "64", "--radix", "16", "--hb-size", "8", "--fabric",
+                 "rail-only",
                  "--model", "gpt-22b", "--batch", "64"),
     "cost": ("rail-only-paper", *SMALL, "--fabric", "rail-only"),
+    "diff": ("rail-only-paper", *SMALL, "--b", "fabric=rail-only", "--no-timing"),
     "offers": ("--scenario", "rail-only-paper", *SMALL, "--fabric", "rail-only"),
     "grow": ("rail-only-paper", "--gpus", "32", "--gpus", "64", "--radix", "16", "--hb-size", "8"),
     "traffic": ("rail-only-paper", *PLANNED),
@@ -36,14 +39,15 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "calibrate": ("--accelerator", "h100-80gb", "--gemm", "gemm.csv"),
     "faults": ("rail-only-paper", *SMALL, "--fabric", "rail-only", "--no-timing", "--years", "5"),
     "study": ("run", "mine.yaml"),
-    "report": ("procurement", "rail-only-paper", "--prices", "2026", *SMALL, "--fabric", "rail-only", "--fabric", "fat-tree",
+    "report": ("procurement", "rail-only-paper", "--prices", "2026", *SMALL, "--fabric",
+               "rail-only", "--fabric", "fat-tree",
                "--no-timing"),
     "catalog": ("list", "iteration-model"),
     "doctor": (),
     "verify": ("--only", "table 2"),
 }  # fmt: skip
 ROOT = Path(__file__).parents[2]
-OWN_FORMS = {"cables", "completion", "draw", "explore", "export", "mcp"}
+OWN_FORMS = {"cables", "completion", "draw", "explore", "export", "init", "mcp"}
 """Commands that write what other tools read: .csv or .xlsx, as --to says, a script, a protocol."""
 CLOCKED = {"search", "serving", "simulate"}
 """Commands whose answers say how long they took."""

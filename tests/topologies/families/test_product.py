@@ -287,7 +287,8 @@ def test_a_ring_that_lost_a_chip_is_an_open_line() -> None:
 
 
 def test_a_verdict_scales_the_rates_of_a_design() -> None:
-    asked = "compare rail-only-paper --gpus 128 --radix 64 --model gpt-22b --accelerator h100-80gb --prices 2026"
+    asked = "compare rail-only-paper --gpus 128 --radix 64 --model gpt-22b --prices 2026"
+    asked += " --accelerator h100-80gb --details"
     fabrics = "--fabric rail-only --fabric rail-optimized --set rail-only.link_bytes_per_s=25e9"
     said = " ".join(netplan(*asked.split(), *fabrics.split()).stdout.split())
     # The accelerator has 50 GB/s, of which rail-only needs less to be near enough.
