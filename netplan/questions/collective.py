@@ -17,16 +17,18 @@ from netplan.questions.answers.optimum_answer import (
     read_network,
     shown_size,
 )
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, required
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import replaced_lines, told
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.axes import Axis
+from netplan.reports.axes import Axis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words
+from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.scenarios.parts import LARGEST_CLUSTER
 from netplan.scenarios.reading import CatalogReader
@@ -38,6 +40,8 @@ SWEEP = (2.0**10, 2.0**34)
 """Least and largest message where none is asked for [B]."""
 
 LARGEST_BYTES = 1e15
+SCREEN_SIZES = 8
+"""Sizes of a sweep that a screen shows [1]."""
 TAKING_PART = Option("GPUs that take part.", "whole", low=2, high=LARGEST_CLUSTER)
 REGIMES = {
     "small": "small (low latency)",
@@ -91,9 +95,56 @@ class CollectiveAnswer(Answer):
         about = {"domains": self.group.domains, "basis": self.group.basis, "notes": self.notes}
         return answer_dict(self.inputs, **found, **about)
 
+    def summary(self) -> Iterator[Section]:
+        """The ends of the sweep and where bandwidth begins, some sizes, notes."""
+        table = self._sizes()
+        names = ("size", "time_s", "between", "busbw_bytes_per_s", "bound_s", "regime")
+        yield from Screen(
+            screen_heading(self.inputs, self._heading(), lower=False),
+            tuple(self._verdict()),
+            replace(
+                table,
+                columns=columns_of(table, *names),
+                rows=spread(self.rows, SCREEN_SIZES),
+                legend=table.legend[1:3],
+            ),
+            tuple(self.notes),
+            more_of("every size", "--bytes 512MiB", "--kind all_to_all"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """Time and bus bandwidth of the largest message."""
+        last = self.rows[-1]
+        rate = si(last.busbw_bytes_per_s, "B/s")
+        return f"{shown_size(last.message_bytes)} in {si(last.time_s, 's', 4)}, bus {rate}"
+
+    def _verdict(self) -> Iterator[str]:
+        """Times of the smallest and the largest message, and where half of the bandwidth is."""
+        first, last = self.rows[0], self.rows[-1]
+        if self.sweep:
+            least = shown_size(first.message_bytes)
+            yield f"{least} takes {si(first.time_s, 's', 4)} ({_between(first)})."
+        yield (
+            f"{shown_size(last.message_bytes)} takes {si(last.time_s, 's', 4)} ({_between(last)}):"
+            f" bus bandwidth {si(last.busbw_bytes_per_s, 'B/s')}, {last.time_s / last.bound_s:.3g}"
+            " times as long as the bound."
+        )
+        half = max(row.busbw_bytes_per_s for row in self.rows) / 2
+        reached = next(row for row in self.rows if row.busbw_bytes_per_s >= half)
+        if self.sweep and reached is not first:
+            size = shown_size(reached.message_bytes)
+            yield f"Half of the most bandwidth is there from {size} on."
+
     def sections(self) -> Iterator[Section]:
         """Heading, a row a size, notes, bus bandwidth over the sizes."""
         yield self._heading()
+        yield self._sizes()
+        yield Notes(tuple(("", note) for note in self.notes))
+        if self.sweep:
+            yield self._chart()
+
+    def _sizes(self) -> Table[SizeRow]:
+        """A row a size, and what its columns mean."""
         shown: list[Column[SizeRow]] = [
             column("size", lambda row: shown_size(row.message_bytes), data=False, form="code"),
             *columns("message_bytes", shown="never"),
@@ -110,10 +161,7 @@ class CollectiveAnswer(Answer):
             "bound: no algorithm is faster on these links.",
             f"regime: {', '.join(REGIMES[one] for one in met)}.",
         )
-        yield Table("sizes", shown, self.rows, legend=legend)
-        yield Notes(tuple(("", note) for note in self.notes))
-        if self.sweep:
-            yield self._chart()
+        return Table("sizes", shown, self.rows, legend=legend)
 
     def _heading(self) -> Heading:
         group, inputs = self.group, told(self.inputs)

@@ -11,10 +11,13 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.progress import share_done
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.export import with_own_domains
 from netplan.questions.setup.inputs import replaced_lines, told
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.axes import spread
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import read_directed_graphml
@@ -33,6 +36,8 @@ SHOWN_TREE_GPUS = 8
 """GPUs up to which the trees stand in every answer [1]."""
 
 NAMED_GPUS = 4
+SCREEN_SIZES = 8
+"""Sizes of a sweep that a screen shows [1]."""
 
 
 class OptimumRow(Struct, frozen=True):
@@ -96,21 +101,23 @@ class OptimumAnswer(Answer):
         }
 
     @property
-    def notes(self) -> list[str]:
-        """What binds, what is proven, and what the numbers leave out."""
-        cut, into = self.cut, self.optimum.toward_gpus
+    def bottleneck(self) -> str:
+        """The worst cut in words: who sends what to whom over how much."""
+        cut = self.cut
         outside = ", ".join(cut["outside"][:NAMED_GPUS])
         more = cut["outside_gpus"] - NAMED_GPUS
         outside += f" and {more:,} more" if more > 0 else ""
         inside = counted(cut["inside_gpus"], "GPU")
         rate = si(cut["bytes_per_s"], "B/s")
-        binds = (
-            f"all that {inside} have goes to {outside} over {rate}"
-            if into
-            else f"sums for {inside} leave {outside} over {rate}"
-        )
+        if self.optimum.toward_gpus:
+            return f"all that {inside} have goes to {outside} over {rate}"
+        return f"sums for {inside} leave {outside} over {rate}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What binds, what is proven, and what the numbers leave out."""
         return [
-            f"What binds: {binds}.",
+            f"What binds: {self.bottleneck}.",
             *self.optimum.notes(),
             "Bandwidth alone: no latency, full rates of all links, no sums inside switches.",
             *self.given_notes,
@@ -167,17 +174,55 @@ class OptimumAnswer(Answer):
         }
         return answer_dict(self.inputs, **found, **about)
 
+    def summary(self) -> Iterator[Section]:
+        """The least time of the largest message, its bottleneck, some sizes, notes."""
+        table = self._sizes()
+        yield from Screen(
+            screen_heading(self.inputs, self._heading()),
+            (f"{self._verdict}.", f"Bottleneck: {self.bottleneck}."),
+            replace(table, rows=spread(self.rows, SCREEN_SIZES)),
+            tuple(self.notes[1:]),
+            more_of("every size, trees", "--bytes 8e9", "--xml trees.xml", page=False),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """The least time of the largest message."""
+        return self._verdict
+
+    @property
+    def _verdict(self) -> str:
+        """The least time of the largest message, or what it lies between."""
+        last = self.rows[-1]
+        size = shown_size(last.message_bytes)
+        if last.optimum_s is not None:
+            return f"{size} takes {si(last.optimum_s, 's', 4)} at best, whatever the algorithm"
+        bound = si(last.bound_s, "s", 4)
+        if last.reached_s is None:
+            return f"{size} takes no less than {bound}; the optimum is not proven"
+        return f"{size} takes {bound} to {si(last.reached_s, 's', 4)} at best"
+
     def sections(self) -> Iterator[Section]:
         """Heading, a row a size, the trees of a small graph, notes."""
+        yield self._heading()
+        yield self._sizes()
+        if self.forest:
+            yield Table("trees", self._tree_columns(), self.forest.trees, title=self._trees_title())
+        yield Notes(tuple(("", note) for note in self.notes))
+
+    def _heading(self) -> Heading:
+        """The collective, the graph and its size."""
         gpus = counted(self.optimum.worst.gpus, "GPU")
         ways = "each way" if self.network.mirrored else "as directed"
-        yield Heading(
+        return Heading(
             f"Optimum of {self.kind} on {told(self.inputs)['graph']}",
             (
                 f"{gpus}, {counted(self.switches, 'switch', 'switches')}, links {ways}",
                 *replaced_lines(self.inputs),
             ),
         )
+
+    def _sizes(self) -> Table[OptimumRow]:
+        """A row a size."""
         shown: list[Column[OptimumRow]] = [
             column("size", lambda row: shown_size(row.message_bytes), data=False, form="code"),
             *columns("message_bytes", shown="never"),
@@ -185,10 +230,7 @@ class OptimumAnswer(Answer):
             *columns("bound_s", "reached_s", shown="never" if self.optimum.exact else "always"),
             *columns("algbw_bytes_per_s", "busbw_bytes_per_s"),
         ]
-        yield Table("sizes", shown, self.rows)
-        if self.forest:
-            yield Table("trees", self._tree_columns(), self.forest.trees, title=self._trees_title())
-        yield Notes(tuple(("", note) for note in self.notes))
+        return Table("sizes", shown, self.rows)
 
     def _named_trees(self) -> list[dict[str, Any]] | None:
         """Trees with the names of their GPUs; of a reduce_scatter towards their roots."""
