@@ -128,7 +128,6 @@ def test_values_of_every_file_can_be_replaced(key: str, value: str) -> None:
     [
         ({"date": "31.1.2026"}, InputError, "--date '31.1.2026' is not a date"),
         ({"date": "2026-02-30"}, InputError, "write YYYY-MM-DD"),
-        ({"fabrics": ("rail-only", "rail-only")}, InputError, "two fabrics are called 'rail-only'"),
         ({"report": "procurment"}, UnknownNameError, "did you mean procurement"),
         ({"currency": "CHF"}, CatalogError, "no rate from USD to CHF"),
         ({"overrides": {"study.x": "1"}}, NetplanError, "study"),
@@ -137,6 +136,21 @@ def test_values_of_every_file_can_be_replaced(key: str, value: str) -> None:
 def test_refusals(question: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         procurement("rail-only-paper", gpus=1024, radix=64, timing=False, **question, prices="2026")
+
+
+def test_two_fabrics_of_one_name_are_refused_and_one_that_is_named_twice_is_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: rail-only\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n",
+        encoding="utf-8",
+    )
+    asked: dict[str, Any] = {"gpus": 1024, "radix": 64, "timing": False, "prices": "2026"}
+    with pytest.raises(InputError, match="two fabrics are called 'rail-only'"):
+        procurement("rail-only-paper", **asked, fabrics=("rail-only", str(path)))
+    once = procurement("rail-only-paper", **asked, fabrics=("rail-only", "rail-only"))
+    assert [bill.name for bill in once.cost.bills] == ["rail-only"]
 
 
 def test_own_definition_and_unknown_template(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ HALL: dict[str, Any] = {
     "gpus": 1024,
     "radix": 64,
     "hb_size": 8,
-    "accelerator": "h100-80gb",
+    "accelerator": "h100-96gb-500w",  # of which nothing says what it is sold with: all may win
     "switch": "qm9700",
 }
 
