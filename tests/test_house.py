@@ -42,8 +42,9 @@ ROOMS = (
     ),
 )
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 600, 40
-# What was there when the house was built fits in 38,000 lines; more scope raises this knowingly.
-MAX_PACKAGE_LINES = 120_000
+# Lines of code, documentation aside. From 67,559: scenarios, studies of any question, summaries of
+# every answer, differences of two scenarios and help in groups. More scope raises it knowingly.
+MAX_PACKAGE_LINES = 73_000
 
 
 def name_of(path: Path) -> str:
@@ -59,12 +60,6 @@ MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 def syntax_of(name: str) -> ast.Module:
     """Syntax tree of a module, made once a process."""
     return ast.parse(MODULES[name].read_text("utf-8"))
-
-
-@cache
-def lines() -> dict[str, int]:
-    """Lines of every module."""
-    return {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
 
 
 @cache
@@ -146,8 +141,8 @@ def test_no_imports_run_in_a_circle() -> None:
 def test_no_module_room_or_package_is_a_giant() -> None:
     rooms: Counter[str] = Counter()
     for name in imports():
-        rooms[room_of(name)] += lines()[name]
-    total = sum(lines().values())
+        rooms[room_of(name)] += code_lines()[name]
+    total = sum(code_lines().values())
     table = "\n".join(f"{size:6,} {room}" for room, size in rooms.most_common())
     print(f"{total:6,} lines in all\n{table}")  # noqa: T201 - see pytest -rP
     assert not {name: size for name, size in code_lines().items() if size > MAX_MODULE_LINES}

@@ -34,7 +34,6 @@ from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.fitting import largest_fitting
 from netplan.questions.setup.inputs import fabrics_asked
-from netplan.questions.setup.serving_run import Known, serve_best
 from netplan.questions.setup.training import (
     check_tiers,
     plan_search,
@@ -56,6 +55,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
+    from netplan.questions.setup.serving_run import Known
     from netplan.workloads.families import OtherModel
 
 RAIL_ONLY, PAPER, MEMORY = "rail-only", "rail-only-paper", "expanded_memory"
@@ -160,6 +160,8 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
+        from netplan.questions.setup.serving_run import serve_best
+
         self.refuse({"expanded_memory", "rule", "within", "tokens"}, "--workload serving")
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
@@ -257,28 +259,49 @@ class Compare(Question[Comparison | ComparisonCases]):
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         chips = variants(reader, on, self._memories)
         check_tiers(self, *(variant.chip for variant in chips))
-        designs = [
-            (
-                variant,
-                plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus)),
-            )
-            for variant in chips
-        ]
-        search = designs[0][1]
+        designs = [(variant, self._search(reader, variant)) for variant in chips]
+        training = designs[0][1].training
         specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
-        run = (search.training.model, search.training.batch)
+        run = (training.model, training.batch)
         terms = terms_of(self, self.rule, reader, run, books.prices, currency)
         inputs = training_inputs(
             self,
             hb_size=sizing.hb_size,
-            batch=search.training.batch,
+            batch=training.batch,
             fabrics=[spec.name for spec in specs],
             expanded_memories=[variant.name for variant, _ in designs if variant.name],
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        priced = sizing, books, _baseline(sizing, books)
+        rows = self._rows(specs, designs, (sizing, books, _baseline(sizing, books)))
+        if not self.timing:
+            shown = self._shown(reader, (sizing, books))
+            return Comparison(inputs, rows, currency, terms, **shown)
+        shown = self._shown(reader, (sizing, books), *run)
+        probe = _probe(specs, sizing, designs)
+        comparison = Comparison(inputs, rows, currency, terms, probe, **shown)
+        weigh = partial(Weighing, chip=on, books=books, within=self.within, terms=terms)
+        trades = _trades(comparison, designs, (specs, sizing), weigh)
+        return replace(comparison, trades=tuple(trades))
+
+    def _search(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
+        """The search for plans on an accelerator with an expanded memory."""
+        return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
+
+    def _rows(
+        self,
+        specs: Sequence[FabricSpec],
+        designs: Sequence["Timed"],
+        priced: tuple[Sizing, BillBooks, float],
+    ) -> tuple[FabricRow, ...]:
+        """The row of every fabric with every accelerator.
+
+        Raises
+        ------
+        InfeasibleError
+            If no fabric can be built.
+        """
         rows = tuple(
             _row(spec, variant, priced, partial(_timed, search if self.timing else None))
             for spec in specs
@@ -287,20 +310,8 @@ class Compare(Question[Comparison | ComparisonCases]):
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
         if self.timing and not any(row.best for row in rows):
-            rows = self._with_fitting(rows)
-        if not self.timing:
-            shown = self._shown(reader, (sizing, books))
-            return Comparison(inputs, rows, currency, terms, **shown)
-        found = Comparison(
-            inputs,
-            rows,
-            currency,
-            terms,
-            _probe(specs, sizing, designs),
-            **self._shown(reader, (sizing, books), search.training.model, search.training.batch),
-        )
-        weigh = partial(Weighing, chip=on, books=books, within=self.within, terms=terms)
-        return replace(found, trades=tuple(_trades(found, designs, (specs, sizing), weigh)))
+            return self._with_fitting(rows)
+        return rows
 
 
 compare: Callable[..., Comparison] = asks(Compare)  # type: ignore[arg-type]

@@ -51,10 +51,9 @@ class Accelerator(Record, frozen=True, kw_only=True):
     bits, as the data sheet prints them. Bandwidths are per GPU and one-way; a data sheet that
     adds both directions is halved, and the file's notes say so. ``hb_size`` is the HB domain that
     the product is sold in, ``chip_ports`` the network ports that it has itself, for links to its
-    neighbours; a switch is reached through a network card. ``sold_in`` are the servers that it comes
-    in, ``sold_networks`` the families of fabrics that makers join these to; empty where nobody has
-    looked. ``sources`` gives the origin of single
-    values by key.
+    neighbours; a switch is reached through a network card. ``sold_in`` are the servers that it
+    comes in, ``sold_networks`` the families of fabrics that makers join these to; empty where
+    nobody has looked. ``sources`` gives the origin of single values by key.
 
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
     ``vector_width`` x ``stage_height`` numbers a cycle each; a chip without them computes at
