@@ -10,9 +10,11 @@ from msgspec import Struct
 
 from netplan.costing.offers import Bought, Market, OfferedLine
 from netplan.costing.requests import BETWEEN, Request, RequestLine
-from netplan.records import asdict
+from netplan.questions.answers.screen_titles import screen_heading
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Quantity, listed, quantity
+from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -41,13 +43,27 @@ class Requested(Answer):
         """Exactly the JSON of ``netplan offers`` without files."""
         return answer_dict(self.inputs, request=_request_dict(self.request))
 
-    def sections(self) -> Iterator[Section]:
-        """The lines that are asked for."""
+    def summary(self) -> Iterator[Section]:
+        """How much is asked for, the first lines, what the spreadsheet is for."""
         request = self.request
-        yield Heading(
-            f"Request for quotation: {request.title}", (f"fingerprint {request.fingerprint}",)
-        )
-        shown: list[Column[RequestLine]] = [
+        lots = list(dict.fromkeys(line.lot for line in request.lines))
+        table = Table("request", self._columns(), request.lines)
+        yield from Screen(
+            screen_heading(self.inputs, Heading(f"Request for quotation: {request.title}")),
+            (f"{self.in_a_line()}: {listed(lots)}.",) if lots else (f"{self.in_a_line()}.",),
+            replace(table, columns=columns_of(table, "line_id", "item", "order", "unit")),
+            tuple(self._missing()),
+            more_of("accepted parts, spares", "--template rfq.xlsx (to fill in)", page=False),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """How many lines are asked for."""
+        lots = {line.lot for line in self.request.lines}
+        return f"{counted(len(self.request.lines), 'line')} in {counted(len(lots), 'lot')}"
+
+    def _columns(self) -> list[Column[RequestLine]]:
+        """What is said of a line."""
+        return [
             column("line_id", "id"),
             *columns("lot", shown="wide"),
             column("item", "title"),
@@ -57,14 +73,26 @@ class Requested(Answer):
             *columns("quantity", shown="wide"),
             *columns("spares", "order", "unit"),
         ]
-        yield Table("request", shown, request.lines)
+
+    def _missing(self) -> Iterator[str]:
+        """What is on the bill and not asked for."""
+        if self.unasked:
+            yield f"On the bill, not asked for: {listed(self.unasked)} (--lot)."
+
+    def sections(self) -> Iterator[Section]:
+        """The lines that are asked for."""
+        request = self.request
+        yield Heading(
+            f"Request for quotation: {request.title}", (f"fingerprint {request.fingerprint}",)
+        )
+        yield Table("request", self._columns(), request.lines)
         yield Paragraph(
             "As a spreadsheet (--template rfq.xlsx) it has blank cells for price, currency, minimum"
             " order and lead time, and no price of ours; netplan offers a.xlsx b.xlsx reads what"
             " comes back."
         )
         if self.unasked:
-            yield Notes((("", f"On the bill, not asked for: {listed(self.unasked)} (--lot)."),))
+            yield Notes(tuple(("", text) for text in self._missing()))
 
     def xlsx(self) -> bytes:
         """The spreadsheet for suppliers."""
@@ -352,14 +380,27 @@ class OffersAnswer(Answer):
             f", {_weeks(bought)}: {lines} {'takes' if len(bought.binding) == 1 else 'take'} longest"
         )
 
+    def summary(self) -> Iterator[Section]:
+        """The cheapest mix and the cheapest whole offer, all ways to buy, what to know of them."""
+        heading, table = self._heading(), self._choices_table()
+        first, second, *more = self.verdict
+        notes = (f"{name}: {text}" if name else text for name, text in self._notes())
+        names = ("choice", "offer_total", "against", "lead_weeks", "bought_from")
+        yield from Screen(
+            screen_heading(self.inputs, heading, lower=False),
+            (first, second),
+            replace(table, columns=columns_of(table, *names), title=""),
+            (*more, *notes),
+            more_of("line by line, terms", "--weeks 12", "--suppliers 1"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """The cheapest mix, and from whom."""
+        return f"cheapest mix {self._money(self.best.total)} from {self.names(self.best)}"
+
     def sections(self) -> Iterator[Section]:
         """Verdict, ways to buy, offers, line by line, what is missing."""
-        request = self.market.request
-        lines = counted(len(request.lines), "line")
-        yield Heading(
-            f"{counted(len(self.market.offers), 'offer')} on {lines}: {request.title}",
-            (f"request {request.fingerprint}, amounts in {self.currency}",),
-        )
+        yield self._heading()
         first, second, *more = self.verdict
         yield Paragraph(f"{first} {second}", "strong")
         if more:
@@ -369,6 +410,15 @@ class OffersAnswer(Answer):
         yield self._lines_table()
         yield Table("line offers", LINE_DATA, list(self._line_offers()), only="programs")
         yield Notes(tuple(self._notes()))
+
+    def _heading(self) -> Heading:
+        """How many offers on how many lines of which request."""
+        request = self.market.request
+        lines = counted(len(request.lines), "line")
+        return Heading(
+            f"{counted(len(self.market.offers), 'offer')} on {lines}: {request.title}",
+            (f"request {request.fingerprint}, amounts in {self.currency}",),
+        )
 
     def _amount(self, name: str, title: str = "") -> Quantity:
         return quantity(name, **({"title": title} if title else {}))

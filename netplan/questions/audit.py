@@ -13,6 +13,7 @@ from netplan.questions.own_inputs import optional, required
 from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.spreadsheets import Row
 from netplan.topologies.cabling.as_built import Cable, End
@@ -26,6 +27,9 @@ from netplan.topologies.cabling.audit_designs import Finding, audit_designs, is_
 from netplan.topologies.formats.graph_files import READERS
 from netplan.topologies.formats.kinds import CSV, XLSX, kind_of
 from netplan.topologies.formats.tables import is_cable_table, read_table
+
+SCREEN_ROWS = 12
+"""Findings that a screen shows [1]."""
 
 HB_SWITCH_NAME = "nvswitch"
 EDGE_ENDS = ("source", "source_port", "target", "target_port")
@@ -66,17 +70,32 @@ class Audit(Answer):
         findings = [asdict(finding) for finding in self.findings]
         return answer_dict({"file": self.file}, kind=self.kind, findings=findings)
 
+    def summary(self) -> Iterator[Section]:
+        """Whether anything does not add up, and the first findings."""
+        more = more_of("every finding", "--radix 64", "--oversubscription 3:1", page=False)
+        yield from Screen(
+            Heading(f"Audit of {Path(self.file).name}"),
+            (self.sentence,),
+            self._table(),
+            more=more if self.findings else "",
+            most_rows=SCREEN_ROWS,
+        ).sections()
+
     def sections(self) -> Iterator[Section]:
         """One row a finding; for people the file is named once, below."""
         yield Heading(f"Audit of {Path(self.file).name}", only="pages")
+        yield self._table()
+        yield Paragraph(self.sentence)
+
+    def _table(self) -> Table[Finding]:
+        """One row a finding."""
         shown = [
             *columns("what"),
             column("where", self._place, data=False),
             *columns("where", shown="never"),
             *columns("got", "expected", "why"),
         ]
-        yield Table("findings", shown, self.findings)
-        yield Paragraph(self.sentence)
+        return Table("findings", shown, self.findings)
 
     def _place(self, finding: Finding) -> str:
         """Line, or device, inside the file."""

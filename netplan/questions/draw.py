@@ -8,14 +8,17 @@ from typing import Any, ClassVar, Literal, get_args
 from markupsafe import Markup
 
 from netplan.questions.answers.loads_answer import LoadsAnswer
+from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.loads import Loads, what_failed
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import RUNS, Question
 from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.questions.setup.runs import PATTERN
+from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.page import drawing_style
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
 from netplan.reports.svg import standalone
 from netplan.scenarios.reading import CatalogReader, sized
@@ -85,18 +88,39 @@ class DrawAnswer(Answer):
             found.append(row)
         return found
 
+    def summary(self) -> Iterator[Section]:
+        """What is drawn, links by group, notes."""
+        yield from Screen(
+            screen_heading(self.inputs, self._heading, lower=False),
+            (f"{'; '.join(self._what())}.",),
+            self._links(),
+            self.notes,
+            more_of("", "-o fabric.svg (the drawing)", "--show loads", "--fail leaf=1", page=False),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """What is drawn."""
+        return next(self._what())
+
     def sections(self) -> Iterator[Section]:
         """Heading, the drawing on pages, links by group, notes."""
-        graph = self.graph
-        where = f"{counted(graph.gpus, 'GPU')} in HB domains of {graph.hb_size:,}"
-        yield Heading(f"{graph.name}: {where}", tuple(self._what()))
+        yield replace(self._heading, lines=tuple(self._what()))
         yield Inset("", lambda: self.drawn)
-        rows = self._groups()
+        yield self._links()
+        yield Notes.of([("", self.notes)])
+
+    @property
+    def _heading(self) -> Heading:
+        """The network and its size."""
+        where = f"{counted(self.graph.gpus, 'GPU')} in HB domains of {self.graph.hb_size:,}"
+        return Heading(f"{self.graph.name}: {where}")
+
+    def _links(self) -> Table[dict[str, Any]]:
+        """Links of each group."""
         shown = [*columns("group", "links"), column("drawn_gbps", "link_gbps")]
         shown += [column("busiest_share")] if self.coloured.share is not None else []
         shown += [column("links_out")] if self.coloured.links_out is not None else []
-        yield Table("groups", shown, rows)
-        yield Notes.of([("", self.notes)])
+        return Table("groups", shown, self._groups())
 
     def _what(self) -> Iterator[str]:
         """What is drawn, and what its colours are."""
@@ -206,11 +230,16 @@ class Draw(Question[DrawAnswer]):
     ) -> DrawAnswer:
         levels = fabric.levels if fabric else ()
         inputs = self.inputs(hb_size=graph.hb_size, gpus=graph.gpus)
-        shown = ("gpus", "radix", "hb_size", "fabric", "accelerator", "show", "fail", "seed")
-        kept = {name: inputs[name] for name in (*shown, "graph", "matrix") if name in inputs}
+        kept = {name: inputs[name] for name in KEPT if name in inputs}
         places = network_map(graph, levels, legible=fabric is not None)
         return DrawAnswer(kept, graph, fabric, places, coloured, notes)
 
+
+KEPT = (
+    *("scenario", "gpus", "radix", "hb_size", "fabric", "accelerator"),
+    *("show", "fail", "seed", "graph", "matrix"),
+)
+"""Inputs that a drawing answers to."""
 
 OF_RUNS = (RUNS | {"network_kind", "expanded_memory", "seed", "matrix", "algorithm"}) - {"graph"}
 """Inputs that say what runs: a drawing of the links alone has no use for them."""

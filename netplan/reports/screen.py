@@ -36,7 +36,7 @@ def more_of(details: str = ALL_TABLES, *others: str, page: bool = True) -> str:
     Parameters
     ----------
     details
-        What ``--details`` shows beside the screen.
+        What ``--details`` shows beside the screen; nothing is said of it if empty.
     *others
         Further options or commands that are worth a try.
     page
@@ -52,7 +52,8 @@ def more_of(details: str = ALL_TABLES, *others: str, page: bool = True) -> str:
     >>> more_of("the bills"), more_of("every row", "--top 9", page=False)
     ('More: --details (the bills), -o page.html', 'More: --details (every row), --top 9')
     """
-    named = (f"--details ({details})", *others, *(["-o page.html"] if page else []))
+    first = f"--details ({details})" if details else "--details"
+    named = (first, *others, *(["-o page.html"] if page else []))
     return f"More: {', '.join(named)}"
 
 
