@@ -166,6 +166,7 @@ def _served(case: Case) -> float:
     overrides = {key: one for key, one in asked.items() if key.startswith("accelerator.")}
     others = {key: one for key, one in asked.items() if "." not in key}
     found = serving(
+        "serving-70b-h200",
         **others,
         fixed={key.removeprefix("fixed.").replace("_", "-"): one for key, one in fixed.items()},
         overrides={key: str(one) for key, one in overrides.items()},

@@ -20,6 +20,7 @@ from netplan.simulation.work import Burst, Message, Pass, Pipeline
 from netplan.topologies.families.tiles import TileOrder
 from netplan.workloads.models import MODELS, Model
 
+PAPER = "palm-paper"
 MODELS_ON_THE_WAFER = ("t-18b", "t-76b", "t-145b")
 CORES, STAGES, STAGE_CORES = 320, 20, 16
 """The wafer of Table VI, and the baseline of Sec. V-B: a tile of 4 x 4 cores is a stage [1]."""
@@ -85,7 +86,7 @@ def _title(model: str) -> str:
 def _on_gpus(run: _Run) -> float:
     """Sequences a second of the published code on GPUs [1/s]."""
     return simulate(
-        mode="published-code",
+        PAPER,
         gpus=max(run.gpus, 16),
         fabric="palm-gpu",
         accelerator="palm-a100",
@@ -100,7 +101,7 @@ def _on_wafer(
 ) -> float:
     """Sequences a second of the published code on the wafer [1/s]."""
     return simulate(
-        mode="published-code",
+        PAPER,
         gpus=CORES,
         fabric="palm-wafer",
         accelerator="palm-wafer-core",
@@ -261,8 +262,13 @@ def megatron_checks() -> Iterator[Check]:
 def _simulated_per_s(run: _Run, microbatch: int) -> float:
     """Sequences a second of a run in nodes of eight on a rail-optimized fabric [1/s]."""
     return simulate(
+        "rail-only-paper",
         gpus=run.gpus,
+        radix=64,
+        hb_size=8,
         accelerator="a100-80gb",
+        iteration_model="4d",
+        batch=MODELS.load(run.model).batch,
         model=run.model,
         recompute="full",
         embedding=True,
