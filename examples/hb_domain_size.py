@@ -25,6 +25,16 @@ print("a larger domain gains less than 1 % from", enough)
 for value in answer.published:
     print(f"{value.name}: paper {value.published}, netplan {value.netplan:.1f} {value.unit}")
 
-# %% Your own cluster: the same study with other values.
-mine = netplan.study("hb-size", vary={"gpus": 131_072, "hb_size": [8, 64, 512]})
-print(mine.to_frame()[["model", "hb_size", "iteration_time_s", "plan"]])
+# %% Your own cluster and model, said once: the same study about them.
+scenario = netplan.Scenario.load("hgx-b200").replace(gpus=16_384)
+sizes = [8, 72, 256]
+mine = netplan.study("hb-size", scenario, vary={"hb_size": sizes}).to_frame()
+print(mine.set_index("hb_size")[["iteration_time_s", "mfu", "plan"]])
+
+# %% What rail-only costs for each: larger domains have more, smaller rails, and so fewer tiers.
+for hb_size in sizes:
+    fabric = scenario.replace(hb_size=hb_size).fabric("rail-only")
+    bill = fabric.bill()
+    network = (bill.total.base - bill.gear) / 1e6
+    gear = f"{bill.gear / 1e6:.0f} M USD" if bill.geared else "no price"
+    print(f"HB {hb_size}: {fabric.tiers} tiers, {network:.0f} M USD; gear in the domains: {gear}")

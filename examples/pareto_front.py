@@ -3,11 +3,14 @@
 Open it as a notebook (cells begin with ``# %%``), or run ``python examples/pareto_front.py``.
 """
 
-# %% All fabrics, radices and oversubscriptions for 4,096 GPUs in domains of 8 or 16: the front.
+# %% The cluster, and what it trains, said once.
 import netplan
 
-question = {"gpus": 4096, "accelerator": "h100-80gb", "model": "gpt-175b", "batch": 2048}
-answer = netplan.optimize("rail-only-paper", **question, hb_sizes=[8, 16], radices=(64, 128))
+scenario = netplan.Scenario.load("hgx-h100").replace(gpus=4096)
+radices = (64, 128)
+
+# %% All fabrics, oversubscriptions and two switches for it: the front.
+answer = netplan.optimize(scenario, radix=radices)
 columns = ["fabric", "radix", "oversubscription", "cost_base", "iteration_time_s"]
 front = answer.to_frame().reset_index()
 print(front[[name for name in columns if name in front]])
@@ -16,8 +19,6 @@ print(front[[name for name in columns if name in front]])
 print(answer.to_dict()["space"])
 
 # %% What a tolerance of one failed switch costs: the same question with that constraint.
-safe = netplan.optimize(
-    "rail-only-paper", **question, hb_sizes=[8, 16], survives_switch=True, radices=(64, 128)
-)
-cheapest = [found.to_frame()["cost_base"].iloc[0] for found in (answer, safe)]
-print(f"cheapest design {cheapest[0]:,.0f} USD, {cheapest[1]:,.0f} USD if it survives a switch")
+safe = netplan.optimize(scenario, radix=radices, survives_switch=True)
+cheapest, cheapest_safe = (found.to_frame()["cost_base"].iloc[0] for found in (answer, safe))
+print(f"cheapest design {cheapest:,.0f} USD, {cheapest_safe:,.0f} USD if it survives a switch")

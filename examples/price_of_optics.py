@@ -25,3 +25,10 @@ for price in cheapest.index[cheapest != before]:
     best = closer.pivot_table(index=PRICE, columns="fabric", values="capital.base").idxmin(axis=1)
     turn = best.index[best == pair[1]][0]
     print(f"{pair[0]} is cheapest below {turn:,.0f} USD a transceiver, {pair[1]} above")
+
+# %% A cluster of your own, said once: how much of its network's price the optics are.
+scenario = netplan.Scenario.load("hgx-b200").replace(gpus=16_384)
+for name in ("rail-only", "rail-optimized", "dragonfly"):
+    bill = scenario.fabric(name).bill()
+    share = bill.cost_of("transceivers").base / bill.total.base
+    print(f"{name}: {bill.total.base / 1e6:.1f} M USD, {share:.0%} of it transceivers")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING
 from typing import Any
 
-from netplan.questions.own_inputs import Input, default_of
+from netplan.questions.own_inputs import SCENARIO, Input, default_of
 from netplan.questions.question import AnswerT_co, Question
 
 
@@ -30,7 +30,8 @@ def signature_of(question: type[Question[Any]]) -> inspect.Signature:
     known = question.inputs_known()
     answer = question.ask.__annotations__.get("return", inspect.Signature.empty)
     places = [one for one in known if one.option.argument]
-    keywords = [one for one in known if not one.option.argument]
+    places += [one for one in known if one.name == SCENARIO]
+    keywords = [one for one in known if one not in places]
     shown = []
     for one, kind in (
         *((one, inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in places),

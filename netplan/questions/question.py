@@ -347,6 +347,8 @@ def _placed(
     """
     named = [field.name for field, option in own_options(question) if option.argument]
     named += [SCENARIO] if question.reads else []
+    if len(arguments) == 1 and isinstance(arguments[0], Scenario):
+        named = [SCENARIO]  # none of the question's own is one
     if len(arguments) > len(named):
         most = f"{', '.join(named)} alone" if named else "nothing"
         raise InputError(f"netplan {question.command} takes {most} by its place")

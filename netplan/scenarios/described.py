@@ -1,10 +1,16 @@
-"""Parts of a scenario describe themselves: their inputs are the Parameters of their docstrings."""
+"""Parts of a scenario describe themselves: their inputs are the Parameters of their docstrings.
 
+Whoever makes one in Python is told what is wrong as whoever writes a file is.
+"""
+
+from functools import cache
 from inspect import cleandoc
 from typing import Annotated, Any, get_args, get_origin
 
-from msgspec import Struct, structs
+from msgspec import Struct, StructMeta, ValidationError, convert, structs
 
+from netplan.catalog import unknown_name
+from netplan.errors import InputError
 from netplan.inputs.option import Option
 from netplan.records import Entry
 
@@ -18,8 +24,32 @@ def option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values he
     return next((fact for fact in get_args(kind)[1:] if isinstance(fact, Option)), None)
 
 
-class Described(Entry, frozen=True, kw_only=True, repr_omit_defaults=True):
+class Named(StructMeta):
+    """Makes structs whose constructors say which fields there are."""
+
+    def __call__(cls, *places: Any, **given: Any) -> Any:  # noqa: ANN401, N805 - of any struct
+        """A struct with these values."""
+        known = cls.__struct_fields__
+        if places:
+            raise InputError(f"{cls.__name__} takes no value by its place: name it, as {known[0]}=")
+        for name in given:
+            if name not in known:
+                raise unknown_name(f"input of {cls.__name__}", name, known)
+        try:
+            return super().__call__(**given)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
+
+class Described(Entry, frozen=True, kw_only=True, repr_omit_defaults=True, metaclass=Named):
     """A part of a scenario: shown without what it leaves out, documented by its inputs.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such input; the message offers the nearest ones.
+    InputError
+        If a value is not allowed.
 
     Examples
     --------
@@ -33,6 +63,30 @@ class Described(Entry, frozen=True, kw_only=True, repr_omit_defaults=True):
     def __init_subclass__(cls, **_: Any) -> None:  # noqa: ANN401 - those of any struct
         """Let the docstring add the inputs when somebody reads it."""
         cls.__doc__ = _Docstring(cls.__doc__ or "")  # type: ignore[assignment]  # read as a text
+
+    def __post_init__(self) -> None:
+        """Refuse values that no file could have, either."""
+        for name, kind, default, many in _typed_fields(type(self)):
+            value = getattr(self, name)
+            if value is default:
+                continue
+            plain = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
+            try:
+                read = convert((plain,) if many and isinstance(plain, str) else plain, kind)
+            except ValidationError as error:
+                reason = str(error).replace("`", "")
+                raise InputError(f"{name} {value!r:.60}: {reason[0].lower()}{reason[1:]}") from None
+            if read is not value:
+                structs.force_setattr(self, name, read)
+
+
+@cache
+def _typed_fields(kind: type[Struct]) -> tuple[tuple[str, Any, Any, bool], ...]:
+    """Name, type and default of the fields of a struct, and whether they take several values."""
+    return tuple(
+        (field.name, field.type, field.default, getattr(option_of(field.type), "many", False))
+        for field in structs.fields(kind)
+    )
 
 
 class _Docstring:

@@ -398,10 +398,11 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
 
     def __post_init__(self) -> None:
         """Refuse a batch that is none; read other names of values."""
-        _check_batch(self.batch)
         for name, alias, meant in ALIASES:
             if getattr(self, name) == alias:
                 structs.force_setattr(self, name, meant)
+        super().__post_init__()
+        _check_batch(self.batch)
 
     def batch_on(self, gpus: int) -> int | None:
         """The global batch on so many GPUs.
