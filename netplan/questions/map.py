@@ -364,11 +364,12 @@ FOR_FAMILIES: dict[str, tuple[str, ...]] = {
 
 def check_inputs(asked: Map, model: Model | OtherModel) -> None:
     """Refuse inputs that mean nothing for a model's family."""
-    for one in dataclasses.fields(asked):
-        families = FOR_FAMILIES.get(one.name)
-        given = getattr(asked, one.name)
-        if families and model.family not in families and given != one.default:
-            flag = "--" + one.name.replace("_", "-")
+    usual = {field.name: field.default for field in dataclasses.fields(asked)}
+    usual |= {"tensor": None, "pipeline": 1, "data": 1, "batch": None}
+    for name, families in FOR_FAMILIES.items():
+        given = getattr(asked, name)
+        if model.family not in families and given != usual[name]:
+            flag = "--" + name.replace("_", "-")
             raise InputError(
                 f"{flag} {given} is for models of family {' or '.join(families)}, and {model.name}"
                 f" is of family {model.family}: leave it out"

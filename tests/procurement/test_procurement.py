@@ -231,7 +231,8 @@ def test_other_families_have_no_run_of_known_length_and_a_price_of_useful_work(m
 def test_tokens_are_asked_published_or_twenty_a_parameter() -> None:
     def tokens(**question: object) -> float:
         asked = {"gpus": 1024, "radix": 64, "timing": False, "model": "gpt-22b"}
-        return procurement("rail-only-paper", **(asked | question), prices="2026").inputs["tokens"]
+        answer = procurement("rail-only-paper", **(asked | question), prices="2026")
+        return float(answer.inputs["tokens"])
 
     # 48 layers of 12 x 6144^2 weights.
     assert tokens() == 20 * 48 * 12 * 6144**2

@@ -12,6 +12,7 @@ from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.degraded_links import routing_of_left, shares_left, ways_round
 from netplan.questions.setup.runs import PATTERN, PLACED
+from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.simulation.ranks import Groups
 from netplan.simulation.training import Conditions
@@ -90,6 +91,8 @@ class SimulationQuestion(Question[SimulateAnswer]):
         if self.trains:
             if self.training.mode == "published-code" and "iteration_model" not in self.given:
                 self._otherwise(iteration_model=PUBLISHED)
+            if "mode" in self.given and self.training.iteration_model == PUBLISHED:
+                self._with_own_batch()
             if self.training.iteration_model == PUBLISHED and self.training.recompute is None:
                 self._otherwise(recompute="full")
             self._check_simulated()
@@ -109,6 +112,12 @@ class SimulationQuestion(Question[SimulateAnswer]):
         """The schedule that is asked for, if any; servers have none."""
         asked = self.training.schedule if self.trains else None
         return next((known for known in get_args(SimulatedSchedule) if known == asked), None)
+
+    def _with_own_batch(self) -> None:
+        """The model's own batch where none is asked for: a share a GPU is no rule of the paper."""
+        if "batch" not in self.given:
+            training = replace(self.training, batch=None)
+            object.__setattr__(self, "scenario", self.scenario.changed(workload=training))
 
     def _otherwise(self, **values: str) -> None:
         """Another default than that of other questions."""
