@@ -1,8 +1,8 @@
 """The procurement report as one answer: its JSON, its chapters in order, its page, its sheets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from netplan.costing.pricing import books_in_use
 from netplan.errors import CatalogError
@@ -25,14 +25,19 @@ from netplan.procurement.side_by_side import (
     running_chapter,
     speed_chapter,
 )
+from netplan.questions.answers.screen_titles import titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.training import assumed
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Heading, Paragraph, Section, data_tables
+from netplan.reports.quantities import listed
+from netplan.reports.screen import Screen, columns_of, more_of
+from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, data_tables
 from netplan.version import __version__
+
+SectionT = TypeVar("SectionT", bound=Section)
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,6 +85,41 @@ class Procurement(Findings, Answer):
         for chapter in self.definition.sections:
             yield from CHAPTERS[chapter](self)
 
+    def summary(self) -> Iterator[Section]:
+        """What to order and what it costs in use, fabrics side by side, what would change that."""
+        order, *reasons = headline(self)
+        table = _only(Table, comparison_chapter(self))
+        names = ("fabric", "cost_base", "range", "power_w", "iteration_time_s", "mfu")
+        changes = _only(Notes, changes_chapter(self))
+        yield from Screen(
+            Heading(
+                titled(self.inputs, f"what to order for {self.inputs['gpus']:,} GPUs"),
+                (self._basis(),),
+            ),
+            (order,),
+            replace(table, columns=columns_of(table, *names), legend=tuple(self._unsold()))
+            if table
+            else None,
+            (*reasons, *(text for _, text in (changes.groups if changes else ()))),
+            more_of("the whole report", "-o report.html --xlsx bill.xlsx", page=False),
+        ).sections()
+
+    def _unsold(self) -> Iterator[str]:
+        """Which fabrics stand in the table and not in the verdict."""
+        rows = [row for row in self.comparison.rows if row.unsold]
+        if rows and self.chosen.name not in [row.name for row in rows]:
+            names = listed([row.name for row in rows])
+            yield f"Not sold for {rows[0].unsold}, so not in the verdict: {names}."
+
+    def in_a_line(self) -> str:
+        """What to order, and for how much."""
+        fabric, bill = self.recommendation.fabric, self.chosen
+        least = "≥ " if bill.quote.unpriced else ""
+        price = f"{least}{self.cost.scale.amount(bill.capital.base)}"
+        if bill.cost is None:
+            return self.recommendation.sentence.removesuffix(".")
+        return f"order {fabric}, {price}" if fabric else f"undecided; {bill.name}, {price}"
+
     def _basis(self) -> str:
         """What all of it is about, in a line."""
         inputs = told(self.inputs)
@@ -125,6 +165,11 @@ class Procurement(Findings, Answer):
         chapters = [one for one in BESIDE if one in self.definition.sections]
         tables = data_tables(part for one in chapters for part in CHAPTERS[one](self))
         return self.cost.xlsx(tables)
+
+
+def _only(kind: type[SectionT], sections: Iterable[Section]) -> SectionT | None:
+    """The first section of a kind; None where there is none."""
+    return next((section for section in sections if isinstance(section, kind)), None)
 
 
 CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
