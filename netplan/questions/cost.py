@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
@@ -17,11 +17,13 @@ from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.token_cost import Served
 from netplan.questions.question import NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked
-from netplan.questions.setup.serving_run import Known, serve_best
 from netplan.scenarios.bill_books import whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
+
+if TYPE_CHECKING:
+    from netplan.questions.setup.serving_run import Known
 
 DEFAULT_FABRICS = ("rail-optimized", "rail-only")
 
@@ -101,13 +103,17 @@ class Cost(Question[CostAnswer]):
         terms: Terms | None,
     ) -> tuple[tuple[FabricTokens, ...], tuple[str, ...]]:
         """How fabrics with a bill serve, if they do, what tokens cost there, and notes."""
+        if self.trains:
+            return (), ()
+        from netplan.questions.setup.serving_run import serve_best
+
         known: Known = {}
         asked = dict(
             zip([one.name for one in specs], fabrics_asked(self, DEFAULT_FABRICS), strict=True)
         )
         rows: list[FabricTokens] = []
         notes: dict[str, None] = {}
-        for bill in () if self.trains else bills:
+        for bill in bills:
             best = serve_best(self, reader, asked[bill.name], known)
             rows.append(FabricTokens(bill.name, Served.of(best.plan, bill, terms)))
             notes |= dict.fromkeys(best.searched.notes)

@@ -23,7 +23,8 @@ from netplan.reports.sections import Heading, Inset, Notes, Section, Table, colu
 from netplan.reports.svg import standalone
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
-from netplan.topologies.drawings.network import Coloured, drawing_of
+from netplan.topologies.colours import Coloured
+from netplan.topologies.drawings.network import drawing_of
 from netplan.topologies.drawings.places import NetworkMap, network_map
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric

@@ -42,7 +42,6 @@ from netplan.questions.answers.faults_rows import BesideRecord, FabricFaults, Sc
 from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.asking import asks
 from netplan.questions.cost import Cost
-from netplan.questions.served_faults import served_faults
 from netplan.questions.setup.faults_inputs import (
     NAMED,
     OF_TRAINING,
@@ -115,7 +114,11 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         shared = read_shared(self)
         if self.fail:
             check_fail(self, shared)
-        return self._trained(shared) if self.trains else served_faults(self, shared)
+        if self.trains:
+            return self._trained(shared)
+        from netplan.questions.served_faults import served_faults
+
+        return served_faults(self, shared)
 
     def _trained(self, shared: Shared) -> FaultsAnswer:
         """Fabrics whose job trains."""

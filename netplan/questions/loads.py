@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 import numpy as np
 
@@ -38,10 +38,9 @@ from netplan.questions.setup.degraded_links import (
 from netplan.questions.setup.inputs import refuse_two_networks, require_least
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import PATTERN, PLACED, place_run
-from netplan.questions.setup.served_run import ServedRun
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.topologies.drawings.network import Coloured
+from netplan.topologies.colours import Coloured
 from netplan.topologies.expand import expand
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
@@ -57,6 +56,9 @@ from netplan.traffic.routing import Router, Routing
 from netplan.traffic.training import use_traffic
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
+
+if TYPE_CHECKING:
+    from netplan.questions.setup.served_run import ServedRun
 
 BOUND_BYTES = 1e9
 """Message of the collectives whose bounds are shown [B]."""
@@ -248,12 +250,12 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
     return {name: collective_bound_s(name, graph, BOUND_BYTES) for name in names}
 
 
-def _busiest_s(run: PlacedRun | ServedRun, send: Send, matrix: TrafficMatrix) -> float:
+def _busiest_s(run: "PlacedRun | ServedRun", send: Send, matrix: TrafficMatrix) -> float:
     """Time of the busiest link under a traffic of the run [s]."""
     return send(_as_wired(run, matrix)).busiest_s
 
 
-def _collectives(run: PlacedRun | ServedRun, send: Send) -> Iterator[CollectiveLoad]:
+def _collectives(run: "PlacedRun | ServedRun", send: Send) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     levels = run.levels
     alone = tuple(run.collectives())
@@ -281,7 +283,7 @@ def _collectives(run: PlacedRun | ServedRun, send: Send) -> Iterator[CollectiveL
         )
 
 
-def _alone_bytes_per_s(run: PlacedRun | ServedRun) -> float:
+def _alone_bytes_per_s(run: "PlacedRun | ServedRun") -> float:
     """What one GPU sends over the network if all others rest [B/s], all ports of it or one."""
     if run.spec.family == "graph":
         return run.fabric.gpu_bytes_per_s
@@ -296,7 +298,7 @@ _BOUNDED_AS: dict[CollectiveKind, Collective] = {
 """The roots of SUMMA panels take turns: together they gather, or reduce and scatter."""
 
 
-def _as_wired(run: PlacedRun | ServedRun, matrix: TrafficMatrix) -> TrafficMatrix:
+def _as_wired(run: "PlacedRun | ServedRun", matrix: TrafficMatrix) -> TrafficMatrix:
     """Collectives of the rings of a torus use both links of a GPU, half of the bytes each."""
     if not any(level.kind == "ring" for level in run.levels):
         return matrix
@@ -304,7 +306,8 @@ def _as_wired(run: PlacedRun | ServedRun, matrix: TrafficMatrix) -> TrafficMatri
     return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])
 
 
-def _rings_on_meshes(run: PlacedRun | ServedRun) -> bool:
+def _rings_on_meshes(run: "PlacedRun | ServedRun") -> bool:
     """Whether rings run on meshes, of which the model takes all links at once."""
-    rings = run.algorithm == "ring" or (isinstance(run, ServedRun) and run.algorithm != "direct")
+    served = not isinstance(run, PlacedRun)
+    rings = run.algorithm == "ring" or (served and run.algorithm != "direct")
     return rings and any(level.kind == "mesh" for level in run.levels)

@@ -26,7 +26,6 @@ from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake, strided
-from netplan.simulation.serving import ServedJob, simulate_round
 from netplan.simulation.training import simulate_training
 from netplan.simulation.work import SimulatedSchedule
 from netplan.topologies.families.tiles import tile_order
@@ -113,6 +112,8 @@ class Simulate(SimulationQuestion):
 
     def _round(self) -> SimulateAnswer:
         """Simulate one round of the servers that netplan serving finds."""
+        from netplan.simulation.serving import ServedJob, simulate_round
+
         left = {"jobs", "inference", "placement", "groups", "full"}
         self.refuse(left, "--workload serving")
         run = place_serving(self, self.algorithm)

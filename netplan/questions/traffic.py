@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from netplan.errors import InputError
 from netplan.files import replacing
@@ -13,7 +13,6 @@ from netplan.questions.own_inputs import shared
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import PATTERN, PLACED, place_run
-from netplan.questions.setup.served_run import ServedRun
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.html import html_page
@@ -32,6 +31,9 @@ from netplan.traffic.statistics import (
 )
 from netplan.units import counted, si
 
+if TYPE_CHECKING:
+    from netplan.questions.setup.served_run import ServedRun
+
 HEAT_BLOCKS = 32
 """Blocks of GPUs of a heat map, each way, at the most [1]."""
 
@@ -40,7 +42,7 @@ HEAT_BLOCKS = 32
 class TrafficAnswer(Answer):
     """The answer of :func:`netplan.training_traffic`."""
 
-    run: PlacedRun | ServedRun
+    run: "PlacedRun | ServedRun"
     matrix: TrafficMatrix
     shares: tuple[KindShare, ...]
     idle_pairs_share: float

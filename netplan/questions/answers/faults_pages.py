@@ -6,10 +6,9 @@ failure is worst.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.faults.attrition import Attrition, attrition
@@ -19,11 +18,13 @@ from netplan.faults.inventory import Inventory
 from netplan.questions.answers.faults_charts import PLURAL, capacity
 from netplan.reports.escape import short
 from netplan.reports.sections import Column, Inset, Section, Table, column
-from netplan.topologies.drawings.network import Coloured, drawing_of
-from netplan.topologies.drawings.places import network_map
+from netplan.topologies.colours import Coloured
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.units import counted
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 WORDS = 60
 
@@ -32,7 +33,7 @@ class Seen(Struct, frozen=True):
     """A fabric with failed parts in colour, what has failed, and what is left as more fails."""
 
     what: str
-    draw: Callable[[], Markup]
+    draw: "Callable[[], Markup]"
     left: tuple[Attrition, ...]
 
     @property
@@ -74,8 +75,11 @@ def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed
     )
 
 
-def _drawn(graph: FabricGraph, fabric: Fabric, coloured: Coloured) -> Markup:
+def _drawn(graph: FabricGraph, fabric: Fabric, coloured: Coloured) -> "Markup":
     """The drawing, which takes as long as the answer: only for a page."""
+    from netplan.topologies.drawings.network import drawing_of
+    from netplan.topologies.drawings.places import network_map
+
     return drawing_of(graph, fabric, network_map(graph, fabric.levels, legible=True), coloured)
 
 

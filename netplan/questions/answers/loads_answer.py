@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -12,7 +12,6 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.served_run import ServedRun
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
@@ -27,11 +26,13 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.topologies.drawings.network import Coloured, drawing_of
-from netplan.topologies.drawings.places import network_map
+from netplan.topologies.colours import Coloured
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.units import counted, si
+
+if TYPE_CHECKING:
+    from netplan.questions.setup.served_run import ServedRun
 
 NO_COLLECTIVE = "No collective crosses GPUs."
 WHOLE_DRAWN = Coloured()
@@ -80,7 +81,7 @@ class LoadsAnswer(Answer):
     groups: tuple[GroupLoad, ...]
     hottest: tuple[HotLink, ...]
     total_bytes: float
-    run: PlacedRun | ServedRun | None = None
+    run: "PlacedRun | ServedRun | None" = None
     collectives: tuple[CollectiveLoad, ...] = ()
     whole: tuple[WholeCollective, ...] = ()
     bounds_s: dict[str, float] = field(default_factory=dict)
@@ -202,6 +203,9 @@ class LoadsAnswer(Answer):
 
     def _drawing(self) -> Iterator[Inset]:
         """The fabric with the loads as colour, where a page has room for it."""
+        from netplan.topologies.drawings.network import drawing_of
+        from netplan.topologies.drawings.places import network_map
+
         fabric = self.run.fabric if self.run else None
         places = network_map(
             self.graph, fabric.levels if fabric else (), legible=fabric is not None

@@ -7,15 +7,16 @@ as good as each other within a tolerance, the same for all.
 
 from collections.abc import Iterable
 from math import inf
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from netplan.costing.lifetime import Lifetime
-from netplan.performance.error_bars import time_text
-from netplan.performance.plan import PlanTime
 from netplan.reports.quantities import Scale
 from netplan.units import DAY_S, DAYS_PER_YEAR, HOURS_PER_DAY
+
+if TYPE_CHECKING:
+    from netplan.performance.plan import PlanTime
 
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 IN_MILLIONS_FROM = 1e6
@@ -64,7 +65,7 @@ class Candidate(Struct, frozen=True):
     direct: bool = False
     built_with: tuple[str, ...] = ()
     unsold: bool = False
-    timed: PlanTime | None = None
+    timed: "PlanTime | None" = None
     ends: str = ""
     gear: float = 0.0
     geared: bool = True
@@ -79,6 +80,8 @@ class Candidate(Struct, frozen=True):
         """The iteration time for people."""
         if self.timed is None or self.timed.error is None:
             return f"{self.time_s:.3f} s"
+        from netplan.performance.error_bars import time_text
+
         return time_text(self.time_s, self.timed.error)
 
     def barred_text(self, amount: float, digits: int) -> str:

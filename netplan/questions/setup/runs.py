@@ -1,6 +1,6 @@
 """The run whose traffic a question is about, training or serving, placed on one fabric."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -8,14 +8,15 @@ from netplan.errors import InfeasibleError
 from netplan.questions.question import Question
 from netplan.questions.setup.fitting import with_fitting
 from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.served_run import ServedRun
-from netplan.questions.setup.serving_run import serve_best
 from netplan.questions.setup.training import plan_inputs, plan_options, plan_search, training_case
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.traffic.patterns import Pattern
 from netplan.workloads.accelerators import ACCELERATORS
+
+if TYPE_CHECKING:
+    from netplan.questions.setup.served_run import ServedRun
 
 Asked = Question[Any]
 PLACED = frozenset({"fabric", "network_kind", "expanded_memory"})
@@ -24,7 +25,7 @@ PATTERN = "Pattern of the collectives."
 """Help of the input that says which pairs of a group talk."""
 
 
-def place_run(asked: Asked, algorithm: Pattern) -> PlacedRun | ServedRun:
+def place_run(asked: Asked, algorithm: Pattern) -> "PlacedRun | ServedRun":
     """The run by its best plan, training or serving.
 
     Parameters
@@ -63,7 +64,7 @@ def place_training(asked: Asked, algorithm: Pattern) -> PlacedRun:
     return PlacedRun(inputs, case.spec, case.fabric, setting, timed, algorithm)
 
 
-def place_serving(asked: Asked, algorithm: Pattern) -> ServedRun:
+def place_serving(asked: Asked, algorithm: Pattern) -> "ServedRun":
     """A served model by its best plan.
 
     Raises
@@ -71,6 +72,9 @@ def place_serving(asked: Asked, algorithm: Pattern) -> ServedRun:
     InputError
         If tokens are drafted: of such steps no round is known.
     """
+    from netplan.questions.setup.served_run import ServedRun
+    from netplan.questions.setup.serving_run import serve_best
+
     drafted = {"draft", "window", "acceptance", "speculation"}
     asked.refuse(drafted, "a round of servers, in which every request gets one token")
     reader, cluster = CatalogReader(asked.catalog, asked.overrides), asked.cluster

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from markupsafe import Markup
-from msgspec import Struct
 
-from netplan.arrays import Bools, Floats
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.reports.escape import short
 from netplan.reports.svg import box, disc, drawing, shifted, square, text, way
+from netplan.topologies.colours import Coloured
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import MAX_SPOTS, NetworkMap, arc_of
 from netplan.topologies.fabric import Fabric
@@ -29,26 +29,6 @@ SHADES = 5
 BOW = 0.22
 LOADS_PX = 276.0
 """Room of what a legend says of loads, beside which failures stand [px]."""
-
-
-class Coloured(Struct, frozen=True, eq=False):
-    """What the colours of links and nodes mean.
-
-    Parameters
-    ----------
-    share
-        Of each link's time in that of the busiest link [1], shape (links,); None without loads.
-    words
-        What is written on a link of full share, such as ``11.8 ms``.
-    links_out, nodes_out, cut_off
-        Links and nodes that have failed, GPUs that reach nobody; None without failures.
-    """
-
-    share: Floats | None = None
-    words: str = ""
-    links_out: Bools | None = None
-    nodes_out: Bools | None = None
-    cut_off: Bools | None = None
 
 
 def drawing_of(
