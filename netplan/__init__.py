@@ -39,6 +39,7 @@ _HOMES = {
     "collective": "netplan.questions.collective",
     "compare": "netplan.questions.compare",
     "cost": "netplan.questions.cost",
+    "diff": "netplan.questions.diff",
     "doctor": "netplan.cli.doctor",
     "draw": "netplan.questions.draw",
     "export": "netplan.questions.export",
@@ -76,6 +77,7 @@ __all__ = [
     "collective",
     "compare",
     "cost",
+    "diff",
     "doctor",
     "draw",
     "export",
@@ -108,6 +110,7 @@ if TYPE_CHECKING:
     from netplan.questions.collective import collective
     from netplan.questions.compare import compare
     from netplan.questions.cost import cost
+    from netplan.questions.diff import diff
     from netplan.questions.draw import draw
     from netplan.questions.export import export
     from netplan.questions.faults import faults

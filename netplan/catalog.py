@@ -96,7 +96,9 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         roles = (self.role, document.data.get("name"))
         mine = {k: text for k, text in (overrides or {}).items() if k.partition(".")[0] in roles}
         if not mine:
-            return cast("RecordT", _record(self, path, version))
+            record = cast("RecordT", _record(self, path, version))
+            self.check_names(document, roots)
+            return record
         changed = replace(document, data=deepcopy(document.data))
         applied: dict[str, str] = {}
         rows: list[tuple[str, dict[str, Any]]] = []
@@ -113,6 +115,9 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
     def schema_of(self, document: Document) -> type[RecordT]:  # noqa: ARG002 - for shelves of several
         """Type of the record in a file: the shelf's one, unless a shelf knows several."""
         return self.schema
+
+    def check_names(self, document: Document, roots: Sequence[Path] = ()) -> None:
+        """Refuse names of other catalog files that are none, for shelves that look them up."""
 
     def read(self, path: Path) -> Document:
         """A file as parsed, with the keys of a record."""
@@ -136,7 +141,7 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
     def check(self, roots: Sequence[Path] = ()) -> Iterator[tuple[Path, str | None]]:
         """Load every file of the shelf; yields each path with its error text, or None."""
         for path in self.paths(roots).values():
-            yield path, check_file(self, path)
+            yield path, check_file(self, path, roots)
 
 
 Version = tuple[int, int]
@@ -166,14 +171,18 @@ def _record(shelf: Shelf[Any], path: Path, version: Version) -> Record:
     return record
 
 
-def check_file(shelf: Shelf[Any], path: Path) -> str | None:
-    """Error text of one catalog file, or None if it is sound."""
+def check_file(shelf: Shelf[Any], path: Path, roots: Sequence[Path] = ()) -> str | None:
+    """Error text of one catalog file, or None if it is sound.
+
+    One that may leave its name out is called as its file.
+    """
     try:
         document = shelf.read(path)
         record = _validate(shelf.schema_of(document), document, {})
+        shelf.check_names(document, roots)
     except CatalogError as error:
         return str(error)
-    if record.name != path.stem:
+    if record.name != path.stem and "name" in document.data:
         return f"{path}:1: the name is {record.name!r}, but the file is called {path.stem!r}"
     return None
 

@@ -8,7 +8,7 @@ dataclasses.
 
 import dataclasses
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
 from typing import (
     Annotated,
@@ -189,6 +189,9 @@ def _faults(schema: type[Struct], kind: Any, data: Any, at: Location) -> Iterato
         cause, message = error.__cause__, str(error)
     else:
         return
+    if (fault := _wrong_tag(kind, data, at)) is not None:
+        yield fault
+        return
     arm = _arm(kind, data)
     found = [
         f
@@ -228,6 +231,25 @@ def _arm(kind: Any, data: object) -> Any:  # noqa: ANN401 - types are values her
         tagged = [one for one in arms if isinstance(one, type) and _tag_of(one) in data.items()]
         arms = tagged or arms
     return arms[-1] if isinstance(data, dict) else arms[0]
+
+
+def _wrong_tag(kind: Any, data: object, at: Location) -> Fault | None:  # noqa: ANN401
+    """What is wrong with the tag that says which struct of a union data is, if anything."""
+    if get_origin(kind) not in {Union, UnionType} or not isinstance(data, dict):
+        return None
+    tags = [_tag_of(one) for one in get_args(kind) if isinstance(one, type)]
+    known = {tag: key for key, tag in tags if key}
+    key = next(iter(known.values()), "")
+    if not key or (key in data and data[key] in [*known]):
+        return None
+    if key not in data:
+        return Fault((*at, key), f"{_path((*at, key))} is missing: {' or '.join(map(str, known))}")
+    names = " or ".join(map(repr, known))
+    near = _near(str(data[key]), [str(tag) for tag in known])
+    hint = f": did you mean {near}?" if near else ""
+    return Fault(
+        (*at, key), f"{_path((*at, key))}: got {data[key]!r:.60}: input should be {names}{hint}"
+    )
 
 
 def _tag_of(kind: type) -> tuple[str, object]:
@@ -285,12 +307,41 @@ def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
 
 def _unknown(schema: type[Struct], at: Location) -> str:
     """One line for a key that no record knows, with the nearest one that is known."""
+    key, here = str(at[-1]), [str(step) for step in at if not isinstance(step, int)]
+    places = [(path, tag) for path, tag in _places(schema) if path[-1] == key]
+    if places:
+        path, tag = places[0]
+        if path == here:
+            return f"unknown key {_path(at)}: it is one of {tag}"
+        return f"unknown key {_path(at)}: did you mean {'.'.join(path)}?"
+    known = list(dict.fromkeys(_keys(schema)))
+    near = _near(key, known)
+    hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
+    return f"unknown key {_path(at)}: {hint}"
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    """The nearest of some names; empty if none is near."""
     import difflib  # noqa: PLC0415 - seldom used
 
-    known = list(dict.fromkeys(_keys(schema)))
-    near = difflib.get_close_matches(str(at[-1]), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-    return f"unknown key {_path(at)}: {hint}"
+    return next(iter(difflib.get_close_matches(name, known, n=1)), "")
+
+
+def _places(
+    kind: Any,  # noqa: ANN401 - types are values here
+    at: tuple[str, ...] = (),
+    tag: str = "",
+) -> Iterator[tuple[list[str], str]]:
+    """Where the keys of a record stand, and in which kind of it if there are several."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        key, value = _tag_of(kind)
+        tag = f"{key} {value}" if key else tag
+        for one in structs.fields(kind):
+            yield [*at, one.encode_name], tag
+            yield from _places(one.type, (*at, one.encode_name), tag)
+    else:
+        for inner in get_args(kind):
+            yield from _places(inner, at, tag)
 
 
 def _keys(kind: Any) -> list[str]:  # noqa: ANN401

@@ -17,34 +17,52 @@ from netplan.cli.heartbeat import FIRST_S, Heartbeat
 from netplan.errors import NetplanError, one_line
 from netplan.version import __version__
 
-COMMANDS = {
-    "compare": "All fabrics side by side: switches, optics, cost, power, iteration time.",
-    "search": "The best parallel plans of a model on a cluster, proven optimal.",
-    "serving": "How a cluster answers: TTFT, TPOT, tokens a second, and the front of both.",
-    "map": "How the kernels of a model lie on a chip: what stays together, what binds, how fast.",
-    "optimize": "The cheapest and fastest networks: cost or power against iteration time, proven.",
-    "cost": "Bill of materials with its price range, what drives it, energy and yearly cost.",
-    "offers": "Requests for quotation, and the offers on one: cheapest whole, cheapest mix, time.",
-    "grow": "Growth in phases: one final design, what to buy when, no cable moved.",
-    "traffic": "Who sends how much to whom in one training iteration.",
-    "collective": "How long a collective takes on so many GPUs, as measured on such links.",
-    "loads": "What every link carries, the hottest links, the bound of every collective.",
-    "simulate": "One iteration event by event: what waits where on links that are shared.",
-    "cables": "The cable plan, port to port; plan against as built.",
-    "audit": "What does not add up in somebody's bill or topology.",
-    "export": "A fabric as a graph for other tools: GraphML, DOT, ASTRA-sim, SimAI, Slurm, ...",
-    "draw": "A fabric as a drawing (SVG): node by node or by tiers, loads or failures as colour.",
-    "faults": "Failures: single ones, your own, and years of them; recovery, goodput, spares.",
-    "calibrate": "Your own cluster: files fitted to its kernels, collectives and training runs.",
-    "study": "Sensitivity studies, resumable: HB-domain size, bandwidths, batch, radix, prices.",
-    "report": "Documents to send: the procurement report as one HTML file, with a spreadsheet.",
-    "catalog": "List, show and check catalog files.",
-    "verify": "Published tables and designs against netplan.",
-    "explore": "What-ifs on a page in the browser: sliders, table, charts, a drawing.",
-    "mcp": "The questions as tools for an agent, over stdin and stdout.",
-    "completion": "The Tab key for this shell: commands, options, catalog names, studies.",
-    "doctor": "Versions, optional parts that are there, a check of the catalogs.",
+GROUPS = {
+    "Start here": {
+        "compare": "All fabrics side by side: which to order, money, power, time.",
+        "diff": "Two scenarios side by side: bills line by line, power, time.",
+        "cost": "The bill of materials: its range, what drives it, cost a year.",
+        "faults": "Failures, single ones and years of them: goodput, spares.",
+        "init": "A scenario as a file to start from, every field explained.",
+    },
+    "Plan": {
+        "search": "The best parallel plans of a model on a cluster, proven.",
+        "serving": "How a cluster answers: TTFT, TPOT, tokens a second.",
+        "map": "How the kernels of a model lie on a chip, and how fast.",
+        "optimize": "The cheapest and fastest networks: money against time.",
+        "grow": "Growth in phases: what to buy when, no cable moved.",
+    },
+    "Buy": {
+        "report": "Documents to send: the procurement report, a spreadsheet.",
+        "offers": "Requests for quotation, and the offers on one.",
+        "cables": "The cable plan, port to port; plan against as built.",
+        "audit": "What does not add up in somebody's bill or topology.",
+    },
+    "Understand": {
+        "traffic": "Who sends how much to whom in one training iteration.",
+        "collective": "How long a collective takes, as measured on such links.",
+        "loads": "What every link carries, and bounds of collectives.",
+        "simulate": "One iteration event by event: what waits where.",
+        "draw": "A fabric as a drawing: loads or failures as colour.",
+        "verify": "Published tables and designs against netplan.",
+    },
+    "Study": {
+        "study": "Sensitivity studies, resumable: any input varied.",
+        "explore": "What-ifs on a page in the browser.",
+    },
+    "Yours": {
+        "catalog": "List, show and check catalog files, scenarios too.",
+        "calibrate": "Your own cluster: kernels, collectives and runs, fitted.",
+    },
+    "Tools": {
+        "export": "A fabric for other tools: GraphML, DOT, ASTRA-sim, Slurm, ...",
+        "mcp": "The questions as tools for an agent, over stdin and stdout.",
+        "completion": "The Tab key for this shell: commands, options, names.",
+        "doctor": "Versions, optional parts, a check of the catalogs.",
+    },
 }
+"""Commands and what each does, by what they are for; those that a newcomer needs come first."""
+COMMANDS = {name: said for group in GROUPS.values() for name, said in group.items()}
 QUESTIONS = {
     "compare": "questions.compare:Compare",
     "search": "questions.search:Search",
@@ -59,6 +77,8 @@ QUESTIONS = {
 }
 """Classes of the commands that are questions and nothing more."""
 
+NAME_WIDTH = 10
+"""Columns of the longest name of a command [1]."""
 NAMES = ("SIGTERM", "SIGHUP")
 ENDING = tuple(signal.Signals[name] for name in NAMES if name in signal.Signals.__members__)
 """Signals that end a process in order; Windows has no SIGHUP."""
@@ -95,8 +115,16 @@ class LazyCommands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands for ``--help`` without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                rows = [(f"{name:<{NAME_WIDTH}}", said) for name, said in commands.items()]
+                formatter.write_dl(rows)
+        formatter.write_paragraph()
+        formatter.write_text(
+            "Each takes --help. Most take a scenario, as netplan compare nvl72-gb200: a name"
+            " (netplan catalog list scenario), or a file of yours (netplan init); hgx-b200 if none"
+            " is named."
+        )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TOOLS = {
     "compare": "questions.compare:Compare",
+    "diff": "questions.diff:Diff",
     "cost": "questions.cost:Cost",
     "search": "questions.search:Search",
     "serving": "questions.serving:Serving",
@@ -109,7 +110,7 @@ def _type_of(option: Option) -> dict[str, Any]:
         return {"type": "boolean"}
     if option.kind == "choice":
         return {"type": "string", "enum": [*option.choices]}
-    if option.kind in ("settings", "numbers", "amounts"):
+    if option.kind in ("settings", "numbers", "amounts", "changes"):
         return {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
     return {"type": "string"}
 

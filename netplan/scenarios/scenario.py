@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from msgspec import Struct, structs
 
-from netplan.catalog import Record, Shelf, unknown_name, user_roots
+from netplan.catalog import Record, unknown_name, user_roots
 from netplan.errors import InputError
 from netplan.inputs.option import Option, read_option
 from netplan.scenarios.described import option_of
+from netplan.scenarios.names import NamingShelf
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
         """
         if isinstance(name, Scenario):
             return name
-        scenario = SCENARIOS.load(str(name), user_roots(catalog))
+        scenario: Scenario = SCENARIOS.load(str(name), user_roots(catalog))
         return scenario if scenario.name else scenario.changed(name=Path(name).stem)
 
     @property
@@ -377,4 +378,4 @@ def _with(struct: Struct, path: tuple[str, ...], value: object) -> Struct:
     return structs.replace(struct, **{first: value})
 
 
-SCENARIOS = Shelf("scenario", "topologies/scenarios", Scenario)
+SCENARIOS = NamingShelf("scenario", "topologies/scenarios", Scenario)

@@ -184,7 +184,7 @@ def test_long_texts_end_at_a_line_and_say_how_much_is_missing() -> None:
 
 def test_every_command_that_answers_is_a_tool() -> None:
     asked = {question_of(tool).command.partition(" ")[0] for tool in TOOLS}
-    assert {*COMMANDS} - asked == {"report", "explore", "completion", "mcp"}
+    assert {*COMMANDS} - asked == {"report", "explore", "completion", "init", "mcp"}
 
 
 @pytest.mark.slow

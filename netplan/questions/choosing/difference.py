@@ -221,8 +221,24 @@ def difference_words(bill: Bill, beside: Bill, *, most: int = SHOWN) -> str:
     >>> difference_words(rails, rails)
     'the same money for every part'
     """
-    parts = [part for part in differences(beside, bill) if abs(part.difference) >= CENT]
+    parts = telling(differences(beside, bill))
     return ", ".join(part.words for part in parts[:most]) or "the same money for every part"
+
+
+def telling(parts: tuple[PartDifference, ...]) -> tuple[PartDifference, ...]:
+    """Parts whose money says something: neither the same, nor apart for want of a price.
+
+    Parameters
+    ----------
+    parts
+        The differences, part by part.
+
+    Returns
+    -------
+    tuple of PartDifference
+        Those of them that do, in their order.
+    """
+    return tuple(part for part in parts if abs(part.difference) >= CENT and not part.unpriced_more)
 
 
 def bound_of(parts: tuple[PartDifference, ...]) -> Bound:
@@ -270,14 +286,15 @@ def unpriced_words(parts: tuple[PartDifference, ...]) -> str:
     >>> unpriced_words((racks,))
     '24 racks fewer'
     """
-    lacking = [part for part in parts if part.unpriced_more]
-    return listed(
-        [
-            f"{abs(part.unpriced_more):,} {part.name(part.unpriced_more)}"
-            f" {'more' if part.unpriced_more > 0 else 'fewer'}"
-            for part in lacking
-        ]
-    )
+    return listed([_lacking_words(part) for part in parts if part.unpriced_more])
+
+
+def _lacking_words(part: PartDifference) -> str:
+    """How many more or fewer units of a part have no price."""
+    count, more = abs(part.unpriced_more), part.unpriced_more > 0
+    if part.part in UNCOUNTED:
+        return f"{part.name()} of {count:,} GPUs {'more' if more else 'less'}"
+    return f"{count:,} {part.name(count)} {'more' if more else 'fewer'}"
 
 
 def signed(amount: float) -> str:
