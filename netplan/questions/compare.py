@@ -56,7 +56,6 @@ from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
     from netplan.questions.setup.serving_run import Known
-    from netplan.questions.setup.serving_run import Known
     from netplan.workloads.families import OtherModel
 
 RAIL_ONLY, PAPER, MEMORY = "rail-only", "rail-only-paper", "expanded_memory"
@@ -161,8 +160,6 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
-        from netplan.questions.setup.serving_run import serve_best
-
         from netplan.questions.setup.serving_run import serve_best
 
         self.refuse({"expanded_memory", "rule", "within", "tokens"}, "--workload serving")
