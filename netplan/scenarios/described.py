@@ -36,9 +36,12 @@ class Named(StructMeta):
             if name not in known:
                 raise unknown_name(f"input of {cls.__name__}", name, known)
         try:
-            return super().__call__(**given)
+            made = super().__call__(**given)
         except ValueError as error:
             raise InputError(str(error)) from None
+        if isinstance(made, Described):
+            _check_fields(made)
+        return made
 
 
 class Described(Entry, frozen=True, kw_only=True, repr_omit_defaults=True, metaclass=Named):
@@ -64,20 +67,25 @@ class Described(Entry, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         """Let the docstring add the inputs when somebody reads it."""
         cls.__doc__ = _Docstring(cls.__doc__ or "")  # type: ignore[assignment]  # read as a text
 
-    def __post_init__(self) -> None:
-        """Refuse values that no file could have, either."""
-        for name, kind, default, many in _typed_fields(type(self)):
-            value = getattr(self, name)
-            if value is default:
-                continue
-            plain = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
-            try:
-                read = convert((plain,) if many and isinstance(plain, str) else plain, kind)
-            except ValidationError as error:
-                reason = str(error).replace("`", "")
-                raise InputError(f"{name} {value!r:.60}: {reason[0].lower()}{reason[1:]}") from None
-            if read is not value:
-                structs.force_setattr(self, name, read)
+
+def _check_fields(part: Described) -> None:
+    """Refuse values that no file could have, either.
+
+    Only of parts that are made by hand: flags and keywords of questions are checked by what builds
+    networks and plans, which says more than a range.
+    """
+    for name, kind, default, many in _typed_fields(type(part)):
+        value = getattr(part, name)
+        if value is default:
+            continue
+        plain = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
+        try:
+            read = convert((plain,) if many and isinstance(plain, str) else plain, kind)
+        except ValidationError as error:
+            reason = str(error).replace("`", "")
+            raise InputError(f"{name} {value!r:.60}: {reason[0].lower()}{reason[1:]}") from None
+        if read is not value:
+            structs.force_setattr(part, name, read)
 
 
 @cache

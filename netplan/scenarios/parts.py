@@ -401,7 +401,6 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         for name, alias, meant in ALIASES:
             if getattr(self, name) == alias:
                 structs.force_setattr(self, name, meant)
-        super().__post_init__()
         _check_batch(self.batch)
 
     def batch_on(self, gpus: int) -> int | None:
