@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 from netplan.catalog import Record, unknown_name, user_roots
 from netplan.errors import InputError
 from netplan.inputs.option import Option, read_option
-from netplan.scenarios.described import option_of
+from netplan.records import RecordError
+from netplan.scenarios.described import Named, option_of
 from netplan.scenarios.names import NamingShelf
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
 
@@ -30,6 +31,8 @@ WORKLOADS: Mapping[str, type[Training] | type[Serving]] = {
 }
 DEFAULT = "hgx-b200"
 """The scenario of every question that names none."""
+UNNAMED = "yours"
+"""What a scenario is called in headings that was made in Python, or inline, without a name."""
 
 
 class Place(NamedTuple):
@@ -100,7 +103,7 @@ def _fields(kind: type[Struct]) -> Iterator[tuple[tuple[str, ...], Option, Any]]
                 yield (known.name, *path), inner, default
 
 
-class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
+class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metaclass=Named):
     """A cluster, what runs on it, and the books that it is counted with.
 
     Parameters
@@ -116,9 +119,13 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
     ------
     CatalogError
         If a file of one is malformed: every fault with its line.
+    InputError
+        If a part is none; its message, or that of the part, says what is allowed.
 
     Examples
     --------
+    >>> Scenario(cluster=Cluster(gpus=1024), workload=Training(model="llama-3-70b")).batch
+    256
     >>> scenario = Scenario.load("hgx-b200").replace(gpus="8Ki", fabric="rail-only")
     >>> scenario.cluster.gpus, scenario.batch, scenario.books.prices
     (8192, 2048, '2026')
@@ -135,22 +142,56 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
 
     @classmethod
     def read(cls, data: object) -> Self:
-        """Make the scenario from plain data; errors as of any record.
+        """Make the scenario from plain data.
 
-        A workload that does not say its kind is training.
+        A workload that does not say its kind is training; a switch model has its own ports.
+
+        Parameters
+        ----------
+        data
+            What stands in a file.
+
+        Returns
+        -------
+        Scenario
+            The scenario.
+
+        Raises
+        ------
+        RecordError
+            If the data is no scenario: all its faults, each with its place and its reason.
         """
         if isinstance(data, Mapping) and isinstance(data.get("workload"), Mapping):
             data = {**data, "workload": {"kind": "training", **data["workload"]}}
+        if isinstance(data, Mapping) and isinstance(data.get("cluster"), Mapping):
+            ports: dict[str, None] = {"radix": None} if "switch" in data["cluster"] else {}
+            data = {**data, "cluster": {**ports, **data["cluster"]}}
         return super().read(data)
 
+    def __post_init__(self) -> None:
+        """Refuse parts that are none."""
+        for part, kinds in (
+            ("cluster", (Cluster,)),
+            ("workload", (Training, Serving)),
+            ("books", (Books,)),
+        ):
+            if not isinstance(getattr(self, part), kinds):
+                names = " or ".join(kind.__name__ for kind in kinds)
+                raise InputError(f"{part}: give a {names}, got {getattr(self, part)!r:.60}")
+
     @classmethod
-    def load(cls, name: "str | Path | Scenario", catalog: str | Path | None = None) -> "Scenario":
+    def load(
+        cls,
+        name: "str | Path | Scenario | Mapping[str, Any]",
+        catalog: str | Path | None = None,
+    ) -> "Scenario":
         """A scenario by its shipped name or by its file.
 
         Parameters
         ----------
         name
-            A name of the catalog, a path with a dot or a slash, or a scenario, which it returns.
+            A name of the catalog, a path with a dot or a slash, what stands in such a file as a
+            mapping, or a scenario, which it returns.
         catalog
             Folder of the user's own catalogs, which goes first.
 
@@ -165,9 +206,21 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
             If there is none of that name: the nearest are named.
         CatalogError
             If the file is malformed: every fault with its line.
+        InputError
+            If the mapping is none of a scenario: every fault.
+
+        Examples
+        --------
+        >>> Scenario.load({"cluster": {"gpus": 1024, "accelerator": "h100-80gb"}}).cluster.gpus
+        1024
         """
+        if isinstance(name, Mapping):
+            try:
+                name = cls.read({**name})
+            except RecordError as error:
+                raise InputError(*(f"scenario: {fault.text}" for fault in error.faults)) from None
         if isinstance(name, Scenario):
-            return name
+            return name if name.name else name.changed(name=UNNAMED)
         scenario: Scenario = SCENARIOS.load(str(name), user_roots(catalog))
         return scenario if scenario.name else scenario.changed(name=Path(name).stem)
 
@@ -202,11 +255,25 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
     def value(self, name: str) -> Any:  # noqa: ANN401 - of any input
         """The value of an input by its name.
 
+        Parameters
+        ----------
+        name
+            Such as ``gpus`` or ``restart_minutes``.
+
+        Returns
+        -------
+        Any
+            As the input has it, in its unit.
+
         Examples
         --------
         >>> Scenario().value("gpus"), Scenario().value("restart_minutes")
         (32768, 10.0)
+        >>> Scenario().value("workload")
+        'training'
         """
+        if name == "workload":
+            return self.kind
         place = places(self.kind)[name]
         found: Any = getattr(self, place.part)
         for step in place.path:
@@ -317,6 +384,16 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True):
 
     def running(self, workload: "str | Training | Serving") -> "Scenario":
         """The scenario with another workload, of one kind or as it is given.
+
+        Parameters
+        ----------
+        workload
+            ``training`` or ``serving``, or a workload.
+
+        Returns
+        -------
+        Scenario
+            Itself if it has such a workload already.
 
         Raises
         ------
