@@ -176,7 +176,7 @@ def _check_size(flag: str, option: Option, value: object) -> None:
         if LARGEST_REAL < abs(value) < inf:
             raise InputError(f"{flag} {value:g} is out of range: give a number to {LARGEST_REAL:g}")
         return
-    if option.kind not in ("whole", "numbers"):
+    if option.kind not in ("whole", "numbers", "batch"):
         return
     largest = max(LARGEST, int(option.high or 0))
     values = value.values() if isinstance(value, Mapping) else value

@@ -242,7 +242,9 @@ KEPT = (
 )
 """Inputs that a drawing answers to."""
 
-OF_RUNS = (RUNS | {"network_kind", "expanded_memory", "seed", "matrix", "algorithm"}) - {"graph"}
+OF_RUNS = (
+    RUNS | {"workload", "network_kind", "expanded_memory", "seed", "matrix", "algorithm"}
+) - {"graph"}
 """Inputs that say what runs: a drawing of the links alone has no use for them."""
 
 draw = asks(Draw)

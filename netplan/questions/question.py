@@ -209,6 +209,7 @@ class Question(Generic[AnswerT_co]):
     @classmethod
     def about(cls, scenario: Scenario, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question about a scenario that was read; errors as of :meth:`on`."""
+        named = {"workload"} & given.keys()
         scenario = scenario.running(given.pop("workload", cls.workload or scenario.kind))
         known = places(scenario.kind)
         scenario = scenario.replace(**usual_values(cls.command, [*known], given.get("catalog")))
@@ -227,7 +228,7 @@ class Question(Generic[AnswerT_co]):
             for name in cls.varies
             if name in parts
         }
-        asked = frozenset({*parts, *varied})
+        asked = frozenset({*parts, *varied, *named})
         parts |= {name: values[0] for name, values in varied.items() if values}
         for name in parts.keys() & {*TAKES_FUNCTIONS}:
             parts[name] = _registered(parts[name])
@@ -282,6 +283,8 @@ class Question(Generic[AnswerT_co]):
 
     def asked_for(self) -> Iterator[tuple[str, Option, object]]:
         """Inputs that were given and are not at their defaults, with their values."""
+        if "workload" in self.given:
+            yield "workload", WORKLOAD, self.scenario.kind
         for name, place in places(self.scenario.kind).items():
             value = self.scenario.value(name)
             usual = place.default if place.option.kind == "flag" else None

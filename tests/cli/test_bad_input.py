@@ -74,7 +74,7 @@ def test_misspelt_command() -> None:
 
 
 def test_missing_option() -> None:
-    assert "Missing option '--gpus'" in refused("compare", "rail-only-paper", "--radix", "64")
+    assert "Missing option '--to'. Choose from: " in refused("export", "rail-only-paper")
     error = refused("collective", "--scenario", "hgx-h100", "--gpus", "64")
     assert "Missing option '--kind'. Choose from: all_gather, reduce_scatter" in error
 
@@ -379,7 +379,7 @@ def test_full_ports_of_a_fabric_with_one_alone_are_refused(command: str) -> None
 @pytest.mark.parametrize("command", ["faults", "optimize"])
 def test_full_ports_are_told_apart_by_every_question_about_several_fabrics(command: str) -> None:
     asked = ("--gpus", "64", "--model", "gpt-22b", "--hb-size", "8", "--fabric", "rail-only")
-    done = netplan(command, "rail-only-paper", *asked, "--ports", "full")
+    done = netplan(command, "rail-only-paper", *asked, "--ports", "full", "--details")
     assert "--ports full does not apply here" in " ".join(done.stdout.split()), done.stderr
 
 

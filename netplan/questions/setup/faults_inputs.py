@@ -63,7 +63,7 @@ MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
 OF_TRAINING = frozenset(
     {"checkpoint_write_minutes", "checkpoint_interval_minutes", "while_down", "timing"}
-    | {"spares", "years", "policy", "spare_gpus", "circuit_switch"}
+    | {"spares", "years", "policy", "spare_gpus", "ocs"}
 )
 """Inputs that mean nothing for serving, of those about failures."""
 RECORD = "llama-3-54-days"
