@@ -17,6 +17,7 @@ from netplan.questions.question import Question
 from netplan.questions.shelves import CatalogCheck, CheckRecords
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
 from netplan.version import __version__
@@ -99,10 +100,34 @@ class Diagnosis(Answer):
             catalogs=self.catalogs.to_dict(),
         )
 
+    def summary(self) -> Iterator[Section]:
+        """Whether netplan is whole, what is not there, and how to get it."""
+        absent = [part for part in self.parts if part.state != "found"]
+        missing = [part.name for part in absent if part.state == "missing"]
+        count, sound = len(self.catalogs.checks), len(self.catalogs.checks)
+        sound -= len(self.catalogs.faults)
+        whole = f"Missing: {', '.join(missing)}" if missing else "All that netplan needs is there"
+        shown = [column("not_there", "name"), *columns("purpose"), column("to_get", "get")]
+        yield from Screen(
+            self._heading,
+            (f"{whole}; {sound} of {count} catalog files are sound.",),
+            Table("absent", shown, absent),
+            (
+                *(str(fault.error) for fault in self.catalogs.faults),
+                f"In {Path(__file__).parent.parent}, catalogs in {self.catalog_folder}.",
+            ),
+            more_of("every part and its version", page=False),
+        ).sections()
+
+    @property
+    def _heading(self) -> Heading:
+        """Versions."""
+        python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+        return Heading(f"netplan {__version__}, catalogs of {self.catalog_date}; {python}")
+
     def sections(self) -> Iterator[Section]:
         """What is there, and what is said of the catalogs."""
-        python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-        yield Heading(f"netplan {__version__}, catalogs of {self.catalog_date}; {python}")
+        yield self._heading
         yield Paragraph(f"In {Path(__file__).parent.parent}, catalogs in {self.catalog_folder}.")
         shown = [
             column("part_kind", "kind"),

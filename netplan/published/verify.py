@@ -1,9 +1,10 @@
 """Published tables and designs against netplan: what passes, fails, is known to differ."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from netplan.errors import InputError
 from netplan.progress import each
@@ -39,7 +40,9 @@ from netplan.questions.own_inputs import optional
 from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
+    Column,
     Heading,
     Notes,
     Paragraph,
@@ -76,6 +79,24 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "faults": fault_checks,
 }
 """What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
+
+SCREEN_ROWS, NAMED = 9, 3
+"""Sources that a screen shows, and failures and reasons that it names [1]."""
+
+
+class PaperRow(NamedTuple):
+    """Checks of one source [1]."""
+
+    source: str
+    passed: int
+    failed: int
+    known: int
+
+    @classmethod
+    def of(cls, source: str, checks: Sequence[Check]) -> "PaperRow":
+        """The checks of a source, by what came of them."""
+        counts = Counter(check.verdict for check in checks)
+        return cls(source, counts["pass"], counts["fail"], counts["known"])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -138,6 +159,25 @@ class Verification(Answer):
             "checks": [asdict(check) for check in self.checks],
         } | parts
 
+    def summary(self) -> Iterator[Section]:
+        """How many checks pass, papers with most that do not, the reasons behind most."""
+        papers: dict[str, list[Check]] = {}
+        for check in self.checks:
+            papers.setdefault(_paper(check), []).append(check)
+        rows = [PaperRow.of(paper, checks) for paper, checks in papers.items()]
+        rows.sort(key=lambda row: (-row.failed, -row.known, -row.passed))
+        lost = (check for check in self.checks if check.verdict == "fail")
+        failed = [f"{_where(check)}, {check.name}" for check in lost]
+        reasons = sorted(self._by_reason("known").items(), key=lambda item: -len(item[1]))
+        yield from Screen(
+            Heading("Published tables and designs against netplan"),
+            (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else [])),
+            Table("papers", PAPERS, rows),
+            tuple(f"Differs: {_several(named)}: {reason}." for reason, named in reasons[:NAMED]),
+            more_of("every check and reason", '--only "Table 2"'),
+            most_rows=SCREEN_ROWS,
+        ).sections()
+
     def sections(self) -> Iterator[Section]:
         """The summary, what fails or is known to differ and why, one table a paper."""
         yield Heading("Published tables and designs against netplan")
@@ -161,11 +201,16 @@ class Verification(Answer):
 
     def _reasons(self) -> Notes:
         """Why numbers do not reproduce, or under which assumptions they do; each reason once."""
+        named = self._by_reason().items()
+        return Notes(tuple((_several(checks), f"{text}.") for text, checks in named))
+
+    def _by_reason(self, verdict: str = "") -> dict[str, list[str]]:
+        """Checks by their reason, those of one verdict if it is given."""
         reasons: dict[str, list[str]] = {}
         for check in self.checks:
-            if check.reason:
+            if check.reason and (not verdict or check.verdict == verdict):
                 reasons.setdefault(check.reason, []).append(f"{_where(check)}, {check.name}")
-        return Notes(tuple((_several(named), f"{text}.") for text, named in reasons.items()))
+        return reasons
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +271,12 @@ def _paper(check: Check) -> str:
     return check.source.partition(", ")[0]
 
 
+PAPERS: tuple[Column[PaperRow], ...] = (
+    column("source", "source", title="source"),
+    column("checks_passed", "passed", title="pass", form="count"),
+    column("checks_failed", "failed", title="fail", form="count"),
+    column("checks_known", "known", title="known not to reproduce", form="count"),
+)
 SHOWN = (
     column("name", attrgetter("name"), title="check"),
     column("source", _where, title="where"),

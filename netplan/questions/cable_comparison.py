@@ -14,7 +14,8 @@ from msgspec import Struct
 from netplan.costing.switches import SWITCHES, cage_links
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.sections import Paragraph, Section, Table, columns, values_at
+from netplan.reports.screen import Screen, more_of
+from netplan.reports.sections import Heading, Paragraph, Section, Table, columns, values_at
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.cabling.as_built import (
     Cable,
@@ -37,6 +38,9 @@ from netplan.topologies.formats.infiniband import (
 from netplan.topologies.formats.kinds import CSV, SUBNET, TOPO, XLSX, kind_of
 from netplan.topologies.formats.node_names import read_node_names
 from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
+
+SCREEN_ROWS = 12
+"""Differences that a screen shows [1]."""
 
 TO_DO, BOTH = ("kind", "instruction"), ("planned", "built")
 
@@ -128,13 +132,28 @@ class CableComparison(Answer):
             known=[asdict(one) for one in self.known],
         )
 
+    def summary(self) -> Iterator[Section]:
+        """How many cables differ, the first of them with what to do, notes."""
+        yield from Screen(
+            Heading(f"{Path(self.plan).name} against {Path(self.as_built).name}"),
+            (self.sentence,),
+            Table("differences", columns(*TO_DO), self.differences),
+            tuple(self._sentences()),
+            more_of("every difference", "--format csv -o todo.csv") if self.differences else "",
+            most_rows=SCREEN_ROWS,
+        ).sections()
+
     def sections(self) -> Iterator[Section]:
         """One row a difference, with what to do about it."""
         shown = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
         yield Table("differences", shown, self.differences)
         yield Paragraph(self.sentence)
+        yield from map(Paragraph, self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
+        """The notes as sentences."""
         for note in self.notes:
-            yield Paragraph(f"{note[0].upper()}{note[1:]}{'' if note.endswith('?') else '.'}")
+            yield f"{note[0].upper()}{note[1:]}{'' if note.endswith('?') else '.'}"
 
 
 class Naming(Struct, frozen=True):

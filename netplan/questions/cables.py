@@ -25,6 +25,7 @@ from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.progress import each
+from netplan.questions.answers.screen_titles import titled
 from netplan.questions.asking import asks
 from netplan.questions.cable_comparison import Naming, compare_cables
 from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
@@ -34,7 +35,8 @@ from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.sections import Heading, Section, Table, column
+from netplan.reports.screen import Screen, more_of
+from netplan.reports.sections import Column, Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
 from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
 from netplan.scenarios.reading import CatalogReader
@@ -63,6 +65,13 @@ from netplan.topologies.formats.subnet_files import subnet_of
 from netplan.topologies.graph import SWITCH
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
+from netplan.units import counted
+
+SCREEN_ROWS = 15
+"""Rows of a table that a screen shows [1]."""
+
+ENDS = ("a_device", "a_port", "z_device", "z_port")
+"""Columns of a plan that its labels say, too."""
 
 QUOTED = frozenset(',"\n\r')
 NUMBERS = ("gbps", "length_m", "length")
@@ -188,14 +197,48 @@ class CableSheet(Answer):
         rows = [dict(zip(sheet.header, row, strict=True)) for row in sheet.rows]
         return answer_dict(self.inputs, table=sheet.name, rows=rows)
 
+    def summary(self) -> Iterator[Section]:
+        """How many rows there are, of which roles, and the first of them."""
+        sheet = self.sheet()
+        rows = list(sheet.rows)
+        said = counted(len(rows), "row")
+        groups = (
+            Counter(map(itemgetter(sheet.header.index("group")), rows)) if _named(sheet) else {}
+        )
+        if groups:
+            said += ": " + ", ".join(f"{count:,} {name}" for name, count in groups.items())
+        filled = [any(cells) for cells in zip(*rows[:SCREEN_ROWS], strict=True)]
+        shown = [
+            column
+            for column, full in zip(_sheet_columns(sheet), filled, strict=bool(rows))
+            if full and not (_named(sheet) and column.quantity.name in ENDS)
+        ]
+        yield from Screen(
+            Heading(titled(self.inputs, f"{sheet.name} of {told(self.inputs)['fabric']}")),
+            (f"{said}.",),
+            Table(sheet.name, shown, rows),
+            (),
+            more_of("every row", "-o plan.xlsx", "--floor-plan example-hall", page=False),
+            most_rows=SCREEN_ROWS,
+        ).sections()
+
     def sections(self) -> Iterator[Section]:
         """The table under its name."""
         sheet = self.sheet()
         rows = list(sheet.rows)
         count = f"{len(rows):,} row{'s' * (len(rows) != 1)}"
         yield Heading(f"{sheet.name} of {told(self.inputs)['fabric']}", (count,))
-        shown = [column(name, itemgetter(at), title=name) for at, name in enumerate(sheet.header)]
-        yield Table(sheet.name, shown, rows)
+        yield Table(sheet.name, _sheet_columns(sheet), rows)
+
+
+def _named(sheet: Sheet) -> bool:
+    """Whether the rows are cables of groups, whose labels name both ends."""
+    return {"label", "group", *ENDS} <= {*sheet.header}
+
+
+def _sheet_columns(sheet: Sheet) -> list[Column[tuple[str, ...]]]:
+    """The columns of a sheet as it names them."""
+    return [column(name, itemgetter(at), title=name) for at, name in enumerate(sheet.header)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
+from netplan.questions.answers.screen_titles import titled
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import required, several
 from netplan.questions.question import NETWORK, Question
 from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
@@ -56,6 +58,9 @@ PORT_WRITERS: Mapping[str, Callable[..., Iterable[str]]] = {
 NAMES_HOSTS = (*HOST_WRITERS, *PORT_WRITERS)
 """Formats that can name servers in place of GPUs."""
 
+SCREEN_ROWS = 15
+"""Lines of a file that a screen shows [1]."""
+
 ASTRA_SIM = "astra-sim"
 CIRCUITS = "circuits"
 FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM, CIRCUITS)
@@ -91,6 +96,18 @@ class GraphFile(Answer):
         if self.graph is None:
             return pd.DataFrame({"line": [line.rstrip("\n") for line in self.lines()]})
         return pd.DataFrame(edge_rows(self.graph()), columns=COLUMNS)
+
+    def summary(self) -> Iterator[Section]:
+        """How long the file is, and its first lines."""
+        lines = [line.rstrip("\n") for line in self.lines()]
+        yield from Screen(
+            Heading(titled(self.inputs, f"a fabric for {self.inputs['to']}")),
+            (f"{len(lines):,} lines; the first of them.",),
+            Table("lines", [column("line", str.expandtabs)], lines),
+            (),
+            more_of("the whole file", "-o FILE", page=False),
+            most_rows=SCREEN_ROWS,
+        ).sections()
 
     def sections(self) -> Iterator[Section]:
         """The file as it is."""

@@ -18,7 +18,8 @@ from netplan.files import read_lines
 from netplan.questions.cable_comparison import CableComparison, compare_cables
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.sections import Paragraph, Section, Table, column
+from netplan.reports.screen import Screen, more_of
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column
 from netplan.topologies.cabling.device_names import node_of_guid
 from netplan.topologies.cabling.rehearsal import (
     PACKAGES,
@@ -42,6 +43,9 @@ TREES = frozenset({"clos", "scalable-units", "rail-only"})
 MAX_AXES = 3
 """Axes of a torus that OpenSM's engine knows [1]."""
 
+
+SCREEN_ROWS = 12
+"""Subnets, or differences, that a screen shows [1]."""
 
 Comparing = Callable[[Path, Path], CableComparison]
 """How a plan is compared with cables as built."""
@@ -89,6 +93,19 @@ class Rehearsal(Answer):
             ],
             **{key: value for key, value in self.compared.to_dict().items() if key != "inputs"},
         )
+
+    def summary(self) -> Iterator[Section]:
+        """How many subnets are routed, what differs, and the first of what to do."""
+        differ = bool(self.compared.differences)
+        parts = [part for part in self.sections() if isinstance(part, Table)]
+        yield from Screen(
+            Heading("Rehearsal: booted on a simulator, and found again"),
+            (self.sentence,),
+            parts[-1] if differ else parts[0],
+            self.compared.notes,
+            more_of("every subnet, every difference", page=False),
+            most_rows=SCREEN_ROWS,
+        ).sections()
 
     def sections(self) -> Iterator[Section]:
         """One row a subnet, then one a difference with what to do about it."""

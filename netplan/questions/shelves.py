@@ -1,7 +1,9 @@
 """What the catalogs hold: lists of records, single records, and checks of files."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +27,8 @@ from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
-from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
+from netplan.reports.screen import Screen, more_of
+from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column, columns
 from netplan.scenarios.scenario import SCENARIOS
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
@@ -76,6 +79,25 @@ class CatalogRecords(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan catalog list --format json``."""
         return {"records": [asdict(one) for one in self.records]}
+
+    def summary(self) -> Iterator[Section]:
+        """How many records each role has; all of them where there is one role."""
+        counts = Counter(record.role for record in self.records)
+        if len(counts) <= 1:
+            yield from self.sections()
+            return
+        ranked = counts.most_common()
+        half = -(-len(ranked) // 2)
+        pairs = list(zip_longest(ranked[:half], ranked[half:]))
+        shown: list[Column[Any]] = [column("role", "0.0"), column("records", "0.1")]
+        shown += [column("role", "1.0"), column("records", "1.1")]
+        yield from Screen(
+            Heading("Records of the catalogs"),
+            (f"{len(self.records):,} records of {len(counts)} roles; your own go before ours.",),
+            Table("roles", shown, pairs),
+            ("One role: netplan catalog list ROLE; one record: netplan catalog show NAME.",),
+            more_of("every record", page=False),
+        ).sections()
 
     def sections(self) -> Iterator[Section]:
         """One table."""
@@ -139,6 +161,26 @@ class CatalogCheck(Answer):
             **({} if self.prices is None else {"prices": [one.to_dict() for one in self.prices]}),
         }
 
+    def summary(self) -> Iterator[Section]:
+        """How many files are sound; where prices are asked for, those known least."""
+        if self.prices is None:
+            yield from self.sections()
+            return
+        table, *rest = (part for part in sections_of(self.prices) if isinstance(part, Table))
+        yield from Screen(
+            Heading("Files of the catalogs, and where prices are from"),
+            (self._sound,),
+            table,
+            (),
+            more_of("every price" if not rest else "every table", page=False),
+        ).sections()
+
+    @property
+    def _sound(self) -> str:
+        """How many files are sound."""
+        count = len(self.checks)
+        return f"{count - len(self.faults)} of {count} files are sound."
+
     def sections(self) -> Iterator[Section]:
         """The faults, for programs; people read them on stderr. How many files are sound.
 
@@ -146,8 +188,7 @@ class CatalogCheck(Answer):
         """
         shown = [*columns("role"), column("path", lambda row: str(row.path)), *columns("error")]
         yield Table("faults", shown, self.faults, only="programs")
-        count = len(self.checks)
-        yield Paragraph(f"{count - len(self.faults)} of {count} files are sound.")
+        yield Paragraph(self._sound)
         if self.prices is not None:
             yield from sections_of(self.prices)
 

@@ -22,6 +22,7 @@ from netplan.questions.setup.inputs import replaced_lines
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, hover, marks
 from netplan.reports.quantities import listed
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -34,6 +35,9 @@ from netplan.reports.sections import (
 )
 from netplan.units import si
 from netplan.workloads.measured_rates import TABLES
+
+MOVED = 4
+"""Fitted numbers that a screen names [1]."""
 
 WORST_ROWS = 10
 """Rows that texts show: those that are met worst."""
@@ -131,13 +135,34 @@ class Calibrated(Answer):
             files=self.files,
         )
 
-    def sections(self) -> Iterator[Section]:
-        """Errors, numbers, charts, rows, and what the files are for."""
+    def summary(self) -> Iterator[Section]:
+        """How far off predictions are, by what was measured; numbers that changed most; notes."""
+        moved = sorted(self.numbers, key=lambda number: -abs(number.change))[:MOVED]
+        changes = [f"{number.number} {100 * number.change:+.0f} %" for number in moved]
+        yield from Screen(
+            self._heading,
+            (self._verdict(),),
+            Table("groups", columns(*Group._fields), self.groups, "Mean errors of predictions"),
+            (f"Numbers that changed most: {', '.join(changes)}.", *self._notes()),
+            more_of("numbers, rows", "--into DIR (writes the files)"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """Mean error of what the fit has not seen."""
+        return self._verdict().removesuffix(".")
+
+    @property
+    def _heading(self) -> Heading:
+        """What was fitted to what."""
         origin, (accelerator, link, stack) = self.origin, self.bases
         begins = [accelerator.name, link.name, stack.name]
         files = [path.name for path in (*origin.gemm, *origin.collectives, *origin.steps)]
         lines = f"begins with {listed(begins)}", f"fitted to {listed(files)}"
-        yield Heading(f"Calibration {origin.name}", (*lines, *replaced_lines(self.inputs)))
+        return Heading(f"Calibration {origin.name}", (*lines, *replaced_lines(self.inputs)))
+
+    def sections(self) -> Iterator[Section]:
+        """Errors, numbers, charts, rows, and what the files are for."""
+        yield self._heading
         yield Table("groups", columns(*Group._fields), self.groups, "Mean errors of predictions")
         yield Table(
             "numbers",
