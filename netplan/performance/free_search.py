@@ -73,7 +73,7 @@ from netplan.traffic.placement import (
 from netplan.workloads.operations import Sharding
 from netplan.workloads.program import missing_layers
 
-FIRST_CUTS, FIRST_LAYERS = 1 << 8, 1 << 6
+FIRST_CUTS, FIRST_LAYERS = 1 << 10, 1 << 6
 """Cuts, and layers of them, whose plans are timed first, so that there is a time to beat [1]."""
 
 BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14

@@ -10,6 +10,7 @@ import pytest
 
 from netplan.errors import InfeasibleError, NoPlanError
 from netplan.levels import Level, LevelKind, Tier
+from netplan.performance import free_search
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_search import best_free_plans
 from netplan.performance.iteration_model import IterationModel
@@ -218,6 +219,12 @@ def test_the_search_finds_the_best_of_all_plans(seeds: Iterable[int], least_plan
     plans, tight, alone = searched_exactly(map(random_case, seeds))
     assert plans > least_plans
     assert min(tight, alone) > 0
+
+
+def test_bounds_of_small_batches_rule_no_best_plan_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIRST_CUTS", "FIRST_LAYERS", "BATCH_CUTS", "BATCH_LAYERS", "CHUNK_PLANS"):
+        monkeypatch.setattr(free_search, name, 8)
+    searched_exactly(map(random_case, range(6)))
 
 
 def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
