@@ -131,7 +131,7 @@ def command_of(
         (show or emit_answer)(answer, format_, path)
         if format_:
             say_form(format_, path)
-        say_written(answer, path)
+        say_written(answer, path, filter(None, map(given.get, files)))
         if answer.exit_code:
             sys.exit(answer.exit_code)
 

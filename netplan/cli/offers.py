@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from netplan.cli.commands import PATH, command_of
-from netplan.cli.output import emit_answer, say
+from netplan.cli.output import emit_answer
 from netplan.errors import InputError
 from netplan.files import write_atomically
 from netplan.procurement.offers import Offers
@@ -35,7 +35,6 @@ def _write(answer: Answer, format_: str, path: Path | None) -> None:
         if template.suffix.lower() != ".xlsx":
             raise InputError(f"--template {template}: it is a spreadsheet: name it .xlsx")
         write_atomically(template, answer.xlsx())
-        say(f"wrote {template}")
     emit_answer(answer, format_, path)
 
 

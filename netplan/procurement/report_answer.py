@@ -32,7 +32,7 @@ from netplan.questions.setup.inputs import told
 from netplan.questions.setup.training import assumed
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import listed
+from netplan.reports.quantities import listed, money
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, data_tables
 from netplan.version import __version__
@@ -115,7 +115,7 @@ class Procurement(Findings, Answer):
         """What to order, and for how much."""
         fabric, bill = self.recommendation.fabric, self.chosen
         least = "≥ " if bill.quote.unpriced else ""
-        price = f"{least}{self.cost.scale.amount(bill.capital.base)}"
+        price = f"{least}{money(bill.capital.base, self.cost.currency)}"
         if bill.cost is None:
             return self.recommendation.sentence.removesuffix(".")
         return f"order {fabric}, {price}" if fabric else f"undecided; {bill.name}, {price}"

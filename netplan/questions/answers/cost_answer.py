@@ -22,7 +22,7 @@ from netplan.questions.money.token_cost import LEGEND, Served, token_columns
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, part_words
+from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
 from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.reports.sections import (
     Column,
@@ -175,7 +175,7 @@ class CostAnswer(Answer):
         best = self._ranked[0]
         least = "≥ " if best.quote.unpriced else ""
         cheapest = " cheapest" if len(self.bills) > 1 else ""
-        return f"{best.name}{cheapest}, {least}{self.scale.amount(best.capital.base)}"
+        return f"{best.name}{cheapest}, {least}{money(best.capital.base, self.currency)}"
 
     @property
     def _ranked(self) -> list[FabricBill]:

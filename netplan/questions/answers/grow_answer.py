@@ -17,7 +17,7 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import DASH, Scale
+from netplan.reports.quantities import DASH, Scale, money
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -307,7 +307,7 @@ class GrowthAnswer(Answer):
         """The fabric that costs least to grow, and its present value."""
         best = self._best
         least = "≥ " if best.final.quote.unpriced else ""
-        value = self.scale.amount(best.ways[0].present_value.base)
+        value = money(best.ways[0].present_value.base, self.currency)
         return f"grow {best.name}, {least}{value} in present value"
 
     @property
