@@ -6,6 +6,6 @@ from netplan.cli.commands import command_of
 from netplan.questions.diff import Diff
 
 command = command_of(Diff)
-_arguments = [one for one in command.params if isinstance(one, click.Argument)]
-_options = [one for one in command.params if not isinstance(one, click.Argument)]
+_arguments = [known for known in command.params if isinstance(known, click.Argument)]
+_options = [known for known in command.params if not isinstance(known, click.Argument)]
 command.params = [*reversed(_arguments), *_options]

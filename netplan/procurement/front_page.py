@@ -13,6 +13,11 @@ from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.answers.cost_answer import open_above
 from netplan.questions.answers.training_runs import TrainingRun
+from netplan.questions.choosing.difference import (
+    PartDifference,
+    difference_words,
+    differences,
+)
 from netplan.questions.money.token_cost import Served
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
@@ -34,7 +39,8 @@ def headline(found: Findings) -> tuple[str, ...]:
     >>> lines[0][:59]
     'Order rail-only: its network for 32,768 GPUs costs at least'
     >>> lines[2]
-    'Why: lowest cost, of rail-optimized and rail-only.'
+    'Why: lowest cost, of rail-optimized and rail-only. Against rail-optimized: 1,024 switches
+    -98.0 M, 131,072 modules -49.0 M.'
     """
     recommended = found.recommendation
     return (recommended.sentence, *_in_use(found), *_why(found))
@@ -70,12 +76,16 @@ def _why(found: Findings) -> Iterator[str]:
     if verdict is None:
         yield from found.recommendation.reasons[:1]
         return
-    said = f"Why: {verdict.rule}"
+    runner_up = found.runner_up
+    text = f"Why: {verdict.rule}"
     if len(names) > 1:
-        said += f", of {listed(names)}"
+        text += f", of {listed(names)}"
     if verdict.tied:
-        said += f". {listed(verdict.tied)} tie, so the cheapest of them is shown in full"
-    yield f"{said}."
+        text += f". {listed(verdict.tied)} tie, so the cheapest of them is shown in full"
+    if runner_up is not None:
+        parts = difference_words(found.chosen, runner_up)
+        text += f". Against {runner_up.name}: {parts}"
+    yield f"{text}."
 
 
 class Side(NamedTuple):
@@ -205,6 +215,34 @@ def decision_chapter(found: Findings) -> Iterator[Section]:
         ]
     lines = [line for line in _lines(found, own, other) if line.chosen != DASH]
     yield Table("decision", columns, lines, only="people")
+    if other is not None:
+        yield from _parts(found, own.bill, other.bill)
+
+
+def _parts(found: Findings, chosen: FabricBill, runner_up: FabricBill) -> Iterator[Section]:
+    """What the runner-up has more or less, part by part."""
+    parts = [part for part in differences(chosen, runner_up) if part.changed]
+    columns = [
+        told_column("Part", "part", "item"),
+        told_column(chosen.name, "order", "count_a", form="count"),
+        told_column(runner_up.name, "runner_up", "count_b", form="count"),
+        told_column(
+            f"difference, {found.cost.scale.title}",
+            "difference",
+            lambda part: _money_apart(part, found.cost.scale),
+            form="code",
+        ),
+    ]
+    if parts:
+        title = "What separates the two, part by part, the largest first"
+        yield Table("parts", columns, parts, title, only="people")
+
+
+def _money_apart(part: PartDifference, scale: Scale) -> str:
+    """What the runner-up pays more for a part."""
+    if part.unpriced_more:
+        return "no price"
+    return f"{part.difference / scale.factor:+,.{scale.digits}f}"
 
 
 def _lines(found: Findings, own: Side, other: Side | None) -> Iterator[Line]:

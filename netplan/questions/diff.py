@@ -12,7 +12,8 @@ from netplan.errors import InputError
 from netplan.inputs.readers import read_settings
 from netplan.performance.iteration_model import ITERATION_MODELS, SIMULATED
 from netplan.questions.answers.compare_rows import priced_row, timed_row
-from netplan.questions.answers.diff_answer import DiffAnswer, Goodput, Side
+from netplan.questions.answers.diff_answer import DiffAnswer
+from netplan.questions.answers.diff_sides import Goodput, Side
 from netplan.questions.asking import asks
 from netplan.questions.choosing.verdict import rates_of
 from netplan.questions.money.pricing import MONEY
@@ -150,7 +151,8 @@ class Diff(Question[DiffAnswer]):
         asked = [self._side(*pair) for pair in zip(scenarios, changes, strict=True)]
         first = asked[0].laid()
         second = asked[1].laid(first.currency)
-        named = [_labelled(*one) for one in zip((first, second), scenarios, changes, strict=True)]
+        priced = zip((first, second), scenarios, changes, strict=True)
+        named = [_labelled(side, scenario, changed) for side, scenario, changed in priced]
         if self.other is None:
             named = [
                 replace(side, short=question.in_short([*changes[0], *changes[1]], side))
@@ -218,19 +220,19 @@ class Diff(Question[DiffAnswer]):
             "gpus": f"{sizing.gpus:,} GPUs",
             "oversubscription": f"{sizing.oversubscription or 1:g}:1",
         }
-        found: dict[str, None] = {}
+        values: dict[str, None] = {}
         for name in names:
             plain = _plain_input(name)
             if plain in words:
-                found[words[plain]] = None
+                values[words[plain]] = None
             elif plain in known:
                 value = self.scenario.value(plain)
                 value = _unsaid(known[plain].option.otherwise) if value is None else value
-                found[str(value) if plain in NAMED else f"{_spelt(plain)} {value}"] = None
+                values[str(value) if plain in NAMED else f"{_spelt(plain)} {value}"] = None
             else:
                 text = (self.overrides or {}).get(name)
-                found["the file's value" if text is None else f"{name}={text}"] = None
-        return ", ".join(found)
+                values["the file's value" if text is None else f"{name}={text}"] = None
+        return ", ".join(values)
 
     def laid(self, currency: str = "") -> Side:
         """Bill, power and time of one of the two.
@@ -297,11 +299,11 @@ class Diff(Question[DiffAnswer]):
         chip = variants(reader, chip, (self.cluster.expanded_memory,))[0].chip
         check_tiers(self, chip)
         training = read_training(self, reader, chip, self.cluster.gpus)
-        found = plan_search(self, training).on(side.bill.fabric.levels)
+        plans = plan_search(self, training).on(side.bill.fabric.levels)
         model, calibrated = training.model, training.calibrated
         return replace(
             side,
-            row=timed_row(side.row, found),
+            row=timed_row(side.row, plans),
             model=model.title,
             batch=training.batch if isinstance(model, Model) else 0,
             sequence_length=model.sequence_length if isinstance(model, Model) else 0,
@@ -326,14 +328,14 @@ class Diff(Question[DiffAnswer]):
         if not self.trains:
             raise InputError("--goodput is of a training run: leave it out under serving")
         replaced = (self.overrides or {}).items()
-        found = self.also(
+        faults = self.also(
             Faults,
             scenario=self.scenario.replace(fabrics=(self.cluster.fabric,)),
             overrides={
                 key: text for key, text in replaced if key.partition(".")[0] not in OF_BILLS
             },
         ).ask()
-        forecast = found.fabrics[0].forecast
+        forecast = faults.fabrics[0].forecast
         return Goodput(forecast.goodput, forecast.goodput_half_width)
 
 

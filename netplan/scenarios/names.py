@@ -94,8 +94,8 @@ def _named(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str
             for number, name in enumerate(names if field in both else ()):
                 if name is None or name in WORDS or _is_path(str(name)):
                     continue
-                at = (part, field, number) if isinstance(value, list) else (part, field)
-                yield at, *both[field], str(name)
+                place = (part, field, number) if isinstance(value, list) else (part, field)
+                yield place, *both[field], str(name)
 
 
 def _is_path(name: str) -> bool:

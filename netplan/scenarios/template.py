@@ -105,25 +105,25 @@ def _part(struct: Struct, active: str = INDENT, remark: str = f"{INDENT}# ") -> 
     plain = [(field, option) for field, option in known if option is not None]
     for field, option in sorted(plain, key=lambda pair: not pair[1].basic):
         value = getattr(struct, field.name)
-        said = option.basic or value != field.default
-        yield from _field(active if said else remark, field, option, value)
+        is_set = option.basic or value != field.default
+        yield from _field(active if is_set else remark, field, option, value)
     for field, input_ in known:
         if input_ is None:
             inner, about = getattr(struct, field.name), cleandoc(field.type.__doc__ or "")
-            said = inner != field.default
-            yield f"{active if said else remark}{field.name}: # {about.partition(NEW_LINE)[0]}"
-            within = (active + INDENT, f"{active}{INDENT}# ") if said else (remark + INDENT,) * 2
+            is_set = inner != field.default
+            yield f"{active if is_set else remark}{field.name}: # {about.partition(NEW_LINE)[0]}"
+            within = (active + INDENT, f"{active}{INDENT}# ") if is_set else (remark + INDENT,) * 2
             yield from _part(inner, *within)
 
 
 def _field(start: str, field: structs.FieldInfo, option: Option, value: object) -> Iterator[str]:
     """One field with what it means, behind it or, where there is no room, above it."""
-    line, said = f"{start}{field.name}: {written(value)}", meaning(field, option, value)
-    if len(line) + len(said) + len(" # ") <= WIDTH:
-        yield f"{line} # {said.replace(FIXED_SPACE, ' ')}"
+    line, about = f"{start}{field.name}: {written(value)}", meaning(field, option, value)
+    if len(line) + len(about) + len(" # ") <= WIDTH:
+        yield f"{line} # {about.replace(FIXED_SPACE, ' ')}"
         return
     above = f"{start.removesuffix('# ')}# "
-    yield from (part.replace(FIXED_SPACE, " ") for part in _wrapped(above + said, above))
+    yield from (part.replace(FIXED_SPACE, " ") for part in _wrapped(above + about, above))
     yield from _wrapped(line, start + INDENT) if isinstance(value, tuple) else [line]
 
 
@@ -201,7 +201,9 @@ def written(value: object) -> str:
     ('"2026"', 'null', '[rail-only, "no"]', '{tensor: 8}')
     """
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{written(key)}: {written(one)}' for key, one in value.items())}}}"
+        return (
+            f"{{{', '.join(f'{written(key)}: {written(inner)}' for key, inner in value.items())}}}"
+        )
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(written, value))}]"
     if value is None or isinstance(value, bool):

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import fsum, isclose
+from math import fsum
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from netplan.costing.fabric_bill import Bill
-from netplan.performance.plan import PlanTime
-from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import open_above
+from netplan.questions.answers.diff_sides import Pace, Side, pace_of, served_words, token_cost
 from netplan.questions.choosing.difference import (
     CENT,
     PartDifference,
@@ -46,131 +43,13 @@ MOST_BELOW, LEAST_LINES, GAPS = 3, 5, 5
 GAP, LEAST_ITEM = "  ", 12
 """Between two columns; and columns that what a line is keeps [1]."""
 NO_PRICE = "no price"
+LEAST_POINTS = 5e-4
+"""Difference of two shares below which a reader of a tenth of a percent sees none [1]."""
 ALL = 1 - 1e-9
 """Share from which one part makes all of a difference [1]."""
-AS_FAST = 5e-4
-"""Difference of times below which a reader of a tenth of a percent sees none [1]."""
 KILO, MEGA = 1e3, 1e6
 MEGAWATTS_FROM = 1e6
 """Watts from which megawatts are shown."""
-
-
-class Goodput(Struct, frozen=True):
-    """Share of the time that counts, less what a slower pace costs, and half its interval [1]."""
-
-    value: float
-    half_width: float | None
-
-
-class Side(Struct, frozen=True):
-    """One of the two: its bill, and how it trains or serves.
-
-    Parameters
-    ----------
-    label, short
-        What it is called in headings, and in the closing sentence.
-    scenario, workload
-        Name of its scenario, and whether that trains or serves.
-    accelerator, prices
-        Short name of the accelerator, and name of the price book.
-    bill, row
-        Its bill, and the fabric with its time.
-    model, batch, sequence_length
-        What runs; sequences of an iteration and tokens of each, 0 where there are none [1].
-    alike
-        What two plans have in common whose times share most of their error.
-    goodput
-        What failures leave of the time, where that was asked for.
-    """
-
-    label: str
-    short: str
-    scenario: str
-    workload: str
-    accelerator: str
-    prices: str
-    bill: Bill
-    row: FabricRow
-    model: str = ""
-    batch: int = 0
-    sequence_length: int = 0
-    alike: tuple[str, ...] = ()
-    goodput: Goodput | None = None
-
-    @property
-    def best(self) -> PlanTime | None:
-        """Its best plan; None where it is not timed."""
-        return self.row.best
-
-    @property
-    def currency(self) -> str:
-        """Currency of its bill."""
-        return self.bill.quote.currency
-
-    @property
-    def words(self) -> str:
-        """The cluster, its fabric and its batch in a line."""
-        sizing = self.bill.fabric.sizing
-        batch = f", batch {self.batch:,}" if self.batch else ""
-        return (
-            f"{self.short}: {sizing.gpus:,} {self.accelerator}, HB {sizing.hb_size:,},"
-            f" {self.bill.name} of {sizing.radix} x {sizing.speed_gbps:g}G{batch}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """What it is, as JSON."""
-        sizing = self.bill.fabric.sizing
-        return {
-            "label": self.label,
-            "scenario": self.scenario,
-            "workload": self.workload,
-            "fabric": self.bill.name,
-            "gpus": sizing.gpus,
-            "accelerator": self.accelerator,
-            "hb_size": sizing.hb_size,
-            "radix": sizing.radix,
-            "link_gbps": sizing.speed_gbps,
-            "prices": self.prices,
-            "model": self.model or None,
-            "batch": self.batch or None,
-            "cost_complete": self.bill.complete,
-            "unpriced": [line.title for line in self.bill.quote.unpriced],
-            "notes": list(self.row.notes),
-        }
-
-
-class Pace(NamedTuple):
-    """How two times of an iteration compare.
-
-    Parameters
-    ----------
-    more
-        What the second takes more than the first, as a share of that [1].
-    equal
-        Whether they cannot be told apart.
-    each
-        Whether times of a sequence are compared, since the batches differ.
-    """
-
-    more: float
-    equal: bool
-    each: bool
-
-    @property
-    def words(self) -> str:
-        """In a few words, for a sentence."""
-        if abs(self.more) < AS_FAST:
-            return "as fast"
-        if self.equal:
-            return "as fast within the error"
-        return f"{100 * self.more:+.1f} % time{' a sequence' if self.each else ''}"
-
-
-class Ends(NamedTuple):
-    """Ends of an error bar [s]."""
-
-    low: float
-    high: float
 
 
 class Total(NamedTuple):
@@ -244,35 +123,25 @@ class DiffAnswer(Answer):
         if any(plans):
             for name in ("tokens_per_s", "ttft_s", "tpot_s"):
                 yield name, (getattr(plans[0], name, None), getattr(plans[1], name, None))
-            yield "cost_per_million_tokens", (_token_cost(a), _token_cost(b))
+            yield "cost_per_million_tokens", (token_cost(a), token_cost(b))
         if a.goodput or b.goodput:
             yield "goodput", (getattr(a.goodput, "value", None), getattr(b.goodput, "value", None))
 
     @property
     def pace(self) -> Pace | None:
         """How the iteration times compare; None where they are of two models, or not known."""
-        one, other = self.a, self.b
-        if one.best is None or other.best is None or one.model != other.model:
-            return None
-        each = one.batch != other.batch
-        time_a, bar_a = _barred(one.best, one.batch if each else 1)
-        time_b, bar_b = _barred(other.best, other.batch if each else 1)
-        if one.alike == other.alike and not each:
-            equal = one.best.equals(other.best)
-        else:
-            within = [bar_a.low <= time_b <= bar_a.high] if bar_a else []
-            within += [bar_b.low <= time_a <= bar_b.high] if bar_b else []
-            equal = bool(within) and all(within)
-        return Pace(time_b / time_a - 1, equal or isclose(time_a, time_b, rel_tol=1e-9), each)
+        return pace_of(self.a, self.b)
 
     @property
     def sentence(self) -> str:
         """What the second one means instead of the first: money, time, what makes most of it."""
-        said = [self._money_words()]
-        if (pace := self.pace) is not None:
-            said.append(pace.words)
-        said += self._served_words()
-        text = f"{self.b.short} instead of {self.a.short}: {', '.join(said)}"
+        pace = self.pace
+        words = (
+            self._money_words(),
+            pace.words if pace is not None else "",
+            served_words(self.a, self.b),
+        )
+        text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
         if share := self._share_words():
             text += f"; {share}"
         if lacking := unpriced_words(self.parts):
@@ -308,23 +177,6 @@ class DiffAnswer(Answer):
         if 0 < share <= 1:
             return f"{100 * share:.0f} % of it {parts[0].name()}"
         return ", ".join(f"{part.name()} {signed(part.difference)}" for part in parts[:2])
-
-    def _served_words(self) -> Iterator[str]:
-        """How much faster the second one serves."""
-        one, other = self.a.row.served, self.b.row.served
-        if one is None or other is None or self.a.model != self.b.model:
-            return
-        first, second = one.plan, other.plan
-        more = second.tokens_per_s / first.tokens_per_s - 1
-        if abs(more) < AS_FAST:
-            yield "as many tokens a second"
-        elif (
-            second.tokens_per_s_low <= first.tokens_per_s <= second.tokens_per_s_high
-            and first.tokens_per_s_low <= second.tokens_per_s <= first.tokens_per_s_high
-        ):
-            yield "as many tokens a second within the error"
-        else:
-            yield f"{100 * more:+.1f} % tokens a second"
 
     def in_a_line(self) -> str:
         """The closing sentence."""
@@ -437,12 +289,12 @@ class DiffAnswer(Answer):
         yield from self._power_rows()
         yield from self._time_rows()
         yield from self._served_rows()
-        one, other = self.a.goodput, self.b.goodput
-        if one is not None and other is not None:
-            apart = abs(other.value - one.value)
-            equal = apart <= (one.half_width or 0.0) + (other.half_width or 0.0)
-            more = "equal" if equal else _points(other.value - one.value)
-            yield Shown("Goodput", _percent(one.value), _percent(other.value), more)
+        first, second = self.a.goodput, self.b.goodput
+        if first is not None and second is not None:
+            difference = second.value - first.value
+            equal = abs(difference) <= (first.half_width or 0.0) + (second.half_width or 0.0)
+            more = "equal" if equal else _points(difference)
+            yield Shown("Goodput", _percent(first.value), _percent(second.value), more)
 
     def _money_rows(self) -> Iterator[Shown]:
         scale, bills = self.scale, (self.a.bill, self.b.bill)
@@ -478,33 +330,31 @@ class DiffAnswer(Answer):
         yield Shown(f"Power, {unit}", texts[0], texts[1], more)
 
     def _time_rows(self) -> Iterator[Shown]:
-        one, other = self.a, self.b
-        if one.best is None and other.best is None:
+        sides = (self.a, self.b)
+        if all(side.best is None for side in sides):
             return
-        texts = [side.best.time_text if side.best else DASH for side in (one, other)]
-        pace = self.pace
-        more = ""
+        texts = [side.best.time_text if side.best else DASH for side in sides]
+        pace, more = self.pace, ""
         if pace is not None:
             each = " a sequence" if pace.each else ""
             more = "equal" if pace.equal else f"{100 * pace.more:+.1f} %{each}"
         yield Shown("Iteration", texts[0], texts[1], more)
-        first, second = one.row.mfu, other.row.mfu
+        first, second = self.a.row.mfu, self.b.row.mfu
         points = _points(second - first) if first is not None and second is not None else ""
-        points = "equal" if pace and pace.equal and one.alike == other.alike else points
+        points = "equal" if pace and pace.equal and self.a.alike == self.b.alike else points
         yield Shown("MFU", _percent(first), _percent(second), points)
 
     def _served_rows(self) -> Iterator[Shown]:
         plans = [side.row.served.plan if side.row.served else None for side in (self.a, self.b)]
         if not any(plans):
             return
-        words = [*self._served_words()]
-        apart = words[0].removesuffix(" tokens a second") if words else ""
+        apart = served_words(self.a, self.b).removesuffix(" tokens a second")
         rates = [_number(value_at(plan, "tokens_per_s"), ",.0f") for plan in plans]
         yield Shown("Tokens/s", rates[0], rates[1], apart if apart[:1] in "+-" else "equal")
         for name, title in (("ttft_s", "TTFT, ms"), ("tpot_s", "TPOT, ms")):
             times = [getattr(plan, name) / MILLI if plan else None for plan in plans]
             yield Shown(title, _number(times[0], ",.4g"), _number(times[1], ",.4g"))
-        costs = [_number(_token_cost(side), ",.3g") for side in (self.a, self.b)]
+        costs = [_number(token_cost(side), ",.3g") for side in (self.a, self.b)]
         yield Shown(f"{self.currency}/M tokens", costs[0], costs[1])
 
     def _screen_lines(self, room: int) -> Iterator[str]:
@@ -607,19 +457,7 @@ def _number(value: float | None, form: str) -> str:
 
 def _points(share: float) -> str:
     """A difference of two shares."""
-    return f"{100 * share:+.1f} points" if abs(share) >= AS_FAST else "0"
-
-
-def _token_cost(side: Side) -> float | None:
-    """Price of a million tokens."""
-    served = side.row.served
-    return served.cost.total.base if served and served.cost else None
-
-
-def _barred(plan: PlanTime, sequences: int) -> tuple[float, Ends | None]:
-    """Time of an iteration, or of each of its sequences, and the ends of its error bar [s]."""
-    time_s = plan.iteration_time_s / sequences
-    return time_s, Ends(*plan.error.whole.of(time_s)) if plan.error else None
+    return f"{100 * share:+.1f} points" if abs(share) >= LEAST_POINTS else "0"
 
 
 def _aligned(rows: Sequence[Sequence[str]], texts: int = 1) -> Iterator[str]:

@@ -352,11 +352,11 @@ def _laid_beside(
     for side, bill in enumerate((first, second)):
         for item in bill.quote.items:
             known.setdefault(key_of(item.line), ([], []))[side].append(item)
-    found = [_one(key, *sides) for key, sides in known.items()]
-    return tuple(sorted(found, key=lambda part: (-abs(part.difference), -abs(part.more))))
+    parts = [_difference(key, *sides) for key, sides in known.items()]
+    return tuple(sorted(parts, key=lambda part: (-abs(part.difference), -abs(part.more))))
 
 
-def _one(key: Key, *sides: list[PricedItem]) -> PartDifference:
+def _difference(key: Key, *sides: list[PricedItem]) -> PartDifference:
     """Lines of two bills as one difference."""
     part, network, item, unit = key
     (count_a, money_a, bare_a), (count_b, money_b, bare_b) = map(_sums, sides)

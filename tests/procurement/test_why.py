@@ -1,0 +1,52 @@
+"""Why a report orders what it orders: what separates the order from the runner-up, part by part."""
+
+from typing import Any
+
+from netplan.procurement.front_page import decision_chapter, headline
+from netplan.procurement.report import procurement
+from netplan.questions.choosing.difference import difference_words, differences
+from netplan.reports.sections import Table
+
+PAPER: dict[str, Any] = {
+    "gpus": 32_768,
+    "radix": 128,
+    "fabrics": ("rail-optimized", "rail-only"),
+    "timing": False,
+}
+
+
+def test_the_headline_says_what_makes_the_difference() -> None:
+    # 1,024 x 128 x 748 and 131,072 x 374 USD at the paper's prices.
+    findings = procurement("rail-only-paper", **PAPER)
+    *_, why = headline(findings)
+    assert why == (
+        "Why: lowest cost, of rail-optimized and rail-only. Against rail-optimized: 1,024 switches"
+        " -98.0 M, 131,072 modules -49.0 M."
+    )
+    assert findings.runner_up is not None
+    assert difference_words(findings.chosen, findings.runner_up) in why
+
+
+def test_the_order_stands_beside_the_runner_up_part_by_part() -> None:
+    findings = procurement("rail-only-paper", **PAPER)
+    assert findings.runner_up is not None
+    (table,) = (
+        section
+        for section in decision_chapter(findings)
+        if isinstance(section, Table) and section.name == "parts"
+    )
+    rows = [tuple(column.text(part) for column in table.columns) for part in table.rows]
+    assert rows[:2] == [
+        ("switches", "256", "1,280", "+98.0"),
+        ("modules", "65,536", "196,608", "+49.0"),
+    ]
+    # Racks and fibre have no price at those prices, and say so.
+    assert {row[-1] for row in rows[2:]} == {"no price"}
+    parts = differences(findings.chosen, findings.runner_up)
+    assert len(rows) == sum(part.changed for part in parts)
+
+
+def test_one_fabric_alone_has_nothing_beside_it() -> None:
+    findings = procurement("rail-only-paper", **{**PAPER, "fabrics": ("rail-only",)})
+    *_, why = headline(findings)
+    assert why == "Why: lowest cost."
