@@ -39,6 +39,7 @@ SHELF_OF_INPUT = {
     "memory": "memory",
     "model": "model",
     "networks": "network",
+    "other": "scenario",
     "power": "power",
     "prices": "prices",
     "ocs": "switch",
@@ -53,6 +54,8 @@ SHELF_OF_INPUT = {
 BOTH_STACKS = ("stack", "serving-stack")
 RECORDS, ROLES, SETTINGS = "name", "role", "overrides"
 """Inputs that name any record, a role, or one value of a record."""
+CHANGES = ("a", "b", "changes")
+"""Inputs that name an input of a scenario, or one value of a record."""
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -68,7 +71,7 @@ def completer_of(name: str) -> Completer | None:
     >>> [one.value for one in completer_of("fabric")(context, option, "rail")]
     ['rail-only', 'rail-optimized']
     """
-    known = name in SHELF_OF_INPUT or name in (RECORDS, ROLES, SETTINGS)
+    known = name in SHELF_OF_INPUT or name in (RECORDS, ROLES, SETTINGS, *CHANGES)
     if not known:
         return None
 
@@ -101,7 +104,12 @@ def _shelves() -> "dict[str, Shelf[Any]]":
 def _items(name: str, typed: str, roots: tuple[Path, ...]) -> Iterator[CompletionItem]:
     """Names that begin as typed; of several in one word, the last one."""
     shelves = _shelves()
-    if name == SETTINGS:
+    if name in CHANGES:
+        from netplan.scenarios.scenario import every_place
+
+        inputs = every_place()
+        yield from (CompletionItem(f"{one}=") for one in inputs if one.startswith(typed))
+    if name in (SETTINGS, *CHANGES):
         yield from _settings(typed)
         return
     if name == ROLES:

@@ -1,5 +1,6 @@
 """``netplan init``: a scenario as a file to start from."""
 
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -99,9 +100,10 @@ command = Strict(
             multiple=True,
             metavar="NAME=VALUE",
             help="With another value of a field, or of a catalog file (repeatable).",
+            shell_complete=completer_of("changes"),
         ),
         click.Option(["--catalog"], metavar="DIR", help="Your own catalog folder."),
     ],
-    help=_init.__doc__,
+    help=cleandoc(_init.__doc__ or ""),
     short_help="Write a scenario as a commented YAML file.",
 )
