@@ -143,18 +143,19 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
     --------
     1,024 GPUs in racks of 32; 32 leaves and 16 spines, 16 a rack.
 
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.fabric_bill import make_bill
     >>> from netplan.costing.power import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.costing.switches import SWITCHES
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
     >>> from netplan.topologies.specs import FABRICS
     >>> books = BillBooks(PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"),
     ...                   CABLING_BOOKS.load("2026"), SWITCHES.load("qm9700"),
     ...                   hall=FLOOR_PLANS.load("example-hall"))
-    >>> spec, sizing = FABRICS.load("rail-optimized"), Sizing(1024, 64, 8, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
+    >>> spec, sizing = FABRICS.load("rail-optimized"), scenario.sizing
     >>> made = elevations(make_bill(spec, sizing, books), spec, books)
     >>> [(kind.title, len(kind.slots)) for kind in made.kinds][1]
     ('2 racks: 01-17 to 01-18', 16)

@@ -383,13 +383,15 @@ def make_bill(
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.power import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.topologies.specs import FABRICS
     >>> books = BillBooks(PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026"),
     ...                   CABLING_BOOKS.load("2026"))
-    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(32_768, 128, 256, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32_768, radix=128, hb_size=256)
+    >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> make_bill(spec, sizing, books).capital.base
     49020928.0
     """

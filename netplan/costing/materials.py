@@ -166,13 +166,12 @@ def switch_racks(fabric: Fabric, hardware: Hardware, layout: Layout | None = Non
     --------
     16 units hold one switch of 9 units, so that 12 of them need twelve racks, not 12 x 9 / 16.
 
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS, Racks
-    >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
     >>> racks = Racks(units=16, switch_units=9, source="a small rack")
     >>> book = CABLING_BOOKS.load("2026").changed(**{"racks": racks})
-    >>> fabric = build_fabric(FABRICS.load("fat-tree"), Sizing(256, 64, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=256, radix=64)
+    >>> fabric = scenario.fabric("fat-tree").counts
     >>> fabric.switches, switch_racks(fabric, Hardware(book)).count
     (12, 12)
     """
@@ -192,13 +191,13 @@ def bill_items(
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.costing.wiring import wire
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(1024, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=1024, radix=64).sizing
     >>> fabric = build_fabric(FABRICS.load("rail-optimized"), sizing)
     >>> hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load("qm9700"))
     >>> for line in bill_items(fabric, wire(fabric, hardware), hardware)[:3]:

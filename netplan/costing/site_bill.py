@@ -83,14 +83,15 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.site_networks import SITE_NETWORKS
     >>> from netplan.topologies.specs import FABRICS
     >>> storage, spec = SITE_NETWORKS.load("storage"), FABRICS.load("fat-tree")
     >>> books = SiteBooks(((storage, spec, None),), CABLING_BOOKS.load("2026"))
-    >>> found = site_bill(books, build_fabric(spec, Sizing(4096, 64, 8, 450e9, 50e9)))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=4096, radix=64)
+    >>> found = site_bill(books, build_fabric(spec, scenario.sizing))
     >>> found.lines[0].quantity, found.lines[0].notes, found.racks
     (60, ('40 leaf, 20 spine', '0 ports free'), 3)
     """

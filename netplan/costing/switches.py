@@ -219,12 +219,9 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
 
     Examples
     --------
-    >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> spec = FABRICS.load("torus-3d")
-    >>> sizing = Sizing(4096, 64, 1, hb_bytes_per_s=300e9, network_bytes_per_s=50e9)
-    >>> layer = circuit_layer(spec, build_fabric(spec, sizing), SWITCHES.load("palomar"))
+    >>> from netplan import Scenario
+    >>> fabric = Scenario.load("tpu-v7").replace(gpus=4096).fabric("torus-3d")
+    >>> layer = circuit_layer(fabric.spec, fabric.counts, SWITCHES.load("palomar"))
     >>> layer.switches, layer.ports_used
     (48, 6144)
     """

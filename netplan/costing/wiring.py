@@ -85,12 +85,12 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(1024, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=1024, radix=64).sizing
     >>> fabric = build_fabric(FABRICS.load("rail-optimized"), sizing)
     >>> hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load("qm9700"))
     >>> for run in wire(fabric, hardware).runs:

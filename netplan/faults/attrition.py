@@ -54,10 +54,9 @@ def attrition(
     --------
     Each leaf of a rail takes the ports of 32 of 256 GPUs.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(256, 32, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=256, radix=32)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> attrition(Inventory(graph), "switch", np.random.default_rng(0)).left
     ((0, 1.0), (1, 0.875))
     """

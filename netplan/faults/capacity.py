@@ -160,11 +160,10 @@ def remaining_bandwidth(
     --------
     One of eight rails is lost.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan import Scenario
     >>> from netplan.faults.scenario import parse_faults
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(128, 16, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> left = remaining_bandwidth(graph, parse_faults(["rail-3/leaf-0", "domain-5"], graph))
     >>> left.worst_share, left.mean_share, left.all_pairs, left.domains_lost
     (0.0, 0.765625, 120, 1)

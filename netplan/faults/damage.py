@@ -154,11 +154,10 @@ def find_effects(
     --------
     A leaf that fails takes the network ports of one rail; their servers forward for them.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan import Scenario
     >>> from netplan.faults.scenario import parse_faults
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(256, 32, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=256, radix=32)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> effects = find_effects(graph, parse_faults(["rail-2/leaf-0", "gpu-5"], graph))
     >>> len(effects.gpus_down), len(effects.cut_off), len(effects.cut_off_forwarding)
     (1, 32, 0)

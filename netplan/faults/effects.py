@@ -70,11 +70,10 @@ class FailureEffects(Struct, frozen=True):
         --------
         A power feed of 512 GPUs takes 64 domains of eight.
 
+        >>> from netplan import Scenario
         >>> from netplan.faults.rates import FAILURE_BOOKS
-        >>> from netplan.topologies.build import build_fabric
-        >>> from netplan.topologies.fabric import Sizing
-        >>> from netplan.topologies.specs import FABRICS
-        >>> fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
+        >>> fabric = scenario.fabric("rail-only").counts
         >>> feed = FAILURE_BOOKS.load("2026").placed(8).rate("Power feed")
         >>> [(parts, effect.domains) for parts, effect in untimed_effects(fabric).of(feed)]
         [(1, 64)]
@@ -171,12 +170,13 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
     A leaf of a rail cuts off a GPU of each of eight domains, which all train on; a failed GPU takes
     its domain from the job.
 
+    >>> from netplan import Scenario
     >>> from netplan.faults.impact import impact_of
     >>> from netplan.faults.scenario import parse_faults
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
+    >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> for part in ("rail-0/leaf-0", "gpu-5"):
     ...     impact = impact_of(subject, parse_faults([part], subject.graph))
@@ -229,12 +229,13 @@ def effects_of(
     --------
     A failed GPU takes its domain from the job, a failed port takes none.
 
+    >>> from netplan import Scenario
     >>> from netplan.faults.impact import impact_of, single_failures, single_parts
     >>> from netplan.faults.inventory import Inventory
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
+    >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> inventory = Inventory(subject.graph)
     >>> impacts = ((one, impact_of(subject, inventory.damage([one])))
@@ -262,10 +263,9 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
 
     Examples
     --------
-    >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> fabric = build_fabric(FABRICS.load("rail-optimized"), Sizing(1024, 64, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
+    >>> fabric = scenario.fabric("rail-optimized").counts
     >>> kinds = ["gpu", "nic", "domain", "host", "leaf-spine", "leaf", "spine"]
     >>> found = kinds_of_units(fabric, kinds)
     >>> found["host_fibre"], found["trunk_fibre"], found["leaf_switch"], found["upper_switch"]

@@ -273,11 +273,10 @@ def reduced_graph(graph: FabricGraph) -> ReducedGraph:
     --------
     Domain 0 has lost rail 0 and domain 1 rail 1: six of eight rails are left.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan import Scenario
     >>> from netplan.faults.scenario import parse_faults
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(256, 32, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=256, radix=32)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> network = reduced_graph(graph).left(parse_faults(["gpu-0:1", "gpu-9:1"], graph))
     >>> network.capacity_bytes_per_s(0, 1) / 50e9
     6.0

@@ -360,11 +360,10 @@ def reliability_forecast(
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.faults.rates import FAILURE_BOOKS
-    >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
+    >>> fabric = scenario.fabric("rail-only").counts
     >>> options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60), years=200)
     >>> found = reliability_forecast(fabric, FAILURE_BOOKS.load("2026").placed(8), options)
     >>> abs(found.effective_time_ratio - found.effective_closed_form) < 0.01

@@ -110,12 +110,11 @@ def group_failures(
     Two racks of 16 GPUs, two domains each, and one of six switches, which takes all four. The
     second rack hangs on feed B alone.
 
+    >>> from netplan import Scenario
     >>> from netplan.faults.groups import hall_risk_groups, racks_by_count
     >>> from netplan.faults.rates import FAILURE_BOOKS
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> racks = racks_by_count(graph, gpus_per_rack=16, switches_per_rack=16)
     >>> found = group_failures(graph, hall_risk_groups(graph, racks), FAILURE_BOOKS.load("2026"))
     >>> [(kind.name, sorted(one.effect.domains for one in kind.causes)) for kind in found]
@@ -213,11 +212,10 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     --------
     A rail switch of a rail-only network cuts off one GPU of each domain, and no domain is lost.
 
+    >>> from netplan import Scenario
     >>> from netplan.faults.groups import groups_of_nodes
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> leaf = np.where(np.arange(graph.node_count) == graph.node_count - 1, 0, -1)
     >>> hits = group_hits(graph, groups_of_nodes("box", ["box-0"], leaf))
     >>> hits.stops.tolist(), hits.cut_off.tolist(), len(hits.domain)

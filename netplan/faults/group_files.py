@@ -59,10 +59,9 @@ def read_risk_groups(path: Path, inventory: Inventory) -> RiskGroups:
     Examples
     --------
     >>> import tempfile
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> path = Path(tempfile.mkdtemp()) / "chassis.csv"
     >>> _ = path.write_text("group,member\nleft,domain-0\nleft,rail-0/leaf-0\nright,gpu-9:1\n")
     >>> groups = read_risk_groups(path, Inventory(graph))

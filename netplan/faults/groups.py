@@ -190,10 +190,9 @@ def domain_groups(graph: FabricGraph) -> RiskGroups:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> groups = domain_groups(graph)
     >>> groups.damage(graph, np.array([3])).node_down.nonzero()[0].tolist()
     [24, 25, 26, 27, 28, 29, 30, 31, 35]
@@ -217,10 +216,9 @@ def card_groups(graph: FabricGraph) -> RiskGroups:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("two-planes"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> graph = scenario.fabric("two-planes").graph()
     >>> int(card_groups(graph).damage(graph, np.array([3])).link_down.sum())
     2
     """
@@ -240,10 +238,9 @@ def rail_groups(graph: FabricGraph) -> RiskGroups:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> lost = rail_groups(graph).damage(graph, np.array([7]))
     >>> int(lost.node_down.sum()), int(lost.link_down.sum())  # 8 leaves, 4 spines; 128 ports
     (12, 128)
@@ -269,10 +266,9 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("dragonfly"), Sizing(64, 8, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
+    >>> graph = scenario.fabric("dragonfly").graph()
     >>> {kind: len(groups) for kind, groups in switch_groups(graph).items()}
     {'group': 8}
     """
@@ -375,11 +371,10 @@ def racks_of_layout(layout: Layout, graph: FabricGraph) -> Racking:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan import Scenario
     >>> from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, lay_out
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(2048, 64, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=2048, radix=64)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> racks = racks_of_layout(lay_out(FLOOR_PLANS.load("example-hall"), graph), graph)
     >>> len(racks.names), racks.names[-1], racks.row_names
     (70, 'rack-02-30', ('row-01', 'row-02'))
@@ -448,10 +443,9 @@ def hall_risk_groups(
     --------
     Three racks take turns: the first and the last hang on feed A.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> racks = racks_by_count(graph, gpus_per_rack=32, switches_per_rack=16)
     >>> found = hall_risk_groups(graph, racks)
     >>> [(groups.kind, len(groups)) for groups in found]
@@ -519,10 +513,9 @@ def transceiver_batches(graph: FabricGraph, share: float, rng: np.random.Generat
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> batches = transceiver_batches(graph, 0.25, np.random.default_rng(0))
     >>> len(batches), len(batches.link)  # 64 links have 128 ends
     (4, 128)

@@ -283,9 +283,10 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
     --------
     A rail switch of a rail-only network serves one rail of eight domains of eight GPUs.
 
+    >>> from netplan import Scenario
     >>> from netplan.faults.scenario import parse_faults
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(64, 8, 8, 450e9, 50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=8).sizing
     >>> spec = FABRICS.load("rail-only")
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> found = impact_of(subject, parse_faults(["rail-0/leaf-0"], subject.graph))

@@ -106,10 +106,9 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> inventory = Inventory(expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9)))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> inventory = Inventory(scenario.fabric("rail-only").graph())
     >>> {name: len(kind.numbers) for name, kind in inventory.kinds.items()}
     {'gpu': 1024, 'nic': 1024, 'link': 2048, 'host': 1024, 'leaf-spine': 1024, 'hb-link': 1024,
      'transceiver': 4096, 'switch': 96, 'leaf': 64, 'spine': 32, 'hb-switch': 128, 'domain': 128,
@@ -214,10 +213,9 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> names = PartNames(Inventory(graph))
     >>> for text in ("gpu-16", "gpu-16:1", "gpu-16--rail-0/leaf-0", "rail-7/leaf-1:2", "rail-2"):
     ...     found = names.find(text)

@@ -102,12 +102,12 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
     1,024 links leave the hosts and as many the leaves, whose 64 ports are 32 twin-port cages: 512
     + 512 modules in leaves, 512 in spines, and one in each of 1,024 cards.
 
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(1024, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=1024, radix=64).sizing
     >>> fabric = build_fabric(FABRICS.load("rail-optimized"), sizing)
     >>> {place: parts.modules for place, parts in link_parts(fabric).items()}
     {'host': 2048, 'trunk': 2048}

@@ -110,10 +110,9 @@ def partitions(graph: FabricGraph) -> tuple[Partition, ...]:
     --------
     Leaves of one rail are blocks in part, those of all rails with their domains whole ones.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 4, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8, hb_size=4)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> [int(one.whole[one.label[: graph.gpus]].all()) for one in partitions(graph)]
     [1, 0, 1]
     """
@@ -167,10 +166,9 @@ def pods_of(graph: FabricGraph) -> Partition | None:
     --------
     Leaves of a fat tree have eight hosts here, two whole domains each.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16, hb_size=4)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> pods = pods_of(graph)
     >>> pods.label[: graph.gpus : graph.hb_size].tolist(), bool(pods.whole[:8].all())
     ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7], True)
@@ -251,11 +249,10 @@ class Cuts(Struct, frozen=True, eq=False):
         --------
         Every domain of four GPUs sends 200 GB to another one, over four ports of 50 GB/s.
 
-        >>> from netplan.topologies.expand import expand
-        >>> from netplan.topologies.fabric import Sizing
-        >>> from netplan.topologies.specs import FABRICS
+        >>> from netplan import Scenario
         >>> from netplan.traffic.matrix import flows_matrix
-        >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 4, 450e9, 50e9))
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8, hb_size=4)
+        >>> graph = scenario.fabric("rail-only").graph()
         >>> gpu = np.arange(64)
         >>> matrix = flows_matrix(64, source=gpu, destination=(gpu + 4) % 64, flow_bytes=50e9)
         >>> Cuts.of(graph, network_leg(graph, matrix)).intact_s
@@ -450,11 +447,10 @@ def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool =
     --------
     GPU 0 sends to GPU 5, which is on rail 1: over its domain to GPU 1 and then along the rail.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan import Scenario
     >>> from netplan.traffic.matrix import flows_matrix
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 4, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8, hb_size=4)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> leg = network_leg(graph, flows_matrix(64, source=[0], destination=[5], flow_bytes=[1.0]))
     >>> leg.source.tolist(), leg.destination.tolist()
     ([1], [5])
@@ -481,10 +477,9 @@ def gpu_bytes_per_s(graph: FabricGraph, links: Bools) -> Floats:
     --------
     Four links of 50 GB/s leave each GPU of a torus.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("torus-2d"), Sizing(64, 8, 4, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8, hb_size=4, ports="full")
+    >>> graph = scenario.fabric("torus-2d").graph()
     >>> (gpu_bytes_per_s(graph, network_links(graph))[:2] / 1e9).tolist()
     [200.0, 200.0]
     """

@@ -96,12 +96,11 @@ def class_flows(before: FlowNetwork, after: FlowNetwork) -> PairFlows | None:
     --------
     Domain 3 has lost one of eight ports: 15 pairs have seven units left, the others eight.
 
+    >>> from netplan import Scenario
     >>> from netplan.faults.flows import reduced_graph
     >>> from netplan.faults.scenario import parse_faults
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(128, 16, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> network = reduced_graph(graph)
     >>> flows = class_flows(network.intact, network.left(parse_faults(["gpu-30"], graph)))
     >>> fewer = flows.most[1] < flows.least[0]

@@ -58,12 +58,11 @@ def port_losses(
     Cards of two ports, one in each plane: each takes its own GPU. The first joins the planes in
     the forest, and is searched.
 
+    >>> from netplan import Scenario
     >>> from netplan.faults.damage import intact_islands
     >>> from netplan.faults.groups import card_groups
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("two-planes"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> graph = scenario.fabric("two-planes").graph()
     >>> links, (network, _) = network_links(graph), intact_islands(graph)
     >>> losses = port_losses(graph, card_groups(graph), links, network)
     >>> losses.lost.indices.tolist() == list(range(32)), int(losses.known.sum()) >= 28

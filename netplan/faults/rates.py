@@ -385,10 +385,10 @@ def unit_counts(
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(1024, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=1024, radix=64).sizing
     >>> units = unit_counts(build_fabric(FABRICS.load("rail-only"), sizing))
     >>> units["host_link"], units["leaf_switch"], units["upper_switch"], units["trunk_transceiver"]
     (1024, 32, 16, 2048)

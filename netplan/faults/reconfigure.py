@@ -141,11 +141,12 @@ def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
     --------
     Domains of 8 take 16 of 136 ports: 8 on each of 16 switches.
 
+    >>> from netplan import Scenario
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(1024, 128, 8, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=128)
+    >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> circuits(subject, SWITCHES.load("palomar"), 1)
     Circuits(switches=16, ports=2176, ports_used=2048, domains_each=8, power_w=1728.0)

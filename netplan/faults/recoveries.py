@@ -94,12 +94,13 @@ def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
     --------
     Two idle domains are 16 of 1,024 GPUs of the present network; a larger one costs its next step.
 
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.power import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
+    >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> books = BillBooks(PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026"),
     ...                   CABLING_BOOKS.load("2026"))
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
@@ -144,13 +145,14 @@ def recoveries(
     The fibres of a domain of eight GPUs and of their rail ports take 16 of 136 ports, so that eight
     of 128 domains meet on a circuit switch.
 
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.power import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.costing.switches import SWITCHES
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> spec, sizing = FABRICS.load("rail-only"), Sizing(1024, 128, 8, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=128)
+    >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> books = BillBooks(
     ...     PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")

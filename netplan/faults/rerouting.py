@@ -104,7 +104,9 @@ def reroute(
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.faults.scenario import parse_faults
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-optimized"), Sizing(64, 16, 8, 350e9, 50e9))
+    >>> sizing = Sizing(gpus=64, radix=16, hb_size=8,
+    ...                 hb_bytes_per_s=350e9, network_bytes_per_s=50e9)
+    >>> graph = expand(FABRICS.load("rail-optimized"), sizing)
     >>> demand = SimpleNamespace(gpus=64, source=np.array([0]), destination=np.array([9]),
     ...                          flow_bytes=np.array([50e9]), groups=())
     >>> found = reroute(graph, parse_faults(["gpu-0:1"], graph), demand)
@@ -405,12 +407,11 @@ def training_loads(
     --------
     Two GPUs of two domains talk over their own rail; their link fails, and others forward.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan import Scenario
     >>> from netplan.faults.scenario import parse_faults
-    >>> from netplan.topologies.specs import FABRICS
     >>> from netplan.traffic.matrix import flows_matrix
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> matrix = flows_matrix(64, source=[0], destination=[8], flow_bytes=[50e9])
     >>> found = training_loads(graph, parse_faults(["gpu-0:1"], graph), matrix)
     >>> found.intact_busiest_s, found.detour_bytes, found.cut_bytes

@@ -228,10 +228,9 @@ def read_scenario(faults: Iterable[str], inventory: Inventory) -> Scenario:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> import netplan
+    >>> cluster = netplan.Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = cluster.fabric("rail-only").graph()
     >>> scenario = read_scenario(["gpu-5", "leaves=2", "gpu=0.1%"], Inventory(graph))
     >>> [(draw.kind.name, draw.count) for draw in scenario.draws]
     [('leaf', 2), ('gpu', 1)]
@@ -324,10 +323,9 @@ def parse_faults(
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> import netplan
+    >>> cluster = netplan.Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = cluster.fabric("rail-only").graph()
     >>> damage = parse_faults(["gpu-0:1--rail-0/leaf-0:1", "links=10"], graph)
     >>> int(damage.link_down.sum()), int(damage.node_down.sum())
     (11, 0)

@@ -61,9 +61,10 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(1024, 32, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=1024, radix=32).sizing
     >>> for name in ("rail-only", "fat-tree", "torus-3d"):
     ...     spec = FABRICS.load(name)
     ...     print(name, switch_loss(spec, build_fabric(spec, sizing)))

@@ -58,12 +58,11 @@ def network_risks(fabric: Fabric, book: FailureBook, hardware: Hardware) -> list
     --------
     1,024 GPUs on 16 leaf switches of 64 ports: each takes the port of 64.
 
+    >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.faults.rates import FAILURE_BOOKS
-    >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 256, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64, hb_size=256)
+    >>> fabric = scenario.fabric("rail-only").counts
     >>> hardware = Hardware(CABLING_BOOKS.load("2026"))
     >>> first = network_risks(fabric, FAILURE_BOOKS.load("2026"), hardware)[0]
     >>> first.part, first.units, first.ports_lost

@@ -182,7 +182,9 @@ def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
 
     Examples
     --------
-    >>> graph = slim_fly(FABRICS.load("slim-fly"), Sizing(200, 32, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=200, radix=32)
+    >>> graph = slim_fly(FABRICS.load("slim-fly"), scenario.sizing)
     >>> np.bincount(hops(graph, np.array([0]))[0]).tolist()  # itself, neighbours, all others
     [1, 7, 42]
     """

@@ -16,6 +16,7 @@ from netplan.scenarios.reading import CatalogReader, sized
 from netplan.scenarios.switch_ports import with_cards, with_ports
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric as Counts
+from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -185,7 +186,7 @@ class Fabric(Struct, frozen=True, eq=False):
 
         reader = CatalogReader(self.catalog, self.overrides)
         books = whole_books(self.cluster, self.books, reader)
-        asked = sized(self.cluster, reader.load(ACCELERATORS, self.cluster.accelerator))
+        asked = size_cluster(self.cluster, reader)
         require_switch(books.switch, [self.spec], asked, reader.roots)
         return make_bill(
             self.spec,
@@ -202,6 +203,30 @@ class Fabric(Struct, frozen=True, eq=False):
             f"<Fabric {self.name}: {self.gpus:,} GPUs in HB domains of {self.hb_size:,},"
             f" {self.switches:,} switches, {self.links:,} links>"
         )
+
+
+def size_cluster(cluster: Cluster, reader: CatalogReader) -> Sizing:
+    """What fabrics of a cluster are built for.
+
+    Parameters
+    ----------
+    cluster
+        GPUs, switches, cards.
+    reader
+        Of its accelerator, with the values that are replaced.
+
+    Returns
+    -------
+    Sizing
+        GPUs, ports and rates, with the ports of the switch model where it says them.
+
+    Raises
+    ------
+    InputError
+        If nothing says how many ports a switch has.
+    """
+    cluster = with_ports(cluster, reader.overrides, reader.roots)
+    return sized(cluster, reader.load(ACCELERATORS, cluster.accelerator))
 
 
 def plan_fabric(
@@ -239,7 +264,6 @@ def plan_fabric(
     """
     reader = CatalogReader(catalog, with_cards(cluster, overrides))
     cluster = with_ports(cluster, reader.overrides, reader.roots)
-    sizing = sized(cluster, reader.load(ACCELERATORS, cluster.accelerator))
     (spec,) = reader.fabrics((name,), cluster.ports)
-    counts = build_fabric(spec, sizing)
+    counts = build_fabric(spec, size_cluster(cluster, reader))
     return Fabric(spec, counts, cluster, books, reader.overrides, catalog)

@@ -22,6 +22,7 @@ from netplan.scenarios.parts import Books, Cluster, Serving, Training
 
 if TYPE_CHECKING:
     from netplan.scenarios.planned_fabric import Fabric
+    from netplan.topologies.fabric import Sizing
 
 Part = Literal["cluster", "workload", "books"]
 PARTS: tuple[Part, ...] = ("cluster", "workload", "books")
@@ -337,6 +338,36 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             parts["cluster"] = _fitting(parts["cluster"], self.cluster, given, catalog)
         return structs.replace(scenario, **parts) if values else scenario
 
+    @property
+    def sizing(self) -> "Sizing":
+        """What fabrics of its cluster are built for: GPUs, ports, HB domains and rates.
+
+        Raises
+        ------
+        InputError
+            If nothing says how many ports a switch has.
+        CatalogError
+            If there is no such accelerator.
+
+        Examples
+        --------
+        >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=16, hb_size=4).sizing
+        >>> sizing.domains, sizing.speed_gbps
+        (16, 400.0)
+        """
+        from netplan.scenarios.planned_fabric import size_cluster  # noqa: PLC0415
+        from netplan.scenarios.reading import CatalogReader  # noqa: PLC0415
+        from netplan.scenarios.switch_ports import with_cards  # noqa: PLC0415
+
+        return size_cluster(
+            self.cluster, CatalogReader(overrides=with_cards(self.cluster, self._settings))
+        )
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        """Values of catalog files that it replaces, as the command line has them."""
+        return {key: str(value) for key, value in self.set.items()}
+
     def fabric(
         self, name: "str | Path | Callable[..., Any]" = "", catalog: str | Path | None = None
     ) -> "Fabric":
@@ -378,7 +409,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             str(name or self.cluster.fabric),
             self.cluster,
             self.books,
-            overrides={key: str(value) for key, value in self.set.items()},
+            overrides=self._settings,
             catalog=catalog,
         )
 

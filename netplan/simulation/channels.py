@@ -47,7 +47,9 @@ def channels_of(graph: FabricGraph) -> Channels | None:
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("palm-wafer"), Sizing(320, 64, 1, 1024e9, 256e9))
+    >>> sizing = Sizing(gpus=320, radix=64, hb_size=1,
+    ...                 hb_bytes_per_s=1024e9, network_bytes_per_s=256e9)
+    >>> graph = expand(FABRICS.load("palm-wafer"), sizing)
     >>> found = channels_of(graph)
     >>> int(found.core[2]), graph.node_name(int(graph.target[found.link[2]]))
     (7, 'row-0/tile-0/memory-1')

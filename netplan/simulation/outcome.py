@@ -176,10 +176,9 @@ def busiest_links(
     --------
     Eight GPUs below one switch; the fourth receives for 2 of 8 s.
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 1, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=8, radix=8, hb_size=1)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> busy_s = np.zeros(2 * graph.link_count)
     >>> busy_s[graph.link_count + 3] = 2.0
     >>> (one,) = busiest_links(graph, busy_s, 0 * busy_s, time_s=8.0, count=5)
@@ -208,10 +207,9 @@ def link_groups(
     --------
     Eight links to the leaf, of which GPU 0 sends on its own for 1 s of 4:
 
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(8, 16, 1, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=8, radix=16, hb_size=1)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> busy_s = np.zeros(2 * graph.link_count)
     >>> busy_s[0] = 1.0
     >>> (group,) = link_groups(graph, busy_s, 0 * busy_s, time_s=4.0)

@@ -217,7 +217,8 @@ def simulate_palm(
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> model, spec = MODELS.load("t-18b"), FABRICS.load("palm-wafer")
-    >>> sizing = Sizing(320, 64, 1, 1024e9, 256e9)
+    >>> sizing = Sizing(gpus=320, radix=64, hb_size=1,
+    ...                 hb_bytes_per_s=1024e9, network_bytes_per_s=256e9)
     >>> run = PalmRun(
     ...     model=model, batch=model.batch, on=ACCELERATORS.load("palm-wafer-core"), spec=spec,
     ...     rules=ANY_ITERATION_MODEL.load("palm"), fabric=build_fabric(spec, sizing),

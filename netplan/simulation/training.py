@@ -124,19 +124,20 @@ def simulate_training(
     --------
     GPT-146B on 64 GPUs, four stages: 0.1 % less than the closed form, which adds up transfers.
 
+    >>> from netplan import Scenario
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.search import PlanSearch
     >>> from netplan.performance.options import Fixed, Options
     >>> from netplan.performance.setting import Training
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-146b")
     >>> trained = Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=64)
-    >>> sizing, spec = Sizing(64, 16, 8, 450e9, 50e9), FABRICS.load("rail-only")
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> sizing, spec = scenario.sizing, FABRICS.load("rail-only")
     >>> fabric, graph = build_fabric(spec, sizing), expand(spec, sizing)
     >>> search = PlanSearch(trained, options=Options(fixed=Fixed(pipeline=4)))
     >>> found = search.whole(fabric.levels)
@@ -242,18 +243,19 @@ def simulate_jobs(
     --------
     Two jobs of 32 GPUs each, of which neither waits for the other: leaves do not block.
 
+    >>> from netplan import Scenario
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.search import PlanSearch
     >>> from netplan.performance.setting import Training
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b")
     >>> trained = Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=32)
-    >>> spec, half = FABRICS.load("rail-only"), Sizing(32, 16, 8, 450e9, 50e9)
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> spec, half = FABRICS.load("rail-only"), scenario.sizing
     >>> fabric, graph = build_fabric(spec, half), expand(spec, replace(half, gpus=64))
     >>> found = PlanSearch(trained).whole(fabric.levels)
     >>> first, second = (

@@ -54,8 +54,9 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(32_768, 128, 256, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=32_768, radix=128, hb_size=256).sizing
     >>> fabric = build_fabric(FABRICS.load("rail-only"), sizing)
     >>> fabric.switches, fabric.link_count, fabric.transceivers, fabric.exact
     (256, 32768, 65536, True)
@@ -130,7 +131,9 @@ def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:
     A ring has two links a GPU.
 
     >>> from netplan.topologies.specs import FABRICS
-    >>> own = own_rates(FABRICS.load("ring-8-mesh-16"), Sizing(128, 64, 8, 300e9, 25e9))
+    >>> sizing = Sizing(gpus=128, radix=64, hb_size=8,
+    ...                 hb_bytes_per_s=300e9, network_bytes_per_s=25e9)
+    >>> own = own_rates(FABRICS.load("ring-8-mesh-16"), sizing)
     >>> own.hb_bytes_per_s, own.network_bytes_per_s
     (1200000000000.0, 25000000000.0)
     """
@@ -154,8 +157,8 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
     A 3D torus has six links a GPU: 400 / 6 Gb/s each.
 
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(512, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9,
-    ...                 shared_port=True)
+    >>> from netplan import Scenario
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=512).sizing
     >>> round(shared_rate(FABRICS.load("torus-3d"), sizing).speed_gbps, 1)
     66.7
     """

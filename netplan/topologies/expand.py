@@ -162,8 +162,9 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(1024, 32, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=1024, radix=32).sizing
     >>> graph = expand(FABRICS.load("rail-only"), sizing)
     >>> graph.links_per_group()
     {'hb': 1024, 'host': 1024, 'leaf-spine': 1024}
@@ -222,9 +223,11 @@ def switched_domain_size(graph: FabricGraph) -> int:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.graph import network_only
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(20, 8, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=20, radix=8)
+    >>> graph = expand(FABRICS.load("rail-only"), scenario.sizing)
     >>> switched_domain_size(graph), switched_domain_size(network_only(graph))
     (8, 0)
     """
@@ -257,9 +260,11 @@ def with_domains(graph: FabricGraph, hb_bytes_per_s: float) -> FabricGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.graph import network_only
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = expand(FABRICS.load("rail-only"), scenario.sizing)
     >>> bare = network_only(graph)
     >>> lacks_domains(bare), with_domains(bare, 450e9).links_per_group()
     (True, {'hb': 64, 'host': 64})

@@ -237,7 +237,9 @@ def port_words(sizing: Sizing, ports: int) -> str:
 
     Examples
     --------
-    >>> port_words(Sizing(512, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9), 6)
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=512, radix=64)
+    >>> port_words(scenario.sizing, 6)
     '6 network ports of 400 Gb/s on every GPU, 2,400 Gb/s together'
     """
     each, many = sizing.speed_gbps, ports != 1

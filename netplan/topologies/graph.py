@@ -79,10 +79,9 @@ def parts_below(graph: "FabricGraph", tier: int, together: AnyInts) -> Ints:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16, hb_size=4)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> [int(parts_below(graph, tier, np.arange(64) // 4).max()) + 1 for tier in (1, 2)]
     [8, 1]
     """
@@ -269,10 +268,9 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         --------
         Twelve GPUs below three leaves, each with two cables to either spine.
 
-        >>> from netplan.topologies.expand import expand
-        >>> from netplan.topologies.fabric import Sizing
-        >>> from netplan.topologies.specs import FABRICS
-        >>> graph = expand(FABRICS.load("fat-tree"), Sizing(12, 8, 1, 450e9, 50e9))
+        >>> from netplan import Scenario
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=12, radix=8, hb_size=1)
+        >>> graph = scenario.fabric("fat-tree").graph()
         >>> graph.direction_names(np.array([0, 13, graph.link_count + 13]))
         ['gpu-0 -> leaf-0', 'leaf-0:6 -> spine-0:2', 'spine-0:2 -> leaf-0:6']
         """
@@ -393,10 +391,9 @@ def host_ends(graph: FabricGraph, links: Ints) -> tuple[Indices, Indices]:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 8, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> [end[:3].tolist() for end in host_ends(graph, graph.links_of("host"))]
     [[0, 1, 2], [72, 73, 74]]
     """
@@ -431,10 +428,9 @@ def network_only(graph: FabricGraph) -> FabricGraph:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-optimized"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = scenario.fabric("rail-optimized").graph()
     >>> network_only(graph).links_per_group()
     {'host': 64, 'leaf-spine': 64}
     """

@@ -129,8 +129,9 @@ def plan_growth(
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(2048, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=2048, radix=64).sizing
     >>> weights = Weights(1.0, 0.0, (1.0, 0.0))
     >>> found = plan_growth(FABRICS.load("fat-tree"), sizing, [512, 2048], weights)
     >>> [[tier.switches for tier in one.fabric.tiers] for one in found.phases]
@@ -390,8 +391,9 @@ def blocking(graph: FabricGraph, links: Bools) -> float:
 
     Examples
     --------
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = network_only(expand(FABRICS.load("fat-tree"), Sizing(64, 16, 8, 450e9, 50e9)))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = network_only(scenario.fabric("fat-tree").graph())
     >>> blocking(graph, np.ones(graph.link_count, bool))
     1.0
     """
@@ -405,9 +407,11 @@ def port_widths(graph: FabricGraph) -> Ints:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
     >>> spec = FABRICS.load("wide-trunks")
-    >>> graph = network_only(expand(spec, Sizing(64, 16, 8, 450e9, 50e9)))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = network_only(expand(spec, scenario.sizing))
     >>> np.unique(port_widths(graph), return_counts=True)[1].tolist()  # hosts, trunks
     [64, 32]
     """
@@ -457,8 +461,9 @@ def moved_cables(before: FabricGraph, after: FabricGraph, *, by_port: bool = Tru
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(64, 16, 8, 450e9, 50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=16).sizing
     >>> one = network_only(expand(FABRICS.load("fat-tree"), sizing))
     >>> two = network_only(expand(FABRICS.load("fat-tree"), replace(sizing, gpus=128)))
     >>> moved_cables(one, one), moved_cables(one, two)  # 8 leaves to 4 spines, then 16 to 8

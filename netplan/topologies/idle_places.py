@@ -100,7 +100,9 @@ def idle_note(held: int, sizing: Sizing) -> list[str]:
 
     Examples
     --------
-    >>> idle_note(128, Sizing(100, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=100, radix=64)
+    >>> idle_note(128, scenario.sizing)
     ['The design holds 128 GPUs: 28 places are idle.']
     """
     idle = held - sizing.gpus

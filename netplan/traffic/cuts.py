@@ -54,7 +54,9 @@ def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: f
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 4, 120e9, 20e9))
+    >>> sizing = Sizing(gpus=8, radix=8, hb_size=4,
+    ...                 hb_bytes_per_s=120e9, network_bytes_per_s=20e9)
+    >>> graph = expand(FABRICS.load("fat-tree"), sizing)
     >>> collective_bound_s("all_gather", graph, 1e9)
     0.00625
     """

@@ -228,7 +228,9 @@ def all_gather_optimum_s(graph: FabricGraph, data_bytes: float) -> tuple[float, 
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 4, 120e9, 20e9))
+    >>> sizing = Sizing(gpus=8, radix=8, hb_size=4,
+    ...                 hb_bytes_per_s=120e9, network_bytes_per_s=20e9)
+    >>> graph = expand(FABRICS.load("fat-tree"), sizing)
     >>> all_gather_optimum_s(graph, 1e9)
     (0.00625, 0.00625)
     """

@@ -73,10 +73,10 @@ def path_statistics(graph: FabricGraph, *, through_domains: bool = False) -> Pat
     --------
     A two-tier tree: 15 GPUs under the same leaf are 2 links away, all others 4.
 
+    >>> from netplan import Scenario
     >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(512, 32, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=512, radix=32).sizing
     >>> statistics = path_statistics(expand(FABRICS.load("fat-tree"), sizing))
     >>> statistics.diameter_links, round(statistics.average_links, 4)
     (4, 3.9413)

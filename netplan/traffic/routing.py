@@ -137,11 +137,11 @@ def link_loads(
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> from netplan.traffic.matrix import flows_matrix
-    >>> sizing = Sizing(64, 8, 4, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=8, hb_size=4).sizing
     >>> graph = expand(FABRICS.load("rail-only"), sizing)
     >>> demand = flows_matrix(64, source=[0], destination=[5], flow_bytes=[50e9])
     >>> loads = link_loads(graph, demand)

@@ -302,10 +302,9 @@ def torus_of_graph(graph: FabricGraph) -> LaidTorus:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> torus_of_graph(expand(FABRICS.load("torus-3d"), Sizing(64, 64, 1, 450e9, 50e9))).torus
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=64, hb_size=1)
+    >>> torus_of_graph(scenario.fabric("torus-3d").graph()).torus
     Torus(sizes=(1, 4, 4, 4), closed=True)
     """
     names = [int(n.split()[1]) if n.startswith(RING) else 0 for n in graph.group_names]

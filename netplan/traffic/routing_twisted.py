@@ -100,10 +100,10 @@ def twisted_of_graph(graph: FabricGraph) -> Twisted | None:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(128, 64, 1, 450e9, 50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=128, radix=64, hb_size=1).sizing
     >>> found = [twisted_of_graph(expand(FABRICS.load(name), sizing))
     ...          for name in ("twisted-torus", "torus-3d")]
     >>> found[0].sizes, found[1] is None

@@ -101,10 +101,9 @@ class Network(Struct, frozen=True, eq=False, dict=True):
 
         Examples
         --------
-        >>> from netplan.topologies.expand import expand
-        >>> from netplan.topologies.fabric import Sizing
-        >>> from netplan.topologies.specs import FABRICS
-        >>> graph = expand(FABRICS.load("fat-tree"), Sizing(8, 8, 4, 450e9, 50e9))
+        >>> from netplan import Scenario
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=8, radix=8, hb_size=4)
+        >>> graph = scenario.fabric("fat-tree").graph()
         >>> network = Network.of(graph)
         >>> network.out.toarray()[0].tolist(), network.unit
         ([0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1], 50000000000.0)

@@ -278,7 +278,8 @@ def least_gather_s(sizing: Sizing, hosts: int, degree: int) -> float:
     64 GPUs in domains of 8 at 50 GB/s a port: seven eighths of 1 GB over 8 ports; or 3/4 of it over
     the three links of a switch of 16.
 
-    >>> sizing = Sizing(64, 32, 8, 450e9, 50e9)
+    >>> from netplan import Scenario
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=32).sizing
     >>> least_gather_s(sizing, 16, 12), least_gather_s(sizing, 16, 3)
     (0.0021875, 0.005)
     """

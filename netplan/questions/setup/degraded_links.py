@@ -50,10 +50,9 @@ def shares_left(slow: Sequence[str], graph: FabricGraph) -> Floats | None:
 
     Examples
     --------
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> shares = shares_left(["gpu-1--leaf-0=0.5", "host=0.5"], graph)
     >>> {share: int((shares == share).sum()) for share in (0.25, 0.5, 1.0)}
     {0.25: 1, 0.5: 63, 1.0: 64}
@@ -84,10 +83,10 @@ def routing_of_left(routing: Routing, graph: FabricGraph) -> Literal["auto", "ec
 
     Examples
     --------
-    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan import Scenario
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(64, 16, 8, 450e9, 50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=16).sizing
     >>> [routing_of_left("auto", expand(FABRICS.load(name), sizing))
     ...  for name in ("hyperx", "torus-2d")]
     ['auto', 'ecmp']
@@ -125,10 +124,9 @@ def ways_round(
 
     Examples
     --------
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> ways_round(["gpu-5"], graph, np.arange(64))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...

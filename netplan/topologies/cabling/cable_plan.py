@@ -163,10 +163,9 @@ def cable_plan(
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> plan = cable_plan(graph, media={"host": "copper", "leaf-spine": "fibre"})
     >>> len(plan), next(plan.labels()), next(plan_sheet(plan).rows)[9:]
     (64, 'gpu-0:1--leaf-0:1', ('400', 'copper', 'row', '', 'host'))

@@ -90,7 +90,9 @@ def cube_circuits(
     Of 8 cubes one fails: six of the others make a torus of 3 x 2 x 1 cubes.
 
     >>> from netplan.topologies.specs import FABRICS
-    >>> spec, sizing = FABRICS.load("torus-ocs"), Sizing(512, 64, 1, 300e9, 50e9)
+    >>> from netplan import Scenario
+    >>> sizing = Scenario.load("tpu-v7").replace(gpus=512).sizing
+    >>> spec = FABRICS.load("torus-ocs")
     >>> whole = cube_circuits(spec, sizing, ports=136)
     >>> rest = cube_circuits(spec, sizing, ports=136, lost=[5])
     >>> whole.grid, len(whole.pairs[0]), rest.grid, rest.cube.tolist()

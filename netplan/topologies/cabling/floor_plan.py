@@ -193,10 +193,9 @@ def lay_out(plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1) -> La
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(1024, 64, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> layout = lay_out(FLOOR_PLANS.load("example-hall"), graph)
     >>> len(layout.racks()), layout.place(0), layout.place(1023)
     (35, Place(rack='01-01', unit='1'), Place(rack='01-35', unit='41'))

@@ -75,10 +75,10 @@ def fabric_drawing(
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.build import build_fabric
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(32_768, 128, 256, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=32_768, radix=128, hb_size=256).sizing
     >>> drawn = fabric_drawing(build_fabric(FABRICS.load("rail-only"), sizing))
     >>> "256 \u00d7 rail switch" in drawn, drawn.count("<rect")
     (True, 8)

@@ -76,11 +76,10 @@ def network_drawing(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan import Scenario
     >>> from netplan.topologies.drawings.places import network_map
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> drawn = network_drawing(graph, network_map(graph), Coloured())
     >>> drawn.count("<path"), drawn.count("<rect"), drawn.count("<circle")
     (64, 12, 64)

@@ -93,10 +93,9 @@ def network_map(
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(64, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> found = network_map(graph)
     >>> found.layout, len(found.first), int(found.links.sum())
     ('rows', 68, 64)

@@ -121,13 +121,12 @@ def tray_cables(layout: Layout, network: FabricGraph) -> Trays:
     --------
     Two racks beside each other, one cable between them and one inside the first.
 
+    >>> from netplan import Scenario
     >>> from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.cabling.floor_plan import lay_out
     >>> from netplan.topologies.graph import network_only
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = network_only(expand(FABRICS.load("fat-tree"), Sizing(32, 64, 8, 450e9, 50e9)))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=64)
+    >>> graph = network_only(scenario.fabric("fat-tree").graph())
     >>> trays = tray_cables(lay_out(FLOOR_PLANS.load("example-hall"), graph), graph)
     >>> trays.along[0, :2].tolist(), trays.most, trays.inside
     ([32, 0], 32, 0)

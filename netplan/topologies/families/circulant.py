@@ -46,9 +46,11 @@ def circulant(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
     >>> spec = FABRICS.load("circulant").changed(switches=13, hosts_per_switch=4, strides=(1, 5))
-    >>> graph = circulant(spec, Sizing(50, 16, 1, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=50, radix=16, hb_size=1)
+    >>> graph = circulant(spec, scenario.sizing)
     >>> graph.said
     '13 switches of 4 hosts in a circle, each joined to others over strides of 1, 5 both ways.'
     """

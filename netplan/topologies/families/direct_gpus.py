@@ -87,9 +87,11 @@ def direct_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
     >>> spec = FABRICS.load("direct-circulant").changed(strides=(1, 3))
-    >>> graph = direct_graph(spec, Sizing(20, 64, 2, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=20, radix=64, hb_size=2)
+    >>> graph = direct_graph(spec, scenario.sizing)
     >>> graph.links_per_group(), sorted(graph.target[graph.source == 0].tolist())
     ({'direct': 40}, [2, 6, 14, 18])
     """

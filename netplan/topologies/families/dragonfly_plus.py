@@ -54,8 +54,10 @@ def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     --------
     1,024 hosts in four groups of 16 leaves of 16: 256 global ports a group, 85 to each other one.
 
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = dragonfly_plus(FABRICS.load("dragonfly-plus"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = dragonfly_plus(FABRICS.load("dragonfly-plus"), scenario.sizing)
     >>> graph.switches, [(one.name, len(one.source)) for one in graph.links]
     (128, [('leaf-spine', 1024), ('between groups', 510)])
     """

@@ -226,7 +226,8 @@ def best_graph(count: Count, sizing: Sizing, seeds: range) -> BestGraph:
     --------
     Four hosts on each of 16 switches in two dimensions: no graph of six links does better.
 
-    >>> sizing = Sizing(64, 10, 1, 450e9, 50e9)
+    >>> from netplan import Scenario
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=10, hb_size=1).sizing
     >>> found = best_graph(Count(16, 6, 4, (((4, 4), 1),)), sizing, range(1))
     >>> found.spec.name, round(found.pair_load, 9), round(found.gap, 9), found.graphs
     ('hyperx-4x4-4', 4.0, 0.0, 3)

@@ -34,8 +34,10 @@ def hyperx(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = hyperx(FABRICS.load("hyperx"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = hyperx(FABRICS.load("hyperx"), scenario.sizing)
     >>> graph.switches, graph.hosts, graph.said
     (110, 10, '11 x 10 switches of 10 hosts, 1 link to each along a dimension.')
     """

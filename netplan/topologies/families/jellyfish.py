@@ -45,8 +45,10 @@ def jellyfish(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = jellyfish(FABRICS.load("jellyfish"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = jellyfish(FABRICS.load("jellyfish"), scenario.sizing)
     >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
     (94, 11, {21})
     """

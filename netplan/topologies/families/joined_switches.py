@@ -343,7 +343,9 @@ def joined_network(
     --------
     12 switches of 11 hosts, all joined: a link carries 1, so that detours have 12 / 2 links.
 
-    >>> level, share = joined_network(Sizing(132, 32, 1, 450e9, 50e9), (12, 11), [1.0])
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=132, radix=32, hb_size=1)
+    >>> level, share = joined_network(scenario.sizing, (12, 11), [1.0])
     >>> level.tiers[0].links, round(share, 4)
     (6.0, 0.5455)
     """

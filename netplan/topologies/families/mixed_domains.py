@@ -88,7 +88,8 @@ def domain_of_gpu(spec: FabricSpec, sizing: Sizing) -> Ints:
     Examples
     --------
     >>> from netplan.topologies.specs import FABRICS
-    >>> asked = Sizing(600, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> from netplan import Scenario
+    >>> asked = Scenario.load("hgx-b200").replace(gpus=600, nic_gbps=800).sizing
     >>> np.unique(domain_of_gpu(FABRICS.load("mixed-domains"), asked), return_counts=True)[1]
     array([72, 72, 72, 72, 72, 72, 72, 72,  8,  8,  8])
     """

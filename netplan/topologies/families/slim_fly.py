@@ -48,8 +48,10 @@ def slim_fly(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = slim_fly(FABRICS.load("slim-fly"), Sizing(200, 32, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=200, radix=32)
+    >>> graph = slim_fly(FABRICS.load("slim-fly"), scenario.sizing)
     >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
     (50, 4, {7})
     """

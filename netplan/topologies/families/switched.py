@@ -93,7 +93,8 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
     --------
     51.2 Tb/s as 64 ports of 800 Gb/s, or 512 of 100 Gb/s in each of eight planes.
 
-    >>> whole = Sizing(4096, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> from netplan import Scenario
+    >>> whole = Scenario.load("hgx-b200").replace(gpus=4096, nic_gbps=800).sizing
     >>> from netplan.topologies.specs import FABRICS
     >>> plane = plane_sizing(FABRICS.load("eight-planes"), whole)
     >>> plane.radix, plane.speed_gbps
@@ -135,7 +136,8 @@ def planes_note(spec: FabricSpec, sizing: Sizing) -> str:
     Examples
     --------
     >>> from netplan.topologies.specs import FABRICS
-    >>> whole = Sizing(4096, 64, 8, hb_bytes_per_s=900e9, network_bytes_per_s=100e9)
+    >>> from netplan import Scenario
+    >>> whole = Scenario.load("hgx-b200").replace(gpus=4096, nic_gbps=800).sizing
     >>> spec = FABRICS.load("two-planes")
     >>> planes_note(spec, plane_sizing(spec, whole))[:56]
     '2 planes: the 64 ports of 800 Gb/s of a switch are split'

@@ -35,8 +35,10 @@ def xpander(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
-    >>> graph = xpander(FABRICS.load("xpander"), Sizing(1024, 32, 8, 450e9, 50e9))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+    >>> graph = xpander(FABRICS.load("xpander"), scenario.sizing)
     >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
     (105, 10, {20})
     """

@@ -58,10 +58,9 @@ def air_lines(
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-optimized"), Sizing(128, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
+    >>> graph = scenario.fabric("rail-optimized").graph()
     >>> air = json.loads("".join(air_lines(graph)))
     >>> air["content"]["links"][17]
     [{'node': 'rail-1-leaf-0', 'interface': 'swp3'}, {'node': 'host-2', 'interface': 'eth2'}]
@@ -97,10 +96,9 @@ def operator_lines(
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-optimized"), Sizing(128, 16, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
+    >>> graph = scenario.fabric("rail-optimized").graph()
     >>> leaf, host = json.loads("".join(operator_lines(graph)))["links"][17]
     >>> leaf["attributes"], host["interface"]
     ({'role': 'leaf', 'plane': 0, 'pod': 0, 'su': 0, 'rail_group': [1]}, 'eth_p0_r1')

@@ -26,11 +26,10 @@ def ufm_ethernet(plan: CablePlan) -> Sheet:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.cabling.cable_plan import cable_plan
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> plan = cable_plan(expand(FABRICS.load("fat-tree"), Sizing(32, 16, 8, 450e9, 50e9)))
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
+    >>> plan = cable_plan(scenario.fabric("fat-tree").graph())
     >>> next(ufm_ethernet(plan).rows)
     ('gpu-0', 'Host', '1', 'leaf-0', 'Switch', '1')
     >>> list(ufm_hca(plan, 2).rows)

@@ -56,10 +56,9 @@ def slurm_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16, hb_size=4)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> print(*list(slurm_lines(graph))[-2:], sep="", end="")
     SwitchName=s1-7 Nodes=host-[14-15]
     SwitchName=s2-0 Switches=s1-[0-7]
@@ -75,10 +74,9 @@ def slurm_block_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> It
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-optimized"), Sizing(144, 16, 72, 900e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("nvl72-gb200").replace(gpus=144, radix=16)
+    >>> graph = scenario.fabric("rail-optimized").graph()
     >>> print("".join(slurm_block_lines(graph, host_gpus=4)), end="")
     # A job's segments, sbatch --segment=N, have up to 18 hosts each.
     BlockName=block-0 Nodes=host-[0-17]

@@ -201,10 +201,9 @@ def ibnetdiscover_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> 
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("rail-only"), Sizing(16, 8, 8, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=16, radix=8)
+    >>> graph = scenario.fabric("rail-only").graph()
     >>> lines = list(ibnetdiscover_lines(graph, host_gpus=8))
     >>> [line.split("#")[1].strip() for line in lines if line.startswith("Ca")][8:10]
     ['"host-1 mlx5_0"', '"host-1 mlx5_1"']

@@ -41,10 +41,9 @@ def dot_lines(graph: FabricGraph) -> Iterator[str]:
 
     Examples
     --------
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> graph = expand(FABRICS.load("fat-tree"), Sizing(64, 16, 4, 450e9, 50e9))
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16, hb_size=4)
+    >>> graph = scenario.fabric("fat-tree").graph()
     >>> lines = list(dot_lines(graph))
     >>> print(lines[1], lines[-2], sep="", end="")
       "gpu-0" [role="gpu", tier=0, shape=record, label="gpu-0|<port-0>0|<port-1>1"];

@@ -35,10 +35,10 @@ def flat(network: FabricGraph) -> Flat | None:
 
     Examples
     --------
+    >>> from netplan import Scenario
     >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
     >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(64, 16, 1, 450e9, 50e9)
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=16, hb_size=1).sizing
     >>> [(found := flat(expand(FABRICS.load(name), sizing))) and found.hosts
     ...  for name in ("jellyfish", "fat-tree")]
     [7, None]

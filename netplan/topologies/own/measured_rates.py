@@ -164,7 +164,9 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     >>> from netplan.topologies.graph import network_only
     >>> from netplan.topologies.specs import FABRICS
     >>> spec = FABRICS.load("hyperx").changed(sizes=(2,), hosts_per_switch=4, links_per_pair=2)
-    >>> hosts = host_groups(network_only(expand(spec, Sizing(8, 8, 4, 450e9, 1.0))))
+    >>> sizing = Sizing(gpus=8, radix=8, hb_size=4,
+    ...                 hb_bytes_per_s=450e9, network_bytes_per_s=1.0)
+    >>> hosts = host_groups(network_only(expand(spec, sizing)))
     >>> patterns = [*level_patterns(hosts, np.zeros(8, int), np.arange(8) // 4, ())]
     >>> seconds_per_byte(hosts, patterns)
     (2.0, True)
