@@ -2,8 +2,10 @@
 
 import re
 from importlib import import_module
+from inspect import isclass
 from pathlib import Path
 
+import netplan
 from docs.generators.tables import Pages, code, markdown, table
 
 MODULES = {
@@ -31,6 +33,13 @@ MODULES = {
     "Failures": ("netplan.faults.checkpoints", "netplan.faults.availability"),
     "Words of the ground": ("netplan.units", "netplan.errors"),
 }
+NOUNS = """# Nouns
+
+What `import netplan` names beside its questions ([From Python](../../../guide/python.md)): a
+scenario is a cluster, a workload and books; a fabric of it has a graph and a bill; a search finds a
+plan.
+
+"""
 INTRODUCTION = """# Functions
 
 The questions of the command line are functions of the package ({doc}`python`). Below them lie small
@@ -47,7 +56,8 @@ def function_pages() -> Pages:
     """A page a module, the list of them, and the list of all modules."""
     made = {}
     index = INTRODUCTION.replace("{doc}`python`", "[From Python](../../../guide/python.md)")
-    names = []
+    index += "The classes above them are [nouns](nouns.md).\n\n"
+    names = ["nouns"]
     for title, modules in MODULES.items():
         index += f"## {title}\n\n"
         rows = []
@@ -58,7 +68,17 @@ def function_pages() -> Pages:
             rows.append((f"[`{module}`]({short}.md)", markdown(_summary(module))))
         index += table(["module", "holds"], rows) + "\n"
     toc = "\n".join(["```{toctree}", ":hidden:", "", *names, "../modules", "```", ""])
+    made["functions/nouns.md"] = NOUNS + "".join(map(_noun, netplan.__all__))
     return {"functions/index.md": index + toc, "modules.md": _all_modules(), **made}
+
+
+def _noun(name: str) -> str:
+    """A class of the package; nothing of a question."""
+    noun = getattr(netplan, name)
+    if not isclass(noun):
+        return ""
+    directive = f".. autoclass:: {noun.__module__}.{noun.__name__}\n   :members:"
+    return f"## {name}\n\n```{{eval-rst}}\n{directive}\n```\n\n"
 
 
 def _summary(module: str) -> str:
