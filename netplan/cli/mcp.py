@@ -18,9 +18,10 @@ from netplan.cli.heartbeat import Heartbeat
 from netplan.errors import InputError, NetplanError, one_line
 from netplan.inputs.option import Option
 from netplan.questions.asking import facts_of, summary_of
-from netplan.questions.own_inputs import Input
+from netplan.questions.own_inputs import SCENARIO, Input
 from netplan.questions.question import Question
 from netplan.reports.answer import Answer
+from netplan.scenarios.scenario import DEFAULT, PARTS, Part
 from netplan.version import __version__
 
 if TYPE_CHECKING:
@@ -60,11 +61,32 @@ WIDTH = 100
 MAX_JSON_BYTES, MAX_TEXT = 1 << 16, 1 << 15
 """Longest JSON of an answer that is sent [B], and longest text [signs]: more would fill the memory
 of whoever asked. A comparison of nine fabrics takes 24 kB."""
+PART_HELP: dict[Part, str] = {
+    "cluster": "Inputs of what is bought, such as gpus, accelerator, radix, fabrics.",
+    "workload": "kind (training or serving) and its inputs, such as model, batch, precision.",
+    "books": "What is counted with, such as prices, power, failures.",
+}
+"""What stands in each part of an inline scenario, by the names of the inputs."""
 NUMBER_KINDS = ("real", "ratio", "percent", "size", "batch")
+PARTS_SCHEMA = {part: {"type": "object", "description": PART_HELP[part]} for part in PARTS}
+SCENARIO_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "object", "properties": PARTS_SCHEMA, "additionalProperties": False},
+    ],
+    "description": (
+        "Cluster, workload and books of the question: a shipped name (catalog_list, role scenario),"
+        " a file, or its parts inline; what these leave out is that of the default. Other inputs"
+        f" stand in place of single ones of it. [default: {DEFAULT}]"
+    ),
+}
+"""How a tool is told its scenario."""
 INSTRUCTIONS = (
-    "netplan plans networks of AI training clusters: fabrics, counts, prices, parallel plans,"
-    " traffic, failures. Start with compare (gpus). Names of models, accelerators, fabrics"
-    " and price books come from catalog_list. draw gives a fabric as SVG; optimize with"
+    "netplan plans networks of AI clusters: fabrics, counts, prices, parallel plans, traffic,"
+    " failures. Say the cluster and its workload once, as scenario: a shipped name such as"
+    " hgx-b200 or nvl72-gb300, a file, or inline; other inputs replace single values of it."
+    " Start with compare. Names of scenarios, models, accelerators, fabrics and price books come"
+    " from catalog_list. draw gives a fabric as SVG; optimize with"
     " searched=graphs also looks for graphs that no catalog has. Amounts of answers carry units in"
     " their names. What is too long of an answer is left out and named. A refused input says what"
     " is allowed."
@@ -92,6 +114,8 @@ def schema_of(question: type[Question[Any]]) -> dict[str, Any]:
 
 def _property(question: type[Question[Any]], known: Input) -> dict[str, Any]:
     """Schema of one input: its type, range, and what it means."""
+    if known.name == SCENARIO:
+        return SCENARIO_SCHEMA
     option = known.option
     made = _type_of(option)
     if option.many or option.values > 1:
@@ -146,10 +170,6 @@ def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     64
     """
     question = question_of(tool)
-    known = [one.name for one in question.inputs_known()]
-    strange = [name for name in given if name not in known]
-    if strange:
-        raise InputError(f"no input {strange[0]!r:.40} of {tool}: known: {', '.join(known)}")
     missing = [name for name in schema_of(question)["required"] if given.get(name) is None]
     if missing:
         raise InputError(f"{tool} needs {' and '.join(missing)}")

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -22,7 +23,6 @@ from netplan.cli.mcp import (
     schema_of,
 )
 from netplan.errors import InputError
-from netplan.questions.question import options_of
 
 mcp = pytest.importorskip("mcp")
 
@@ -132,7 +132,9 @@ def test_bad_calls_are_told_in_one_line() -> None:
     bad: dict[str, dict[str, Any]] = {
         "compare": {"gpus": 512, "radix": 32, "fabrics": ["rial-only"]},
         "audit": {},
-        "compare 3": {"gpus": 512, "radix": 32, "fabric": "rail-only"},
+        "compare 3": {"gpu": 512, "radix": 32},
+        "compare 5": {"scenario": {"cluster": {"gpu": 512}}},
+        "compare 6": {"scenario": "/nowhere/mine.yaml"},
         "compare 4": {"gpus": "many", "radix": 32},
         "frobnicate": {},
         "export": {"gpus": 64, "radix": 16, "to": None},
@@ -142,9 +144,37 @@ def test_bad_calls_are_told_in_one_line() -> None:
     assert all("\n" not in text for text in said.values())
     assert "did you mean rail-only" in said["compare"]
     assert said["audit"] == "audit needs file"
-    assert "no input 'fabric'" in said["compare 3"]
+    assert said["compare 3"].startswith("unknown input of compare 'gpu': did you mean gpus")
+    assert said["compare 5"] == "scenario: unknown key cluster.gpu: did you mean gpus?"
+    assert "no scenario file /nowhere/mine.yaml" in said["compare 6"]
     assert "no tool 'frobnicate'" in said["frobnicate"]
     assert said["export"] == "export needs to"
+
+
+def test_a_scenario_is_a_name_a_file_or_its_parts(tmp_path: Path) -> None:
+    parts = {
+        "cluster": {"gpus": 512, "radix": 32, "accelerator": "h100-80gb", "fabrics": ["fat-tree"]},
+        "workload": {"kind": "training", "model": "llama-3-8b", "batch": 512},
+        "books": {"prices": "2026"},
+    }
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(
+        json.dumps({"name": "mine", "title": "Mine", "source": "me", "date": "2026-11", **parts})
+    )
+    asked: dict[str, dict[str, Any]] = {
+        "compare": {"scenario": parts},
+        "compare 2": {"scenario": str(mine)},
+        "compare 3": {"scenario": "hgx-h100", "gpus": 512, "radix": 32, "fabric": "fat-tree"},
+        "serving": {"scenario": {"workload": {"kind": "serving", "prompt": 2048}}, "gpus": 8},
+    }
+    found = {name: told.structured_content for name, told in in_the_client(asked).items()}
+    assert [found[name]["inputs"]["scenario"] for name in asked] == [
+        *("yours", "mine", "hgx-h100", "yours")
+    ]
+    inline, file, named = (found[name]["fabrics"] for name in [*asked][:3])
+    assert inline == file
+    assert inline[0]["cost"] == named[0]["cost"]
+    assert found["serving"]["inputs"]["prompt"] == 2048
 
 
 def test_half_a_sign_is_refused_as_every_other_wrong_text() -> None:
@@ -156,7 +186,9 @@ def test_half_a_sign_is_refused_as_every_other_wrong_text() -> None:
 def test_schemas_say_every_input_once(tool: str) -> None:
     question = question_of(tool)
     made = schema_of(question)
-    assert list(made["properties"]) == [one.name for one, _ in options_of(question)]
+    known = question.inputs_known()
+    assert list(made["properties"]) == [given.name for given in known]
+    assert ("scenario" in made["properties"]) == bool(question.reads)
     assert set(made["required"]) <= set(made["properties"])
     assert all(one["description"] for one in made["properties"].values())
     assert json.loads(json.dumps(made)) == made
