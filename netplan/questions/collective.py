@@ -242,7 +242,7 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         "netplan collective hgx-h100 --kind all_reduce --bytes 512MiB --gpus 64",
         "netplan collective nvl72-gb200 --kind all_gather --gpus 72",
         "netplan collective --kind all_to_all --gpus 32 --bytes 1MiB..1GiB --hb-size 4",
-        "netplan collective --kind all_gather --bytes 8e9 --graph ring.graphml --xml ring.xml",
+        "netplan collective --kind all_gather --bytes 8e9 --graph ring.graphml",
     )
 
     reads: ClassVar[frozenset[str]] = frozenset({"gpus", "accelerator", "hb_size", "graph"})

@@ -86,6 +86,7 @@ title: Mine
 source: me
 date: "2026"
 ask: search
+scenario: rail-only-paper
 inputs: {accelerator: b200, model: gpt-22b, batch: 64}
 axes:
   - {input: gpus, values: [16, 32]}
