@@ -15,7 +15,7 @@ def test_findings_exit_with_one(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "gpus 1000" in done.stdout
     assert "line 2 =big pod" in done.stdout
-    assert done.stdout.endswith("(table of designs): 1 finding.\n")
+    assert "(table of designs): 1 finding.\n" in done.stdout
     answer = json.loads(netplan("audit", str(path), "--format", "json").stdout)
     assert answer["kind"] == "table of designs"
     assert answer["findings"] == [
@@ -50,7 +50,8 @@ def test_a_sound_plan_exits_with_zero(tmp_path: Path) -> None:
     )
     assert netplan(*plan).returncode == 0
     done = netplan("audit", str(path), "--radix", "16", columns=400)
-    assert (done.returncode, done.stdout) == (0, f"{path} (table of cables): no fault found.\n")
+    assert done.returncode == 0
+    assert done.stdout.endswith(f"\n{path} (table of cables): no fault found.\n")
     done = netplan("audit", str(path), "--radix", "4")
     assert done.returncode == 1
     assert (

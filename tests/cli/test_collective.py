@@ -60,6 +60,7 @@ def test_one_size_stands_at_the_top() -> None:
     assert found["time_low_s"] == pytest.approx(found["time_s"] / 1.088)
     assert found["time_high_s"] == pytest.approx(found["time_s"] / 0.912)
     assert found["inputs"] == {
+        "scenario": "hgx-h100",
         "kind": "all_reduce",
         "message_bytes": 2**29,
         "gpus": 8,
@@ -262,7 +263,7 @@ def test_a_sweep_and_a_program_on_a_graph(tmp_path: Path) -> None:
     [
         (("--kind", "broadcast", "--graph", "ring.graphml"), "use all_gather, reduce_scatter"),
         (("--kind", "all_gather", "--graph", "ring.graphml", "--gpus", "8"), "leave one of them"),
-        (("--kind", "all_gather"), "Missing option '--gpus', or '--graph'"),
+        (("--kind", "all_gather", "--gpus", "1"), "--gpus 1 is out of range: give a number from 2"),
         (("--kind", "all_gather", "--graph", "none.graphml"), "none.graphml: cannot be read"),
         (("--kind", "all_gather", "--gpus", "8", "--xml", "a.xml"), "give one with --graph"),
     ],

@@ -106,7 +106,7 @@ def test_catalog_check_says_how_far_prices_are_known(tmp_path: Path) -> None:
         + row % ("rack", 900, "date: '2026', source: an offer")
         + row % ("fibre", 12, "date: '2026', source: an offer, derived: 2 x 6")
     )
-    done = netplan("catalog", "check", "--sources", "--role", "prices", str(path))
+    done = netplan("catalog", "check", "--sources", "--role", "prices", str(path), "--details")
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["fibre", "12", "USD/each", "derived"] in lines
     assert ["rack", "900", "USD/each", "!", "one", "source"] in lines

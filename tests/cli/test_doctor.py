@@ -33,13 +33,14 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     found = netplan.doctor()
     assert found.exit_code == 2
     assert found.to_dict()["sound"] is False
-    assert "Missing: no-such-part." in found.text()
-    assert "dot: apt install graphviz" in found.text()
+    assert "Missing: no-such-part;" in found.text()
+    assert "Missing: no-such-part." in found.text(details=True)
+    assert "dot: apt install graphviz" in found.text(details=True)
 
 
 def test_every_part_has_one_line_of_a_terminal() -> None:
     found = netplan.doctor()
-    lines = found.text(80).splitlines()
+    lines = found.text(80, details=True).splitlines()
     for one in found.parts:
         [line] = [line for line in lines if line.startswith(one.kind) and f" {one.name} " in line]
         assert line.endswith(one.purpose)

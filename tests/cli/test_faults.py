@@ -27,7 +27,8 @@ SMALL = (
 
 
 def test_tables_fit_and_are_the_same_again() -> None:
-    done = netplan(*SMALL, "--fail", "leaf=1", "--fail", "links=5", columns=80)
+    asked = (*SMALL, "--fail", "leaf=1", "--fail", "links=5", "--details")
+    done = netplan(*asked, columns=80)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 83
     titles = (
@@ -44,27 +45,26 @@ def test_tables_fit_and_are_the_same_again() -> None:
     assert "\ngpu, 5 days " in done.stdout
     # A way to recover takes one line, unless what it needs is long.
     assert done.stdout.count("\nidle domain      8 GPUs of the present ones idle  ") == 2
-    again = netplan(*SMALL, "--fail", "leaf=1", "--fail", "links=5", columns=80)
+    again = netplan(*asked, columns=80)
     assert again.stdout == done.stdout
 
 
 def test_what_stands_by_and_what_did_not_fail_is_said() -> None:
-    asked = (*SMALL, "--fabric", "torus-3d", "--fail", "leaf=1", "--no-timing")
+    asked = (*SMALL, "--fabric", "torus-3d", "--fail", "leaf=1", "--no-timing", "--details")
     text = netplan(*asked, columns=100).stdout
     assert "\nNot failed: torus-3d (see the notes).\n" in text
     assert "stand by" not in text
     kept = ("--spare-domains", "2", "--while-down", "wait", "--spares", "switch=1")
     lines = netplan(*asked, *kept, columns=100).stdout.splitlines()
-    assert lines[2] == (
-        "idle HB domains that stand by: 2; the job waits while more are down; spares switch=1"
-    )
+    stands_by = "idle HB domains that stand by: 2; the job waits while more are down; spares switch=1"
+    assert stands_by in lines
 
 
 def test_help_says_defaults_of_nought_and_one() -> None:
-    text = " ".join(netplan("faults", "--help").stdout.split())
-    assert "--draws INTEGER Draws of random parts: the worst and the mean. [default: 1]" in text
-    assert "--seed INTEGER Seed of all draws. [default: 0]" in text
-    assert "Minutes to write a checkpoint. [default: 1.0]" in text
+    text = " ".join(netplan("faults", "--help-all").stdout.split())
+    assert "--draws N Draws of random parts: the worst and the mean. [1]" in text
+    assert "--seed N Seed of all draws. [0]" in text
+    assert "Minutes to write a checkpoint. [1.0]" in text
 
 
 def test_json_and_csv() -> None:
@@ -112,12 +112,12 @@ def test_wrong_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], mes
 
 
 def test_what_spares_count_and_why_pods_are_missing() -> None:
-    done = netplan(*SMALL, columns=200)
+    done = netplan(*SMALL, "--details", columns=200)
     lines = done.stdout.splitlines()
     assert "link: fibres and copper cables." in lines
     assert "pods -" not in done.stdout
     # A torus has no tiers; rails of leaves and spines have, though they meet in HB domains only.
-    done = netplan(*SMALL[:-4], "--fabric", "torus-2d", columns=200)
+    done = netplan(*SMALL[:-4], "--fabric", "torus-2d", "--details", columns=200)
     assert done.stdout.count("pods -: the network has no tier above its leaves") == 1
     spares = json.loads(netplan(*SMALL, "--format", "json").stdout)["fabrics"][0]["outlook"]
     counted = {one["kind"]: one["counted"] for one in spares["spares"]}
@@ -145,7 +145,7 @@ SERVED = (
 
 
 def test_servers_fail_in_tables_that_fit() -> None:
-    done = netplan(*SERVED, columns=80)
+    done = netplan(*SERVED, "--details", columns=80)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 83
     titles = (
@@ -158,7 +158,7 @@ def test_servers_fail_in_tables_that_fit() -> None:
     )
     places = [done.stdout.index(title) for title in titles]
     assert places == sorted(places)
-    assert netplan(*SERVED, columns=80).stdout == done.stdout
+    assert netplan(*SERVED, "--details", columns=80).stdout == done.stdout
 
 
 @pytest.mark.parametrize(
@@ -170,4 +170,4 @@ def test_servers_fail_in_tables_that_fit() -> None:
     ],
 )
 def test_what_does_not_serve_is_said_in_one_line(more: tuple[str, ...], said: str) -> None:
-    assert said in refused(*SERVED[:7], *more)
+    assert said in refused(*SERVED[: SERVED.index("--fabric")], *more)
