@@ -249,6 +249,21 @@ def test_a_bound_is_said_in_words() -> None:
     assert ": at least 98.7 M USD more; " in back.sentence
 
 
+def test_a_network_without_a_price_has_none() -> None:
+    # Modules and cards of a third of 400 Gb/s stand in no book.
+    answer = asked("hgx-b200", b={"fabric": "torus-3d"})
+    assert answer.b.bill.cost is None
+    assert "M USD of what has a price, +" in answer.sentence
+    (network,) = (line for line in answer.text().splitlines() if line.startswith("Network, "))
+    assert network.split()[-3:] == ["319.8", "no", "price"]
+
+
+def test_a_run_that_fits_nowhere_is_said_to_have_no_time() -> None:
+    answer = asked("hgx-b200", b={"gpus": 8})
+    assert answer.pace is None
+    assert ", no time for 8 GPUs; " in answer.sentence
+
+
 def test_all_money_is_in_the_currency_of_a() -> None:
     usual = asked("hgx-b200", "nvl72-gb200", timing=False)
     answer = asked("hgx-b200", "nvl72-gb200", a={"currency": "EUR"}, timing=False)

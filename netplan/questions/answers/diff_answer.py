@@ -138,7 +138,7 @@ class DiffAnswer(Answer):
         pace = self.pace
         words = (
             self._money_words(),
-            pace.words if pace is not None else "",
+            pace.words if pace is not None else self._untimed_words(),
             served_words(self.a, self.b),
         )
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
@@ -160,11 +160,17 @@ class DiffAnswer(Answer):
             return "the same money but for parts without a price" if bound else "the same money"
         if not bound:
             return f"{signed(more)} {self.currency}"
-        if bound == "? ":
-            return f"about {signed(more)} {self.currency}"
+        if bound == "? " or not all(side.priced for side in (self.a, self.b)):
+            return f"{signed(more)} {self.currency} of what has a price"
         least = "at least" if (bound == "≥ ") == (more > 0) else "at most"
         amount, way = signed(more).lstrip("+-"), "more" if more > 0 else "less"
         return f"{least} {amount} {self.currency} {way}"
+
+    def _untimed_words(self) -> str:
+        """Which of the two is not timed where the other is."""
+        untimed = [side.short for side in (self.a, self.b) if not side.best]
+        alike = self.a.workload == self.b.workload == "training"
+        return f"no time for {untimed[0]}" if alike and len(untimed) == 1 else ""
 
     def _share_words(self) -> str:
         """Which part makes most of the difference; both where one more part outweighs it."""
@@ -298,11 +304,17 @@ class DiffAnswer(Answer):
 
     def _money_rows(self) -> Iterator[Shown]:
         scale, bills = self.scale, (self.a.bill, self.b.bill)
-        bases = [f"{_least(bill)}{scale.one(bill.capital.base)}" for bill in bills]
+        bases = [
+            f"{_least(side.bill)}{scale.one(side.bill.capital.base)}" if side.priced else NO_PRICE
+            for side in (self.a, self.b)
+        ]
         own = bills[0].capital.base
         share = f" ({100 * self.more / own:+,.0f} %)" if own else ""
         more = f"{bound_of(self.parts)}{_signed(scale, self.more)}{share}"
         more = more if abs(self.more) >= CENT else "0"
+        if NO_PRICE in bases:
+            yield Shown(f"Network, {scale.title}", bases[0], bases[1])
+            return
         yield Shown(f"Network, {scale.title}", bases[0], bases[1], more)
         yield Shown("  low to high", _span(scale, bills[0]), _span(scale, bills[1]))
         each = [bill.per_gpu.base for bill in bills]

@@ -61,6 +61,11 @@ class Side(Struct, frozen=True):
         return self.row.best
 
     @property
+    def priced(self) -> bool:
+        """Whether anything that sets it apart has a price."""
+        return self.bill.cost is not None
+
+    @property
     def currency(self) -> str:
         """Currency of its bill."""
         return self.bill.quote.currency
