@@ -33,7 +33,7 @@ SHOWN = re.compile(
     r"```bash\n(netplan [^\n]*)\n```\n\n!\[[^\]]*\]\(\.\./pictures/(\w+)\.png\)"
     r"(?:\n\n<!-- part: ([^\n]*) -->)?"
 )
-WHAT_IF = "gpus=8192&fabrics=rail-only%2Crail-optimized%2Cdragonfly"
+WHAT_IF = "gpus=24576&fabrics=rail-only%2Crail-optimized%2Cdragonfly"
 STILL = "*, *::before, *::after { animation: none !important; transition: none !important; }"
 
 
