@@ -1,44 +1,42 @@
 """From a fabric spec and a sizing to a fabric: one builder a family."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
 
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.families.bcube import build_bcube
-from netplan.topologies.families.direct_gpus import direct_degree
-from netplan.topologies.families.dragonfly import build_dragonfly
-from netplan.topologies.families.hammingmesh import build_hammingmesh, hammingmesh_ports
-from netplan.topologies.families.joined_families import SWITCH_GRAPHS, build_joined_switches
-from netplan.topologies.families.mixed_domains import domain_gpus, domains_note
-from netplan.topologies.families.product import build_product, product_ports
-from netplan.topologies.families.switched import build_clos, build_rail_only, build_scalable_units
-from netplan.topologies.families.tiles import build_tiles
-from netplan.topologies.families.torus import build_torus, torus_ports
-from netplan.topologies.keys import DIRECT, OVERSUBSCRIBED, OWN_GRAPHS, SWITCHLESS
+from netplan.topologies.keys import DIRECT, JOINED, OVERSUBSCRIBED, OWN_GRAPHS, SWITCHLESS
 from netplan.topologies.specs import FabricSpec
 from netplan.units import gbps
 
-
-def _build_graph(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    # Only this needs SciPy, and most questions ask other fabrics.
-    from netplan.topologies.own.graph_fabric import build_graph_fabric  # noqa: PLC0415
-
-    return build_graph_fabric(spec, sizing)
-
-
-BUILDERS: dict[str, Callable[[FabricSpec, Sizing], Fabric]] = {
-    "clos": build_clos,
-    "rail-only": build_rail_only,
-    "scalable-units": build_scalable_units,
-    "torus": build_torus,
-    "product": build_product,
-    "dragonfly": build_dragonfly,
-    "bcube": build_bcube,
-    "tiles": build_tiles,
-    "hammingmesh": build_hammingmesh,
-    **dict.fromkeys(SWITCH_GRAPHS, build_joined_switches),
-    **dict.fromkeys(OWN_GRAPHS, _build_graph),
+BUILDERS: Mapping[str, str] = {
+    "clos": "families.switched:build_clos",
+    "rail-only": "families.switched:build_rail_only",
+    "scalable-units": "families.switched:build_scalable_units",
+    "torus": "families.torus:build_torus",
+    "product": "families.product:build_product",
+    "dragonfly": "families.dragonfly:build_dragonfly",
+    "bcube": "families.bcube:build_bcube",
+    "tiles": "families.tiles:build_tiles",
+    "hammingmesh": "families.hammingmesh:build_hammingmesh",
+    **dict.fromkeys(JOINED, "families.joined_families:build_joined_switches"),
+    **dict.fromkeys(OWN_GRAPHS, "own.graph_fabric:build_graph_fabric"),
 }
+"""Builder of each family, whose module is imported when such a fabric is built: few ever are."""
+
+PORTS: Mapping[str, str] = {
+    "torus": "families.torus:torus_ports",
+    "hammingmesh": "families.hammingmesh:hammingmesh_ports",
+    **dict.fromkeys(DIRECT, "families.direct_gpus:direct_degree"),
+}
+"""Network ports of a GPU where a family says them in a way of its own."""
+
+
+def _found(home: str) -> Any:  # noqa: ANN401 - functions of several types
+    """A function by its module in this room and its name."""
+    module, _, name = home.partition(":")
+    return getattr(import_module(f"netplan.topologies.{module}"), name)
 
 
 def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
@@ -65,7 +63,7 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     if spec.hb_size is not None:
         size = min(spec.hb_size, sizing.gpus)
         if spec.domains:
-            notes.append(domains_note(spec, sizing.gpus))
+            notes.append(_found("families.mixed_domains:domains_note")(spec, sizing.gpus))
         elif size != sizing.hb_size or size < spec.hb_size:
             notes.append(_own_domain(spec.hb_size, size))
         sizing = replace(sizing, hb_size=size)
@@ -82,7 +80,8 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     if own and spec.tile is None:  # a wafer's are told with its tiles
         notes.append(f"The rates of links are the design's own: {' and '.join(own)}.")
     sizing = shared_rate(spec, own_rates(spec, sizing))
-    fabric = BUILDERS[spec.family](spec, sizing)
+    build: Callable[[FabricSpec, Sizing], Fabric] = _found(BUILDERS[spec.family])
+    fabric = build(spec, sizing)
     spare = sizing.gpus - sizing.full_domains * sizing.hb_size
     if spare:
         notes.append(
@@ -96,8 +95,16 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         if domain is not None:
             network = [replace(level, network_kind=spec.network_kind) for level in network]
             fabric = replace(fabric, levels=(domain, *network))
-    held = domain_gpus(spec, sizing.gpus)
+    held = _domain_gpus(spec, sizing.gpus)
     return replace(fabric, notes=(*notes, *fabric.notes), domain_gpus=held)
+
+
+def _domain_gpus(spec: FabricSpec, gpus: int) -> tuple[tuple[int, int], ...]:
+    """Each size of domains with its GPUs; empty where all are of one size."""
+    if not spec.domains:
+        return ()
+    held: tuple[tuple[int, int], ...] = _found("families.mixed_domains:domain_gpus")(spec, gpus)
+    return held
 
 
 def _own_domain(own: int, held: int) -> str:
@@ -166,13 +173,11 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
         return sizing
     links, ports = 1, 1
     if spec.family in SWITCHLESS:
-        count = {"torus": torus_ports, **dict.fromkeys(DIRECT, direct_degree)}.get(
-            spec.family, product_ports
-        )
+        count = _found(PORTS.get(spec.family, "families.product:product_ports"))
         links, ports = count(spec, sizing), max(1, sizing.chip_ports)
     elif spec.family == "bcube":
         links = spec.dimensions
     elif spec.family == "hammingmesh":
-        links = hammingmesh_ports(spec, sizing)
+        links = _found(PORTS[spec.family])(spec, sizing)
     rate = sizing.network_bytes_per_s * min(1, ports / max(1, links))
     return replace(sizing, network_bytes_per_s=rate, shared_port=False)
