@@ -106,8 +106,8 @@ def schema_of(question: type[Question[Any]]) -> dict[str, Any]:
     known = question.inputs_known()
     return {
         "type": "object",
-        "properties": {one.name: _property(question, one) for one in known},
-        "required": [one.name for one in known if one.needed],
+        "properties": {given.name: _property(question, given) for given in known},
+        "required": [given.name for given in known if given.needed],
         "additionalProperties": False,
     }
 
@@ -150,8 +150,8 @@ def question_of(tool: str) -> type[Question[Any]]:
     if tool not in TOOLS:
         raise InputError(f"no tool {tool!r:.40}: known: {', '.join(TOOLS)}")
     home, _, name = TOOLS[tool].partition(":")
-    found: type[Question[Any]] = getattr(import_module(f"netplan.{home}"), name)
-    return found
+    question: type[Question[Any]] = getattr(import_module(f"netplan.{home}"), name)
+    return question
 
 
 def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -231,7 +231,9 @@ def _is_unicode(value: object) -> bool:
 def _as_texts(name: str, value: object) -> object:
     """Values of settings as texts, which is how a command line has them."""
     if name == "overrides" and isinstance(value, dict):
-        return {key: one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}
+        return {
+            key: text if isinstance(text, str) else json.dumps(text) for key, text in value.items()
+        }
     return value
 
 

@@ -57,9 +57,10 @@ def _(LABELS, first, is_slider, mo, steps):
 @app.cell
 def _(State, controls, escape, first, mo, page_of, query, refused, sides):
     _values = {
-        name: tuple(one) if isinstance(one, list) else one for name, one in controls.value.items()
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in controls.value.items()
     }
-    _moved = {name: one for name, one in _values.items() if one is not None}
+    _moved = {name: value for name, value in _values.items() if value is not None}
     state = State.of(first.scenario, **_moved)
     _link = state.query()
     for _name in State.__struct_fields__:

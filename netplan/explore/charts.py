@@ -106,8 +106,8 @@ def price_chart(marks: Sequence[Mark], currency: str) -> Markup:
     shapes.append(
         text((LABEL_PX + WIDTH - VALUE_PX) / 2, bottom + 34, title, "title", anchor="middle")
     )
-    said = ", ".join(f"{mark.name} {mark.price}" for mark in marks)
-    return _chart(bottom + AXIS_PX, f"{title}: {said}", shapes)
+    words = ", ".join(f"{mark.name} {mark.price}" for mark in marks)
+    return _chart(bottom + AXIS_PX, f"{title}: {words}", shapes)
 
 
 def time_chart(marks: Sequence[Mark], currency: str) -> Markup:
@@ -152,8 +152,8 @@ def time_chart(marks: Sequence[Mark], currency: str) -> Markup:
         turned.format(short_number(TOP_PX + PLANE_PX / 2))
         + Markup(' text-anchor="middle">iteration time, s</text>')
     )
-    said = ", ".join(f"{mark.name} {mark.price} and {mark.time_s:.4g} s" for mark in marks)
-    return _chart(bottom + AXIS_PX, f"iteration time against price, M {currency}: {said}", shapes)
+    words = ", ".join(f"{mark.name} {mark.price} and {mark.time_s:.4g} s" for mark in marks)
+    return _chart(bottom + AXIS_PX, f"iteration time against price, M {currency}: {words}", shapes)
 
 
 def round_ticks(low: float, high: float) -> list[float]:
@@ -166,7 +166,9 @@ def round_ticks(low: float, high: float) -> list[float]:
     """
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** floor(log10(span / TICKS))
-    step = next(one for one in (power * by for by in STEPS) if one * TICKS >= span * (1 - 1e-9))
+    step = next(
+        width for width in (power * by for by in STEPS) if width * TICKS >= span * (1 - 1e-9)
+    )
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     return [float(f"{step * number:.10g}") for number in range(first, max(last, first + 1) + 1)]
 
@@ -217,7 +219,7 @@ def _labels(marks: Sequence[Mark], spots: Sequence[tuple[float, float]]) -> Iter
             for mark, (x, y) in zip(marks, spots, strict=True)
             if (x > WIDTH / 2) is not right
         ]
-        side.sort(key=lambda one: one[:2])
+        side.sort(key=lambda label: label[:2])
         lines: list[float] = []
         for y, *_ in side:
             lines.append(max(y, lines[-1] + LINE_PX) if lines else y)
@@ -228,8 +230,8 @@ def _labels(marks: Sequence[Mark], spots: Sequence[tuple[float, float]]) -> Iter
             yield text(x + gap, line - over + 4, mark.label, mark.kind, anchor=anchor)
 
 
-def _chart(height: float, said: str, shapes: Sequence[Markup]) -> Markup:
+def _chart(height: float, words: str, shapes: Sequence[Markup]) -> Markup:
     """The whole chart, with what it shows in words for those who cannot see it."""
     return Markup(
         '<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="chart">{}</svg>'
-    ).format(short_number(WIDTH), short_number(height), plain(said), Markup("").join(shapes))
+    ).format(short_number(WIDTH), short_number(height), plain(words), Markup("").join(shapes))

@@ -27,16 +27,16 @@ def free_port(asked: int) -> int:
     InputError
         If it is taken.
     """
-    with socket.socket() as one:
+    with socket.socket() as tried:
         if sys.platform != "win32":  # where it would share a port that is taken
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind((HOST, asked))
+            tried.bind((HOST, asked))
         except OSError as error:
             raise InputError(
                 f"port {asked} cannot be used ({error.strerror}): give another --port, or 0 for any"
             ) from None
-        return int(one.getsockname()[1])
+        return int(tried.getsockname()[1])
 
 
 def make_app(scenario: str = "") -> Any:  # noqa: ANN401 - an application of the extra's own kind

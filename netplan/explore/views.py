@@ -72,7 +72,7 @@ def view_of(state: State) -> View:
     chosen = verdict["fabric"]
     return View(
         verdict=verdict["sentence"],
-        changes=tuple(one["sentence"] for one in verdict["changes"]),
+        changes=tuple(change["sentence"] for change in verdict["changes"]),
         rows=tuple(_row(row, chosen) for row in built),
         unbuilt=tuple(
             f"{row['fabric']}: {' '.join(row['notes'])}"
@@ -151,8 +151,8 @@ def _parts(state: State, view: View, refused: str) -> Iterator[Markup]:
     if view.rows:
         yield _table(view)
     unsold = [UNSOLD] if any(row["fabric"].endswith("*") for row in view.rows) else []
-    said = (*unsold, *view.unbuilt)
-    yield from (Markup('<p class="small">{}</p>').format(sentence) for sentence in said)
+    for sentence in (*unsold, *view.unbuilt):
+        yield Markup('<p class="small">{}</p>').format(sentence)
     timed = [mark for mark in view.marks if mark.time_s]
     charts = [price_chart(view.marks, view.currency)] if view.marks else []
     charts += [time_chart(timed, view.currency)] if timed else []

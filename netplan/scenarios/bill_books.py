@@ -77,7 +77,7 @@ def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         switch=reader.named(SWITCHES, cluster.switch),
         ocs=reader.named(SWITCHES, cluster.ocs),
         hall=reader.named(FLOOR_PLANS, cluster.floor_plan),
-        networks=tuple((one, reader.beside(FABRICS, one.fabric)) for one in networks),
+        networks=tuple((network, reader.beside(FABRICS, network.fabric)) for network in networks),
         site_switches=tuple(reader.load(SWITCHES, name) for name in models),
         compute=Compute(accelerator=chip),
     )

@@ -63,10 +63,10 @@ def read_memory(reader: CatalogReader, name: str | None) -> Memory | None:
         return None
     memory = reader.named(MEMORIES, name)
     if memory is not None and memory.memory_bytes is None:
-        fitting = (MEMORIES.load(one, reader.roots) for one in MEMORIES.paths(reader.roots))
-        known = ", ".join(one.name for one in fitting if one.memory_bytes)
+        memories = (MEMORIES.load(known, reader.roots) for known in MEMORIES.paths(reader.roots))
+        sized = ", ".join(other.name for other in memories if other.memory_bytes)
         raise InputError(
-            f"--expanded-memory {name}: its file leaves the capacity open: take one of {known}, or"
+            f"--expanded-memory {name}: its file leaves the capacity open: take one of {sized}, or"
             f" --set {memory.name}.memory_bytes=256e9"
         )
     return memory

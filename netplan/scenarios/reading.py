@@ -50,20 +50,22 @@ class CatalogReader:
         names = tuple(names)
         useless = {name: self._useless(FABRICS.load(name, self.roots)) for name in names}
         nobody = set(self.overrides).intersection(*useless.values())
-        found = []
+        specs = []
         for name in names:
             spare = {key: why for key, why in useless[name].items() if key not in nobody}
             mine = {key: text for key, text in self.overrides.items() if key not in spare}
             spec = FABRICS.load(name, self.roots, mine)
             self._known += [FABRICS.role, spec.name]
-            told = [
+            notes = [
                 f"--set {key}={self.overrides[key]} does not apply here: {why}."
                 for key, why in spare.items()
             ]
             if ports == "full" and spec.family not in SEVERAL_PORTS:
-                told.append("--ports full does not apply here: a GPU has one port, or one a plane.")
-            found.append(spec.changed(notes=(*spec.notes, *told)) if told else spec)
-        return found
+                notes.append(
+                    "--ports full does not apply here: a GPU has one port, or one a plane."
+                )
+            specs.append(spec.changed(notes=(*spec.notes, *notes)) if notes else spec)
+        return specs
 
     def fabric(self, name: str, ports: Ports = "shared") -> FabricSpec:
         """Load the one fabric of a question.
@@ -86,13 +88,13 @@ class CatalogReader:
         common = {
             key.split(".")[1]: key for key in self.overrides if key.startswith(f"{FABRICS.role}.")
         }
-        known = [one for one in common if one in FabricSpec.__struct_fields__]
+        known = [key for key in common if key in FabricSpec.__struct_fields__]
         faults = faults_of(FabricSpec, spec.family, known)
-        return {common[str(at[0])]: text.partition(": leave")[0] for at, text in faults}
+        return {common[str(place[0])]: text.partition(": leave")[0] for place, text in faults}
 
     def beside(self, shelf: Shelf[RecordT], name: str) -> RecordT:
         """Load a record that is none of the question's own: only its name replaces values in it."""
-        mine = {key: one for key, one in self.overrides.items() if key.startswith(f"{name}.")}
+        mine = {key: text for key, text in self.overrides.items() if key.startswith(f"{name}.")}
         self._known.append(name)
         return shelf.load(name, self.roots, mine)
 

@@ -276,10 +276,10 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         if name == "workload":
             return self.kind
         place = places(self.kind)[name]
-        found: Any = getattr(self, place.part)
+        value: Any = getattr(self, place.part)
         for step in place.path:
-            found = getattr(found, step)
-        return found
+            value = getattr(value, step)
+        return value
 
     def replace(self, **values: Any) -> "Scenario":  # noqa: ANN401 - inputs of any type
         """The scenario with other values of some inputs, read as the command line reads them.
