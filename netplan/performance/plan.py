@@ -10,6 +10,7 @@ from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.setting import Setting
 from netplan.records import asdict
 from netplan.traffic.placement import Degrees, Placement
+from netplan.units import si
 from netplan.workloads.operations import Sharding
 
 
@@ -210,6 +211,13 @@ class PlanTime(Struct, frozen=True):
     memory_tiers_bytes: dict[str, dict[str, float]] | None = None
     instances: Instances | None = None
     error: ErrorBar | None = None
+
+    def __repr__(self) -> str:
+        """In a line: degrees, time with its error bar, utilisation and memory."""
+        return (
+            f"<PlanTime {self.plan.degrees}, {self.plan.schedule} microbatches: {self.time_text},"
+            f" MFU {self.mfu:.0%}, {si(self.memory_bytes, 'B', 3)}>"
+        )
 
     @property
     def shares(self) -> dict[str, float]:
