@@ -90,7 +90,7 @@ class UnderWay:
 
 
 def each(items: Collection[Item], name: Callable[[Item], str]) -> Iterator[Item]:
-    """Items one by one, telling which one is under way.
+    """Items one by one, telling which one is under way; nothing of none.
 
     Examples
     --------
@@ -101,6 +101,8 @@ def each(items: Collection[Item], name: Callable[[Item], str]) -> Iterator[Item]
     >>> UnderWay.text()
     ''
     """
+    if not items:
+        return
     step = Step("", 0, len(items), time.monotonic())
     UnderWay.steps.append(step)
     try:

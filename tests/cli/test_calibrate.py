@@ -22,7 +22,7 @@ STEPS = "model,gpus,batch,tensor,pipeline,precision,seconds\n"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A catalog folder with the files of the example."""
     folder = tmp_path_factory.mktemp("own")
-    done = netplan(*OWN, "--into", str(folder), cwd=EXAMPLES)
+    done = netplan(*OWN, "--into", str(folder), "--details", cwd=EXAMPLES)
     assert done.returncode == 0, done.stderr
     if "NETPLAN_UPDATE_GOLDEN" in os.environ:
         GOLDEN.write_text(done.stdout, encoding="utf-8")

@@ -34,7 +34,7 @@ SMALL = (
 
 
 def test_the_main_job_fits_a_terminal() -> None:
-    done = netplan(*MAIN, columns=80)
+    done = netplan(*MAIN, "--details", columns=80)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     golden("grow-80.txt", done.stdout)

@@ -42,18 +42,17 @@ def test_a_ring_longer_than_an_hb_domain_is_told() -> None:
         "--gpus",
         "128",
     )
-    shown = netplan(*dlrm, columns=100).stdout
+    shown = netplan(*dlrm, "--details", columns=100).stdout
     assert "tiles of 512 samples" in shown
     assert "a ring of 128 leads" in " ".join(shown.split())
-    fabric = netplan(*dlrm, "--fabric", "ring-8-mesh-16", columns=100).stdout
+    fabric = netplan(*dlrm, "--fabric", "ring-8-mesh-16", "--details", columns=100).stdout
     assert "leads out" not in " ".join(fabric.split())
     assert "11,960 micro-batches/s" in " ".join(fabric.split())
 
 
 def test_a_grid_says_which_option_gives_its_rows() -> None:
-    shown = netplan(
-        "map", "rail-only-paper", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8"
-    ).stdout
+    hpl = ("--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8", "--details")
+    shown = netplan("map", "rail-only-paper", *hpl).stdout
     assert "A grid of 1 x 8 chips (--tensor gives its rows), 16 steps." in shown
 
 

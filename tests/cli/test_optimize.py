@@ -45,7 +45,7 @@ LEAST_POWER = (
 
 @pytest.mark.parametrize("columns", [80, 140])
 def test_table(columns: int) -> None:
-    done = netplan(*MAIN_JOB, columns=columns)
+    done = netplan(*MAIN_JOB, "--details", columns=columns)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= columns
     golden(f"optimize-{columns}.txt", done.stdout)
@@ -59,7 +59,7 @@ def test_the_page_shows_the_real_output() -> None:
 
 
 def test_table_of_power_over_all_sizes() -> None:
-    done = netplan(*LEAST_POWER)
+    done = netplan(*LEAST_POWER, "--details")
     assert (done.returncode, done.stderr) == (0, "")
     golden("optimize-power.txt", done.stdout)
 
@@ -68,7 +68,8 @@ def test_table_of_expanded_memories() -> None:
     memories = ("none", "comet-480gb", "cxl-256gb")
     named = (word for name in memories for word in ("--expanded-memory", name))
     asked = ("--gpus", "1024", "--accelerator", "h100-80gb", "--hb-size", "8", "--prices", "2026")
-    done = netplan("optimize", "rail-only-paper", "--radix", "64", "--radix", "128", *asked, *named)
+    words = ("optimize", "rail-only-paper", "--radix", "64", "--radix", "128", "--details")
+    done = netplan(*words, *asked, *named)
     assert (done.returncode, done.stderr) == (0, "")
     golden("optimize-memory.txt", done.stdout)
 

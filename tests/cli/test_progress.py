@@ -72,7 +72,7 @@ def written(to: str) -> Callable[[], object]:
         ),
         (
             lambda: netplan.search("rail-only-paper", gpus=4096, model="gpt-175b"),
-            "placements, 1 of ",
+            "placements, 3 of 3",
         ),
         (lambda: netplan.simulate("rail-only-paper", **RUN), "microbatches"),
     ],
