@@ -33,51 +33,51 @@ ESTIMATED_FROM = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Told(Evaluating):
-    """Tells on stderr how far a run is, with a bar and the time left."""
-
-    def evaluate(self, made: Study, path: Path) -> Answer:
-        """Run what is missing."""
-        resources = self.resources
-        if made.point_count >= ESTIMATED_FROM:
-            say(StudyEstimate.of(made, resources).line)
-        told: list[Progress] = []
-        Heartbeat.describe = lambda: _bar(made.name, told[-1]) if told else f"{made.name}: starting"
-        try:
-            ended = run_study(made, path, resources, told.append)
-        except KeyboardInterrupt:
-            say(f"\nstopped; what is done is kept: netplan study resume {path}")
-            raise
-        finally:
-            Heartbeat.describe = None
-        if ended.damaged:
-            say(f"{damaged_points(ended.damaged)}; computed again")
-        before = ended.done - ended.evaluated
-        if before and ended.evaluated:
-            say(f"{before:,} points were there, {ended.evaluated:,} are new")
-        answer = read_study(path, self.catalog)
-        if ended.failed:
-            say(f"{ended.failed:,} points failed (netplan study show {path})")
-        if answer.unexpected:
-            say(unexpected_points(answer))
-        return answer
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Run(_Told, RunStudy):
+class _Run(RunStudy):
     __doc__ = RunStudy.__doc__
 
     def evaluate(self, made: Study, path: Path) -> Answer:
         """Say which file it is if not the one that a user expects."""
-        answer = super().evaluate(made, path)
+        answer = _evaluated(self, made, path)
         if self.store is None and path != usual_store(made):
             say(f"{usual_store(made)} holds another question: this one is kept in {path}")
         return answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Resume(_Told, ResumeStudy):
+class _Resume(ResumeStudy):
     __doc__ = ResumeStudy.__doc__
+
+    def evaluate(self, made: Study, path: Path) -> Answer:
+        """Tell how far it is."""
+        return _evaluated(self, made, path)
+
+
+def _evaluated(asked: Evaluating, made: Study, path: Path) -> Answer:
+    """Run what is missing, and tell on stderr how far it is, with a bar and the time left."""
+    resources = asked.resources
+    if made.point_count >= ESTIMATED_FROM:
+        say(StudyEstimate.of(made, resources).line)
+    told: list[Progress] = []
+    Heartbeat.describe = lambda: _bar(made.name, told[-1]) if told else f"{made.name}: starting"
+    try:
+        ended = run_study(made, path, resources, told.append)
+    except KeyboardInterrupt:
+        say(f"\nstopped; what is done is kept: netplan study resume {path}")
+        raise
+    finally:
+        Heartbeat.describe = None
+    if ended.damaged:
+        say(f"{damaged_points(ended.damaged)}; computed again")
+    before = ended.done - ended.evaluated
+    if before and ended.evaluated:
+        say(f"{before:,} points were there, {ended.evaluated:,} are new")
+    answer = read_study(path, asked.catalog)
+    if ended.failed:
+        say(f"{ended.failed:,} points failed (netplan study show {path})")
+    if answer.unexpected:
+        say(unexpected_points(answer))
+    return answer
 
 
 def _bar(name: str, progress: Progress) -> str:

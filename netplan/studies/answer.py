@@ -131,6 +131,7 @@ class StudyAnswer(Answer):
             return ()
         shipped = STUDIES.load(spec.name)
         same = spec.inputs == shipped.inputs and {*spec.axis_names} <= {*shipped.axis_names}
+        same &= spec.studied is None and spec.scenario == shipped.scenario
         return published_values(spec.name, self.rows) if same else ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -139,6 +140,7 @@ class StudyAnswer(Answer):
             "netplan_version": self.version,
             "study": self.spec.name,
             "title": self.spec.title,
+            "scenario": self.study.base.name,
             "source": self.spec.source,
             "input_sha256": self.study.input_sha256,
             "definition": json.loads(self.study.definition),
@@ -153,13 +155,17 @@ class StudyAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Charts as tables or drawings, published values, the question, points without answer."""
         spec = self.spec
-        catalog = self.study.catalog
-        reader = Reader(spec, currency_of(spec, catalog), currency_of(spec, catalog, of_book=True))
+        money = [
+            currency_of(spec, self.study.base, self.study.catalog, of_book=of_book)
+            for of_book in (False, True)
+        ]
+        reader = Reader(spec, *money)
         names = (*spec.axis_names, *spec.output_names)
         yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self, reader))))
         found = verdict(self.rows, reader, complete=self.complete)
+        on = f"on {self.study.base.name}" if spec.studied else ""
         if found:
-            yield Paragraph(found, "strong")
+            yield Paragraph(f"{on[:1].upper()}{on[1:]}: {found}" if on else found, "strong")
         plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]
         yield Table("points", plain, self.rows, only="programs")
         tables = [one for chart in spec.charts for one in chart_tables(self.rows, chart, reader)]
@@ -182,7 +188,7 @@ class StudyAnswer(Answer):
             yield from _listed(title, rows, reader)
         if self.rows:
             yield from _points(self.rows, names, reader, only="pages")
-        made = f"Made by netplan study run {spec.name}, netplan {self.version}."
+        made = f"Made by netplan study run {f'{spec.name} {on}'.strip()}, netplan {self.version}."
         yield Paragraph(made, "quiet", only="texts")
 
 
@@ -261,7 +267,8 @@ def _counted(answer: StudyAnswer, reader: Reader) -> Iterator[str]:
     stays = ", ".join(reader.named(name, value) for name, value in answer.spec.inputs.items())
     asked = answer.spec.ask + (" and its bill" if answer.spec.bill is not None else "")
     of = f"Each of {total:,} points" if total > 1 else "The one point"
-    yield f"{of}: {asked}" + (f" with {stays}." if stays else ".")
+    rest = f" with {stays}; all else" if stays else ", all"
+    yield f"{of}: {asked}{rest} as in {answer.study.base.name}."
 
 
 def unexpected_points(answer: StudyAnswer) -> str:

@@ -160,7 +160,13 @@ class Reader(Struct, frozen=True):
 
 @cache
 def _words(name: str, currency: str) -> Words:
-    return words(name, currency)
+    """Words of a name; amounts of a row are what they are without its steps."""
+    found, (head, dot, tail) = words(name, currency), name.partition(".")
+    if found.unit or not dot:
+        return found
+    inner = _words(tail, currency)
+    said = f"{words(head).quantity} {inner.quantity}"
+    return replace(inner, quantity=said) if inner.unit else found
 
 
 def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:

@@ -1,16 +1,39 @@
 """Study files: the question, what varies, what is asked for, and how it is shown."""
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import Meta, field
 
 from netplan.catalog import Record, Shelf
 from netplan.records import Entry
 from netplan.reports.quantities import Scalar
-from netplan.studies.expressions import require_expression
+from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, plain_name
+from netplan.studies.expressions import parse_expression, require_expression
 from netplan.studies.grid import Axis
 
-Ask = Literal["search", "compare", "cost", "map", "simulate", "serving"]
+Ask = Literal[
+    "search",
+    "compare",
+    "cost",
+    "map",
+    "simulate",
+    "serving",
+    "faults",
+    "loads",
+    "traffic",
+    "optimize",
+    "grow",
+    "collective",
+]
+PART_OF_SCENARIO = re.compile(rf"(?<![\w.@-])(?:{'|'.join(PARTS)})\.[a-z_][a-z_.]*")
+OF_EVERY_SCENARIO = frozenset(("model", "batch", "gpus", "accelerator"))
+"""What an axis varies that is settled as soon as somebody's own scenario is studied."""
+
+STUDIED = "studied"
+"""Key of that scenario, whole."""
+
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.@-]*$")]
 
 
@@ -116,9 +139,15 @@ class Note(Entry, frozen=True, kw_only=True):
 class StudyDefinition(Record, frozen=True, kw_only=True):
     """A study, as its catalog file describes it.
 
-    ``ask`` is the question that every point puts; ``inputs`` stay, ``axes`` vary, ``conditions``
-    leave points out. Inputs are the question's own options, or catalog values by role and key,
-    such as ``accelerator.memory_bytes``. Outputs are the keys of its JSON, with dots.
+    ``ask`` is the question that every point puts, about ``scenario`` with other values of some
+    inputs: ``inputs`` stay, ``axes`` vary, ``conditions`` leave points out. Inputs are fields of
+    the scenario, options of the question, or catalog values by role and key, such as
+    ``accelerator.memory_bytes``. Outputs are the keys of its JSON, with dots; a row of a list goes
+    by its number, or by one of its texts.
+
+    ``about`` names inputs that stay when somebody studies a scenario of their own: of axes those
+    without ``model``, ``batch``, ``gpus`` or ``accelerator`` if nothing is named. A run writes
+    that scenario under ``studied``.
 
     With ``bill`` every point is priced, too: ``netplan cost`` of those inputs that it has, and of
     what it calls a value of an axis, such as ``dimensions: {ring-ring: {fabric: torus-2d}}``. Its
@@ -128,7 +157,10 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     """
 
     ask: Ask
-    inputs: Annotated[dict[str, Scalar], field(default_factory=dict)]
+    scenario: str = DEFAULT
+    about: tuple[Name, ...] = ()
+    studied: dict[str, Any] | None = None
+    inputs: dict[str, Scalar] = field(default_factory=dict)
     bill: dict[str, dict[str, dict[str, Scalar]]] | None = None
     axes: Annotated[tuple[Axis, ...], Meta(min_length=1)]
     conditions: tuple[str, ...] = ()
@@ -139,14 +171,17 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     titles: dict[str, str] | None = None
     notes: tuple[str | Note, ...] = ()
 
+    @classmethod
+    def read(cls, data: object) -> Self:
+        """Make the study from plain data, its inputs by their own names; errors as of records."""
+        return super().read(_plainly(data))
+
     def __post_init__(self) -> None:
         """Refuse names that stand twice, and charts of what is not there."""
         self._names_once()
+        self._inputs_are_there()
         self._charts_show_what_is_there()
         self._answers_are_about_what_is_there()
-        for name in self.titles or {}:
-            if name not in (*self.axis_names, *self.inputs, *self.output_names):
-                raise ValueError(f"titles: {name} is neither an input nor an output of the study")
 
     def _names_once(self) -> None:
         names = [name for axis in self.axes for name in axis.names]
@@ -159,9 +194,16 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         for number, name in enumerate(outputs):
             if name in outputs[:number] or name in names or name in self.inputs:
                 raise ValueError(f"output {name} stands twice, or has the name of an input")
-        for name in self.bill or {}:
-            if name not in names and name not in self.inputs:
-                raise ValueError(f"bill: {name} is no input of the study: {', '.join(names)}")
+
+    def _inputs_are_there(self) -> None:
+        known = (*self.axis_names, *self.inputs)
+        for key, given in (("bill", self.bill or {}), ("about", self.about)):
+            for name in given:
+                if name not in known:
+                    raise ValueError(f"{key}: {name} is no input of the study: {', '.join(known)}")
+        for name in self.titles or {}:
+            if name not in (*known, *self.output_names):
+                raise ValueError(f"titles: {name} is neither an input nor an output of the study")
         for text in self.conditions:
             require_expression(text)
 
@@ -221,6 +263,45 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     def formulas(self) -> dict[str, str]:
         """Outputs that are computed from others."""
         return {out.name: out.formula for out in self.outputs if isinstance(out, Formula)}
+
+    @property
+    def counted_with(self) -> set[str]:
+        """Names in conditions and formulas that are no outputs."""
+        conditions = (*self.conditions, *(axis.when for axis in self.axes if axis.when))
+        texts = (*conditions, *self.formulas.values())
+        return {name for text in texts for name in parse_expression(text).names}.difference(
+            self.output_names
+        )
+
+    def stays(self, axis: Axis) -> bool:
+        """Whether an axis still varies where somebody studies a scenario of their own."""
+        if self.about:
+            return not {*axis.names}.isdisjoint(self.about)
+        return OF_EVERY_SCENARIO.isdisjoint(axis.names)
+
+
+def plain_input(name: str) -> str:
+    """An input by its own name, without the part of the scenario that it is in.
+
+    Examples
+    --------
+    >>> plain_input("cluster.radix"), plain_input("workload.prompt"), plain_input("fixed.tensor")
+    ('radix', 'prompt', 'fixed.tensor')
+    """
+    known = (plain_name(name, workload) for workload in WORKLOADS)
+    return next((plain for plain in known if plain != name), name)
+
+
+def _plainly(data: Any) -> Any:  # noqa: ANN401 - plain data of any depth
+    """The same data with inputs by their own names, in conditions and formulas, too."""
+    if isinstance(data, str):
+        return PART_OF_SCENARIO.sub(lambda found: plain_input(found[0]), data)
+    if isinstance(data, Mapping):
+        return {
+            _plainly(key): value if key == STUDIED else _plainly(value)
+            for key, value in data.items()
+        }
+    return [*map(_plainly, data)] if isinstance(data, (list, tuple)) else data
 
 
 STUDIES = Shelf("study", "reports/studies", StudyDefinition)

@@ -2,14 +2,14 @@
 
 An expression works on single values and on whole columns alike. Nothing can be called but ``min``,
 ``max``, ``abs`` and ``log2``, nothing reached but the names of inputs and outputs, which may have
-dots; there are no powers, so that no short text makes a number of a million digits. Texts are whole
-words: equal or not.
+dots, and underscores for their hyphens; there are no powers, so that no short text makes a number
+of a million digits. Texts are whole words: equal or not.
 """
 
 import ast
 import operator
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, reduce
 from itertools import pairwise
 from typing import Any
@@ -105,7 +105,7 @@ class Expression(Struct, frozen=True):
 
     def scalar(self, values: Mapping[str, Scalar]) -> Scalar:
         """Evaluate on single values; the result is a plain one, None where one of them is None."""
-        if any(values.get(name, 0) is None for name in self.names):
+        if any(values.get(key_of(name, values) or name, 0) is None for name in self.names):
             return None
         found = self(values)
         scalar: Scalar = found.item() if hasattr(found, "item") else found
@@ -210,7 +210,21 @@ def _name(node: ast.expr) -> str | None:
     return None
 
 
+def key_of(name: str, known: Collection[str]) -> str | None:
+    """What a name of a formula means; hyphens, which formulas lack, are underscores there.
+
+    Examples
+    --------
+    >>> key_of("fabrics.rail_only.tiers", ["fabrics.rail-only.tiers"]), key_of("mfu", [])
+    ('fabrics.rail-only.tiers', None)
+    """
+    if name in known:
+        return name
+    return next((key for key in known if key.replace("-", "_") == name), None)
+
+
 def _named(values: Values, name: str) -> Value:
-    if name not in values:
+    key = key_of(name, values)
+    if key is None:
         raise unknown_name("name in a study's formula", name, list(values))
-    return values[name]
+    return values[key]

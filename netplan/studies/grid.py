@@ -20,7 +20,7 @@ from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.records import Entry, PositiveFloat
 from netplan.reports.quantities import Scalar
-from netplan.studies.expressions import parse_expression, require_expression
+from netplan.studies.expressions import key_of, parse_expression, require_expression
 from netplan.studies.points import Point
 
 MAX_POINTS = 5_000_000
@@ -246,6 +246,6 @@ def _holds(text: str, columns: Mapping[str, Scalar | NDArray[np.generic]], count
     """Whether a condition holds, point by point."""
     expression = parse_expression(text)
     for name in sorted(expression.names):
-        if name not in columns:
+        if key_of(name, columns) is None:
             raise unknown_name(f"condition {text!r}: input", name, list(columns))
     return np.broadcast_to(np.asarray(expression(columns), bool), (count,))

@@ -9,11 +9,10 @@ from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from math import floor, inf, log10
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from netplan.published import expert_networks
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
 from netplan.published.cluster_figures import (
@@ -29,11 +28,13 @@ from netplan.published.cluster_figures import (
     gain_of_instances,
     instances_needed,
 )
-from netplan.published.dataflow_trends import RATIOS, System, design_space_ratios, fig_19_ratios
 from netplan.published.rail_only_figures import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
 from netplan.reports.quantities import Scalar
 from netplan.units import bytes_per_s
+
+if TYPE_CHECKING:  # these load the questions that they ask
+    from netplan.published.dataflow_trends import System
 
 Row = Mapping[str, Scalar]
 
@@ -161,6 +162,8 @@ def _stated(
 
 def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
     """Ratios of utilisation, and of FLOP/s a dollar and a watt."""
+    from netplan.published.dataflow_trends import RATIOS, design_space_ratios
+
     yield from _stated(lambda given: design_space_ratios(_systems(given, "utilisation")), rows)
     a_dollar, a_watt = (_systems(rows, f"flops_per_s_per_{one}") for one in ("usd", "w"))
     there = _systems(rows, "utilisation")
@@ -177,8 +180,10 @@ def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
             yield Published(name, "DFModel, Sec. VI-C", line[measure], found, "ratio")
 
 
-def _systems(rows: Sequence[Row], name: str) -> dict[System, float]:
+def _systems(rows: Sequence[Row], name: str) -> "dict[System, float]":
     """An output of all systems that have it."""
+    from netplan.published.dataflow_trends import System
+
     return {
         System(*(str(row[field]) for field in System._fields)): value
         for row in rows
@@ -188,6 +193,8 @@ def _systems(rows: Sequence[Row], name: str) -> dict[System, float]:
 
 def _sram(rows: Sequence[Row]) -> Iterator[Measured]:
     """Utilisation by execution, SRAM and memory rate."""
+    from netplan.published.dataflow_trends import fig_19_ratios
+
     names = ("execution", "accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
     found: dict[Any, Any] = {tuple(row[name] for name in names): row["utilisation"] for row in rows}
     return fig_19_ratios(found)
@@ -326,10 +333,13 @@ def _serving(rows: Sequence[Row]) -> Iterator[Published]:
 
 def _expert_networks(rows: Sequence[Row]) -> Iterator[Published]:
     """What is printed of networks without switches, beside throughput at the book's prices."""
+    from netplan.published.expert_networks import Case as ServedCase
+    from netplan.published.expert_networks import expert_network_statements
+
     printed = {line["name"]: line for line in table("expert-networks")}
-    rates: dict[expert_networks.Case, float] = {}
+    rates: dict[ServedCase, float] = {}
     for row in rows:
-        case = expert_networks.Case.of(
+        case = ServedCase.of(
             str(row["fabric"]),
             int(str(row["hb_size"])),
             bytes_per_s=float(str(row["accelerator.hb_bytes_per_s"])),
@@ -338,7 +348,7 @@ def _expert_networks(rows: Sequence[Row]) -> Iterator[Published]:
         if isinstance(rate := row["tokens_per_s_per_gpu"], float):
             rates[case] = rate
     with suppress(KeyError):  # the study was run over fewer values than the paper speaks of
-        for name, value in expert_networks.expert_network_statements(rates.__getitem__):
+        for name, value in expert_network_statements(rates.__getitem__):
             what, _, unit = name.partition(", ")
             line = printed[name]
             yield Published(what, line["source"], line["expected"], value, unit)

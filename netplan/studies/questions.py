@@ -1,136 +1,155 @@
-"""From a point to its answer: the question that a study puts, its inputs, its outputs.
+"""From a point to its answer: the question that a study puts, and its inputs.
 
-A study asks what the commands ask: ``search``, ``map``, ``simulate``, ``serving``, ``compare`` or
-``cost`` (one fabric a point). Its inputs are those of the question's class; names with a dot are
-catalog values or, under ``fixed.``, values that the plan search leaves no choice of. Outputs are
-keys of the answer's JSON, with dots; one that is a whole plan becomes a short label, a list of
-texts one text.
+A study asks what the commands ask, about its scenario. Inputs are those of the question: fields of
+the scenario and options of its own; names with a dot are catalog values or, under ``fixed.``,
+values that the plan search leaves no choice of. A question about fabrics is put about one
+``fabric`` a point, and its row is the answer, unless ``fabrics`` or an output names several.
 
 A study that asks for no prices may have the bill of every point beside its answer: it is that of
 ``cost``, with the inputs that both have.
 """
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING
-from functools import cache, lru_cache
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
-from netplan.catalog import Shelf, shipped_root, unknown_name, user_roots
-from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.lifetime import ECONOMICS_BOOKS
-from netplan.costing.power import POWER_BOOKS
+from netplan.catalog import unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.costing.switches import SWITCHES
 from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.inputs.option import Option, read_option
+from netplan.inputs.readers import NUMBERS, per_gpu
 from netplan.performance.options import Fixed
-from netplan.questions.answers.barred import ENDS
-from netplan.questions.answers.cost_answer import Priced
-from netplan.questions.compare import Compare
-from netplan.questions.cost import Cost
-from netplan.questions.map import Map
-from netplan.questions.question import Question, default_of, options_of
-from netplan.questions.search import Search
-from netplan.questions.serving import Serving
-from netplan.questions.setup.expanded_memory import NONE
-from netplan.questions.simulate import Simulate
+from netplan.questions.own_inputs import Input, default_of, usual_values
+from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar
-from netplan.simulation.palm_model import ANY_ITERATION_MODEL
+from netplan.scenarios.scenario import (
+    DEFAULT,
+    PARTS,
+    WORKLOADS,
+    Scenario,
+    every_place,
+    places,
+)
 from netplan.studies.definition import Ask, StudyDefinition
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
-from netplan.topologies.specs import FABRICS
-from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.models import MODELS, WORKLOADS
-from netplan.workloads.technologies import LINKS, MEMORIES
+from netplan.studies.files import ROLES
+from netplan.studies.outputs import Json
 
-Json = Mapping[str, Any]
 FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
-ONE_FABRIC, FABRICS_INPUT = "fabric", "fabrics"
-ONE_MEMORY, MEMORIES_INPUT = "expanded_memory", "expanded_memories"
-SHELVES: dict[str, Shelf[Any]] = {
-    "accelerator": ACCELERATORS,
-    "model": WORKLOADS,
-    "draft": MODELS,
-    "memory": MEMORIES,
-    ONE_MEMORY: MEMORIES,
-    "link": LINKS,
-    "fabric": FABRICS,
-    "iteration_model": ANY_ITERATION_MODEL,
-    "prices": PRICE_BOOKS,
-    "power": POWER_BOOKS,
-    "cabling": CABLING_BOOKS,
-    "economics": ECONOMICS_BOOKS,
-    "switch": SWITCHES,
-    "ocs": SWITCHES,
-    "floor_plan": FLOOR_PLANS,
-}
-"""Shelf of each input that names a catalog file."""
+FABRIC, FABRICS = "fabric", "fabrics"
+PRICES, CURRENCY = "prices", "currency"
+WORKLOAD = "workload"
+"""Input that says what runs, where the scenario does not."""
+
+BEST = "top"
+"""Input that says how many answers are wanted: a point is the best one."""
 
 BILL: Ask = "cost"
 """The question that gives the bill of a point."""
 
-LEFT_TO_THE_STUDY = {"catalog", "overrides", "fixed", FABRICS_INPUT, "top", "explain", "hot"}
-LEFT_TO_THE_STUDY |= {"slow", "graph", "jobs", MEMORIES_INPUT}
-
 
 class Asked(NamedTuple):
-    """A question that studies put, what each point does, and the key of its answers in JSON.
+    """A question that studies put.
 
-    Without a key the answer itself is the one of the point.
+    Parameters
+    ----------
+    name
+        Its class, in the module that is called as the question is.
+    says
+        What each point does.
+    rows
+        Key of its JSON whose first or only row is the answer of a point, if there is one.
     """
 
-    question: type[Question[Any]]
+    name: str
     says: str
-    part: str
+    rows: str = ""
 
 
 ASKED: Mapping[str, Asked] = {
-    "search": Asked(Search, "asks for the fastest parallel plan.", "plans"),
+    "search": Asked("Search", "asks for the fastest parallel plan.", "plans"),
     "compare": Asked(
-        Compare,
+        "Compare",
         "asks what one fabric is made of, what it costs and how fast it trains.",
-        "fabrics",
+        FABRICS,
     ),
-    "cost": Asked(Cost, "asks what one fabric costs to buy and to run.", "fabrics"),
-    "map": Asked(Map, "asks how a model's kernels lie on one chip, and how fast they run.", ""),
-    "simulate": Asked(Simulate, "simulates one iteration on links that all of it shares.", ""),
-    "serving": Asked(Serving, "asks for the best serving plan.", "plans"),
+    "cost": Asked("Cost", "asks what one fabric costs to buy and to run.", FABRICS),
+    "map": Asked("Map", "asks how a model's kernels lie on one chip, and how fast they run."),
+    "simulate": Asked("Simulate", "simulates one iteration on links that all of it shares."),
+    "serving": Asked("Serving", "asks for the best serving plan.", "plans"),
+    "faults": Asked("Faults", "asks what failures cost on one fabric.", FABRICS),
+    "loads": Asked("Loads", "asks what each link carries."),
+    "traffic": Asked("Traffic", "asks who sends how much to whom."),
+    "optimize": Asked("Optimize", "asks for the best networks of all."),
+    "grow": Asked("Grow", "asks for the phases in which a cluster grows."),
+    "collective": Asked("Collective", "asks how long a collective takes."),
 }
 
 
-def question_inputs(ask: str, catalog: str | None = None) -> dict[str, Any]:
-    """Inputs of a question with their defaults; ``MISSING`` where one is needed.
+@cache
+def question_of(ask: str) -> type[Question[Any]]:
+    """The class of a question, loaded when a study first puts it."""
+    question: type[Question[Any]]
+    question = getattr(import_module(f"netplan.questions.{ask}"), ASKED[ask].name)
+    return question
+
+
+@cache
+def known_inputs(ask: str) -> dict[str, Input]:
+    """Inputs that studies of a question may name, but for those with a dot.
 
     Examples
     --------
-    >>> question_inputs("search")["strategy"], "fabric" in question_inputs("compare")
-    ('1d', True)
+    >>> known = known_inputs("compare")
+    >>> known["strategy"].group, known["rule"].group, "fabric" in known
+    ('workload', 'question', True)
     """
-    return _inputs(ask, user_roots(catalog), catalog)
+    inputs = question_of(ask).inputs_known()
+    known = {each.name: each for each in inputs if each.option.role == "input"}
+    known.pop(FIXED.rstrip("."), None)
+    return {FABRIC: known[FABRICS], **known} if FABRICS in known else known
 
 
-@lru_cache(maxsize=8)
-def _inputs(ask: str, roots: tuple[Path, ...], catalog: str | None) -> dict[str, Any]:
-    del roots  # of the key: the environment may name one more
-    question = ASKED[ask].question
-    found: dict[str, Any] = {}
-    for one, option in options_of(question):
-        if one.name not in LEFT_TO_THE_STUDY:
-            shared = option.shared
-            found[one.name] = (
-                default_of(question.command, one.name, catalog) if shared else one.default
-            )
-        elif one.name == MEMORIES_INPUT:
-            found[ONE_MEMORY] = None
-    if ONE_FABRIC in found:
-        return found
-    return {ONE_FABRIC: default_of(ask, ONE_FABRIC, catalog)} | found
+def question_inputs(
+    ask: str, scenario: str | Scenario = DEFAULT, catalog: str | None = None
+) -> dict[str, Any]:
+    """Inputs of a question with their values where a study says nothing; ``MISSING`` if needed.
+
+    Examples
+    --------
+    >>> known = question_inputs("search", "rail-only-paper")
+    >>> known["strategy"], known["model"], known["top"]
+    ('1d', 'gpt-1t', 5)
+    """
+    base, command = usual_scenario(ask, scenario, catalog), question_of(ask).command
+    values: dict[str, Any] = {}
+    for name, known in known_inputs(ask).items():
+        if known.group != "question" and name in places(base.kind):
+            values[name] = base.value(name)
+        else:
+            shared = known.option.shared
+            values[name] = default_of(command, name, catalog) if shared else known.default
+    return values
 
 
-def check_inputs(ask: str, names: Iterator[str]) -> None:
+def usual_scenario(ask: str, scenario: str | Scenario, catalog: str | None = None) -> Scenario:
+    """The scenario that a question is about: of its kind of workload, with a user's defaults."""
+    question, base = question_of(ask), Scenario.load(scenario, catalog)
+    base = base.running(question.workload or base.kind)
+    usual = usual_values(question.command, [*places(base.kind)], catalog)
+    replaced = {key: value for key, value in base.set.items() if key.partition(".")[0] in PARTS}
+    return base.replace(**usual).replace(**replaced)
+
+
+def check_inputs(ask: str, given: Collection[str], kind: str = "training") -> None:
     """Refuse inputs that the question does not have, and questions without a needed one.
+
+    Parameters
+    ----------
+    ask, given
+        The question, and names of inputs.
+    kind
+        Whether its scenario trains or serves; an input may say that, too.
 
     Raises
     ------
@@ -139,20 +158,26 @@ def check_inputs(ask: str, names: Iterator[str]) -> None:
     InputError
         If a needed input is missing.
     """
-    known = question_inputs(ask)
-    given = set(names)
+    known = known_inputs(ask)
+    others = {"", kind} if WORKLOAD not in given else {"", *WORKLOADS}
     for name in sorted(given):
-        if "." not in name and name not in known:
-            if "fixed" in ASKED[ask].question.__dataclass_fields__ and name in FIXED_NAMES:
+        role, dot, rest = name.partition(".")
+        if name in known and known[name].workload not in others:
+            raise InputError(f"{name} means nothing for {kind}: leave it out")
+        if not dot and name not in known:
+            if FIXED.rstrip(".") in question_of(ask).reads and name in FIXED_NAMES:
                 raise InputError(f"unknown input of {ask} {name!r}: write {FIXED}{name}")
+            if name in every_place():
+                raise InputError(f"{name} means nothing for {ask}: leave it out")
             raise unknown_name(f"input of {ask}", name, list(known))
-        role = name.partition(".")[0]
-        roles = {shelf.role for shelf in SHELVES.values()} | {FIXED.rstrip(".")}
-        if "." in name and role not in roles:
-            raise unknown_name(f"input {name}: role", role, sorted(roles))
-    needed = {name for name, value in known.items() if value is MISSING}
-    if not needed <= given:
-        missing = ", ".join(sorted(needed - given))
+        if role in PARTS and dot:
+            inside = [key for key, place in every_place().items() if place.part == role]
+            raise unknown_name(f"input {name}: field of the scenario", rest, inside)
+        if dot and role not in {*ROLES, FIXED.rstrip(".")}:
+            raise unknown_name(f"input {name}: role", role, sorted({*ROLES, FIXED.rstrip(".")}))
+    needed = {name for name, each in known.items() if each.needed}
+    missing = ", ".join(sorted(needed.difference(given)))
+    if missing:
         raise InputError(f"{ask} needs {missing}: put it under inputs or on an axis")
 
 
@@ -164,28 +189,42 @@ def check_values(ask: str, named: Mapping[str, set[Scalar]]) -> None:
     InputError
         With the input and the value.
     """
-    kinds = _kinds(ask)
+    known = known_inputs(ask)
     for name, values in named.items():
-        kind = "whole" if name.startswith(FIXED) else kinds.get(name, "text")
+        option = known[name].option if name in known else None
+        kind: str = option.kind if option else "whole" if name.startswith(FIXED) else "text"
         for value in values - {None}:
-            number = type(value) in (int, float)
-            if kind == "whole" and ((type(value) is float and value % 1) or not number):
-                raise InputError(f"{name}: {value!r} is not a whole number")
-            if kind in ("real", "ratio", "percent") and not number:
-                raise InputError(f"{name}: {value!r} is not a number")
-            if kind == "flag" and not isinstance(value, bool):
-                raise InputError(f"{name}: {value!r} is neither true nor false")
+            if option and option.many and isinstance(value, str):
+                read_option(name, option, _read(option, value))
+            elif not _is(kind, value):
+                words = {"whole": "not a whole number", "flag": "neither true nor false"}
+                words["batch"] = words["whole"]
+                raise InputError(f"{name}: {value!r} is {words.get(kind, 'not a number')}")
 
 
-@cache
-def _kinds(ask: str) -> dict[str, str]:
-    return {one.name: option.kind for one, option in options_of(ASKED[ask].question)}
+def _is(kind: str, value: Scalar) -> bool:
+    """Whether a value is of the kind that an input wants."""
+    if kind == "flag":
+        return isinstance(value, bool)
+    if kind == "batch" and per_gpu(value):
+        return True
+    number = type(value) in (int, float)
+    if kind in ("whole", "batch"):
+        return number and float(value or 0) % 1 == 0
+    return number or kind not in NUMBERS
 
 
 def questions_of(
-    spec: StudyDefinition, named: Mapping[str, set[Scalar]]
+    spec: StudyDefinition, named: Mapping[str, set[Scalar]], kind: str = "training"
 ) -> Iterator[tuple[Ask, dict[str, set[Scalar]]]]:
     """The questions of a study, each with its own of some inputs and their values: the bill last.
+
+    Parameters
+    ----------
+    spec, named
+        The study, and values of its inputs.
+    kind
+        Whether its scenario trains or serves.
 
     Raises
     ------
@@ -204,7 +243,7 @@ def questions_of(
     if spec.bill is None:
         yield spec.ask, dict(named)
         return
-    mine, billed = _own(spec.ask, named), _own(BILL, named)
+    mine, billed = _own(spec.ask, named), _own(BILL, named, runs=kind == "serving")
     unknown = {name: values for name, values in named.items() if name not in billed}
     yield spec.ask, unknown | mine
     for name, table in spec.bill.items():
@@ -214,16 +253,16 @@ def questions_of(
                     f"the bill of {spec.name} does not know {name} {value}: take one of"
                     f" {', '.join(table)}, or put it into the study file"
                 )
-            for key, one in table[str(value)].items():
-                billed.setdefault(key, set()).add(one)
+            for key, priced in table[str(value)].items():
+                billed.setdefault(key, set()).add(priced)
     yield BILL, billed
 
 
-def _own(ask: Ask, named: Mapping[str, set[Scalar]]) -> dict[str, set[Scalar]]:
-    """Inputs that a question has, with catalog values of its roles."""
-    workload = next(iter(named.get("workload", ())), None) or "training"
-    known = {ONE_FABRIC, *ASKED[ask].question.names(str(workload))}
-    known |= {ONE_MEMORY} if MEMORIES_INPUT in known else set()
+def _own(
+    ask: Ask, named: Mapping[str, set[Scalar]], *, runs: bool = True
+) -> dict[str, set[Scalar]]:
+    """Inputs that a question has, with catalog values of its roles; of what runs if it asks."""
+    known = {name for name, each in known_inputs(ask).items() if runs or each.group != "workload"}
     return {
         name: values
         for name, values in named.items()
@@ -232,7 +271,10 @@ def _own(ask: Ask, named: Mapping[str, set[Scalar]]) -> dict[str, set[Scalar]]:
 
 
 def point_answer(
-    spec: StudyDefinition, inputs: Mapping[str, Scalar], catalog: str | None = None
+    spec: StudyDefinition,
+    inputs: Mapping[str, Scalar],
+    catalog: str | None = None,
+    scenario: Scenario | None = None,
 ) -> Json:
     """Put the questions of a study at one point; its bill stands under ``bill``.
 
@@ -243,23 +285,76 @@ def point_answer(
     NetplanError
         If an input is not allowed, or nothing satisfies the question.
     """
+    base = scenario or base_of(spec, catalog)
     single = {name: {value} for name, value in inputs.items()}
     (ask, own), *bill = (
-        (ask, {name: one for name, (one,) in found.items()})
-        for ask, found in questions_of(spec, single)
+        (ask, {name: value for name, (value,) in values.items()})
+        for ask, values in questions_of(spec, single, base.kind)
     )
-    found = answer(ask, own, catalog)
+    several = any(name.startswith(f"{FABRICS}.") for name in spec.asked_names)
+    data = answer(ask, own, catalog, base, several=several)
     for question, its in bill:
         try:
-            found = {**found, "bill": answer(question, its, catalog)}
+            (bill_of,) = _ask(question, its, catalog, base)[FABRICS]
         except InfeasibleError as error:
-            empty = Priced(str(its[ONE_FABRIC]), (), None).to_dict()
-            found = {**found, "bill": empty | {"unpriced": [str(error)]}}
-    return found
+            from netplan.questions.answers.cost_answer import Priced
+
+            bill_of = Priced(str(its[FABRIC]), (), None).to_dict() | {"unpriced": [str(error)]}
+        data = {**data, "bill": bill_of}
+    return data
 
 
-def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -> Json:
-    """Put one question; inputs that are None keep their default.
+def currency_of(
+    spec: StudyDefinition, base: Scenario, catalog: str | None = None, *, of_book: bool = False
+) -> str:
+    """Currency of a study's amounts, or of its price book.
+
+    Empty where they need none, or its points do not share one.
+    """
+    priced = spec.bill is not None or PRICES in question_of(spec.ask).reads
+    if not priced or {CURRENCY, PRICES} & {*spec.axis_names}:
+        return ""
+    asked = {**question_inputs(BILL, base, catalog), **spec.inputs}
+    if asked[CURRENCY] and not of_book:
+        return str(asked[CURRENCY])
+    try:
+        return PRICE_BOOKS.load(str(asked[PRICES]), user_roots(catalog)).currency
+    except NetplanError:  # the book is gone since the study ran
+        return ""
+
+
+def base_of(spec: StudyDefinition, catalog: str | None = None) -> Scenario:
+    """The scenario that a study is about: its own, or the one that somebody put in its place."""
+    if spec.studied is not None:
+        return Scenario.read(spec.studied)
+    return Scenario.load(spec.scenario, catalog)
+
+
+def answer(
+    ask: str,
+    inputs: Mapping[str, Scalar],
+    catalog: str | None = None,
+    scenario: str | Scenario = DEFAULT,
+    *,
+    several: bool = False,
+) -> Json:
+    """Put one question about a scenario; inputs that are None stay as that has them.
+
+    Parameters
+    ----------
+    ask, inputs
+        The question, and the values of a point.
+    catalog
+        Folder of the user's own catalogs.
+    scenario
+        What is asked about, by name or as it is.
+    several
+        Whether a question about fabrics is about all of the scenario's, where none is named.
+
+    Returns
+    -------
+    Json
+        The whole answer; keys of the row that is the point's stand in front of it.
 
     Raises
     ------
@@ -268,15 +363,41 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
 
     Examples
     --------
+    >>> from netplan.studies.outputs import output
     >>> found = answer("search", {"gpus": 1024, "accelerator": "b200", "model": "gpt-175b",
-    ...                           "batch": 1024})
+    ...                           "batch": 1024}, scenario="rail-only-paper")
     >>> output(found, "plan.tensor"), output(found, "plan")
     (2, 'TP2 x PP4 x DP128, 8 x 1')
     """
-    asked = ASKED[ask]
-    # Defaults are looked up once, not at every point.
-    known = question_inputs(ask, catalog)
-    keywords = {name: value for name, value in known.items() if value is not MISSING}
+    data = _ask(ask, inputs, catalog, scenario, several=several)
+    key = ASKED[ask].rows
+    rows = data[key] if key else []
+    alone = len(rows) == 1 or (rows and key != FABRICS)
+    return {**data, **rows[0]} if alone else data
+
+
+def _ask(
+    ask: str,
+    inputs: Mapping[str, Scalar],
+    catalog: str | None,
+    scenario: str | Scenario,
+    *,
+    several: bool = False,
+) -> dict[str, Any]:
+    """JSON of the answer to a question."""
+    question, base = question_of(ask), Scenario.load(scenario, catalog)
+    given = _given(ask, inputs, base)
+    if ASKED[ask].rows == FABRICS and not several and FABRICS not in given:
+        usual = usual_values(question.command, (FABRIC,), catalog)
+        given[FABRICS] = (usual.get(FABRIC, base.cluster.fabric),)
+    data: dict[str, Any] = question.about(base, catalog=catalog, **given).ask().to_dict()
+    return data
+
+
+def _given(ask: str, inputs: Mapping[str, Scalar], base: Scenario) -> dict[str, Any]:
+    """Inputs of a point as its question takes them."""
+    known = known_inputs(ask)
+    given: dict[str, Any] = {}
     overrides: dict[str, str] = {}
     fixed: dict[str, int] = {}
     for name, value in inputs.items():
@@ -286,101 +407,24 @@ def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None = None) -
             fixed[name.removeprefix(FIXED)] = int(value)
         elif "." in name:
             overrides[name] = str(value)
-        elif isinstance(value, float) and _kinds(ask).get(name) == "whole":
-            keywords[name] = int(value)  # ranges make 64.0, which check_values lets pass
-        else:  # a book may be called 2026
-            keywords[name] = str(value) if isinstance(known.get(name), str) else value
-    takes = asked.question.__dataclass_fields__
-    keywords |= {"fixed": fixed} if "fixed" in takes else {}
-    keywords |= {"top": 1} if "top" in takes else {}
-    if FABRICS_INPUT in takes:
-        keywords[FABRICS_INPUT] = (keywords.pop(ONE_FABRIC),)
-    if MEMORIES_INPUT in takes:
-        memory = keywords.pop(ONE_MEMORY)
-        keywords[MEMORIES_INPUT] = (memory,) if memory else ()
-    question = asked.question(**keywords, catalog=catalog, overrides=overrides)
-    data = question.ask().to_dict()
-    found: dict[str, Any] = data[asked.part][0] if asked.part else data
-    return found | {"space": data["space"]} if "space" in data else found
+        else:
+            given[name] = _read(known[name].option, value) if name in known else value
+    if fixed:
+        given[FIXED.rstrip(".")] = {**(base.workload.fixed or {}), **fixed}
+    if overrides:
+        given["overrides"] = overrides
+    if BEST in known:
+        given.setdefault(BEST, 1)
+    if FABRIC in given and FABRIC not in question_of(ask).reads:
+        given[FABRICS] = given.pop(FABRIC)
+    return given
 
 
-def output(found: Json, name: str) -> Scalar:
-    """One output of an answer, by its path of keys.
-
-    Raises
-    ------
-    UnknownNameError
-        If the answer has no such key.
-    InputError
-        If the path leads to more than one value.
-    """
-    value: Any = found
-    for key in name.split("."):
-        if value is None:
-            return None  # such as the plan of a fabric that was not timed
-        if key in ENDS and key not in value:
-            return None  # of an iteration model without error bars
-        if not isinstance(value, Mapping) or key not in value:
-            known = list(value) if isinstance(value, Mapping) else []
-            raise unknown_name(f"output {name}: key", key, known)
-        value = value[key]
-    if isinstance(value, Mapping) and "tensor" in value:
-        return plan_label(value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return "; ".join(value)
-    raise InputError(f"output {name} is more than one value: name one of {', '.join(value)}")
-
-
-def plan_label(plan: Json) -> str:
-    """A parallel plan in a few signs: degrees, then microbatches times their size."""
-    degrees = [("TP", "tensor"), ("CP", "context"), ("PP", "pipeline"), ("DP", "data")]
-    degrees += [("EP", "expert")]
-    seldom = ("context", "expert")
-    shown = [f"{sign}{plan[key]}" for sign, key in degrees if key not in seldom or plan[key] > 1]
-    stages = f", {plan['interleave']} stages" if plan["interleave"] > 1 else ""
-    return f"{' x '.join(shown)}, {plan['microbatches']} x {plan['microbatch']}{stages}"
-
-
-def currency_of(spec: StudyDefinition, catalog: str | None = None, *, of_book: bool = False) -> str:
-    """Currency of a study's amounts, or of its price book.
-
-    Empty where they need none, or its points do not share one.
-    """
-    priced = spec.ask == BILL or spec.bill is not None
-    if not priced or {"currency", "prices"} & {*spec.axis_names}:
-        return ""
-    asked = {**question_inputs(BILL, catalog), **spec.inputs}
-    if asked["currency"] and not of_book:
-        return str(asked["currency"])
-    try:
-        return PRICE_BOOKS.load(str(asked["prices"]), user_roots(catalog)).currency
-    except NetplanError:  # the book is gone since the study ran
-        return ""
-
-
-def catalog_sha256(ask: str, named: Mapping[str, set[Scalar]], catalog: str | None) -> str:
-    """Hash of all that a study reads beside its definition: catalog files, and defaults.
-
-    ``named`` has every value that each input takes; defaults fill the others.
-    """
-    roots = user_roots(catalog)
-    known = question_inputs(ask, catalog)
-    defaults = {name: value for name, value in known.items() if name not in named}
-    digest = hashlib.sha256(json.dumps(defaults, sort_keys=True, default=str).encode())
-    for name, shelf in SHELVES.items():
-        values = set(named.get(name, {defaults.get(name)}))
-        if shelf is PRICE_BOOKS:  # and the books that stand in for these
-            books = [PRICE_BOOKS.load(str(one), roots) for one in values if one]
-            values |= {book.other_speeds for book in books}
-        for value in sorted(str(value) for value in values if value not in (None, "", NONE)):
-            path = shelf.find(value, roots)
-            digest.update(f"{shelf.role}/{_place(path)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _place(path: Path) -> str:
-    """A file's name in the hash: the same wherever netplan is installed."""
-    root = shipped_root()
-    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
+def _read(option: Option, value: Scalar) -> Any:  # noqa: ANN401 - of any input
+    """A value of a study as the input that it means; several are words of one text."""
+    if isinstance(value, float) and option.kind in ("whole", "batch"):
+        return int(value)  # ranges make 64.0, which check_values lets pass
+    if option.kind in NUMBERS or option.kind in ("flag", "batch"):
+        return value.split() if option.many and isinstance(value, str) else value
+    text = str(value)  # a book may be called 2026
+    return text.split() if option.many and (option.metavar or option.kind != "text") else text

@@ -23,9 +23,11 @@ from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Scalar
 from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim, column
+from netplan.scenarios.scenario import Scenario
 from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.interrupts import Interrupts
+from netplan.studies.own_scenario import on_scenario
 from netplan.studies.points import Outcome, attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
 from netplan.studies.store import Store, asked
@@ -42,6 +44,7 @@ EXAMPLES = 3
 
 def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     name: str,
+    scenario: str | Path | Scenario | None = None,
     *,
     vary: Mapping[str, Scalar | Sequence[Scalar]] | None = None,
     store: str | Path | None = None,
@@ -57,6 +60,9 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     ----------
     name
         Catalog name of the study, or path to its file.
+    scenario
+        A scenario of your own, by name, path or as it is: the study is about its cluster, workload
+        and books, and varies what it asks about alone. None: the study's own.
     vary
         Inputs of this run: one value that stays, or several to vary over.
     store
@@ -72,10 +78,16 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     progress
         Called with the progress, a few times a second at most.
 
+    Returns
+    -------
+    StudyAnswer
+        Every point, what they answer, and the charts.
+
     Raises
     ------
     NetplanError
-        If the study is malformed, too large or empty, or its store is of another study.
+        If the study is malformed, too large or empty, names an output that no answer has, or its
+        store is of another study.
 
     Examples
     --------
@@ -83,7 +95,7 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> [(row["model"], row["hb_size"], round(row["mfu"], 3)) for row in answer.rows]
     [('gpt-1t', 8, 0.497), ('gpt-1t', 256, 0.567), ('gpt-146b', 8, 0.339), ('gpt-146b', 256, 0.464)]
     """
-    made = load_study(name, vary, catalog)
+    made = load_study(name, vary, catalog, scenario)
     resources = Resources(workers, scheduler, memory_limit_bytes)
     with tempfile.TemporaryDirectory(prefix="netplan-") as folder:
         path = Path(folder) / f"results{SUFFIX}" if store is None else Path(store)
@@ -92,11 +104,15 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
 
 
 def load_study(
-    name: str, vary: Mapping[str, Any] | None = None, catalog: str | Path | None = None
+    name: str,
+    vary: Mapping[str, Any] | None = None,
+    catalog: str | Path | None = None,
+    scenario: str | Path | Scenario | None = None,
 ) -> Study:
     """Load a study file and make its points; errors as :func:`study`."""
     spec = STUDIES.load(name, user_roots(catalog))
-    return make_study(spec, vary, str(catalog) if catalog else None)
+    folder = str(catalog) if catalog else None
+    return make_study(on_scenario(spec, scenario, folder) if scenario else spec, vary, folder)
 
 
 def run_study(
@@ -106,6 +122,8 @@ def run_study(
     if resources.scheduler is not None:
         require_dask()  # before any file is made
     fresh = not path.exists()
+    if fresh:
+        made.check_outputs()
     with Store.begin(path, made, __version__) as store:
         try:
             return run(made, store, resources, report)
@@ -194,6 +212,7 @@ class StudyEstimate(Answer):
     @classmethod
     def of(cls, made: Study, resources: Resources) -> Self:
         """Evaluate a few points."""
+        made.check_outputs()
         each = seconds_a_point(made)
         return cls(made.name, made.point_count, each, resources.workers, resources.scheduler)
 
@@ -253,6 +272,8 @@ class StudyStatus(Answer):
 @dataclass(frozen=True, kw_only=True)
 class _StoreQuestion(Question[AnswerT_co]):
     """A question about a results file."""
+
+    reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
     store: str | Path = required("Results file, or the name of its study.", "path", argument=True)
 
@@ -325,12 +346,18 @@ class RunStudy(Evaluating):
     command: ClassVar[str] = "study run"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan study run hb-size",
+        "netplan study run hb-size my-cluster.yaml",
         "netplan study run hb-size --vary gpus=131072 --store large.study",
         "netplan study run price-flip --format html -o flip.html",
         "netplan study run topology-design-space --workers 2",
     )
 
     study: str = required("Name of the study, or its file.", argument=True)
+    scenario: Any = optional(
+        "Study this cluster, workload and books: a shipped name, or a file.",
+        metavar="NAME|FILE",
+        otherwise="the study's own",
+    )
     vary: Sequence[str] = optional(
         "Another value, or values to vary (repeatable).",
         many=True,
@@ -344,7 +371,7 @@ class RunStudy(Evaluating):
 
     def ask(self) -> Answer:
         """Run what is missing."""
-        made = load_study(self.study, parse_changes(self.vary), self.catalog)
+        made = load_study(self.study, parse_changes(self.vary), self.catalog, self.scenario)
         if self.dry_run:
             return StudyEstimate.of(made, self.resources)
         return self.evaluate(made, Path(self.store) if self.store else own_store(made))

@@ -77,7 +77,12 @@ OF_ROWS = ("NULL value in outcomes", "CHECK constraint failed in outcomes", "NUM
 """Starts of what SQLite finds wrong inside a row: the checksum finds it too."""
 
 
-SHOWN = frozenset(("title", "source", "date", "relative", "charts", "answers", "titles", "notes"))
+SHOWN = frozenset(
+    (
+        *("title", "source", "date", "about"),
+        *("relative", "charts", "answers", "titles", "notes"),
+    )
+)
 """Keys of a study that say how its points are told, not what they are."""
 
 

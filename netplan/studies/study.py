@@ -3,39 +3,59 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct, to_builtins
 
+from netplan.catalog import unknown_name
 from netplan.documents import read_yaml_value
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.inputs.readers import NUMBERS, read_value
 from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
+from netplan.scenarios.scenario import Scenario
 from netplan.studies.charts import OK, STATUS
-from netplan.studies.definition import StudyDefinition
-from netplan.studies.expressions import parse_expression
+from netplan.studies.definition import StudyDefinition, plain_input
+from netplan.studies.expressions import key_of, parse_expression
+from netplan.studies.files import files_sha256, value_in
 from netplan.studies.grid import Grid, make_grid
+from netplan.studies.outputs import Json, NoRowError, output
 from netplan.studies.points import Point
 from netplan.studies.questions import (
-    catalog_sha256,
+    base_of,
     check_inputs,
     check_values,
-    output,
+    known_inputs,
     point_answer,
+    question_inputs,
     questions_of,
+    usual_scenario,
 )
 
 
 class Study(Struct, frozen=True):
     """A study's definition with its points, as the runner wants it.
 
-    ``spec`` is the study file with the values of this run, ``input_sha256`` the hash of it and of
-    the catalog files that it reads, whose own hashes are ``files``; ``catalog`` is the folder of
-    the user's own catalogs.
+    Parameters
+    ----------
+    spec
+        The study file, with the values of this run.
+    grid
+        Its points.
+    base
+        The scenario that it is about.
+    input_sha256
+        Hash of both, and of the catalog files that they name.
+    files
+        Hashes of these files.
+    catalog
+        Folder of the user's own catalogs.
     """
 
     spec: StudyDefinition
     grid: Grid
+    base: Scenario
     input_sha256: str
     files: str = ""
     catalog: str | None = None
@@ -51,7 +71,18 @@ class Study(Struct, frozen=True):
         return canonical(self.spec)
 
     def sha256_of(self, definition: str) -> str:
-        """Hash of a definition that reads the same files, and of these."""
+        """Hash of a definition that reads the same files, and of these.
+
+        Parameters
+        ----------
+        definition
+            A study as canonical JSON.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+        """
         return _sha256(definition, self.files)
 
     @property
@@ -60,7 +91,18 @@ class Study(Struct, frozen=True):
         return len(self.grid)
 
     def points(self, indices: Sequence[int]) -> list[Point]:
-        """Points of these indices, in this order."""
+        """Points of some indices.
+
+        Parameters
+        ----------
+        indices
+            Places in the grid, shape (wanted,) [1].
+
+        Returns
+        -------
+        list of Point
+            In this order, shape (wanted,).
+        """
         return self.grid.points(indices)
 
     def evaluate(self, point: Point) -> dict[str, Scalar]:
@@ -68,18 +110,70 @@ class Study(Struct, frozen=True):
 
         A question that nothing satisfies (no plan fits, a fabric of that size does not exist) is
         an answer, and its outputs are None. Anything else that fails raises.
+
+        Parameters
+        ----------
+        point
+            One of its points.
+
+        Returns
+        -------
+        dict of str to scalar
+            Outputs by name, in their units, and ``status``.
+
+        Raises
+        ------
+        NetplanError
+            If an input of the point is not allowed.
         """
         try:
-            found = point_answer(self.spec, point.inputs, self.catalog)
+            data = self._answer(point)
         except InfeasibleError as error:
             return dict.fromkeys(self.spec.asked_names) | {STATUS: str(error).splitlines()[0]}
         outputs: dict[str, Scalar] = {}
         for out in self.spec.outputs:
-            if isinstance(out, str):
-                outputs[out] = output(found, out)
-            else:
+            if not isinstance(out, str):
                 outputs[out.name] = parse_expression(out.formula).scalar(point.inputs | outputs)
+                continue
+            try:
+                outputs[out] = output(data, out)
+            except NoRowError:  # such as the traffic of experts, where a model has none
+                outputs[out] = None
         return outputs | {STATUS: OK}
+
+    def check_outputs(self) -> None:
+        """Refuse names of outputs that no answer has; a few points are asked to find out.
+
+        Raises
+        ------
+        UnknownNameError
+            With the nearest name.
+        InputError
+            If a name means more than one value.
+        """
+        wanted = [out for out in self.spec.outputs if isinstance(out, str)]
+        last = self.point_count - 1
+        faults: dict[str, NetplanError] = {}
+        for point in self.points([*dict.fromkeys(last * part // 4 for part in (0, 4, 2, 1, 3))]):
+            try:
+                data = self._answer(point)
+            except Exception:  # noqa: BLE001, S112 - what is wrong with a point, its outcome says
+                continue
+            faults = {}
+            for name in wanted:
+                try:
+                    output(data, name)
+                except NetplanError as fault:
+                    faults[name] = fault
+            wanted = list(faults)
+            if not wanted:
+                return
+        if faults:
+            raise next(iter(faults.values()))
+
+    def _answer(self, point: Point) -> Json:
+        """Put the question at one point."""
+        return point_answer(self.spec, point.inputs, self.catalog, self.base)
 
 
 CONDITION = ("when", "otherwise")
@@ -97,6 +191,8 @@ def make_study(
 ) -> Study:
     """Make a study ready to run, with inputs given for this run: one value, or a list of values.
 
+    What formulas count with and only the scenario says becomes an input.
+
     Raises
     ------
     NetplanError
@@ -109,18 +205,45 @@ def make_study(
     >>> len(study.grid), study.points([0])[0].inputs["hb_size"]
     (30, 1)
     """
-    changed = change(spec, changes or {})
+    base = base_of(spec, catalog)
+    changed = _completed(change(spec, changes or {}), base, catalog)
     named: dict[str, set[Scalar]] = {name: {value} for name, value in changed.inputs.items()}
     for axis in changed.axes:
         for place, name in enumerate(axis.names):
             named[name] = {row[place] for row in axis.rows} | {axis.otherwise}
-    asked = tuple(questions_of(changed, named))
+    asked = tuple(questions_of(changed, named, base.kind))
     for ask, inputs in asked:
-        check_inputs(ask, iter(inputs))
+        check_inputs(ask, inputs, usual_scenario(ask, base, catalog).kind)
         check_values(ask, inputs)
     grid = make_grid(changed.axes, changed.inputs, changed.conditions)
-    files = "".join(catalog_sha256(ask, inputs, catalog) for ask, inputs in asked)
-    return Study(changed, grid, _sha256(canonical(changed), files), files, catalog)
+    files = "".join(
+        files_sha256(question_inputs(ask, base, catalog), inputs, catalog) for ask, inputs in asked
+    )
+    return Study(changed, grid, base, _sha256(canonical(changed), files), files, catalog)
+
+
+def _completed(spec: StudyDefinition, base: Scenario, catalog: str | None) -> StudyDefinition:
+    """The definition with inputs that its formulas count with, as the scenario has them.
+
+    Raises
+    ------
+    UnknownNameError
+        If a formula has a name that is neither an input nor an output before it.
+    """
+    known = [*spec.axis_names, *spec.inputs]
+    missing = sorted(spec.counted_with.difference(known))
+    values = {name: value_in(base, name, catalog) for name in missing}
+    settled: dict[str, Scalar] = {
+        name: value for name, value in values.items() if isinstance(value, (int, float, str))
+    }
+    known += settled
+    for out in spec.outputs:
+        if not isinstance(out, str):
+            for name in sorted(parse_expression(out.formula).names):
+                if key_of(name, known) is None:
+                    raise unknown_name(f"name in the formula of {out.name}", name, known)
+        known.append(out if isinstance(out, str) else out.name)
+    return spec.changed(inputs=spec.inputs | settled) if settled else spec
 
 
 def _sha256(definition: str, files: str) -> str:
@@ -139,6 +262,7 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     """
     if not changes:
         return spec
+    changes = {name: _number(spec, name, value) for name, value in _by_own_names(changes).items()}
     data = json.loads(json.dumps(to_builtins(spec)))
     _drop_what_belonged(data, spec, changes)
     for name, value in changes.items():
@@ -166,6 +290,26 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
         raise InputError(f"study {spec.name} with the values of this run: {error}") from None
 
 
+def _by_own_names(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by the own names of inputs; an InputError if one is given by two."""
+    plain: dict[str, Any] = {}
+    for name, value in changes.items():
+        if plain.setdefault(plain_input(name), value) is not value:
+            raise InputError(f"{name} and {plain_input(name)} are one input: give it once")
+    return plain
+
+
+def _number(spec: StudyDefinition, name: str, value: Any) -> Any:  # noqa: ANN401 - or several
+    """A value of an input, such as 16k of one that is a number."""
+    if isinstance(value, (list, tuple)):
+        return [_number(spec, name, each) for each in value]
+    known = known_inputs(spec.ask).get(name)
+    kind = known.option.kind if known and isinstance(value, str) else ""
+    with suppress(InputError):  # what is wrong with a value, its check says
+        return read_value(kind, value) if kind in NUMBERS else value
+    return value
+
+
 def _drop_what_belonged(
     data: dict[str, Any], spec: StudyDefinition, changes: Mapping[str, Any]
 ) -> None:
@@ -191,13 +335,18 @@ def _drop_what_belonged(
         for key in gone:
             data["inputs"].pop(key)
         if gone:
-            values = ", ".join(f"{key} = {_short(old)}" for key, old in gone.items())
+            values = ", ".join(f"{key} = {brief(old)}" for key, old in gone.items())
             data["notes"].append(
                 f"Left out, since the study has them for {name} {kept}: {values}. --vary sets them."
             )
 
 
-def _short(value: Scalar) -> str:
+def brief(value: Scalar) -> str:
+    """A value without a string of zeros.
+
+    >>> brief(9e11), brief(8), brief("1d")
+    ('9e+11', '8', '1d')
+    """
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -64,6 +64,11 @@ IS: dict[str, Callable[[Path], bool]] = {
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """With the files that some commands read."""
+    return lay_files(tmp_path)
+
+
+def lay_files(tmp_path: Path) -> Path:
+    """Put the files that some commands read into a folder."""
     shutil.copy(ROOT / "examples" / "own-cluster" / "gemm.csv", tmp_path)
     (tmp_path / "design.csv").write_text("design,gpus,nodes,radix\npod,1024,128,64\n", "utf-8")
     study = {

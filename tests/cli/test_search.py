@@ -218,7 +218,8 @@ def test_sgd_takes_a_third_of_what_adam_does() -> None:
 
     Of 12 bytes a weight SGD keeps the 4 of the 32-bit copy, with momentum 8.
     """
-    words = ("search", "rail-only-paper", "--gpus", "64", "--hb-size", "8", "--model", "gpt-22b", "--batch", "64",
+    words = ("search", "rail-only-paper", "--gpus", "64", "--hb-size", "8", "--model", "gpt-22b",
+             "--batch", "64",
              "--fix", "tensor=4", "--fix", "pipeline=4", "--fix", "data=4", "--fix", "microbatch=1",
              "--format", "json", "--set")  # fmt: skip
     adam, momentum, sgd = (

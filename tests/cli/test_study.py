@@ -7,13 +7,14 @@ import re
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from netplan.reports.quantities import Scalar
 from netplan.studies import questions
-from netplan.studies.questions import Json
+from netplan.studies.outputs import Json
 from netplan.studies.store import Meta, _sum
 from tests.cli.command import netplan, refused
 
@@ -24,10 +25,15 @@ title: "Mine <b>bold</b>"
 source: me
 date: "2026"
 ask: search
+scenario: rail-only-paper
 inputs: {accelerator: b200, model: gpt-175b, batch: 1024, space: model}
 axes:
   - {input: gpus, values: [512, 4, 1000]}
 outputs: [iteration_time_s, plan]
+"""
+CLUSTER = """\
+cluster: {gpus: 256, accelerator: h100-80gb, radix: 64}
+workload: {model: llama-3-8b, batch: 1/gpu}
 """
 
 
@@ -128,12 +134,13 @@ def test_a_study_all_of_whose_points_fail_ends_with_one(tmp_path: Path) -> None:
 def test_an_unexpected_failure_is_told_as_such_with_its_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def answer(ask: str, inputs: Mapping[str, Scalar], catalog: str | None) -> Json:
+    def answer(ask: str, inputs: Mapping[str, Scalar], *given: object, **keywords: object) -> Json:
         if inputs["gpus"] == 512:
             raise IndexError("list index out of range")
-        return known(ask, inputs, catalog)
+        found: Json = known(ask, inputs, *given, **keywords)
+        return found
 
-    known = questions.answer
+    known: Any = questions.answer
     monkeypatch.setattr("netplan.studies.questions.answer", answer)
     (tmp_path / "mine.yaml").write_text(MINE, encoding="utf-8")
     done = netplan("study", "run", "mine.yaml", cwd=tmp_path)
@@ -160,6 +167,47 @@ def test_another_question_of_the_same_name_has_a_store_of_its_own(ready: Path) -
     assert netplan("study", "show", store.name, cwd=ready).stdout == other.stdout
     assert netplan("study", "run", "batch-size", *SMALL, cwd=ready).stdout == plain
     assert len(list(ready.iterdir())) == 2
+
+
+def test_a_wrong_output_is_refused_before_the_first_point(tmp_path: Path) -> None:
+    text = MINE.replace("iteration_time_s, plan]", "iteration_tme_s, plan]")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    for more in ((), ("--dry-run",), ("--workers", "1")):
+        error = refused("study", "run", "mine.yaml", *more, cwd=tmp_path)
+        assert "unknown output iteration_tme_s: key 'iteration_tme_s': did you mean it" in error
+        assert error.count("\n") == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_a_study_of_one_s_own_scenario(tmp_path: Path) -> None:
+    (tmp_path / "my-cluster.yaml").write_text(CLUSTER, encoding="utf-8")
+    words = ("study", "run", "hb-size", "--vary", "hb_size=4,8", "--format", "csv")
+    plain = netplan(*words, "--vary", "gpus=16384", cwd=tmp_path)
+    own = netplan(*words[:3], "my-cluster.yaml", *words[3:], cwd=tmp_path)
+    assert (plain.returncode, own.returncode) == (0, 0)
+    assert "hb-size.study holds another question: this one is kept in hb-size-" in own.stderr
+    rows = list(csv.DictReader(io.StringIO(own.stdout)))
+    assert [(row["model"], row["gpus"], row["hb_size"]) for row in rows] == [
+        ("llama-3-8b", "256", "4"),
+        ("llama-3-8b", "256", "8"),
+    ]
+    assert netplan(*words, "--scenario", "my-cluster.yaml", cwd=tmp_path) == own
+    larger = netplan(*words[:3], "my-cluster.yaml", "--vary", "cluster.gpus=512", cwd=tmp_path)
+    assert "512 GPUs" in larger.stdout or "512" in larger.stdout.split()
+    shown = netplan(*words[:3], "./my-cluster.yaml", *words[3:5], cwd=tmp_path).stdout
+    assert "On my-cluster: " in shown
+    error = refused(*words[:3], "my-clutser.yaml", cwd=tmp_path)
+    assert "no scenario file my-clutser.yaml" in error
+
+
+def test_fields_go_by_their_name_or_with_their_part_in_front(tmp_path: Path) -> None:
+    few = ("study", "run", "radix-and-size", "--vary", "gpus=1Ki,2Ki", "--format", "json")
+    plain = netplan(*few, "--vary", "radix=64,128", cwd=tmp_path)
+    spelled = netplan(*few, "--vary", "cluster.radix=64,128", cwd=tmp_path)
+    assert spelled == plain
+    assert [row["gpus"] for row in json.loads(plain.stdout)["rows"][:2]] == [1024, 2048]
+    error = refused("study", "run", "hb-size", "--vary", "cluster.radiks=64", cwd=tmp_path)
+    assert "field of the scenario 'radiks': did you mean radix" in error
 
 
 def test_a_scheduler_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:

@@ -310,7 +310,8 @@ def test_table_a2_of_the_foundation_models_paper() -> None:
 def test_operations_of_a_layer_take_what_the_plan_takes() -> None:
     for strategy in ("1d", "2d", "summa"):
         answer = netplan.search(
-            "rail-only-paper", accelerator="b200", model="gpt-1t", explain="layer", strategy=strategy,
+            "rail-only-paper", accelerator="b200", model="gpt-1t", explain="layer",
+            strategy=strategy,
             recompute="full", **FLOPS,
         )  # fmt: skip
         told = answer.to_dict()

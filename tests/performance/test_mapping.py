@@ -193,7 +193,8 @@ def test_halves_of_a_transform_pass_nothing_on_in_pieces() -> None:
 
 def test_linpack_is_bound_by_its_broadcasts_as_in_the_published_log() -> None:
     [(_, value, tolerance)] = printed("iteration time")
-    found = netplan.map("rail-only-paper", model="hpl-16k", accelerator="a100-80gb", gpus=8, overrides={
+    found = netplan.map("rail-only-paper", model="hpl-16k", accelerator="a100-80gb", gpus=8,
+                        overrides={
         "accelerator.hb_bytes_per_s": "25e9"})  # fmt: skip
     assert found.found.totals.interval_s * 1e3 == pytest.approx(value, rel=tolerance)
 

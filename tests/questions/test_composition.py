@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from netplan.questions.cost import cost
 from netplan.questions.own_inputs import own_options
 from netplan.questions.question import Question
-from netplan.questions.cost import cost
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
 from netplan.scenarios.scenario import SCENARIOS, WORKLOADS, Scenario, places
 from tests.test_house import MODULES

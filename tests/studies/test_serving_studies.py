@@ -7,14 +7,16 @@ import pytest
 
 import netplan
 from netplan.reports.quantities import words
-from netplan.studies.questions import answer, output
+from netplan.studies.outputs import output
+from netplan.studies.questions import answer
 from tests.studies.shipped import shipped
 
 
 @pytest.mark.parametrize("tensor", [1, 8])
 def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
     asked: dict[str, Any] = {"model": "llama-3.1-8b", "accelerator": "h200", "gpus": 8}
-    found = answer("serving", {**asked, "prompt": 1024, "fixed.tensor": tensor})
+    point = {**asked, "prompt": 1024, "fixed.tensor": tensor}
+    found = answer("serving", point, scenario="serving-70b-h200")
     best = netplan.serving("serving-70b-h200", **asked, prompt=1024, fixed={"tensor": tensor}).best
     for name in ("tokens_per_s", "tpot_s", "binds", "tensor"):
         assert output(found, name) == getattr(best, name)

@@ -20,8 +20,9 @@ from netplan.reports.charts import Chart
 from netplan.reports.sections import Paragraph, Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
+from netplan.studies.outputs import output
 from netplan.studies.points import Outcome, Point
-from netplan.studies.questions import output, point_answer, question_inputs
+from netplan.studies.questions import point_answer, question_inputs
 from netplan.studies.sessions import load_study, read_study, run_study, seconds_a_point, study
 from netplan.studies.store import Store
 from netplan.studies.study import make_study
@@ -211,10 +212,12 @@ def test_the_hash_follows_inputs_and_files(tmp_path: Path) -> None:
 
 
 def test_needed_inputs_are_asked_for() -> None:
-    spec = STUDIES.load("batch-size").changed(inputs={"model": "gpt-1t"})
-    with pytest.raises(InputError, match="search needs gpus"):
+    spec = STUDIES.load("batch-size")
+    spec = spec.changed(charts=(), answers=(), titles=None, relative=(), conditions=(), about=())
+    spec = spec.changed(ask="collective", inputs={}, axes=spec.axes[1:], outputs=("domains",))
+    with pytest.raises(InputError, match="collective needs kind"):
         make_study(spec)
-    assert "gpus" in question_inputs("compare")
+    assert question_inputs("compare")["gpus"] == 32_768
 
 
 def test_an_estimate_is_a_time() -> None:

@@ -112,7 +112,8 @@ def test_one_request_on_dataflow_chips_is_the_closed_form(chips: int) -> None:
     chip = ACCELERATORS.load("sn40l").changed(compute_utilisation=1.0)
     sizes, group = Sizes.of(MODELS.load("llama-3-8b")), TensorGroup.of(chip, chips)
     best = netplan.serving(
-        "serving-70b-h200", model="llama-3-8b", accelerator="sn40l", gpus=chips, prompt=1024, output=2, concurrency=1,
+        "serving-70b-h200", model="llama-3-8b", accelerator="sn40l", gpus=chips, prompt=1024,
+        output=2, concurrency=1,
         fixed={"tensor": chips}, top=1,
     ).best  # fmt: skip
     tpot_s = decode(sizes, group, context=1024).wait_s

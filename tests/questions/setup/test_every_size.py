@@ -85,7 +85,8 @@ def test_a_lost_gpu_costs_about_a_replica() -> None:
 
 def test_a_domain_that_holds_all_goes_on_without_a_gpu() -> None:
     answer = faults(
-        "rail-only-paper", gpus=64, radix=16, hb_size=64, fail=["gpu-5"], years=1, model="gpt-22b", batch=240,
+        "rail-only-paper", gpus=64, radix=16, hb_size=64, fail=["gpu-5"], years=1,
+        model="gpt-22b", batch=240,
         fabrics=("rail-only",),
     )  # fmt: skip
     scenario = answer.fabrics[0].scenario

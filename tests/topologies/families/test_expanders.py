@@ -191,7 +191,8 @@ def test_direct_circulants_are_those_of_networkx() -> None:
 
 @pytest.mark.parametrize("name", DIRECT)
 def test_rates_of_direct_graphs_are_what_links_carry(name: str) -> None:
-    answer = loads("rail-only-paper", gpus=64, hb_size=1, fabric=name, accelerator="h100-80gb", model="gpt-22b",
+    answer = loads("rail-only-paper", gpus=64, hb_size=1, fabric=name, accelerator="h100-80gb",
+                   model="gpt-22b",
                    batch=64, ports="full")  # fmt: skip
     (gather, _) = answer.to_dict()["whole_fabric"]
     # 63/64 of 1 GB come in over six links of 50 GB/s, whichever are joined.
