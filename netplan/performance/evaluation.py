@@ -7,6 +7,7 @@ Memory comes first, as it depends on the schedule alone; it says what spills int
 
 from collections.abc import Collection
 from math import inf
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 from msgspec import Struct
@@ -17,7 +18,6 @@ from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.error_bars import ErrorBar, error_bar
-from netplan.performance.iteration import IterationTerms
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
@@ -26,6 +26,9 @@ from netplan.performance.spill import Spilled
 from netplan.performance.tiers import ORDER
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
+
+if TYPE_CHECKING:
+    from netplan.performance.iteration import IterationTerms
 
 CHUNK_PLANS = 1 << 15
 """Plans of one chunk: their arrays stay in the second-level cache [1]."""
@@ -38,7 +41,7 @@ ROUNDING = 1 + 1e-11
 """Bounds and times add up the same terms in other orders [1]."""
 
 
-Terms = IterationTerms | CalibratedTerms
+Terms = Union["IterationTerms", CalibratedTerms]
 
 
 def terms_of(
@@ -51,6 +54,8 @@ def terms_of(
     """Terms of the times of all plans, as the iteration model counts them."""
     if setting.training.calibrated is not None:
         return CalibratedTerms.of(setting, network, space, table, update_s)
+    from netplan.performance.iteration import IterationTerms  # noqa: PLC0415 - advice has another
+
     return IterationTerms.of(setting, network, space, table, update_s)
 
 

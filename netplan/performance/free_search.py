@@ -32,6 +32,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level, gpu_count
+from netplan.performance.bubble import bubble_layers
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.evaluation import (
     ROUNDING,
@@ -53,7 +54,6 @@ from netplan.performance.free_space import (
     place_layers,
     place_stages,
 )
-from netplan.performance.iteration import bubble_layers
 from netplan.performance.memory import Memory, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting

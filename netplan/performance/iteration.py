@@ -47,15 +47,15 @@ update of the weights follows them where it is counted.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
+from netplan.performance.bubble import bubble_layers
 from netplan.performance.compute import LayerTable, QueuedGradients, Timing
 from netplan.performance.setting import Setting
-from netplan.performance.space import PlanSpace, Runs, real
+from netplan.performance.space import PlanSpace, real
 from netplan.traffic.algorithms import Affine, Longest, Summed
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
@@ -93,42 +93,6 @@ class _PlacementTerms(Struct, frozen=True, eq=False):
     middle: Bools  # whether there are stages without an end
     first_less: Floats  # layers that the first stage holds less than the fullest
     last_less: Floats
-
-
-class Bubble(NamedTuple):
-    """Layers in the bubble, each of shape (schedules,) [1]."""
-
-    full: Floats  # if microbatches fill the stages
-    unfilled: Floats  # further ones, for want of microbatches
-
-
-def bubble_layers(setting: Setting, rules: Repetition, runs: Runs) -> Bubble:
-    """Layers in the bubble of schedules.
-
-    Parameters
-    ----------
-    setting
-        Says whether the bubble is counted as scheduled, and which share of it counts.
-    rules
-        Layers of the model, and those of a stage.
-    runs
-        Stages, microbatches and interleaved stages, shape (schedules,).
-
-    Returns
-    -------
-    Bubble
-        Layers in the bubble, shape (schedules,) [1].
-
-    References
-    ----------
-    Narayanan et al., arXiv:2104.04473, Sec. 2.2.
-    """
-    fullest = rules.fullest(runs.stages)
-    m, v = real(runs.microbatches), real(runs.interleave)
-    full = setting.bubble_share * (rules.layers - fullest) / v
-    if not setting.scheduled_bubble:
-        return Bubble(full, np.zeros_like(full))
-    return Bubble(full, (v - 1) / v * np.maximum(rules.layers - m * fullest, 0))
 
 
 def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _ScheduleTerms:

@@ -23,7 +23,6 @@ from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
 from netplan.workloads.experts import experts_of
-from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.measured_links import Links
 from netplan.workloads.model_parts import Experts
 from netplan.workloads.models import Model
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel, SpreadModel
     from netplan.workloads.graph_model import GraphModel
     from netplan.workloads.graph_program import Layered
+    from netplan.workloads.measured_kernels import MeasuredKernels
 
 COUNTED: dict[Counting, tuple[str, ...]] = {
     "detailed": ("transformer", "graph", "recommendation", "linpack", "fft"),
@@ -106,7 +106,7 @@ class Training(Struct, frozen=True):
     expanded: Expanded | None = None
     ignore_memory: bool = False
     calibrated: CalibratedRun | None = None
-    measured: MeasuredKernels | None = None
+    measured: "MeasuredKernels | None" = None
     links: Links | None = None
 
     def __post_init__(self) -> None:
@@ -185,7 +185,13 @@ class Training(Struct, frozen=True):
         """
         execution = None
         measured = assumptions.communication.collectives == "measured"
-        measured_kernels = assumptions.compute.kernels == "measured"
+        kernels = None
+        if assumptions.compute.kernels == "measured":
+            from netplan.workloads.measured_kernels import (  # noqa: PLC0415 - seldom used
+                MeasuredKernels,
+            )
+
+            kernels = MeasuredKernels.of(accelerator)
         if assumptions.calibration is not None and calibrated is None:
             stack = STACKS.load(DEFAULT_STACK)
             calibrated = CalibratedRun.of(accelerator, stack, assumptions.calibration)
@@ -209,7 +215,7 @@ class Training(Struct, frozen=True):
             sram_bytes=accelerator.sram_bytes,
             expanded=Expanded.of(accelerator),
             calibrated=calibrated,
-            measured=MeasuredKernels.of(accelerator) if measured_kernels else None,
+            measured=kernels,
             links=Links.of(accelerator) if measured and links is None else links,
         )
 

@@ -18,7 +18,6 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share_of
 from netplan.records import replace
-from netplan.workloads.families import RecommendationModel
 from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.program import Repetition
 
@@ -147,7 +146,7 @@ def _policy(setting: Setting) -> tuple[Policy, tuple[Part, ...]]:
     """What spills first, and what is offloaded."""
     rules, spread = setting.assumptions.memory, setting.spread_model
     # A matrix or a signal is one thing, of which all parts are used alike.
-    if spread is not None and not isinstance(spread, RecommendationModel):
+    if spread is not None and spread.family != "recommendation":
         return "uniform", ()
     return rules.policy, rules.offload
 

@@ -58,7 +58,6 @@ from netplan.workloads.operations import (
     Variant,
     total_bytes,
 )
-from netplan.workloads.tiled_layer import tiled_layer
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 Zero = Literal[0, 1, 2, 3]
@@ -427,6 +426,8 @@ def training_program(
     if method.counting == "counted":
         layer = counted_layer(model, sharding, strategy=method.strategy, variant=variant)
     elif method.counting == "tiled":
+        from netplan.workloads.tiled_layer import tiled_layer  # noqa: PLC0415 - seldom used
+
         layer = tiled_layer(
             model,
             sharding,
