@@ -269,41 +269,41 @@ class StudyStatus(Answer):
         yield facts_table("status", facts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _StoreQuestion(Question[AnswerT_co]):
-    """A question about a results file."""
+STORE_HELP = "Results file, or the name of its study."
+ONLY_CATALOG = frozenset({"catalog"})
+"""Sources of questions about a results file."""
 
-    reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
-    store: str | Path = required("Results file, or the name of its study.", "path", argument=True)
-
-    @property
-    def path(self) -> Path:
-        """The file by its path, or by the name of its study in this folder."""
-        given, named = Path(self.store), Path(f"{self.store}{SUFFIX}")
-        return named if not given.exists() and named.exists() else given
+def store_path(store: str | Path) -> Path:
+    """File of a store by its path, or by the name of its study in this folder."""
+    given, named = Path(store), Path(f"{store}{SUFFIX}")
+    return named if not given.exists() and named.exists() else given
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowStudy(_StoreQuestion[StudyAnswer]):
+class ShowStudy(Question[StudyAnswer]):
     """Show what STORE holds, complete or not."""
 
     command: ClassVar[str] = "study show"
+    reads_from: ClassVar[frozenset[str]] = ONLY_CATALOG
+    store: str | Path = required(STORE_HELP, "path", argument=True)
 
     def ask(self) -> StudyAnswer:
         """Read it."""
-        return read_study(self.path, self.catalog)
+        return read_study(store_path(self.store), self.catalog)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusOfStudy(_StoreQuestion[StudyStatus]):
+class StatusOfStudy(Question[StudyStatus]):
     """Say how far the study in STORE is; a run may be at work on it."""
 
     command: ClassVar[str] = "study status"
+    reads_from: ClassVar[frozenset[str]] = ONLY_CATALOG
+    store: str | Path = required(STORE_HELP, "path", argument=True)
 
     def ask(self) -> StudyStatus:
         """Count its points, whichever version computed them."""
-        with Store.open(self.path) as store:
+        with Store.open(store_path(self.store)) as store:
             meta, (done, failed) = store.meta, store.counts()
             examples = [f"point {one.index}: {one.error}" for one in store.failures(EXAMPLES)]
         name, version, points = meta.name, meta.netplan_version, meta.point_count
@@ -378,13 +378,15 @@ class RunStudy(Evaluating):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResumeStudy(Evaluating, _StoreQuestion[Answer]):
+class ResumeStudy(Evaluating):
     """Finish the study in STORE, a results file, and show its answer."""
 
     command: ClassVar[str] = "study resume"
+    reads_from: ClassVar[frozenset[str]] = ONLY_CATALOG
+    store: str | Path = required(STORE_HELP, "path", argument=True)
 
     def ask(self) -> Answer:
         """Run what is missing."""
-        with Store.open(self.path) as store:
+        with Store.open(store_path(self.store)) as store:
             made = stored_study(store, self.catalog)
-        return self.evaluate(made, self.path)
+        return self.evaluate(made, store_path(self.store))
