@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from netplan.cli.completion import completer_of
+from netplan.cli.completers import completer_of
 from netplan.cli.help import AskingCommand, help_of
 from netplan.cli.output import emit_answer, form_of, require_places, say_form, say_written
 from netplan.errors import InputError

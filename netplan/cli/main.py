@@ -7,15 +7,18 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from netplan.cli import signs
-from netplan.cli.completion import VARIABLE
+from netplan.cli.completers import VARIABLE
 from netplan.cli.heartbeat import FIRST_S, Heartbeat
 from netplan.errors import NetplanError, one_line
 from netplan.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 GROUPS = {
     "Start here": {
@@ -105,8 +108,10 @@ class LazyCommands(click.Group):
         command = import_module(f"netplan.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
         """Names of commands without importing them."""
+        from click.shell_completion import CompletionItem
+
         return [
             CompletionItem(name, help=said)
             for name, said in COMMANDS.items()
