@@ -237,6 +237,10 @@ def _fewer_columns(screen: Screen) -> Screen | None:
     return replace(screen, most_columns=columns - 1) if columns > LEAST_COLUMNS else None
 
 
+def _no_table(screen: Screen) -> Screen | None:
+    return None if screen.table is None else replace(screen, table=None)
+
+
 def _shorter_texts(screen: Screen) -> Screen | None:
     """With a title and a verdict that are cut."""
     title, verdict = screen.heading.title, screen.verdict[0]
@@ -255,5 +259,6 @@ GIVE_WAY: tuple[Callable[[Screen], Screen | None], ...] = (
     partial(_fewer_rows, least=1),
     _fewer_columns,
     _shorter_texts,
+    _no_table,
 )
 """What gives way, in this order."""

@@ -13,7 +13,7 @@ from netplan.records import replace
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import columns_of, shares_of
 from netplan.reports.sections import Column, Table, column
-from netplan.units import HOURS_PER_YEAR, PERCENT, counted
+from netplan.units import HOURS_PER_YEAR, PERCENT, counted, rounded
 
 PARTS = {
     "gpu": "a GPU",
@@ -197,11 +197,11 @@ def _interruptions(fabrics: Sequence[FabricFaults]) -> str:
         forecast = fabrics[0].forecast
         return (
             f"Interruptions: {interruptions_cell(fabrics[0])} a year, one every"
-            f" {forecast.mtbf_h:.3g} h"
+            f" {rounded(forecast.mtbf_h, 3)} h"
         )
     low, high = _ends(fabrics, lambda fabric: fabric.forecast.interruptions_per_year)
     few, many = (_number(fabric.forecast.interruptions_per_year) for fabric in (low, high))
-    every = f"every {high.forecast.mtbf_h:.2g} h"
+    every = f"every {rounded(high.forecast.mtbf_h, 2)} h"
     if few == many:
         return f"Interruptions: {many} a year on every fabric, {every}"
     return f"Interruptions: {few} ({low.name}) to {many} ({high.name}) a year, {every}"

@@ -175,6 +175,7 @@ class ServingAnswer(Answer):
         table = Table("front", list(_columns(self, "plan")), points)
         shown = columns_of(table, "ttft_s", "tpot_s", "tokens_per_s", "servers", "concurrency")
         title = f"serving {told(self.inputs)['model']} on {heading.title.rpartition(' on ')[2]}"
+        legend = self._legend if best.prefill is not None else self._legend[:1]
         ends = [
             f"{name} {si(low, 's')} to {si(high, 's')}"
             for name, low, high in (
@@ -187,7 +188,7 @@ class ServingAnswer(Answer):
                 self.inputs, replace(heading, title=title), f"{asked}; {where}", *replaced
             ),
             (f"{self._short_verdict}.", *([] if self._bound else [FULL])),
-            replace(table, columns=(*shown, BOTTLENECK), legend=self._legend[:1]),
+            replace(table, columns=(*shown, BOTTLENECK), legend=legend),
             (
                 f"Its error bar: {listed(ends)}, {BASIS[best.error_basis]}.",
                 f"Its time per token: {self._shares(best.breakdown_s, best.tpot_s)}.",
