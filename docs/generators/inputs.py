@@ -36,7 +36,7 @@ netplan compare cluster.yaml --gpus 16Ki
 ```
 
 What a file leaves out is as in `hgx-b200`, the scenario of every command that names none.
-`netplan catalog list scenario` lists those that are shipped. `netplan init hgx-b200 -o FILE`
+`netplan catalog list scenario` lists those that are shipped, `netplan init hgx-b200 -o mine.yml`
 writes a commented file to start from. A question takes what it has a use for:
 `netplan compare --help-all` lists it. Flags may be written `16k` (16,000), `16Ki` (16,384) and
 `1M`. This page is made from the code.

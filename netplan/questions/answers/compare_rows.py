@@ -91,6 +91,17 @@ class FabricRow(Struct, frozen=True):
         return self.bill is not None and self.bill.complete
 
     @property
+    def gear_in_server(self) -> bool:
+        """Whether the gear inside its HB domains comes with the servers, and costs nothing more."""
+        return self.bill is None or (not self.bill.gear and self.bill.geared)
+
+    @property
+    def gear(self) -> float | None:
+        """Base price of the gear inside its HB domains; None in servers, and without a price."""
+        known = self.bill is not None and self.bill.geared and not self.gear_in_server
+        return self.bill.gear if self.bill and known else None
+
+    @property
     def count_status(self) -> str | None:
         """Whether its counts divide evenly."""
         return ("exact" if self.fabric.exact else "wireable") if self.fabric else None
@@ -197,7 +208,8 @@ class FabricRow(Struct, frozen=True):
             "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
             "cost_per_effective_pflops": self.cost_per_effective_pflops,
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
-            **values_at(self, "cost_complete", "cost_reduction", "power_w"),
+            **values_at(self, "cost_complete", "gear", "gear_in_server"),
+            **values_at(self, "cost_reduction", "power_w"),
             **self._speed(currency),
             # Without the time of the search, which differs from run to run.
             "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
