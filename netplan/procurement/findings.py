@@ -15,8 +15,10 @@ from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.faults.rates import FailureBook
 from netplan.performance.plan import PlanTime
-from netplan.questions.answers.compare_answer import Comparison, FabricRow
-from netplan.questions.answers.cost_answer import CostAnswer, no_high, span_column
+from netplan.questions.answers.bill_columns import no_high, span_column
+from netplan.questions.answers.compare_answer import Comparison
+from netplan.questions.answers.compare_rows import FabricRow
+from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.serving_answer import ServingAnswer
 from netplan.questions.answers.simulate_answer import SimulateAnswer

@@ -11,7 +11,7 @@ from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
-from netplan.questions.answers.cost_answer import open_above
+from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.training_runs import TrainingRun
 from netplan.questions.choosing.difference import (
     PartDifference,

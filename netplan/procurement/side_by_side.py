@@ -13,14 +13,8 @@ from netplan.procurement.report_charts import (
     speed_chart,
 )
 from netplan.questions.answers.barred import barred_columns, behind
-from netplan.questions.answers.cost_answer import (
-    BOTH_ENDS,
-    Priced,
-    amount_column,
-    no_high,
-    ordered,
-    years_table,
-)
+from netplan.questions.answers.bill_columns import no_high, ordered
+from netplan.questions.answers.cost_answer import BOTH_ENDS, Priced, amount_column, years_table
 from netplan.questions.answers.training_runs import TrainingRun
 from netplan.questions.setup.inputs import told
 from netplan.records import replace

@@ -10,6 +10,7 @@ from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.barred import barred_columns
+from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.compare_rows import DOLLAR, ORDERED, FabricRow
 from netplan.questions.answers.compare_screen import (
     About,
@@ -19,7 +20,6 @@ from netplan.questions.answers.compare_screen import (
     cases_screen,
     screen,
 )
-from netplan.questions.answers.cost_answer import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.choosing.candidates import Basis
 from netplan.questions.choosing.memory_or_gpus import Trade

@@ -13,7 +13,7 @@ from netplan.costing.pricing import NOTHING
 from netplan.costing.ranges import Range
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
-from netplan.questions.answers.cost_answer import ordered
+from netplan.questions.answers.bill_columns import ordered
 from netplan.questions.answers.plan_notes import plan_notes
 from netplan.questions.choosing.candidates import Candidate
 from netplan.questions.choosing.verdict import Terms

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
+from netplan.costing.fabric_bill import FabricBill, Unbuildable
 from netplan.costing.materials import left_out
-from netplan.costing.prices import Part
 from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
 from netplan.costing.sensitivity import Driver
+from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import serving_words
@@ -31,7 +31,6 @@ from netplan.reports.sections import (
     Notes,
     Paragraph,
     Section,
-    Shown,
     Table,
     column,
     columns,
@@ -458,53 +457,11 @@ def bill_table(
     )
 
 
-def open_above(bill: Bill) -> bool:
-    """Whether the high of a bill is too low: a part has no price, or its price no high."""
-    items = bill.quote.items
-    return any(item.price is None or item.price.high is None for item in items if item.line.order)
-
-
-def no_high(row: Any) -> bool:  # noqa: ANN401 - a bill, or a row that has one
-    """Whether the high of a row's bill is too low."""
-    bill = getattr(row, "bill", row)
-    return bill is not None and open_above(bill)
-
-
 def _line_unbound(bill: FabricBill, row: "BillRow") -> bool:
     """Whether a line, or the total of a bill, has no known high."""
     if row.priced is None:
         return open_above(bill)
     return row.priced.price is not None and row.priced.price.high is None
-
-
-def ordered(*parts: Part) -> Callable[[Any], int | None]:
-    """Units of these parts on the bill of a row, as they are ordered [1]."""
-    return lambda row: row.bill.ordered(*parts) if row.bill else None
-
-
-NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."
-
-
-def span_column(
-    path: str,
-    scale: Scale,
-    title: str = "low-high",
-    *,
-    shown: Shown = "always",
-    none: str | None = None,
-    unbound: Callable[[Any], bool] = lambda _: False,
-) -> Column[Any]:
-    """A column of amounts from low to high, for people; ``unbound`` ones have no known high."""
-    between = " to " if " to " in title else "-"
-
-    def get(row: object) -> Cell:
-        amount = value_at(row, path)
-        if not amount or getattr(getattr(row, "bill", None), "cost", amount) is None:
-            return none
-        least = amount.base if unbound(row) else None
-        return scale.span(amount.low, amount.high, between=between, least=least)
-
-    return column("range", get, title=title, form="code", shown=shown, data=False)
 
 
 def _beside(row: BillRow) -> str:

@@ -6,7 +6,7 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import Bill
-from netplan.questions.answers.cost_answer import open_above
+from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.diff_sides import Pace, Side, pace_of, served_words, token_cost
 from netplan.questions.choosing.difference import (
     CENT,

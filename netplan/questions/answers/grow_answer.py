@@ -12,7 +12,7 @@ from netplan.costing.materials import left_out
 from netplan.costing.phases import Order, line_of
 from netplan.costing.pricing import PricedItem, books_in_use
 from netplan.costing.ranges import Range
-from netplan.questions.answers.cost_answer import open_above, span_column
+from netplan.questions.answers.bill_columns import open_above, span_column
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace

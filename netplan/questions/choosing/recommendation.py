@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.sensitivity import least_saving
+from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.compare_rows import FabricRow
-from netplan.questions.answers.cost_answer import CostAnswer, open_above
+from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.choosing.candidates import Basis
 from netplan.questions.choosing.verdict import Probe, Verdict, decide
 from netplan.questions.money.token_cost import cheapest

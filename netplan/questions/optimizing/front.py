@@ -13,9 +13,9 @@ from netplan.performance.error_bars import bar_note
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
+from netplan.questions.answers.bill_columns import NO_HIGH, no_high, span_column
 from netplan.questions.answers.compare_answer import dollar_columns, plan_columns
 from netplan.questions.answers.compare_rows import FabricRow
-from netplan.questions.answers.cost_answer import NO_HIGH, no_high, span_column
 from netplan.questions.answers.front_chart import FrontPoint, front_chart
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.choosing.memory_or_gpus import Trade

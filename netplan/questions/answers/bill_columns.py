@@ -1,0 +1,50 @@
+"""Columns of bills that several answers have: amounts from low to high, parts as ordered."""
+
+from collections.abc import Callable
+from typing import Any
+
+from netplan.costing.fabric_bill import Bill
+from netplan.costing.prices import Part
+from netplan.reports.quantities import Cell, Scale
+from netplan.reports.sections import Column, Shown, column, value_at
+
+NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."
+
+
+def open_above(bill: Bill) -> bool:
+    """Whether the high of a bill is too low: a part has no price, or its price no high."""
+    items = bill.quote.items
+    return any(item.price is None or item.price.high is None for item in items if item.line.order)
+
+
+def no_high(row: Any) -> bool:  # noqa: ANN401 - a bill, or a row that has one
+    """Whether the high of a row's bill is too low."""
+    bill = getattr(row, "bill", row)
+    return bill is not None and open_above(bill)
+
+
+def ordered(*parts: Part) -> Callable[[Any], int | None]:
+    """Units of these parts on the bill of a row, as they are ordered [1]."""
+    return lambda row: row.bill.ordered(*parts) if row.bill else None
+
+
+def span_column(
+    path: str,
+    scale: Scale,
+    title: str = "low-high",
+    *,
+    shown: Shown = "always",
+    none: str | None = None,
+    unbound: Callable[[Any], bool] = lambda _: False,
+) -> Column[Any]:
+    """A column of amounts from low to high, for people; ``unbound`` ones have no known high."""
+    between = " to " if " to " in title else "-"
+
+    def get(row: object) -> Cell:
+        amount = value_at(row, path)
+        if not amount or getattr(getattr(row, "bill", None), "cost", amount) is None:
+            return none
+        least = amount.base if unbound(row) else None
+        return scale.span(amount.low, amount.high, between=between, least=least)
+
+    return column("range", get, title=title, form="code", shown=shown, data=False)
