@@ -16,6 +16,16 @@ MAX_LINE, MAX_WORD = 2000, 200
 def one_line(text: object) -> str:
     r"""Text inside a message: control signs become what is typed, what is too long is cut.
 
+    Parameters
+    ----------
+    text
+        Any text, or what has one.
+
+    Returns
+    -------
+    str
+        One line of printable signs, of 2,000 characters at most.
+
     Examples
     --------
     >>> print(one_line("my\ncatalog"))
@@ -37,6 +47,18 @@ def _cut(text: str, longest: int) -> str:
 
 def not_built(name: str, error: Exception) -> str:
     """Why something of a name cannot be built, where the name stands beside it already.
+
+    Parameters
+    ----------
+    name
+        Of what cannot be built, with which the message may begin.
+    error
+        Why.
+
+    Returns
+    -------
+    str
+        A sentence.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,18 @@ def number(kind: str) -> Callable[[str], object]:
     return read
 
 
+FILE_OF_BEFORE = "--output"
+"""The flag that named the file of an answer before it came to mean tokens."""
+
+
+def answer_tokens(text: str) -> object:
+    """Read tokens of an answer; of a path the message says which flag writes files."""
+    try:
+        return NUMBERS["whole"](text)
+    except InputError as error:
+        raise click.BadParameter(f"{error}: a file is written with -o FILE") from None
+
+
 TYPES: dict[str, Any] = {
     **{kind: number(kind) for kind in NUMBERS},
     "text": text,
@@ -135,24 +147,24 @@ def command_of(
         if answer.exit_code:
             sys.exit(answer.exit_code)
 
-    known = question.inputs_known()
-    made = [(one, option_of(question, one)) for one in known if one.name != SCENARIO]
-    arguments = [option for one, option in made if one.option.argument]
     return AskingCommand(
         question.command.rpartition(" ")[2],
         callback=run,
-        params=[
-            *arguments,
-            *(_scenario_options(known)),
-            *(option for one, option in made if not one.option.argument),
-            *extra,
-            *answer_options(formats, unsaid),
-        ],
+        params=[*_parameters(question), *extra, *answer_options(formats, unsaid)],
         help=help_of(question),
         short_help=sentence_of(question.__doc__),
         question=question,
-        groups={one.name: one for one in known},
+        groups={known.name: known for known in question.inputs_known()},
     )
+
+
+def _parameters(question: type[Question[Any]]) -> Iterator[click.Parameter]:
+    """Arguments of a question, what names its scenario, then its options."""
+    known = question.inputs_known()
+    made = [(one, option_of(question, one)) for one in known if one.name != SCENARIO]
+    yield from (option for one, option in made if one.option.argument)
+    yield from _scenario_options(known)
+    yield from (option for one, option in made if not one.option.argument)
 
 
 def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
@@ -223,6 +235,7 @@ def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
         off = flag.startswith("--no-")
         return click.Option([flag, name], is_flag=True, flag_value=not off, default=None, help=said)
     kind = click.Choice(option.choices) if option.kind == "choice" else TYPES[option.kind]
+    kind = answer_tokens if flag == FILE_OF_BEFORE else kind
     return click.Option(
         [flag, name],
         type=kind,

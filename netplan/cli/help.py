@@ -43,7 +43,12 @@ class Strict(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Look which options are given how often, then go on as click does."""
-        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        try:
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+        except click.NoSuchOption as error:
+            if error.option_name != "--output":  # as -o was called before
+                raise
+            raise click.NoSuchOption("--output", possibilities=["-o"], ctx=ctx) from None
         for one in given:
             once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
             if once and sum(other is one for other in given) > 1:
@@ -134,7 +139,7 @@ class AskingCommand(Strict):
                     group.rows.append(_row(ctx, parameter, known))
                 else:
                     group.more.append(parameter.opts[0].removeprefix("--"))
-        if SCENARIO in self.groups:
+        if SCENARIO in self.groups and self.question.reads:
             named["cluster"].rows.insert(0, (SCENARIO.upper(), SCENARIO_HELP))
         yield from named.values()
         output = _Group("Output")

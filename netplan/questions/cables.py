@@ -391,12 +391,8 @@ class Cables(Question[Answer]):
             )
             racks = tuple(rack.name for rack in site.layout.racks())
         if self.to in NETBOX:
-            named = (
-                plan if self.cluster.host_gpus is None else with_hosts(plan, self.cluster.host_gpus)
-            )
-            return partial(
-                NETBOX[self.to], named, _netbox_hall(hall, racks, model, self.cluster.host_gpus)
-            )
+            devices = _netbox_hall(hall, racks, model, self.cluster.host_gpus)
+            return partial(NETBOX[self.to], self._named(plan), devices)
         return self._written(plan, built, beside)
 
     def _written(self, plan: CablePlan, built: Fabric, beside: SiteBooks) -> Callable[[], Sheet]:
@@ -406,10 +402,14 @@ class Cables(Question[Answer]):
                 built.sizing.hb_size if self.cluster.host_gpus is None else self.cluster.host_gpus
             )
             return partial(ufm_hca, plan, members)
-        named = plan if self.cluster.host_gpus is None else with_hosts(plan, self.cluster.host_gpus)
         if beside.networks:
-            return partial(_with_networks, named, beside, built)
-        return partial(SHEETS[self.to], named)
+            return partial(_with_networks, self._named(plan), beside, built)
+        return partial(SHEETS[self.to], self._named(plan))
+
+    def _named(self, plan: CablePlan) -> CablePlan:
+        """The plan with servers for GPUs, where it is to name those."""
+        hosts = self.cluster.host_gpus
+        return plan if hosts is None else with_hosts(plan, hosts)
 
     def _beside(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
         """Networks beside that the plan holds, too."""

@@ -221,11 +221,7 @@ class Optimize(Question[Optimization]):
             reader, on, self._several("expanded_memory") or (self.cluster.expanded_memory,)
         )
         check_tiers(self, *(one.chip for one in chips))
-        books = read_books(self.cluster, self.books, reader)
-        # Larger domains than the servers have are bought beside them, unless they are asked for;
-        # where the book has gear by size, the constraint `GEAR_PRICED` weighs every size.
-        own = self.cluster.gpus if books.prices.hb_sizes else on.hb_size
-        books = replace(books, hb_size=max(self._several("hb_size"), default=own))
+        books = self._bill_books(reader, on)
         specs, apart = _specs(reader, on, self)
         axes = Axes(
             specs=specs,
@@ -253,6 +249,16 @@ class Optimize(Question[Optimization]):
             notes=(*answer.notes, *foreign(specs, apart, on)),
             trades=tuple(_trades(answer.rows, searches, weigh)),
         )
+
+    def _bill_books(self, reader: CatalogReader, on: Accelerator) -> BillBooks:
+        """What bills are made from, with the HB domains that come with the servers.
+
+        Larger ones are bought beside them, unless they are asked for; where the book has gear by
+        size, the constraint `GEAR_PRICED` weighs every size.
+        """
+        books = read_books(self.cluster, self.books, reader)
+        own = self.cluster.gpus if books.prices.hb_sizes else on.hb_size
+        return replace(books, hb_size=max(self._several("hb_size"), default=own))
 
     def _resolved(
         self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader

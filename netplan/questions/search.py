@@ -429,18 +429,7 @@ class Search(Question[SearchAnswer]):
         execution = self.execution or case.training.mapped_as
         calibrated = case.training.calibrated is not None
         self._check_explained(execution, calibrated=calibrated)
-        training = case.training
-        try:
-            found = search_plans(
-                training,
-                case.fabric.levels,
-                strategy=strategy_under(self, training.assumptions),
-                mode=self.training.mode,
-                options=self._mapped(case),
-                top=self._wanted(training),
-            )
-        except InfeasibleError as error:
-            raise with_fitting(error, self, case.fabric.levels) from None
+        training, found = case.training, self._plans(case)
         listed = found.plans
         if self.instances is not None:
             found = side_by_side(found, self.instances)
@@ -465,6 +454,20 @@ class Search(Question[SearchAnswer]):
             compared=_compared(found, self.explain) if self.explain else (),
             detail=detail,
         )
+
+    def _plans(self, case: TrainingCase) -> SearchResult:
+        """All plans, timed; where none fits, the message names the largest model that would."""
+        try:
+            return search_plans(
+                case.training,
+                case.fabric.levels,
+                strategy=strategy_under(self, case.training.assumptions),
+                mode=self.training.mode,
+                options=self._mapped(case),
+                top=self._wanted(case.training),
+            )
+        except InfeasibleError as error:
+            raise with_fitting(error, self, case.fabric.levels) from None
 
     def _wanted(self, training: Training) -> int:
         """Plans to find: those to show or to explain, or all that there are few of."""

@@ -56,7 +56,9 @@ def test_what_stands_by_and_what_did_not_fail_is_said() -> None:
     assert "stand by" not in text
     kept = ("--spare-domains", "2", "--while-down", "wait", "--spares", "switch=1")
     lines = netplan(*asked, *kept, columns=100).stdout.splitlines()
-    stands_by = "idle HB domains that stand by: 2; the job waits while more are down; spares switch=1"
+    stands_by = (
+        "idle HB domains that stand by: 2; the job waits while more are down; spares switch=1"
+    )
     assert stands_by in lines
 
 
