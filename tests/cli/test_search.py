@@ -101,9 +101,9 @@ def test_json_contract() -> None:
 
 
 def test_table_says_that_all_plans_were_evaluated() -> None:
-    text = netplan(*MAIN, "--top", "2", "--space", "model").stdout
+    text = netplan(*MAIN, "--top", "2", "--space", "model", "--details").stdout
     assert "2,027 plans, 1,340 fit the memory; all were evaluated" in text
-    text = netplan(*MAIN, "--top", "2").stdout
+    text = netplan(*MAIN, "--top", "2", "--details").stdout
     assert "9,984 plans in any placement, 3,019 fit the memory; timed or ruled out" in text
     assert "8x64x32" in text
     assert max(len(line) for line in text.splitlines()) <= 100
