@@ -18,7 +18,6 @@ from netplan.questions.answers.compare_rows import FabricRow, network_price, pri
 from netplan.questions.answers.compare_screen import About, DomainRow
 from netplan.questions.asking import asks
 from netplan.questions.choosing.candidates import Rule
-from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
 from netplan.questions.choosing.verdict import (
     RULE,
     WITHIN,
@@ -29,10 +28,8 @@ from netplan.questions.choosing.verdict import (
     rates_of,
     terms_of,
 )
-from netplan.questions.money.token_cost import Served
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import NETWORK, PRICES, RUNS, Question
-from netplan.questions.setup.fitting import largest_fitting
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import (
     check_tiers,
@@ -55,6 +52,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
+    from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
     from netplan.questions.setup.serving_run import Known
     from netplan.workloads.families import OtherModel
 
@@ -160,6 +158,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
+        from netplan.questions.money.token_cost import Served
         from netplan.questions.setup.serving_run import serve_best
 
         self.refuse({"expanded_memory", "rule", "within", "tokens"}, "--workload serving")
@@ -227,6 +226,8 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _with_fitting(self, rows: tuple[FabricRow, ...]) -> tuple[FabricRow, ...]:
         """Rows of which none trains the model, with the largest model that would fit."""
+        from netplan.questions.setup.fitting import largest_fitting
+
         fabric = next((row.fabric for row in rows if row.fabric and row.fabric.levels), None)
         name = largest_fitting(self, fabric.levels) if fabric else None
         if name is None:
@@ -281,7 +282,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         shown = self._shown(reader, (sizing, books), *run)
         probe = _probe(specs, sizing, designs)
         comparison = Comparison(inputs, rows, currency, terms, probe, **shown)
-        weigh = partial(Weighing, chip=on, books=books, within=self.within, terms=terms)
+        weigh = partial(_weighing, chip=on, books=books, within=self.within, terms=terms)
         trades = _trades(comparison, designs, (specs, sizing), weigh)
         return replace(comparison, trades=tuple(trades))
 
@@ -353,12 +354,19 @@ def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
     return timed_row(row, found)
 
 
+def _weighing(plain: PlanSearch, **terms: Any) -> "Weighing":  # noqa: ANN401 - of any type
+    """What weighs expanded memories against more GPUs without."""
+    from netplan.questions.choosing.memory_or_gpus import Weighing
+
+    return Weighing(plain, **terms)
+
+
 def _trades(
     found: Comparison,
     designs: Sequence[Timed],
     asked: tuple[Sequence[FabricSpec], Sizing],
-    weigh: Callable[[PlanSearch], Weighing],
-) -> Iterator[Trade]:
+    weigh: "Callable[[PlanSearch], Weighing]",
+) -> "Iterator[Trade]":
     """Each expanded memory against more GPUs without, on the fabric that is recommended with it.
 
     Nothing where no design is without.

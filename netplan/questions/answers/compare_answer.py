@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT
 from netplan.costing.pricing import books_in_use
@@ -22,10 +22,8 @@ from netplan.questions.answers.compare_screen import (
 )
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.choosing.candidates import Basis
-from netplan.questions.choosing.memory_or_gpus import Trade
 from netplan.questions.choosing.verdict import Probe, Terms, Verdict, decide
 from netplan.questions.money.pricing import CASES
-from netplan.questions.money.token_cost import LEGEND, cheapest, token_columns
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace
@@ -43,6 +41,9 @@ from netplan.reports.sections import (
     columns,
     value_at,
 )
+
+if TYPE_CHECKING:
+    from netplan.questions.choosing.memory_or_gpus import Trade
 
 BASELINE = "rail-optimized"
 MILLION = 1e6
@@ -64,7 +65,7 @@ class Comparison(Answer):
     currency: str
     terms: Terms | None = None
     probe: Probe | None = None
-    trades: tuple[Trade, ...] = ()
+    trades: "tuple[Trade, ...]" = ()
     domains: Callable[[], tuple[DomainRow, ...]] | None = None
     """Rail-only by HB domain, counted and priced when somebody reads it."""
 
@@ -119,6 +120,8 @@ class Comparison(Answer):
         rows, chosen = self.rows, lambda row: row.label == best
         yield Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
         if self.serves:
+            from netplan.questions.money.token_cost import LEGEND, token_columns
+
             told = [*self._names(), *token_columns(self.currency)]
             yield Table("fabrics", told, self.rows, legend=(LEGEND,))
         elif self.inputs["timing"]:
@@ -248,6 +251,8 @@ class Comparison(Answer):
     def verdict(self) -> Verdict | None:
         """What to buy, by the rule of the question; None where nothing can be compared."""
         if self.serves:
+            from netplan.questions.money.token_cost import cheapest
+
             return cheapest([(row.label, row.served) for row in self._bought()], self.currency)
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -18,12 +18,14 @@ from netplan.questions.answers.plan_notes import plan_notes
 from netplan.questions.choosing.candidates import Candidate
 from netplan.questions.choosing.verdict import Terms
 from netplan.questions.money.run_cost import RunCost, run_cost
-from netplan.questions.money.token_cost import Served
 from netplan.records import asdict, replace
 from netplan.reports.sections import value_at, values_at
 from netplan.scenarios.expanded_memory import with_memory
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
+
+if TYPE_CHECKING:
+    from netplan.questions.money.token_cost import Served
 
 PETA = 1e15
 DOLLAR = "USD"
@@ -49,7 +51,7 @@ class FabricRow(Struct, frozen=True):
     unsold: str = ""
     """Servers or pods of the accelerator, where no maker joins these by such a fabric."""
 
-    served: Served | None = None
+    served: "Served | None" = None
     """How it serves, where that is asked."""
 
     memory: str = ""
