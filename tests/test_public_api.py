@@ -148,7 +148,7 @@ def test_the_guide_for_python_is_true() -> None:
     assert runner.tries == text.count("\n>>> ") > 20
 
 
-@pytest.mark.parametrize("name", sorted({*netplan.__all__} - {*NOUNS, "__version__", "study"}))
+@pytest.mark.parametrize("name", sorted({*netplan.__all__} - {*NOUNS, "__version__"}))
 def test_a_wrong_keyword_says_which_there_are(name: str) -> None:
     with pytest.raises(NetplanError) as wrong:
         getattr(netplan, name)(gpsu=3)

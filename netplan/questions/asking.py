@@ -3,10 +3,14 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, cast
 
+from netplan.catalog import unknown_name
 from netplan.questions.own_inputs import SCENARIO, Input, default_of
 from netplan.questions.question import AnswerT_co, Question
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def asks(question: type[Question[AnswerT_co]]) -> Callable[..., AnswerT_co]:
@@ -23,6 +27,20 @@ def asks(question: type[Question[AnswerT_co]]) -> Callable[..., AnswerT_co]:
     ask.__signature__ = signature_of(question)  # type: ignore[attr-defined]
     ask.__doc__ = "\n".join(documentation(question))
     return ask
+
+
+def known_keywords(function: FunctionT) -> FunctionT:
+    """Let a function that is no question refuse unknown keywords as questions do."""
+    known = [*inspect.signature(function).parameters]
+
+    @wraps(function)
+    def checked(*arguments: Any, **given: Any) -> Any:  # noqa: ANN401 - those of the function
+        for name in given:
+            if name not in known:
+                raise unknown_name(f"input of {function.__name__}", name, known)
+        return function(*arguments, **given)
+
+    return cast("FunctionT", checked)
 
 
 def signature_of(question: type[Question[Any]]) -> inspect.Signature:

@@ -18,8 +18,8 @@ from netplan.studies.definition import OF_EVERY_SCENARIO, Note, StudyDefinition
 from netplan.studies.expressions import parse_expression
 from netplan.studies.files import value_in
 from netplan.studies.grid import Axis
+from netplan.studies.phrases import brief
 from netplan.studies.questions import FIXED, WORKLOAD, question_of, usual_scenario
-from netplan.studies.study import brief
 
 
 def on_scenario(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from netplan.reports.quantities import Scalar
 from netplan.studies.turns import SAME
 
 DOUBLE = 2.0
@@ -86,3 +87,12 @@ def percent(share: float) -> str:
     if share < 5e-4:  # noqa: PLR2004 - what its docstring says
         return "0"
     return f"{float(f'{100 * share:.2g}'):g}" if share < 1 else f"{100 * share:,.0f}"
+
+
+def brief(value: Scalar) -> str:
+    """A value without a string of zeros.
+
+    >>> brief(9e11), brief(8), brief("1d")
+    ('9e+11', '8', '1d')
+    """
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -15,19 +15,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Self
 
-from netplan.catalog import user_roots
 from netplan.errors import InputError
+from netplan.questions.asking import known_keywords
 from netplan.questions.own_inputs import optional, required
-from netplan.questions.question import AnswerT_co, Question
+from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Scalar
 from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim, column
 from netplan.scenarios.scenario import Scenario
 from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
-from netplan.studies.definition import STUDIES, StudyDefinition
+from netplan.studies.definition import StudyDefinition
 from netplan.studies.interrupts import Interrupts
-from netplan.studies.own_scenario import on_scenario
 from netplan.studies.points import Outcome, attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
 from netplan.studies.store import Store, asked
@@ -42,8 +41,9 @@ EXAMPLES = 3
 """Failures that the status of a study shows [1]."""
 
 
+@known_keywords
 def study(  # noqa: PLR0913 - one keyword an input, as on the command line
-    name: str,
+    name: str | Path | Study,
     scenario: str | Path | Scenario | None = None,
     *,
     vary: Mapping[str, Scalar | Sequence[Scalar]] | None = None,
@@ -59,7 +59,7 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     Parameters
     ----------
     name
-        Catalog name of the study, or path to its file.
+        Catalog name of the study, path to its file, or a `Study` as it was loaded.
     scenario
         A scenario of your own, by name, path or as it is: the study is about its cluster, workload
         and books, and varies what it asks about alone. None: the study's own.
@@ -95,24 +95,28 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> [(row["model"], row["hb_size"], round(row["mfu"], 3)) for row in answer.rows]
     [('gpt-1t', 8, 0.497), ('gpt-1t', 256, 0.567), ('gpt-146b', 8, 0.339), ('gpt-146b', 256, 0.464)]
     """
-    made = load_study(name, vary, catalog, scenario)
+    made = _made(name, scenario, vary, catalog)
     resources = Resources(workers, scheduler, memory_limit_bytes)
     with tempfile.TemporaryDirectory(prefix="netplan-") as folder:
         path = Path(folder) / f"results{SUFFIX}" if store is None else Path(store)
         run_study(made, path, resources, progress)
-        return read_study(path, catalog)
+        return read_study(path, made.catalog)
 
 
-def load_study(
-    name: str,
-    vary: Mapping[str, Any] | None = None,
-    catalog: str | Path | None = None,
-    scenario: str | Path | Scenario | None = None,
+def _made(
+    name: str | Path | Study,
+    scenario: str | Path | Scenario | None,
+    vary: Mapping[str, Any] | None,
+    catalog: str | Path | None,
 ) -> Study:
-    """Load a study file and make its points; errors as :func:`study`."""
-    spec = STUDIES.load(name, user_roots(catalog))
-    folder = str(catalog) if catalog else None
-    return make_study(on_scenario(spec, scenario, folder) if scenario else spec, vary, folder)
+    """The study of a name, or the one that was loaded."""
+    if not isinstance(name, Study):
+        return Study.load(name, scenario, vary=vary, catalog=catalog)
+    if scenario or vary or catalog:
+        raise InputError(
+            "a study that is loaded has its scenario, values and catalog: load another"
+        )
+    return name
 
 
 def run_study(
@@ -371,7 +375,9 @@ class RunStudy(Evaluating):
 
     def ask(self) -> Answer:
         """Run what is missing."""
-        made = load_study(self.study, parse_changes(self.vary), self.catalog, self.scenario)
+        made = Study.load(
+            self.study, self.scenario, vary=parse_changes(self.vary), catalog=self.catalog
+        )
         if self.dry_run:
             return StudyEstimate.of(made, self.resources)
         return self.evaluate(made, Path(self.store) if self.store else own_store(made))

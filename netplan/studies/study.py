@@ -4,11 +4,12 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from netplan.catalog import unknown_name
+from netplan.catalog import unknown_name, user_roots
 from netplan.documents import read_yaml_value
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.readers import NUMBERS, read_value
@@ -16,11 +17,13 @@ from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import Scenario
 from netplan.studies.charts import OK, STATUS
-from netplan.studies.definition import StudyDefinition, plain_input
+from netplan.studies.definition import STUDIES, StudyDefinition, plain_input
 from netplan.studies.expressions import key_of, parse_expression
 from netplan.studies.files import files_sha256, value_in
 from netplan.studies.grid import Grid, make_grid
 from netplan.studies.outputs import Json, NoRowError, output
+from netplan.studies.own_scenario import on_scenario
+from netplan.studies.phrases import brief
 from netplan.studies.points import Point
 from netplan.studies.questions import (
     base_of,
@@ -51,6 +54,12 @@ class Study(Struct, frozen=True):
         Hashes of these files.
     catalog
         Folder of the user's own catalogs.
+
+    Examples
+    --------
+    >>> study = Study.load("hb-size", "hgx-b200", vary={"hb_size": [8, 72, 256]})
+    >>> study.point_count, study.base.cluster.gpus
+    (3, 32768)
     """
 
     spec: StudyDefinition
@@ -59,6 +68,42 @@ class Study(Struct, frozen=True):
     input_sha256: str
     files: str = ""
     catalog: str | None = None
+
+    @classmethod
+    def load(
+        cls,
+        name: str | Path,
+        scenario: str | Path | Scenario | None = None,
+        *,
+        vary: Mapping[str, Any] | None = None,
+        catalog: str | Path | None = None,
+    ) -> "Study":
+        """A study by its shipped name or by its file, ready to run.
+
+        Parameters
+        ----------
+        name
+            Name of the catalog, or path to its file.
+        scenario
+            One that it is about, in place of its own: a name, a path, or as it is.
+        vary
+            Inputs of this run: one value that stays, or several to vary over.
+        catalog
+            Folder of the user's own catalogs.
+
+        Returns
+        -------
+        Study
+            With its points; :func:`netplan.study` runs it.
+
+        Raises
+        ------
+        NetplanError
+            If it is malformed, too large or empty, or there is no such study or input.
+        """
+        spec = STUDIES.load(str(name), user_roots(catalog))
+        folder = str(catalog) if catalog else None
+        return make_study(on_scenario(spec, scenario, folder) if scenario else spec, vary, folder)
 
     @property
     def name(self) -> str:
@@ -339,15 +384,6 @@ def _drop_what_belonged(
             data["notes"].append(
                 f"Left out, since the study has them for {name} {kept}: {values}. --vary sets them."
             )
-
-
-def brief(value: Scalar) -> str:
-    """A value without a string of zeros.
-
-    >>> brief(9e11), brief(8), brief("1d")
-    ('9e+11', '8', '1d')
-    """
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:

@@ -16,8 +16,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from netplan.reports.quantities import Scalar
 from netplan.studies.points import Outcome, Point, point_sha256
 from netplan.studies.run import Resources, run
-from netplan.studies.sessions import load_study
 from netplan.studies.store import Store
+from netplan.studies.study import Study
 from netplan.version import __version__
 
 ROWS = 1_000_000
@@ -116,7 +116,7 @@ def test_workers(benchmark: BenchmarkFixture, tmp_path: Path, workers: int) -> N
 
 def test_dataflow_design_space(benchmark: BenchmarkFixture) -> None:
     """80 systems x 4 workloads, each point mapped: below a minute on one core."""
-    made = load_study("dataflow-design-space")
+    made = Study.load("dataflow-design-space")
     points = made.points(range(made.point_count))
 
     def every() -> int:

@@ -10,8 +10,8 @@ from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.scenarios.scenario import Scenario
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.own_scenario import on_scenario
-from netplan.studies.sessions import load_study, own_store, read_study, run_study, study
-from netplan.studies.study import make_study
+from netplan.studies.sessions import own_store, read_study, run_study, study
+from netplan.studies.study import Study, make_study
 
 MINE = """\
 title: Our hall
@@ -54,7 +54,7 @@ def test_the_answer_says_which_scenario_was_studied(mine: Path) -> None:
     assert "Made by netplan study run hb-size on my-cluster" in text
     assert answer.to_dict()["scenario"] == "my-cluster"
     assert answer.published == ()
-    plain = load_study("hb-size")
+    plain = Study.load("hb-size")
     assert (plain.base.name, plain.spec.studied) == ("rail-only-paper", None)
 
 
@@ -73,7 +73,7 @@ def test_its_store_is_not_that_of_the_plain_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     few = {"hb_size": [8, 16]}
-    own, plain = load_study("hb-size", few, None, mine), load_study("hb-size", few)
+    own, plain = Study.load("hb-size", mine, vary=few), Study.load("hb-size", vary=few)
     run_study(own, own_store(own))
     assert own_store(own) == Path("hb-size.study")
     assert own_store(plain) != Path("hb-size.study")
@@ -84,7 +84,7 @@ def test_its_store_is_not_that_of_the_plain_run(
     mine.unlink()  # the store keeps what was studied
     assert read_study(Path("hb-size.study")).study.base == own.base
     mine.write_text(MINE.replace("256", "512"), encoding="utf-8")
-    other = load_study("hb-size", few, None, mine)
+    other = Study.load("hb-size", mine, vary=few)
     assert own_store(other) not in (Path("hb-size.study"), own_store(plain))
 
 
@@ -93,7 +93,7 @@ def test_every_shipped_study_can_be_of_one_s_own(name: str, tmp_path: Path) -> N
     path = tmp_path / "own.yaml"
     serves = STUDIES.load(name).ask == "serving"
     path.write_text(SERVED if serves else MINE, encoding="utf-8")
-    made = load_study(name, scenario=path)
+    made = Study.load(name, scenario=path)
     assert made.base.name == "own"
     kept = {*STUDIES.load(name).axis_names} & {*made.spec.axis_names}
     assert any(len(axis.rows) > 1 for axis in made.spec.axes), kept
@@ -108,15 +108,15 @@ def test_every_shipped_study_can_be_of_one_s_own(name: str, tmp_path: Path) -> N
 
 def test_a_scenario_of_the_other_kind_is_refused(mine: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="my-cluster trains, and study serving is about serving"):
-        load_study("serving", scenario=mine)
+        Study.load("serving", scenario=mine)
     served = tmp_path / "served.yaml"
     served.write_text(SERVED, encoding="utf-8")
     for name in ("hb-size", "placement", "clusters"):
         with pytest.raises(InputError, match=f"served serves, and study {name} is about training"):
-            load_study(name, scenario=served)
-    assert load_study("price-flip", scenario=served).base.kind == "serving"
+            Study.load(name, scenario=served)
+    assert Study.load("price-flip", scenario=served).base.kind == "serving"
     with pytest.raises(NetplanError, match=r"no scenario file nowhere\.yaml"):
-        load_study("hb-size", scenario="nowhere.yaml")
+        Study.load("hb-size", scenario="nowhere.yaml")
 
 
 def test_axes_and_inputs_that_a_study_is_about_stay() -> None:

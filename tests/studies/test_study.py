@@ -23,9 +23,9 @@ from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.outputs import output
 from netplan.studies.points import Outcome, Point
 from netplan.studies.questions import point_answer, question_inputs
-from netplan.studies.sessions import load_study, read_study, run_study, seconds_a_point, study
+from netplan.studies.sessions import read_study, run_study, seconds_a_point, study
 from netplan.studies.store import Store
-from netplan.studies.study import make_study
+from netplan.studies.study import Study, make_study
 from netplan.version import __version__
 from netplan.workloads.technologies import LINKS
 from tests.studies.shipped import SMALL, shipped
@@ -159,7 +159,7 @@ def test_relative_outputs_compare_with_the_reference_point(hb_size: StudyAnswer)
 
 
 def test_a_question_without_an_answer_is_one_and_an_error_fails() -> None:
-    made = load_study("memory-vs-bandwidth", {"accelerator.memory_bytes": [1e9, 192e9]})
+    made = Study.load("memory-vs-bandwidth", vary={"accelerator.memory_bytes": [1e9, 192e9]})
     outputs = made.evaluate(made.points([0])[0])
     assert outputs["iteration_time_s"] is None
     assert "fits on no plan" in str(outputs["status"])
@@ -168,7 +168,7 @@ def test_a_question_without_an_answer_is_one_and_an_error_fails() -> None:
 
 
 def test_failed_points_stand_with_their_inputs() -> None:
-    made = load_study("batch-size")
+    made = Study.load("batch-size")
     outcomes = [Outcome(0, None, "MemoryError: too large", 0.1)]
     answer = study_answer(made, outcomes)
     assert answer.failures[0]["batch"] == 256
@@ -179,33 +179,33 @@ def test_failed_points_stand_with_their_inputs() -> None:
 
 
 def test_changes_of_a_run() -> None:
-    made = load_study("hb-size", {"gpus": 131_072, "hb_size": [8, 64]})
+    made = Study.load("hb-size", vary={"gpus": 131_072, "hb_size": [8, 64]})
     assert made.point_count == 4
     assert {point.inputs["gpus"] for point in made.points(range(4))} == {131_072}
     assert made.spec.axis_names == ("model", "batch", "gpus", "hb_size")
-    single = load_study("batch-size", {"batch": 512, "hb_size": 8})
+    single = Study.load("batch-size", vary={"batch": 512, "hb_size": 8})
     assert single.point_count == 1
     with pytest.raises(InputError, match="varies together with others"):
-        load_study("hb-size", {"model": "gpt-1t"})
+        Study.load("hb-size", vary={"model": "gpt-1t"})
     with pytest.raises(InputError, match="axis gpus has a value twice"):
-        load_study("hb-size", {"gpus": [8, 8]})
+        Study.load("hb-size", vary={"gpus": [8, 8]})
     with pytest.raises(NetplanError, match=r"unknown input of search 'hb_sise': did you mean hb_"):
-        load_study("hb-size", {"hb_sise": 8})
+        Study.load("hb-size", vary={"hb_sise": 8})
     with pytest.raises(NetplanError, match=r"unknown input accelerater\.memory_bytes: role"):
-        load_study("hb-size", {"accelerater.memory_bytes": 1})
+        Study.load("hb-size", vary={"accelerater.memory_bytes": 1})
 
 
 def test_the_hash_follows_inputs_and_files(tmp_path: Path) -> None:
-    plain = load_study("batch-size")
-    assert plain.input_sha256 == load_study("batch-size").input_sha256
-    assert plain.input_sha256 != load_study("batch-size", {"gpus": 16_384}).input_sha256
+    plain = Study.load("batch-size")
+    assert plain.input_sha256 == Study.load("batch-size").input_sha256
+    assert plain.input_sha256 != Study.load("batch-size", vary={"gpus": 16_384}).input_sha256
     # A user's own file of the same name is another input.
     folder = tmp_path / "traffic" / "models"
     folder.mkdir(parents=True)
     shipped = Path(netplan.__file__).parents[1] / "traffic" / "models" / "gpt-1t.yaml"
     text = shipped.read_text(encoding="utf-8").replace("layers: 128", "layers: 64")
     (folder / "gpt-1t.yaml").write_text(text, encoding="utf-8")
-    changed = load_study("batch-size", None, tmp_path)
+    changed = Study.load("batch-size", catalog=tmp_path)
     assert changed.input_sha256 != plain.input_sha256
     point = changed.points([0])[0]
     assert changed.evaluate(point) != plain.evaluate(point)
@@ -221,7 +221,7 @@ def test_needed_inputs_are_asked_for() -> None:
 
 
 def test_an_estimate_is_a_time() -> None:
-    assert 0 < seconds_a_point(load_study("batch-size")) < 10
+    assert 0 < seconds_a_point(Study.load("batch-size")) < 10
 
 
 def test_a_store_goes_on_and_keeps_every_point(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_store_goes_on_and_keeps_every_point(tmp_path: Path) -> None:
 def test_a_store_goes_on_when_only_the_telling_of_its_study_changed(tmp_path: Path) -> None:
     path = tmp_path / "mine.study"
     few: dict[str, Any] = {"batch": [256, 512], "hb_size": 8}
-    made = load_study("batch-size", few)
+    made = Study.load("batch-size", vary=few)
     first = study("batch-size", vary=few, store=path)
     told = made.spec.changed(title="Another title", answers=(), notes=("Mind the gap.",))
     told = told.changed(charts=(), relative=(), titles=None)
@@ -250,7 +250,7 @@ def test_a_store_goes_on_when_only_the_telling_of_its_study_changed(tmp_path: Pa
         made.spec.changed(outputs=("mfu",), relative=(), charts=(), answers=(), titles=None),
         made.spec.changed(conditions=("batch > 256",)),
         made.spec.changed(inputs=made.spec.inputs | {"gpus": 16_384}),
-        load_study("batch-size", few | {"batch": [256, 1024]}).spec,
+        Study.load("batch-size", vary=few | {"batch": [256, 1024]}).spec,
     ):
         with pytest.raises(InputError, match="for another study, or the study batch-size has ch"):
             run_study(make_study(changed), path)
@@ -258,7 +258,7 @@ def test_a_store_goes_on_when_only_the_telling_of_its_study_changed(tmp_path: Pa
 
 def test_a_store_of_a_netplan_without_a_key_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "mine.study"
-    made = load_study("batch-size", {"batch": [256, 512], "hb_size": 8})
+    made = Study.load("batch-size", vary={"batch": [256, 512], "hb_size": 8})
     data = json.loads(made.definition)
     for key in ("answers", "titles"):
         data.pop(key)
@@ -510,17 +510,17 @@ def test_a_point_without_a_bill_keeps_its_answer() -> None:
 
 def test_a_bill_that_does_not_know_a_value_says_so() -> None:
     with pytest.raises(InputError, match="does not know dimensions ring-mesh: take one of ring-r"):
-        load_study("dataflow-design-space", vary={"dimensions": "ring-mesh"})
+        Study.load("dataflow-design-space", vary={"dimensions": "ring-mesh"})
     with pytest.raises(UnknownNameError, match="unknown input of map 'price'"):
-        load_study("dataflow-design-space", vary={"price": "2026"})
+        Study.load("dataflow-design-space", vary={"price": "2026"})
     spec = json.loads(json.dumps(to_builtins(STUDIES.load("dataflow-design-space"))))
     spec["bill"]["colour"] = {}
     with pytest.raises(RecordError, match="colour is no input of the study"):
         StudyDefinition.read(spec)
-    changed = load_study(
+    changed = Study.load(
         "dataflow-design-space", vary={"prices": "rail-only-2023", "dimensions": "ring-ring"}
     )
-    same = load_study("dataflow-design-space", vary={"dimensions": "ring-ring"})
+    same = Study.load("dataflow-design-space", vary={"dimensions": "ring-ring"})
     assert changed.input_sha256 != same.input_sha256
 
 
