@@ -179,8 +179,6 @@ def main(first_s: float = FIRST_S) -> None:
     first_s
         When the first sign of life comes on stderr [s].
     """
-    # Imports make many objects and no garbage: the collector's early passes cost a twentieth.
-    gc.set_threshold(200_000, 20, 20)
     for name, mode in (("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:  # closed before the start: ``netplan ... >&-``
             # An answer that nobody can get is a failure, a lost remark is none.

@@ -330,13 +330,17 @@ def read_changes(flag: str, value: Mapping[str, object] | Sequence[str] | str) -
 def read_settings(value: Mapping[str, object] | Sequence[str] | str) -> dict[str, str]:
     """Catalog values to replace, from a mapping or from ``ROLE.KEY=VALUE`` texts."""
     if isinstance(value, Mapping):
-        import json  # noqa: PLC0415 - seldom used
-
-        return {
-            str(key): one if isinstance(one, str) else json.dumps(one, default=str)
-            for key, one in value.items()
-        }
+        return {str(key): _spelled(one) for key, one in value.items()}
     return parse_overrides(_texts("--set", value))
+
+
+def _spelled(value: object) -> str:
+    """A value as it is written on the command line."""
+    if isinstance(value, str):
+        return value
+    import json  # noqa: PLC0415 - seldom used
+
+    return json.dumps(value, default=str)
 
 
 def _texts(flag: str, value: object) -> list[str]:

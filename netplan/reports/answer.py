@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from netplan.errors import InputError
 from netplan.reports.charts import Chart
-from netplan.reports.markdown import markdown_text
 from netplan.reports.sections import Heading, Section
-from netplan.reports.tables import csv_text, frame
 from netplan.version import __version__
 
 if TYPE_CHECKING:
@@ -152,6 +150,8 @@ class Answer(ABC):
         str
             One CSV with a header; of several tables the first column names each.
         """
+        from netplan.reports.tables import csv_text
+
         return csv_text(self.sections())
 
     def markdown(self) -> str:
@@ -162,6 +162,8 @@ class Answer(ABC):
         str
             The text, an empty line between two sections.
         """
+        from netplan.reports.markdown import markdown_text
+
         return markdown_text(self.sections())
 
     def json(self) -> str:
@@ -206,6 +208,8 @@ class Answer(ABC):
         pandas.DataFrame
             Raw values, shape (rows, quantities - 1); the first quantity is the index.
         """
+        from netplan.reports.tables import frame
+
         return frame(self.sections())
 
     def plot(self, key: str = "") -> "go.Figure":
