@@ -489,7 +489,8 @@ def _inputs_known(question: type[Question[Any]]) -> tuple[Input, ...]:
     for name, place in {**trained, **served}.items():
         if name not in question.reads:
             continue
-        place = trained.get(name, place)  # noqa: PLW2901 - help says it as training has it
+        if question.workload != "serving":  # help says it as training has it
+            place = _read_later(trained.get(name, place), place)  # noqa: PLW2901
         alone = "" if name in trained and name in served else "training"
         alone = "serving" if name not in trained else alone
         found[name] = Input(
@@ -506,6 +507,15 @@ def _inputs_known(question: type[Question[Any]]) -> tuple[Input, ...]:
     order = {part: at for at, part in enumerate((*PARTS, "question"))}
     parts = sorted(found.values(), key=lambda one: order[one.group])
     return (*parts, *ours, *named, *sources)
+
+
+def _read_later(place: Place, other: Place) -> Place:
+    """An input as a text where the other workload takes more: the scenario reads it as its own."""
+    option = place.option
+    if not option.choices or other.option.choices:
+        return place
+    help_ = f"{option.help.rstrip('.')}: {', '.join(option.choices)}."
+    return place._replace(option=replace(option, kind="text", choices=(), help=help_))
 
 
 def _as_asked(question: type[Question[Any]], name: str, place: Place) -> Option:

@@ -145,7 +145,7 @@ def test_a_terminal_gets_its_width_and_colours() -> None:
         (">&-", 2, "netplan: stdout: Bad file descriptor"),
         (">&- 2>&-", 2, ""),
         ("2>&- > /dev/null", 0, ""),
-        (">&- -o compare.txt", 0, ""),
+        (">&- -o compare.txt", 0, "wrote compare.txt: order rail-only, 1.5 M USD"),
     ],
 )
 def test_an_answer_that_nobody_can_get_is_a_failure(

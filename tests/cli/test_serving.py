@@ -63,8 +63,8 @@ def timeless(text: str) -> str:
 
 
 def test_golden_tables() -> None:
-    golden("serving-80.txt", timeless(netplan(*SMALL).stdout))
-    golden("serving-pools.txt", timeless(netplan(*EXPERTS, columns=120).stdout))
+    golden("serving-80.txt", timeless(netplan(*SMALL, "--details").stdout))
+    golden("serving-pools.txt", timeless(netplan(*EXPERTS, "--details", columns=120).stdout))
 
 
 def test_json_has_the_contract() -> None:
@@ -84,7 +84,7 @@ def test_json_has_the_contract() -> None:
 def test_json_csv_frame_and_library_agree(words: tuple[str, ...]) -> None:
     found = answer(*words)
     options = dict(
-        zip(*[iter(word for word in words[1:] if word != "--disaggregated")] * 2, strict=True)
+        zip(*[iter(word for word in words[2:] if word != "--disaggregated")] * 2, strict=True)
     )
     inputs: dict[str, Any] = {
         name.removeprefix("--").replace("-", "_"): int(value) if value.isdigit() else value

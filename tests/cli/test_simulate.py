@@ -31,14 +31,14 @@ def simulated(*words: str) -> dict[str, Any]:
 @pytest.mark.parametrize("columns", [80, 140])
 def test_table(columns: int) -> None:
     words = (*SMALL, "--fabric", "fat-tree", "--routing", "hashed", "--seed", "3")
-    done = netplan("simulate", "rail-only-paper", *words, columns=columns)
+    done = netplan("simulate", "rail-only-paper", *words, "--details", columns=columns)
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= columns
     golden(f"simulate-{columns}.txt", TIMING.sub("...)", done.stdout))
 
 
 def test_published_table() -> None:
-    done = netplan("simulate", "rail-only-paper", *PUBLISHED, columns=80)
+    done = netplan("simulate", "rail-only-paper", *PUBLISHED, "--details", columns=80)
     golden("simulate-published.txt", TIMING.sub("...)", done.stdout))
     assert "8.437 sequences/s" in done.stdout
 
@@ -405,7 +405,7 @@ def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
     ends = [one["together_s"] * one["iterations"] for one in found["jobs"]]
     assert found["iteration_time_s"] == pytest.approx(max(ends))
     assert max(one["slowdown"] for one in found["jobs"]) > 0.01
-    done = netplan("simulate", "rail-only-paper", *CLUSTER, "--jobs", str(path))
+    done = netplan("simulate", "rail-only-paper", *CLUSTER, "--jobs", str(path), "--details")
     golden("simulate-jobs.txt", TIMING.sub("...)", done.stdout))
 
 

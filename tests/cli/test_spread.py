@@ -10,13 +10,15 @@ FFT = ("--model", "fft-1t", "--gpus", "1024", "--accelerator", "b200")
 
 
 def test_a_comparison_shows_the_exchange_and_no_degrees() -> None:
-    shown = netplan("compare", "rail-only-paper", *DLRM, "--hb-size", "8", columns=80).stdout
+    shown = netplan(
+        "compare", "rail-only-paper", *DLRM, "--hb-size", "8", "--details", columns=80
+    ).stdout
     assert "TPxPPxDP" not in shown
     golden("compare-dlrm.txt", shown)
 
 
 def test_traffic_of_a_transform_is_its_exchange() -> None:
-    shown = netplan("traffic", "rail-only-paper", *FFT, columns=80).stdout
+    shown = netplan("traffic", "rail-only-paper", *FFT, "--details", columns=80).stdout
     golden("traffic-fft.txt", shown)
     answer = json.loads(netplan("traffic", "rail-only-paper", *FFT, "--format", "json").stdout)
     assert [kind["kind"] for kind in answer["kinds"]] == ["tensor"]

@@ -15,11 +15,11 @@ SERVED = (
 
 @pytest.mark.parametrize("command", ["traffic", "loads", "simulate", "compare", "cost"])
 def test_every_command_serves_by_one_plan(command: str, tmp_path: Path) -> None:
-    """``--output`` are tokens, or a path; these commands and ``serving`` say the same."""
+    """``--output`` are tokens, ``--output-file`` is a path; these commands and ``serving`` say the same."""
     path = tmp_path / "answer.json"
     fabric = ("--fabric", "rail-only")
     done = netplan(
-        command, "serving-70b-h200", *SERVED, *fabric, "--output", str(path), cwd=tmp_path
+        command, "serving-70b-h200", *SERVED, *fabric, "--output-file", str(path), cwd=tmp_path
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     found = json.loads(path.read_text())
@@ -39,7 +39,7 @@ def test_every_command_serves_by_one_plan(command: str, tmp_path: Path) -> None:
     [
         (
             ("traffic", "rail-only-paper", "--prompt", "5"),
-            "--prompt 5 means nothing for training (--workload serving",
+            "--prompt 5 means nothing for training: leave it out, or take --workload serving",
         ),
         (
             ("cost", "rail-only-paper", "--model", "gpt-22b"),
