@@ -4,14 +4,18 @@ Texts show the numbers of each chart as a table; pages draw the charts, and tell
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
+from netplan.records import replace
 from netplan.reports.answer import Answer
+from netplan.reports.axes import spread
 from netplan.reports.escape import short
 from netplan.reports.quantities import Quantity, Scalar, shown
+from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -37,6 +41,7 @@ from netplan.studies.published import Published, published_values
 from netplan.studies.questions import ASKED, BILL, currency_of
 from netplan.studies.study import Study
 from netplan.studies.verdict import verdict
+from netplan.units import counted
 from netplan.version import __version__
 
 FAILED = "failed: "
@@ -46,6 +51,15 @@ LISTED: dict[Literal["texts", "pages"], int] = {"texts": 5, "pages": 50}
 
 ALL_POINTS, FIRST_POINTS = 300, 100
 """Points up to which all are on a page, and how many of more are [1]."""
+
+SCREEN_ROWS = 9
+"""Rows of a chart's table that a screen shows, evenly over it [1]."""
+
+LONG_TITLE = 20
+"""Columns that the name of an axis takes on a screen at the most [1]."""
+
+SENTENCE = re.compile(r"(?<=[.]) (?=[A-Z])")
+"""Between two sentences of a verdict."""
 
 LISTED_VALUES, HEAD_VALUES = 12, 6
 """Values of an axis up to which all are named, and how many of more are [1]."""
@@ -152,14 +166,48 @@ class StudyAnswer(Answer):
             "published": [value.to_dict() for value in self.published],
         }
 
-    def sections(self) -> Iterator[Section]:
-        """Charts as tables or drawings, published values, the question, points without answer."""
-        spec = self.spec
+    def summary(self) -> Iterator[Section]:
+        """The verdict, the numbers of the first chart, published values, what has no answer."""
+        spec, reader = self.spec, self._reader
+        points = [*_counted(self, reader)]
+        answer = verdict(self.rows, reader, complete=self.complete)
+        charts = [one for chart in spec.charts for one in chart_tables(self.rows, chart, reader)]
+        names = (*spec.axis_names, *spec.output_names)
+        tables = [table for table in charts if table.only == "texts" and table.rows]
+        points_shown = _points(self.rows[:MAX_ROWS], names, reader, only="texts")
+        table = next((part for part in (*tables, *points_shown) if isinstance(part, Table)), None)
+        more = counted(len(tables) - 1, "more table") if len(tables) > 1 else "every point"
+        yield from Screen(
+            Heading(f"{self.study.base.name}: {spec.title}", (f"{spec.source}.",)),
+            tuple(SENTENCE.split(answer)) if answer else (points[0],),
+            None if table is None else _on_a_screen(table),
+            (
+                *([f"{unexpected_points(self)}."] if self.unexpected else []),
+                *self._gaps(),
+                *(points if answer else points[1:]),
+                *spec.texts,
+            ),
+            more_of(f"{more}, what was asked"),
+        ).sections()
+
+    def _gaps(self) -> Iterator[str]:
+        """How far published values are from these."""
+        if self.published:
+            values = counted(len(self.published), "published value")
+            yield f"{values} with netplan's beside them: --details."
+
+    @property
+    def _reader(self) -> Reader:
+        """What reads the study's values in their currencies."""
         money = [
-            currency_of(spec, self.study.base, self.study.catalog, of_book=of_book)
+            currency_of(self.spec, self.study.base, self.study.catalog, of_book=of_book)
             for of_book in (False, True)
         ]
-        reader = Reader(spec, *money)
+        return Reader(self.spec, *money)
+
+    def sections(self) -> Iterator[Section]:
+        """Charts as tables or drawings, published values, the question, points without answer."""
+        spec, reader = self.spec, self._reader
         names = (*spec.axis_names, *spec.output_names)
         yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self, reader))))
         found = verdict(self.rows, reader, complete=self.complete)
@@ -339,6 +387,16 @@ def _varying(axis: Axis, reader: Reader) -> tuple[str, int, str]:
         which += f", only where {axis.when}"
         which += "" if axis.otherwise is None else f"; else {shown(axis.otherwise, units[0])}"
     return " with ".join(titles), len(axis.rows), which
+
+
+def _on_a_screen(table: Table[Any]) -> Table[Any]:
+    """Some rows of a table, evenly over it; of a long name of the first column the unit."""
+    first, *others = table.columns
+    _, comma, unit = first.quantity.title.rpartition(", ")
+    if comma and len(first.quantity.title) > LONG_TITLE:
+        first = replace(first, quantity=replace(first.quantity, title=unit))
+    rows = spread(table.rows, SCREEN_ROWS)
+    return replace(table, columns=(first, *others), rows=rows, legend=())
 
 
 def _listed(title: str, rows: Sequence[Row], reader: Reader) -> Iterator[Table[Row]]:

@@ -194,8 +194,9 @@ def test_a_study_of_one_s_own_scenario(tmp_path: Path) -> None:
     assert netplan(*words, "--scenario", "my-cluster.yaml", cwd=tmp_path) == own
     larger = netplan(*words[:3], "my-cluster.yaml", "--vary", "cluster.gpus=512", cwd=tmp_path)
     assert "512 GPUs" in larger.stdout or "512" in larger.stdout.split()
-    shown = netplan(*words[:3], "./my-cluster.yaml", *words[3:5], cwd=tmp_path).stdout
-    assert "On my-cluster: " in shown
+    own_words = (*words[:3], "./my-cluster.yaml", *words[3:5])
+    assert netplan(*own_words, cwd=tmp_path).stdout.startswith("my-cluster: ")
+    assert "On my-cluster: " in netplan(*own_words, "--details", cwd=tmp_path).stdout
     error = refused(*words[:3], "my-clutser.yaml", cwd=tmp_path)
     assert "no scenario file my-clutser.yaml" in error
 
