@@ -28,7 +28,7 @@ def test_traffic_of_a_transform_is_its_exchange() -> None:
 
 def test_plans_of_a_matrix_show_their_grids() -> None:
     hpl = ("--model", "hpl-16k", "--gpus", "8", "--accelerator", "sn10")
-    shown = netplan("search", "rail-only-paper", *hpl, "--explain", "layer", columns=100).stdout
+    shown = netplan("search", "rail-only-paper", *hpl, "--details", columns=100).stdout
     assert "grid   inside HB" in shown
     assert "  1x8 " in shown
     assert "Operations of plan 1, an iteration" in shown
