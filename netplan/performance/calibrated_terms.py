@@ -86,10 +86,10 @@ def _placement_terms(network: Network, space: PlanSpace, rules: Repetition) -> _
     _, slowest = network.hops(placements)
     everywhere = Group(placements.degrees.prod(axis=1), np.ones_like(placements.degrees[:, 0]))
     group = group_of(placements, *(DIMENSIONS.index(one) for one in rules.weight_group), whole=True)
+    gathered = network.collective("all_gather", group)
     return _PlacementTerms(
         np.maximum(slowest.sending_s(1.0), slowest_hop(network, everywhere)),
-        network.collective("all_gather", group).seconds(1.0)
-        - network.collective("all_gather", group).seconds(0.0),
+        gathered.seconds(1.0) - gathered.seconds(0.0),
         real(group.members.prod(axis=0)),
     )
 

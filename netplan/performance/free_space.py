@@ -259,13 +259,11 @@ def place_layers(
     totals = cuts.totals[:, cuts.schedules.totals[some]]
     at, kind_of = distinct(totals)
     wanted = totals[:, at]
-    kind, degrees = np.arange(len(at)), np.ones((len(sizes), *wanted.shape), dtype=np.int64)
+    kind, degrees = _place_tensor(setting, wanted[TENSOR], sizes)
     for dimension in LAYER_DIMENSIONS:
-        owner, degrees = _split(wanted[dimension, kind], dimension, degrees, sizes)
-        kind = kind[owner]
-        if dimension == TENSOR and setting.tensor_innermost:
-            keep = fills_innermost(degrees[:, TENSOR], sizes)
-            kind, degrees = kind[keep], degrees[:, :, keep]
+        if dimension != TENSOR:
+            owner, degrees = _split(wanted[dimension, kind], dimension, degrees, sizes)
+            kind = kind[owner]
     # Pairs of a cut and a way to place it.
     ways = np.bincount(kind, minlength=len(at))
     order = np.argsort(kind, kind="stable")
@@ -277,6 +275,19 @@ def place_layers(
     return Layers(cut, degrees, row), Rows(
         Placements(degrees[:, :, row_at]), cuts.sizes.take(sharding[row_at])
     )
+
+
+def _place_tensor(setting: Setting, wanted: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
+    """All ways to place tensor groups, of which there are few sizes, as :func:`_split` has them."""
+    values, value_of = np.unique(wanted, return_inverse=True)
+    degrees = np.ones((len(sizes), len(DIMENSIONS), len(values)), dtype=np.int64)
+    owner, degrees = _split(values, TENSOR, degrees, sizes)
+    if setting.tensor_innermost:
+        keep = fills_innermost(degrees[:, TENSOR], sizes)
+        owner, degrees = owner[keep], degrees[:, :, keep]
+    ways = np.bincount(owner, minlength=len(values))
+    way, kind, _ = expand((np.cumsum(ways) - ways)[value_of], ways[value_of])
+    return kind, degrees[:, :, way]
 
 
 def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[int]) -> Cells:
