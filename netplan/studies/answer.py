@@ -183,6 +183,7 @@ class StudyAnswer(Answer):
             None if table is None else _on_a_screen(table),
             (
                 *([f"{unexpected_points(self)}."] if self.unexpected else []),
+                *_missing_references(self.rows, spec),
                 *self._gaps(),
                 *(points if answer else points[1:]),
                 *spec.texts,

@@ -44,7 +44,7 @@ def test_hb_size_of_one_s_own_cluster_is_what_search_says(mine: Path) -> None:
 
 def test_the_answer_says_which_scenario_was_studied(mine: Path) -> None:
     answer = study("hb-size", scenario=mine)
-    text = " ".join(answer.text(100).split())
+    text = " ".join(answer.text(100, details=True).split())
     said = "Each of 9 points: search with accelerator h100-80gb; all else as in my-cluster."
     assert said in text
     assert "On my-cluster: Less than 5 % of iteration time" in text

@@ -67,7 +67,7 @@ def test_every_shipped_study_has_points_and_no_failures(name: str) -> None:
     assert answer.complete
     assert answer.failures == ()
     assert len(answer.rows) > 15
-    assert answer.text(100)
+    assert answer.text(100, details=True)
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_failed_points_stand_with_their_inputs() -> None:
     outcomes = [Outcome(0, None, "MemoryError: too large", 0.1)]
     answer = study_answer(made, outcomes)
     assert answer.failures[0]["batch"] == 256
-    text = answer.text(80)
+    text = answer.text(80, details=True)
     assert "Failed: 1 points\npoint   global batch, sequences   HB domain, GPUs   reason" in text
     assert re.search(r"\n +0 +256 +8 +MemoryError: too large\n", text)
     assert "1 of 35 points are done; these are shown. 1 failed." in text
@@ -285,7 +285,7 @@ def test_answer_in_every_form(hb_size: StudyAnswer) -> None:
 
 
 def test_tables_of_charts_name_their_columns_and_have_equal_decimals(hb_size: StudyAnswer) -> None:
-    lines = hb_size.text(100).splitlines()
+    lines = hb_size.text(100, details=True).splitlines()
     said = "(iteration time, s; columns: GPUs)"
     at = lines.index(f"Iteration time over the HB domain size: gpt-146b {said}")
     assert lines[at + 1].split() == ["HB", "domain,", "GPUs", "16,384", "32,768", "65,536"]
@@ -295,7 +295,7 @@ def test_tables_of_charts_name_their_columns_and_have_equal_decimals(hb_size: St
     assert cells[-1][:2] == ["-", "-"]
     assert {len(cell) for row in cells for cell in row if cell != "-"} == {len("0.63319")}
     # As printed, and one decimal more.
-    assert "50.6          48.14   -2.46" in hb_size.text(100)
+    assert "50.6          48.14   -2.46" in hb_size.text(100, details=True)
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_seeds_spread_what_spreading_does_not() -> None:
     assert found["values"] == 5
     assert (spread["ecmp"]["least"], spread["ecmp"]["most"]) == (1, 1)
     # What closed forms miss is a share of the iteration, in percent.
-    assert "(closed forms below, % over seed)" in answer.text(100)
+    assert "(closed forms below, % over seed)" in answer.text(100, details=True)
     for row in answer.rows:
         below = 100 * (1 - float(row["analytic_time_s"] or 0) / float(row["iteration_time_s"] or 1))
         assert row["closed_forms_below_percent"] == pytest.approx(below)
@@ -407,9 +407,11 @@ def test_notes_and_values_go_with_what_they_were_of() -> None:
 
 def test_an_output_without_its_reference_says_why() -> None:
     found = netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 16]})
-    assert "share_of_256 is empty: it compares with the point of hb_size = 256" in found.text()
-    assert (
-        "is empty" not in netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 256]}).text()
+    assert "share_of_256 is empty: it compares with the point of hb_size = 256" in found.text(
+        details=True
+    )
+    assert "is empty" not in netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 256]}).text(
+        details=True
     )
 
 
