@@ -315,6 +315,10 @@ def test_one_may_train_and_the_other_serve() -> None:
     answer = asked("hgx-h100", "serving-70b-h200")
     assert answer.pace is None
     assert {"iteration_time_s", "tokens_per_s"} <= set(answer.to_dict()["totals"])
+    # So many figures leave the screen to the bills, and stand in the details.
+    assert len(answer.text(80).splitlines()) <= 25
+    assert "TPOT" not in answer.text(80)
+    assert "TPOT" in answer.text(80, details=True)
 
 
 @pytest.mark.parametrize("name", [*SCENARIOS.paths()])

@@ -38,8 +38,12 @@ from netplan.units import MILLI
 
 WIDTH, MOST_LINES = 80, 25
 """Columns and lines of a screen [1]."""
-MOST_BELOW, LEAST_LINES, GAPS = 3, 5, 5
-"""Lines of the closing sentence, and of a table that is cut short, at most; gaps, what more [1]."""
+MOST_BELOW, LEAST_LINES, GAPS = 4, 5, 5
+"""Lines of the closing sentence at most, of the bills at least, and of gaps and what more [1]."""
+LONGEST_WORD = 12
+"""Columns that a line may leave free for a word that does not fit [1]."""
+GIVE_WAY = ("TPOT, ms", "TTFT, ms", "MFU", "  low to high")
+"""Figures that a screen leaves to ``--details`` where it has no room for all."""
 GAP, LEAST_ITEM = "  ", 12
 """Between two columns; and columns that what a line is keeps [1]."""
 NO_PRICE = "no price"
@@ -234,26 +238,30 @@ class DiffAnswer(Answer):
     def summary(self) -> Iterator[Section]:
         """Lines with the largest differences, totals, the closing sentence: a screen."""
         heading, sentence = self._heading(), self.sentence
-        below = folded(sentence, WIDTH)
-        totals = [*_aligned([["", "A", "B", "B - A"], *self._shown()])]
-        taken = len(totals) + len(below) + GAPS + LEAST_LINES
-        if (
-            taken + sum(len(folded(text, WIDTH)) for text in (heading.title, *heading.lines))
-            > MOST_LINES
-        ):
-            title, *lines = (short(text, WIDTH) for text in (heading.title, *heading.lines))
-            heading = Heading(title, tuple(lines))
-        if len(below) > MOST_BELOW:
-            sentence = short(sentence, MOST_BELOW * WIDTH - MOST_BELOW)
-            below = folded(sentence, WIDTH)
-        head = sum(len(folded(text, WIDTH)) for text in (heading.title, *heading.lines))
+        if len(folded(sentence, WIDTH)) > MOST_BELOW:
+            sentence = short(sentence, MOST_BELOW * WIDTH - MOST_BELOW * LONGEST_WORD)
+        totals = [*self._shown()]
+        room = self._room(heading, sentence, totals)
+        if room < LEAST_LINES:
+            heading = Heading(
+                short(heading.title, WIDTH), tuple(short(line, WIDTH) for line in heading.lines)
+            )
+            room = self._room(heading, sentence, totals)
+        for title in GIVE_WAY:
+            if room < LEAST_LINES:
+                totals = [row for row in totals if row.title != title]
+                room = self._room(heading, sentence, totals)
         yield heading
-        yield Verbatim(
-            tuple(self._screen_lines(MOST_LINES - head - len(totals) - len(below) - GAPS))
-        )
-        yield Verbatim(tuple(totals))
+        yield Verbatim(tuple(self._screen_lines(room)))
+        yield Verbatim(tuple(_aligned([["", "A", "B", "B - A"], *totals])))
         yield Paragraph(sentence, "strong")
         yield Paragraph(self._more_words(), "quiet")
+
+    def _room(self, heading: Heading, sentence: str, totals: Sequence[Shown]) -> int:
+        """Lines of a screen that are left for those of the bills [1]."""
+        texts = (heading.title, *heading.lines, sentence)
+        taken = sum(len(folded(text, WIDTH)) for text in texts)
+        return MOST_LINES - taken - len(totals) - 1 - GAPS
 
     def _heading(self) -> Heading:
         """What is laid beside what."""
