@@ -290,6 +290,12 @@ class FreeSearch(Struct, frozen=True, eq=False):
         return self.counts_update or self.setting.training.expanded is not None
 
     @property
+    def needs_memory(self) -> bool:
+        """Whether times depend on what plans hold: some of it may spill, or all is updated."""
+        whole = self.setting.assumptions.memory.update == "whole"
+        return whole or self.setting.training.expanded is not None
+
+    @property
     def counts_update(self) -> bool:
         """Whether an update counts, which is shorter for more replicas, whatever spills."""
         whole = self.setting.assumptions.memory.update == "whole"
@@ -549,7 +555,7 @@ class Placed(Struct, frozen=True, eq=False):
         each, search = np.arange(len(plans.cut)), self.search
         space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
-        if not search.varies:
+        if not search.needs_memory:
             terms = terms_of(setting, network, space, self.table)
             return terms.seconds(each, plans.row, each)
         spilled = Spilled.of(setting, search.memory_of(plans, microbatches))
