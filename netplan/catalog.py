@@ -97,7 +97,7 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         mine = {k: text for k, text in (overrides or {}).items() if k.partition(".")[0] in roles}
         if not mine:
             record = cast("RecordT", _record(self, path, version))
-            self.check_names(document, roots)
+            _check_names(self, path, version, tuple(roots))
             return record
         changed = replace(document, data=deepcopy(document.data))
         applied: dict[str, str] = {}
@@ -169,6 +169,12 @@ def _record(shelf: Shelf[Any], path: Path, version: Version) -> Record:
     document = _read(shelf, path, version)
     record: Record = _validate(shelf.schema_of(document), document, {})
     return record
+
+
+@lru_cache(maxsize=512)
+def _check_names(shelf: Shelf[Any], path: Path, version: Version, roots: tuple[Path, ...]) -> None:
+    """Refuse names of other files that are none, once a version of a file."""
+    shelf.check_names(_read(shelf, path, version), roots)
 
 
 def check_file(shelf: Shelf[Any], path: Path, roots: Sequence[Path] = ()) -> str | None:

@@ -44,6 +44,7 @@ STACKS = {
 }
 WORDS = frozenset({"none", "all", "accelerators"})
 """What fields say that is no name of a file."""
+YAML = f"*{SUFFIX}"
 OF_FILES = frozenset(
     {SUFFIX, ".yml", ".json", ".graphml", ".csv", ".topo", ".ibnetdiscover", ".py"}
 )
@@ -56,27 +57,35 @@ class NamingShelf(Shelf[Any], frozen=True):
     def check_names(self, document: Document, roots: Sequence[Path] = ()) -> None:
         """Refuse names that no catalog has.
 
+        Parameters
+        ----------
+        document
+            The file as parsed.
+        roots
+            Folders of the user's own catalogs.
+
         Raises
         ------
         CatalogError
             If there are such: each with file, line and the nearest names.
+
+        Examples
+        --------
+        >>> from netplan.documents import lineless
+        >>> from netplan.scenarios.scenario import SCENARIOS
+        >>> SCENARIOS.check_names(lineless(Path("mine.yaml"), {"cluster": {"fabric": "rail"}}))
+        Traceback (most recent call last):
+        netplan.errors.CatalogError: mine.yaml:1: unknown fabric 'rail': did you mean rail-only or
+        rail-optimized?
         """
         faults = []
+        folders = [str(root) for root in (*roots, shipped_root())]
         for location, role, folder, name in _named(document.data):
-            known = {
-                path.stem
-                for root in (*roots, shipped_root())
-                for path in [root / folder / f"{name}{SUFFIX}"]
-                if path.is_file()
-            }
-            if not known:
+            files = (f"{root}/{folder}/{name}{SUFFIX}" for root in folders)
+            if not any(map(os.path.isfile, files)):
+                known = {path.stem for root in folders for path in Path(root, folder).glob(YAML)}
                 where = f"{document.path}:{document.line(location)}"
-                every = {
-                    path.stem
-                    for root in (*roots, shipped_root())
-                    for path in (root / folder).glob(f"*{SUFFIX}")
-                }
-                faults.append(f"{where}: {unknown_name(role, name, sorted(every))}")
+                faults.append(f"{where}: {unknown_name(role, name, sorted(known))}")
         if faults:
             raise CatalogError(*faults)
 
@@ -100,4 +109,4 @@ def _named(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str
 
 def _is_path(name: str) -> bool:
     """Whether a name is one of a file, which whoever reads it looks for."""
-    return os.sep in name or Path(name).suffix.lower() in OF_FILES
+    return os.sep in name or f".{name.rpartition('.')[2].lower()}" in OF_FILES
