@@ -29,6 +29,7 @@ KINDS = {
     "size": "bytes, such as 512MiB",
     "batch": "whole number, or 0.25/gpu",
     "amounts": "NAME=X",
+    "changes": "NAME=VALUE",
 }
 SUBJECTS = {"procurement": "report procurement", "calibrate": "calibrate"}
 """Commands of questions whose functions have a shorter name."""

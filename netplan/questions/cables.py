@@ -270,9 +270,9 @@ class Cables(Question[Answer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan cables hgx-h100 --gpus 1024 --switch qm9700 -o plan.xlsx",
         "netplan cables hgx-b200 --floor-plan example-hall --to lengths",
-        "netplan cables hgx-h100 --gpus 1024 --with storage --with out-of-band -o site.csv",
+        "netplan cables hgx-h100 --gpus 1024 --with storage -o site.csv",
         "netplan cables hgx-h100 --gpus 1024 --to netbox-cables -o cables.csv",
-        "netplan cables hgx-h100 --gpus 1024 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
+        "netplan cables hgx-h100 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
         "netplan cables hgx-h100 --gpus 128 --rehearse",
         "netplan cables --compare plan.csv fabric.ibnetdiscover",
     )

@@ -65,7 +65,7 @@ class Calibrate(Question[Calibrated]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan calibrate --template steps -o steps.csv",
         "netplan calibrate --accelerator h100-80gb --gemm gemm.csv --steps steps.csv",
-        "netplan calibrate --accelerator h200 --collectives 'nccl/*.txt' --name my-h200 --into own",
+        "netplan calibrate --accelerator h200 --collectives 'nccl/*.txt'",
     )
 
     accelerator: str | None = optional("On which GPU: the fit begins with its file.")

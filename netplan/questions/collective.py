@@ -241,7 +241,7 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan collective hgx-h100 --kind all_reduce --bytes 512MiB --gpus 64",
         "netplan collective nvl72-gb200 --kind all_gather --gpus 72",
-        "netplan collective --kind all_to_all --gpus 32 --bytes 1MiB..1GiB --hb-size 4",
+        "netplan collective --kind all_to_all --gpus 32 --bytes 1MiB..1GiB",
         "netplan collective --kind all_gather --bytes 8e9 --graph ring.graphml",
     )
 

@@ -51,7 +51,7 @@ class Cost(Question[CostAnswer]):
         "netplan cost nvl72-gb200",
         "netplan cost hgx-h100 --gpus 1024 --switch qm9700 --spares 2%",
         "netplan cost hgx-h100 --gpus 4096 --currency EUR -o bill.xlsx",
-        "netplan cost hgx-h100 --gpus 1024 --expanded-memory comet-480gb --with accelerators",
+        "netplan cost hgx-h100 --expanded-memory comet-480gb --with accelerators",
     )
 
     reads: ClassVar[frozenset[str]] = NETWORK | SERVED | MONEY | {"switch", "expanded_memory"}

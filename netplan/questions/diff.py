@@ -71,7 +71,7 @@ class Diff(Question[DiffAnswer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan diff hgx-b200 nvl72-gb200",
         "netplan diff --a nic_gbps=400 --b nic_gbps=800",
-        "netplan diff hgx-b200 --a fabric=rail-optimized --b fabric=rail-only --goodput",
+        "netplan diff --a fabric=rail-optimized --b fabric=rail-only --goodput",
         "netplan diff mine.yaml --b prices.prices.transceiver@400.base=500 --details",
     )
 

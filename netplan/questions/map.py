@@ -59,7 +59,7 @@ class Map(Question[MapAnswer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan map dfmodel-paper",
         "netplan map hgx-h100 --model gpt-22b --tensor 8 --direction both",
-        "netplan map --model dlrm-793b --accelerator a100-80gb --gpus 128 --fabric ring-8-mesh",
+        "netplan map --model dlrm-793b --accelerator a100-80gb --gpus 128",
         "netplan map --model hpl-16k --accelerator sn10 --gpus 8",
     )
 

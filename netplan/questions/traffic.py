@@ -194,7 +194,7 @@ class Traffic(Question[TrafficAnswer]):
         "netplan traffic hgx-h100 --gpus 4096",
         "netplan traffic nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
         "netplan traffic serving-r1-h200",
-        "netplan traffic hgx-h100 --gpus 4096 --save matrix.npz --heat-map traffic.html",
+        "netplan traffic hgx-h100 --save matrix.npz --heat-map traffic.html",
     )
 
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED

@@ -15,7 +15,7 @@ SERVED = (
 
 @pytest.mark.parametrize("command", ["traffic", "loads", "simulate", "compare", "cost"])
 def test_every_command_serves_by_one_plan(command: str, tmp_path: Path) -> None:
-    """``--output`` are tokens, ``--output-file`` is a path; these commands and ``serving`` say the same."""
+    """``--output`` are tokens, ``--output-file`` a path; these and ``serving`` say the same."""
     path = tmp_path / "answer.json"
     fabric = ("--fabric", "rail-only")
     done = netplan(

@@ -284,7 +284,7 @@ def _subtitle(answer: Compared) -> Iterator[str]:
         if about.sequence_length:
             batch += f" x {about.sequence_length:,}"
         what = ", ".join(filter(None, (about.model, about.precision, batch)))
-        yield f"{what}; {about.dated}; {prices}"
+        yield "; ".join(filter(None, (what, about.dated, prices)))
 
 
 def _verdict(answer: Compared) -> Iterator[str]:
