@@ -14,7 +14,6 @@ those asked for: a fabric that brings them needs a price of their gear before mo
 """
 
 from collections.abc import Mapping
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, get_args
 
@@ -26,6 +25,7 @@ from netplan.costing.compute import NO_COMPUTE, Compute, compute_lines
 from netplan.costing.materials import (
     BillItem,
     Category,
+    SiteBill,
     bill_items,
     switch_racks,
     switch_units,
@@ -49,15 +49,17 @@ from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.inputs.choices import End
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.floor_plan import FloorPlan, SwitchRacks
+from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     import pandas as pd
 
     from netplan.costing.lifetime import Lifetime
-    from netplan.costing.site_bill import SiteBill
+    from netplan.topologies.cabling.floor_plan import FloorPlan
     from netplan.topologies.site_networks import SiteNetwork
 
 
@@ -97,7 +99,7 @@ class BillBooks(Struct, frozen=True):
     cabling: CablingBook
     switch: SwitchModel | None = None
     ocs: SwitchModel | None = None
-    hall: FloorPlan | None = None
+    hall: "FloorPlan | None" = None
     networks: "tuple[tuple[SiteNetwork, FabricSpec], ...]" = ()
     site_switches: tuple[SwitchModel, ...] = ()
     compute: Compute = NO_COMPUTE
@@ -355,7 +357,7 @@ def make_bill(
     books: BillBooks,
     *,
     fabric: Fabric | None = None,
-    spares: Mapping[Category, Fraction] | None = None,
+    spares: "Mapping[Category, Fraction] | None" = None,
     currency: str = "",
 ) -> Bill:
     """The bill of a fabric.
@@ -412,18 +414,17 @@ def make_bill(
     return Bill(fabric, quote, draw, made.racks, notes, site.racks, asked)
 
 
-def _site(books: BillBooks, fabric: Fabric, racks: int) -> "SiteBill":
+def _site(books: BillBooks, fabric: Fabric, racks: int) -> SiteBill:
     """Networks beside, if any are asked for, in a hall that has room for their racks."""
+    if not books.networks:
+        return SiteBill()
     from netplan.costing.site_bill import (  # noqa: PLC0415 - seldom used
-        SiteBill,
         SiteBooks,
         fitting,
         require_room,
         site_bill,
     )
 
-    if not books.networks:
-        return SiteBill()
     designs = tuple(
         (one, spec, fitting(one, books.site_switch(one))) for one, spec in books.networks
     )
@@ -465,7 +466,9 @@ def _counted(fabric: Fabric, hardware: Hardware) -> _Materials:
 
 
 @lru_cache(maxsize=64)
-def _measured(spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: FloorPlan) -> _Materials:
+def _measured(
+    spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: "FloorPlan"
+) -> _Materials:
     from netplan.costing.installation import install, place  # noqa: PLC0415 - needs the graph
 
     fabric = build_fabric(spec, sizing)

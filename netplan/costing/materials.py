@@ -8,9 +8,8 @@ Spares are a share of every line by its category, rounded up to whole units.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from fractions import Fraction
 from math import ceil
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -21,10 +20,15 @@ from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind, hb_size_of
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.topologies.cabling.floor_plan import Layout, SwitchRacks
+from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
 from netplan.units import PERCENT
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from netplan.topologies.cabling.floor_plan import Layout
 
 Category = Literal[
     "switches",
@@ -159,7 +163,25 @@ def switch_units(hardware: Hardware) -> int:
     return hardware.cabling.racks.switch_units if known is None else known
 
 
-def switch_racks(fabric: Fabric, hardware: Hardware, layout: Layout | None = None) -> SwitchRacks:
+class SiteBill(Struct, frozen=True):
+    """Networks beside, as a bill has them.
+
+    Parameters
+    ----------
+    lines
+        Their lines, each with the name of its network.
+    racks
+        Racks of their switches [1].
+    notes
+        What the lines do not show, with the name of the network before it.
+    """
+
+    lines: tuple[BillItem, ...] = ()
+    racks: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def switch_racks(fabric: Fabric, hardware: Hardware, layout: "Layout | None" = None) -> SwitchRacks:
     """Racks of a fabric's switches: those of the floor plan, else as many as the units need.
 
     Examples
@@ -185,7 +207,7 @@ def switch_racks(fabric: Fabric, hardware: Hardware, layout: Layout | None = Non
 
 
 def bill_items(
-    fabric: Fabric, wiring: Wiring, hardware: Hardware, layout: Layout | None = None
+    fabric: Fabric, wiring: Wiring, hardware: Hardware, layout: "Layout | None" = None
 ) -> tuple[BillItem, ...]:
     """All lines of a fabric's bill, without spares.
 
@@ -470,7 +492,7 @@ SPARED: tuple[Category, ...] = ("switches", "transceivers", "cables", "cards", "
 """Categories that spares are bought for."""
 
 
-def parse_spares(texts: Sequence[str]) -> dict[Category, Fraction]:
+def parse_spares(texts: Sequence[str]) -> "dict[Category, Fraction]":
     """Read ``2%`` for all categories, or ``transceivers=3%`` for one; later texts win.
 
     Raises
@@ -500,10 +522,12 @@ def parse_spares(texts: Sequence[str]) -> dict[Category, Fraction]:
     return shares
 
 
-def _share(text: str, amount: str) -> Fraction:
+def _share(text: str, amount: str) -> "Fraction":
     """Exact share of a percentage, so that 7 % of 100 is 7 and not 8."""
     if not re.fullmatch(r"\d{1,3}(\.\d{1,6})?\s*%", amount):
         raise InputError(f"--spares {text!r}: write 2% for all parts, or transceivers=3% for some")
+    from fractions import Fraction  # noqa: PLC0415 - seldom used
+
     share = Fraction(amount.rstrip("% ")) / PERCENT
     if share > 1:
         raise InputError(f"--spares {text!r} is out of range: give 0% to 100%")
@@ -511,7 +535,7 @@ def _share(text: str, amount: str) -> Fraction:
 
 
 def with_spares(
-    lines: Sequence[BillItem], shares: Mapping[Category, Fraction]
+    lines: Sequence[BillItem], shares: "Mapping[Category, Fraction]"
 ) -> tuple[BillItem, ...]:
     """The lines with spares by their category: shares of the build [1], rounded up.
 
@@ -524,6 +548,5 @@ def with_spares(
     656
     """
     return tuple(
-        replace(line, spares=ceil(line.quantity * shares.get(line.category, Fraction(0))))
-        for line in lines
+        replace(line, spares=ceil(line.quantity * shares.get(line.category, 0))) for line in lines
     )

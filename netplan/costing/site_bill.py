@@ -12,7 +12,7 @@ from math import floor
 from msgspec import Struct
 
 from netplan.costing.cabling import CablingBook
-from netplan.costing.materials import BillItem, bill_items, switch_units
+from netplan.costing.materials import BillItem, SiteBill, bill_items, switch_units
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import MANAGEMENT, SERVER, Hardware, wire
 from netplan.errors import InputError
@@ -58,24 +58,6 @@ def fitting(network: SiteNetwork, model: SwitchModel | None) -> SwitchModel | No
     """
     fits = model is not None and model.radix(network.link_gbps) == network.radix
     return model if fits else None
-
-
-class SiteBill(Struct, frozen=True):
-    """Networks beside, as a bill has them.
-
-    Parameters
-    ----------
-    lines
-        Their lines, each with the name of its network.
-    racks
-        Racks of their switches [1].
-    notes
-        What the lines do not show, with the name of the network before it.
-    """
-
-    lines: tuple[BillItem, ...] = ()
-    racks: int = 0
-    notes: tuple[str, ...] = ()
 
 
 def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from math import isfinite
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from netplan.errors import InputError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _LONGEST = 40
 """Signs of a number with a prefix [1]."""
@@ -15,12 +17,14 @@ _SCALED = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)) ?(k|Ki|[MGTP]i?)")
 _SCALES = {prefix: power for power, prefix in enumerate("KMGTP", start=1)}
 
 
-def _scaled(text: str) -> Fraction | None:
+def _scaled(text: str) -> "Fraction | None":
     """The number of a text such as ``16k`` or ``1Mi``; None of another one."""
     found = _SCALED.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if found is None:
         return None
     base = 1024 if found[2].endswith("i") else 1000
+    from fractions import Fraction  # noqa: PLC0415 - seldom used
+
     return Fraction(found[1]) * int(base ** _SCALES[found[2][0].upper()])
 
 

@@ -13,7 +13,7 @@ from netplan.questions.answers.cost_answer import bill_table
 from netplan.records import replace
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Column, Heading, Inset, Paragraph, Section, Table
-from netplan.topologies.cabling.floor_plan import SwitchRacks
+from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.racks import Elevation, elevation_drawing, hall_drawing
 from netplan.units import counted

@@ -39,13 +39,12 @@ from netplan.questions.setup.training import (
 )
 from netplan.records import replace
 from netplan.reports.quantities import listed
-from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.bill_books import read_books, read_hall
 from netplan.scenarios.expanded_memory import NONE, Variant, variants, with_memory
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.scenarios.scenario import Scenario, places
 from netplan.scenarios.switch_ports import NIC_KEY
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -247,7 +246,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         books = replace(
             read_books(self.cluster, self.books, reader),
             switch=reader.named(SWITCHES, self.cluster.switch),
-            hall=reader.named(FLOOR_PLANS, self.cluster.floor_plan),
+            hall=read_hall(self.cluster, reader),
         )
         specs = reader.fabrics(fabrics_asked(self), self.cluster.ports)
         sizing = sized(self.cluster, on)

@@ -115,13 +115,13 @@ def nomenclature() -> dict[str, Quantity]:
 
 
 @cache
-def _rows() -> dict[str, dict[str, str]]:
+def _rows() -> dict[str, list[str]]:
     """Rows of the table by the name of their quantity."""
     path = shipped_root() / FILE
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
-        header = next(rows)
-        return {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+        next(rows)
+        return {row[0]: row for row in rows}
 
 
 def quantity(name: str, **changes: object) -> Quantity:
@@ -142,19 +142,20 @@ def _known(name: str) -> Quantity | None:
     row = _rows().get(name)
     if row is None:
         return None
-    form, *rest = row["form"].split(" ")
+    _, title, unit, described, meaning = row
+    form, *rest = described.split(" ")
     kind, _, digits = form.partition(":")
     scale = next((text[1:] for text in rest if text.startswith("/")), "1")
     suffix = next((text for text in rest if not text.startswith("/")), "")
     return Quantity(
-        name=row["name"],
-        title=row["title"],
-        unit=row["unit"],
+        name=name,
+        title=title,
+        unit=unit,
         form=cast("Form", kind),
         digits=int(digits or 0),
         scale=float(scale),
         suffix=suffix,
-        meaning=row["meaning"],
+        meaning=meaning,
     )
 
 

@@ -1,5 +1,7 @@
 """The catalog files that a scenario's bills are made from, so that whoever asks pays the same."""
 
+from typing import TYPE_CHECKING
+
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks
@@ -12,10 +14,11 @@ from netplan.records import replace
 from netplan.scenarios.expanded_memory import read_memory
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
-from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
+
+if TYPE_CHECKING:
+    from netplan.topologies.cabling.floor_plan import FloorPlan
 
 
 def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:
@@ -46,6 +49,26 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     )
 
 
+def read_hall(cluster: Cluster, reader: CatalogReader) -> "FloorPlan | None":
+    """The hall that a network stands in.
+
+    Parameters
+    ----------
+    cluster, reader
+        As of :func:`read_books`.
+
+    Returns
+    -------
+    FloorPlan or None
+        None where the cluster names none.
+    """
+    if cluster.floor_plan is None:
+        return None
+    from netplan.topologies.cabling.floor_plan import FLOOR_PLANS  # noqa: PLC0415 - seldom used
+
+    return reader.load(FLOOR_PLANS, cluster.floor_plan)
+
+
 def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:
     """Catalog files of a whole bill: named models, hall and networks beside, too.
 
@@ -66,6 +89,8 @@ def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     InputError
         If the discount is out of range.
     """
+    from netplan.topologies.site_networks import SITE_NETWORKS  # noqa: PLC0415 - seldom used
+
     made = read_books(cluster, books, reader)
     networks = [reader.load(SITE_NETWORKS, name) for name in site_networks(cluster)]
     models = dict.fromkeys(network.switch for network in networks if network.switch)
@@ -76,7 +101,7 @@ def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         prices=_discounted(made.prices, books.discount),
         switch=reader.named(SWITCHES, cluster.switch),
         ocs=reader.named(SWITCHES, cluster.ocs),
-        hall=reader.named(FLOOR_PLANS, cluster.floor_plan),
+        hall=read_hall(cluster, reader),
         networks=tuple((network, reader.beside(FABRICS, network.fabric)) for network in networks),
         site_switches=tuple(reader.load(SWITCHES, name) for name in models),
         compute=Compute(accelerator=chip),

@@ -12,7 +12,8 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.procurement.ordered import unnamed_racks
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, SwitchRacks
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
+from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.drawings.racks import (
     Elevation,
     elevation_drawing,
