@@ -5,7 +5,6 @@ types are checked as those systems have them.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from netplan.cli import signs
-from netplan.cli.commands import _files_apart
-from tests.cli.command import SIGN_OF_LIFE, netplan, variables
+from tests.cli.command import SIGN_OF_LIFE, netplan, refused, variables
 from tests.windows import forbidden
 
 ROOT = Path(__file__).parents[1]
@@ -110,7 +108,6 @@ def process(*words: str, cwd: Path, **environment: str) -> tuple[int, bytes, str
 
 
 REFUSED = """
-import os
 from tests.windows import become
 become()
 open("held", "w", encoding="utf-8").close()
@@ -182,19 +179,20 @@ def test_every_file_may_have_its_name_on_windows_and_macos() -> None:
     assert len({str(path).casefold() for path in paths}) == len(paths)
 
 
-def test_a_path_of_windows_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """``--output`` takes tokens in ``serving``, unless it names a file."""
-    words = ["--output", r"plans\first", "--output", "256"]
-    assert [*_files_apart(words)] == words
-    monkeypatch.setattr(os, "sep", "\\")
-    assert [*_files_apart(words)] == ["--output-file", *words[1:]]
+@pytest.mark.parametrize("path", [r"plans\first", "plans/first", "answer.json"])
+def test_a_path_is_no_number_of_tokens(path: str) -> None:
+    """``--output`` takes tokens of served answers; files are written with ``-o``."""
+    for command in ("serving", "compare"):
+        error = refused(command, "--output", path)
+        assert "is not a whole number: a file is written with -o FILE" in error
+    error = refused("search", "--output", path)
+    assert "No such option '--output': a file is written with -o FILE" in error
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "ascii", "cp437"])
 def test_an_output_without_our_signs_keeps_their_meaning(encoding: str) -> None:
-    whole = netplan(
-        "compare", "rail-only-paper", "--gpus", "64", "--radix", "16", "--no-timing"
-    ).stdout.splitlines()
+    words = ("compare", "rail-only-paper", "--gpus", "64", "--radix", "16", "--no-timing")
+    whole = netplan(*words, "--details").stdout.splitlines()
     plain = [line.encode(encoding, signs.NAME).decode(encoding) for line in whole]
     for line, other in zip(whole, plain, strict=True):
         assert line.count("?") == other.count("?")

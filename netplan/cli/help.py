@@ -48,7 +48,8 @@ class Strict(click.Command):
         except click.NoSuchOption as error:
             if error.option_name != "--output":  # as -o was called before
                 raise
-            raise click.NoSuchOption("--output", possibilities=["-o"], ctx=ctx) from None
+            what = "No such option '--output': a file is written with -o FILE"
+            raise click.NoSuchOption("--output", what, ctx=ctx) from None
         for one in given:
             once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
             if once and sum(other is one for other in given) > 1:

@@ -28,14 +28,14 @@ def test_traffic_of_a_transform_is_its_exchange() -> None:
 
 def test_plans_of_a_matrix_show_their_grids() -> None:
     hpl = ("--model", "hpl-16k", "--gpus", "8", "--accelerator", "sn10")
-    shown = netplan("search", "rail-only-paper", *hpl, "--details", columns=100).stdout
+    words = ("search", "rail-only-paper", *hpl, "--explain", "layer", "--details")
+    shown = netplan(*words, columns=100).stdout
     assert "grid   inside HB" in shown
     assert "  1x8 " in shown
     assert "Operations of plan 1, an iteration" in shown
     assert "backward" not in shown
-    assert (
-        "grid" in netplan("compare", "rail-only-paper", *hpl, "--radix", "64", columns=100).stdout
-    )
+    words = ("compare", "rail-only-paper", *hpl, "--radix", "64", "--details")
+    assert "grid" in netplan(*words, columns=100).stdout
 
 
 def test_json_has_the_parts_of_an_iteration() -> None:

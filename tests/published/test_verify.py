@@ -75,7 +75,7 @@ def test_the_verdict_and_what_differs_come_first() -> None:
         Check("spines", "Paper A, Table 1", "2", "3", "fail"),
         Check("cores", "Paper B, Fig. 2", "1", "2", "known", "the figure rounds"),
     )
-    lines = Verification(checks).text(80).splitlines()
+    lines = Verification(checks).text(80, details=True).splitlines()
     said = "1 pass, 1 fail, 1 known not to reproduce."
     assert lines.count(said) == 2
     assert (lines[2], lines[-1]) == (said, said)
