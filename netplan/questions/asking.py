@@ -47,8 +47,7 @@ def signature_of(question: type[Question[Any]]) -> inspect.Signature:
     """Signature of the function of a question: what is told by its place, then keywords."""
     known = question.inputs_known()
     answer = question.ask.__annotations__.get("return", inspect.Signature.empty)
-    places = [one for one in known if one.option.argument]
-    places += [one for one in known if one.name == SCENARIO]
+    places = [one for one in known if one.option.argument or one.name == SCENARIO]
     keywords = [one for one in known if one not in places]
     shown = []
     for one, kind in (

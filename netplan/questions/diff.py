@@ -18,7 +18,7 @@ from netplan.questions.asking import asks
 from netplan.questions.choosing.verdict import rates_of
 from netplan.questions.money.pricing import MONEY
 from netplan.questions.money.token_cost import Served
-from netplan.questions.own_inputs import SCENARIO, optional, own_options
+from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.serving_run import serve_best
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
@@ -127,6 +127,11 @@ class Diff(Question[DiffAnswer]):
             raise InputError(f"netplan {cls.command} takes at most {MOST_PLACES} by their place")
         named = dict(zip((SCENARIO, OTHER), arguments, strict=False))
         return super().on(**{**named, **given})
+
+    @classmethod
+    def inputs_known(cls) -> tuple[Input, ...]:
+        """Every input that it takes: the scenario before the one that is laid beside it."""
+        return tuple(sorted(super().inputs_known(), key=lambda known: known.name != SCENARIO))
 
     @classmethod
     def about(cls, scenario: Scenario, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type

@@ -1,5 +1,6 @@
 """Two scenarios side by side: by hand, sums over random pairs, what is told and refused."""
 
+import inspect
 import json
 from math import fsum
 from pathlib import Path
@@ -388,6 +389,10 @@ def test_long_names_leave_room_for_the_screen() -> None:
     lines = answer.text(80).splitlines()
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 80
+
+
+def test_the_signature_has_both_scenarios_in_front() -> None:
+    assert [*inspect.signature(netplan.diff).parameters][:2] == ["scenario", "other"]
 
 
 def test_it_has_few_inputs_of_its_own() -> None:
