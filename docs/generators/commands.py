@@ -34,6 +34,8 @@ KINDS = {
 SUBJECTS = {"procurement": "report procurement", "calibrate": "calibrate"}
 """Commands of questions whose functions have a shorter name."""
 
+BESIDE = "_option"
+"""End of the name of an option for what is usually told by its place."""
 HEADS = ("option, keyword", "takes", "meaning")
 INDEX = """# Commands
 
@@ -119,10 +121,18 @@ def _in_python(name: str, question: type[Question[Any]] | None) -> Iterator[str]
 def _rows(command: click.Command, question: type[Question[Any]] | None) -> Iterator[list[str]]:
     """Needed inputs first, sources and the form of the answer last."""
     known = {one.name: one for one in question.inputs_known()} if question else {}
-    given = [one for one in command.params if one.name in known]
-    given.sort(key=lambda one: not known[one.name or ""].needed)
+    names = {one.name for one in command.params}
+
+    def name_of(one: click.Parameter) -> str:
+        """Name of its input; an option that stands beside an argument has none of its own."""
+        name = one.name or ""
+        plain = name.removesuffix(BESIDE)
+        return name if plain in names else plain
+
+    given = [one for one in command.params if name_of(one) in known]
+    given.sort(key=lambda one: not known[name_of(one)].needed)
     if question:
-        yield from (_input(one, question, known[one.name or ""]) for one in given)
+        yield from (_input(one, question, known[name_of(one)]) for one in given)
     yield from (_option(one) for one in command.params if one not in given)
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from docs.generators.catalog_files import missing_meanings
 from docs.generators.commands import questions
-from netplan.questions.question import options_of
 from netplan.questions.shelves import all_shelves
 from netplan.reports.quantities import nomenclature
 
@@ -73,7 +72,7 @@ def test_every_option_key_and_quantity_is_told(site: Path) -> None:
     made = site / "reference/made"
     for command, question in questions().items():
         page = (made / f"commands/{command.partition(' ')[0]}.html").read_text(encoding="utf-8")
-        for one, _ in options_of(question):
+        for one in question.inputs_known():
             assert f">{one.name}<" in page, (command, one.name)
     for role, shelf in all_shelves().items():
         page = (made / f"files/keys-{role}.html").read_text(encoding="utf-8")
