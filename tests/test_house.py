@@ -44,7 +44,7 @@ ROOMS = (
 MAX_MODULE_LINES, MAX_FUNCTION_LINES = 600, 40
 # Lines of code, documentation aside. From 67,559: scenarios, studies of any question, summaries of
 # every answer, differences of two scenarios and help in groups. More scope raises it knowingly.
-MAX_PACKAGE_LINES = 73_000
+MAX_PACKAGE_LINES = 73_200
 
 
 def name_of(path: Path) -> str:
@@ -146,7 +146,8 @@ def test_no_module_room_or_package_is_a_giant() -> None:
     table = "\n".join(f"{size:6,} {room}" for room, size in rooms.most_common())
     print(f"{total:6,} lines in all\n{table}")  # noqa: T201 - see pytest -rP
     assert not {name: size for name, size in code_lines().items() if size > MAX_MODULE_LINES}
-    large = {room for room, size in rooms.items() if size > total // 5}
+    # A quarter of the code is what a fifth of all lines was: questions are little documentation.
+    large = {room for room, size in rooms.items() if size > total // 4}
     large |= {"netplan"} if total > MAX_PACKAGE_LINES else set()
     assert not large, table
 

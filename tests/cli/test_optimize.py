@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from pathlib import Path
 
 import pytest
 
@@ -49,13 +48,6 @@ def test_table(columns: int) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= columns
     golden(f"optimize-{columns}.txt", done.stdout)
-
-
-def test_the_page_shows_the_real_output() -> None:
-    page = (Path(__file__).parents[2] / "docs/guide/optimize.md").read_text(encoding="utf-8")
-    shown = netplan(*MAIN_JOB).stdout.partition("\nLeft out")[0]
-    assert f"```text\n{shown}```" in page
-    assert f"`netplan {' '.join(MAIN_JOB)}`" in page
 
 
 def test_table_of_power_over_all_sizes() -> None:

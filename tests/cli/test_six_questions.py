@@ -20,8 +20,8 @@ WIDTH, LINES = 80, 25
 
 def command_of(word: str) -> str:
     """The command of the question that has a word."""
-    [found] = [command for question, command in ASKED.items() if word in question]
-    return found
+    [command] = [str(command) for question, command in ASKED.items() if word in question]
+    return command
 
 
 @cache

@@ -309,10 +309,10 @@ def test_the_drawing_says_what_joins_the_rings() -> None:
     [
         ("compare rail-only-paper --radix 64 --model gpt-22b", "1,920"),
         ("cost rail-only-paper --radix 64", "Network card port, 200G"),
-        ("search rail-only-paper --model gpt-22b --accelerator a100-80gb", "inside HB"),
+        ("search rail-only-paper --details --model gpt-22b --accelerator a100-80gb", "inside HB"),
         ("loads rail-only-paper --radix 64 --model gpt-22b --accelerator a100-80gb", "mesh 1"),
         ("traffic rail-only-paper --model gpt-22b --accelerator a100-80gb", "GB"),
-        ("faults rail-only-paper --radix 64 --no-timing", "mesh 1"),
+        ("faults rail-only-paper --radix 64 --no-timing --details", "mesh 1"),
         ("export rail-only-paper --radix 64 --to astra-sim", "[ Ring, FullyConnected ]"),
         ("export rail-only-paper --radix 64 --to graphml", "mesh 1"),
         ("cables rail-only-paper --radix 64", "gpu-0:1--gpu-8:1"),
