@@ -183,24 +183,10 @@ class Training(Struct, frozen=True):
         Iteration model ``calibrated`` takes the default stack in bf16 unless told otherwise, one
         of measured collectives the accelerator's links of the shipped catalog.
         """
-        execution = None
         measured = assumptions.communication.collectives == "measured"
-        kernels = None
-        if assumptions.compute.kernels == "measured":
-            from netplan.workloads.measured_kernels import (  # noqa: PLC0415 - seldom used
-                MeasuredKernels,
-            )
-
-            kernels = MeasuredKernels.of(accelerator)
         if assumptions.calibration is not None and calibrated is None:
             stack = STACKS.load(DEFAULT_STACK)
             calibrated = CalibratedRun.of(accelerator, stack, assumptions.calibration)
-        if model.family == "graph":
-            from netplan.performance.layer_execution import (  # noqa: PLC0415 - seldom used
-                LayerExecution,
-            )
-
-            execution = LayerExecution(accelerator, accelerator.execution)
         return cls(
             model=model,
             batch=model.batch_on(gpus) if batch is None else batch,
@@ -211,13 +197,31 @@ class Training(Struct, frozen=True):
             assumptions=assumptions,
             vector_flops_per_s=accelerator.vector_flops_per_s,
             memory_bytes_per_s=accelerator.memory_bytes_per_s,
-            execution=execution,
+            execution=_layers_of(model, accelerator),
             sram_bytes=accelerator.sram_bytes,
             expanded=Expanded.of(accelerator),
             calibrated=calibrated,
-            measured=kernels,
+            measured=_kernels_of(accelerator, assumptions),
             links=Links.of(accelerator) if measured and links is None else links,
         )
+
+
+def _layers_of(model: "Model | OtherModel", accelerator: Accelerator) -> "LayerExecution | None":
+    """How layers of a graph are executed; none for other models."""
+    if model.family != "graph":
+        return None
+    from netplan.performance.layer_execution import LayerExecution  # noqa: PLC0415 - seldom used
+
+    return LayerExecution(accelerator, accelerator.execution)
+
+
+def _kernels_of(accelerator: Accelerator, assumptions: IterationModel) -> "MeasuredKernels | None":
+    """Measured kernels, of a model that takes them."""
+    if assumptions.compute.kernels != "measured":
+        return None
+    from netplan.workloads.measured_kernels import MeasuredKernels  # noqa: PLC0415 - seldom used
+
+    return MeasuredKernels.of(accelerator)
 
 
 class Setting(Struct, frozen=True):
