@@ -170,7 +170,7 @@ def test_headings_name_what_has_a_meaning() -> None:
         "map", "rail-only-paper", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8"
     ).stdout
     assert solved.startswith(
-        "hpl-16k on sn10\n8 chips, a ring of the chip's own links (corrected)\n"
+        "rail-only-paper: hpl-16k on sn10\n8 chips, a ring of the chip's own links (corrected)\n"
     )
     spread = ("--model", "dlrm-332b", "--accelerator", "a100-40gb", "--gpus", "128")
     assert "forward" not in netplan("map", "rail-only-paper", *spread).stdout.split("\n\n")[0]
