@@ -201,12 +201,12 @@ class CableSheet(Answer):
         """How many rows there are, of which roles, and the first of them."""
         sheet = self.sheet()
         rows = list(sheet.rows)
-        said = counted(len(rows), "row")
+        counts = counted(len(rows), "row")
         groups = (
             Counter(map(itemgetter(sheet.header.index("group")), rows)) if _named(sheet) else {}
         )
         if groups:
-            said += ": " + ", ".join(f"{count:,} {name}" for name, count in groups.items())
+            counts += ": " + ", ".join(f"{count:,} {name}" for name, count in groups.items())
         filled = [any(cells) for cells in zip(*rows[:SCREEN_ROWS], strict=True)]
         shown = [
             column
@@ -215,7 +215,7 @@ class CableSheet(Answer):
         ]
         yield from Screen(
             Heading(titled(self.inputs, f"{sheet.name} of {told(self.inputs)['fabric']}")),
-            (f"{said}.",),
+            (f"{counts}.",),
             Table(sheet.name, shown, rows),
             (),
             more_of("every row", "-o plan.xlsx", "--floor-plan example-hall", page=False),

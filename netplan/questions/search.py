@@ -139,16 +139,16 @@ class SearchAnswer(Answer):
 
     def summary(self) -> Iterator[Section]:
         """The best plan, the plans next to it or what was explained, where time and memory go."""
-        heading, found = self._heading(), self.found
+        heading, result = self._heading(), self.found
         where, how, space, *replaced = heading.lines
-        ranked = list(enumerate(found.plans, start=1))
+        ranked = list(enumerate(result.plans, start=1))
         columns = list(self._columns())
         order = ("rank", "turnaround_s", "iteration_time_s", "mfu", "degrees", "grid", "schedule")
         plans = Table("plans", columns, ranked)
         table = replace(plans, columns=columns_of(plans, *order, "memory_bytes", "gpus_used"))
-        asked = [one for one in self._explained_sections() if isinstance(one, Table)]
-        explained = [one for one in asked if one.only != "programs"]
-        memory = self._memory(found.best)
+        asked = [part for part in self._explained_sections() if isinstance(part, Table)]
+        explained = [part for part in asked if part.only != "programs"]
+        memory = self._memory(result.best)
         parts = sorted(memory.parts, key=lambda part: -part[1])
         kept = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
         yield from Screen(
@@ -156,9 +156,9 @@ class SearchAnswer(Answer):
             tuple(self._verdict(texts_of(columns, ranked[0]))),
             explained[0] if explained else table,
             (
-                *([f"Its time: {self._time_words}."] if found.best.breakdown_s else []),
+                *([f"Its time: {self._time_words}."] if result.best.breakdown_s else []),
                 f"Its memory: {', '.join(kept)}.",
-                *bar_note(found.best.error),
+                *bar_note(result.best.error),
                 space,
                 *self.notes[1:],
             ),
@@ -172,9 +172,9 @@ class SearchAnswer(Answer):
 
     def _verdict(self, best: dict[str, str]) -> Iterator[str]:
         """The best plan, and which others are as good."""
-        found = self.found
-        took = found.best.time_text
-        if found.best.instances:
+        result = self.found
+        took = result.best.time_text
+        if result.best.instances:
             took = f"all instances in {best['turnaround_s']}, one iteration in {took}"
         yield (
             f"Best plan: {self._named}: {took}, MFU {best['mfu']}, {best['memory_bytes']} of"
@@ -183,10 +183,10 @@ class SearchAnswer(Answer):
         if self._barred:
             ranks = (f"plan {rank}" for rank in _ranks(self.inputs["explain"]))
             yield told_apart(tuple(ranks), *self.compared)
-        elif found.best.error:
-            yield from (f"{text.partition(' (')[0]}." for text in equal_to_best(found.plans))
-        elif len(found.plans) > 1:
-            more = found.plans[1].iteration_time_s / found.best.iteration_time_s - 1
+        elif result.best.error:
+            yield from (f"{text.partition(' (')[0]}." for text in equal_to_best(result.plans))
+        elif len(result.plans) > 1:
+            more = result.plans[1].iteration_time_s / result.best.iteration_time_s - 1
             yield f"The next one takes {100 * more:.2g} % longer."
 
     @property

@@ -171,7 +171,9 @@ class StudyAnswer(Answer):
         spec, reader = self.spec, self._reader
         points = [*_counted(self, reader)]
         answer = verdict(self.rows, reader, complete=self.complete)
-        charts = [one for chart in spec.charts for one in chart_tables(self.rows, chart, reader)]
+        charts = [
+            table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
+        ]
         names = (*spec.axis_names, *spec.output_names)
         tables = [table for table in charts if table.only == "texts" and table.rows]
         points_shown = _points(self.rows[:MAX_ROWS], names, reader, only="texts")

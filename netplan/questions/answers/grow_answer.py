@@ -279,7 +279,7 @@ class GrowthAnswer(Answer):
         """The fabric that costs least to grow, its phases and those of others, other ways."""
         heading, best = self._heading(), self._best
         several = len(self.grown) > 1
-        verdicts = dict(zip([one.name for one in self.grown], self.verdicts, strict=True))
+        verdicts = dict(zip([grown.name for grown in self.grown], self.verdicts, strict=True))
         first = verdicts.pop(best.name)
         title, facts = heading.title.partition(": ")[0], heading.lines[0]
         switches = f"{self.inputs['radix']}-port {self.inputs['link_gbps']:g}G switches"
@@ -287,7 +287,7 @@ class GrowthAnswer(Answer):
         phases = self._phases()
         order = [best.name, *verdicts]
         rows = sorted(phases.rows, key=lambda row: order.index(row.fabric))
-        refused = (f"{one.name} is not there: {one.reason}" for one in self.refused)
+        refused = (f"{fabric.name} is not there: {fabric.reason}" for fabric in self.refused)
         yield from Screen(
             screen_heading(self.inputs, replace(heading, title=title), *lines),
             (f"Cheapest to grow is {first}" if several else first, *self._between(best)),
@@ -296,11 +296,11 @@ class GrowthAnswer(Answer):
             more_of("orders, ways, tiers", "--plans plans"),
         ).sections()
 
-    def _between(self, one: Grown) -> Iterator[str]:
+    def _between(self, grown: Grown) -> Iterator[str]:
         """Low and high of what growing costs."""
-        value, least = one.ways[0].present_value, open_above(one.final)
+        value, least = grown.ways[0].present_value, open_above(grown.final)
         span = self.scale.span(value.low, value.high, least=value.base if least else None)
-        if span != DASH and one.final.cost is not None:
+        if span != DASH and grown.final.cost is not None:
             yield f"By the book's low and high prices growing costs {span}."
 
     def in_a_line(self) -> str:
@@ -315,7 +315,7 @@ class GrowthAnswer(Answer):
         """The fabric whose growth costs least, of those with a whole price first."""
         return min(
             self.grown,
-            key=lambda one: (bool(one.final.unpriced_apart), one.ways[0].present_value.base),
+            key=lambda grown: (bool(grown.final.unpriced_apart), grown.ways[0].present_value.base),
         )
 
     def sections(self) -> Iterator[Section]:

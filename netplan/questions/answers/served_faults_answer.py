@@ -82,8 +82,8 @@ class ServedFaultsAnswer(FaultsAnswer):
     def in_a_line(self) -> str:
         """Tokens over the years, and servers that stop."""
         forecasts = [fabric.forecast for fabric in self.fabrics]
-        share = between([PERCENT * one.expected_share for one in forecasts], ".2f")
-        stops = between([one.server_stops_per_year for one in forecasts], ".3g")
+        share = between([PERCENT * forecast.expected_share for forecast in forecasts], ".2f")
+        stops = between([forecast.server_stops_per_year for forecast in forecasts], ".3g")
         return f"{share} % of the tokens, {stops} servers stop a year"
 
     def _lines(self) -> Iterator[str]:
@@ -98,30 +98,30 @@ class ServedFaultsAnswer(FaultsAnswer):
             name, hit = min(together, key=lambda row: row[1].throughput_share)
             left = f"{PERCENT * hit.throughput_share:.1f} % of the tokens are left"
             yield f"{' '.join(self.inputs['fail'])} together: on {name} {left}."
-        stops = between([one.server_stops_per_year for one in forecasts], ".3g")
+        stops = between([forecast.server_stops_per_year for forecast in forecasts], ".3g")
         yield f"Interruptions: {stops} servers stop in a year, others answer on."
         level = PERCENT * self.inputs["service_level"]
-        share = between([PERCENT * one.expected_share for one in forecasts], ".2f")
-        least = between([PERCENT * one.assured_share for one in forecasts], ".2f")
+        share = between([PERCENT * forecast.expected_share for forecast in forecasts], ".2f")
+        least = between([PERCENT * forecast.assured_share for forecast in forecasts], ".2f")
         tokens = between([fabric.plan.tokens_per_s for fabric in self.fabrics])
         yield (
             f"Throughput: {share} % of {tokens} tokens/s; {least} % at least for"
             f" {level:g} % of the time."
         )
-        servers = between([one.spare_servers_needed for one in forecasts])
-        parts = spares_words([one.spares for one in forecasts])
+        servers = between([forecast.spare_servers_needed for forecast in forecasts])
+        parts = spares_words([forecast.spares for forecast in forecasts])
         yield f"Spares to keep ({level:g} %): {servers} servers; parts: {parts}."
         yield from self._worst_and_help()
 
     def _worst_and_help(self) -> Iterator[str]:
         """The part whose failure takes most tokens, and the cause that stops most servers."""
-        singles = [(fabric.name, one) for fabric in self.fabrics for one in fabric.singles]
+        singles = [(fabric.name, single) for fabric in self.fabrics for single in fabric.singles]
         if singles:
             name, worst = min(singles, key=lambda row: row[1].impact.throughput_share)
             impact = worst.impact
             part = PARTS.get(worst.kind, f"a part of kind {worst.kind}")
             least = {
-                min(one.impact.throughput_share for one in fabric.singles)
+                min(single.impact.throughput_share for single in fabric.singles)
                 for fabric in self.fabrics
                 if fabric.singles
             }
@@ -133,7 +133,7 @@ class ServedFaultsAnswer(FaultsAnswer):
             )
         causes = self.fabrics[0].forecast.causes
         if causes:
-            first = max(causes, key=lambda one: one.servers_stopped_per_year)
+            first = max(causes, key=lambda cause: cause.servers_stopped_per_year)
             stops = first.servers_stopped_per_year
             yield f"Helps most: fewer interruptions by {first.cause} ({stops:.3g} a year)."
 
@@ -155,7 +155,9 @@ class ServedFaultsAnswer(FaultsAnswer):
         first = self.fabrics[0]
         yield f"Served on {first.name} by {first.plan.shape}."
         yield from (f"{name} is not there: {reason}" for name, reason in self.refused)
-        common = [note for note in first.notes if all(note in one.notes for one in self.fabrics)]
+        common = [
+            note for note in first.notes if all(note in fabric.notes for fabric in self.fabrics)
+        ]
         yield from common if len(self.fabrics) > 1 else ()
 
     def sections(self) -> Iterator[Section]:
