@@ -165,26 +165,20 @@ def test_waiting_for_the_next_stage_is_a_part_of_the_interval() -> None:
     assert found["breakdown_s"]["network"] > 0.9 * found["interval_s"]
 
 
+def mapped_text(*words: str) -> str:
+    """All that is said of a map."""
+    return netplan("map", "rail-only-paper", *words, "--details").stdout
+
+
 def test_headings_name_what_has_a_meaning() -> None:
-    solved = netplan(
-        "map", "rail-only-paper", "--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8"
-    ).stdout
+    solved = mapped_text("--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8")
     assert solved.startswith(
-        "rail-only-paper: hpl-16k on sn10\n8 chips, a ring of the chip's own links (corrected)\n"
+        "hpl-16k on sn10\n8 chips, a ring of the chip's own links (corrected)\n"
     )
     spread = ("--model", "dlrm-332b", "--accelerator", "a100-40gb", "--gpus", "128")
-    assert "forward" not in netplan("map", "rail-only-paper", *spread).stdout.split("\n\n")[0]
-    small = netplan(
-        "map",
-        "rail-only-paper",
-        "--model",
-        "fft-1t",
-        "--accelerator",
-        "h100-80gb",
-        "--gpus",
-        "2048",
-    )
-    assert " 0.0 % of the peak" not in small.stdout
+    assert "forward" not in mapped_text(*spread).split("\n\n")[0]
+    small = mapped_text("--model", "fft-1t", "--accelerator", "h100-80gb", "--gpus", "2048")
+    assert " 0.0 % of the peak" not in small
 
 
 def test_thousands_of_steps_make_a_small_page() -> None:
