@@ -19,7 +19,7 @@ from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.circuits import cube_circuits
-from netplan.topologies.expand import expand, lacks_domains, with_domains
+from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.formats.edge_list import COLUMNS, edge_list_lines, edge_rows
 from netplan.topologies.formats.graph_files import read_graph
@@ -30,8 +30,7 @@ from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_li
 from netplan.topologies.formats.writers import astra_sim_network, dot_lines, simai_lines
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
-from netplan.units import si
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -245,25 +244,3 @@ def links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[P
     others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(roots).values()]
     check_switch(model, sizing.radix, sizing.speed_gbps, others)
     return model.links_per_cage(sizing.speed_gbps)
-
-
-def with_own_domains(
-    graph: FabricGraph, path: Path, on: Accelerator
-) -> tuple[FabricGraph, tuple[str, ...]]:
-    """A graph that was read with the HB domains of an accelerator, if it has none; a note on them.
-
-    Parameters
-    ----------
-    graph, path
-        The graph, and its file.
-    on
-        Whose HB bandwidth the domains get.
-    """
-    if not lacks_domains(graph):
-        return graph, ()
-    said = (
-        f"{path} has no links inside HB domains: each of {graph.hb_size:,} GPUs, in the order of"
-        f" their names, has a switch at {si(on.hb_bytes_per_s, 'B/s')} a GPU, as {on.name} has it;"
-        " --accelerator gives others."
-    )
-    return with_domains(graph, on.hb_bytes_per_s), (said,)

@@ -26,7 +26,6 @@ from netplan.questions.answers.loads_answer import (
 )
 from netplan.questions.answers.whole_fabric import WholeCollective, whole_collectives
 from netplan.questions.asking import asks
-from netplan.questions.export import with_own_domains
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.degraded_links import (
@@ -42,7 +41,6 @@ from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.colours import Coloured
 from netplan.topologies.expand import expand
-from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
@@ -218,6 +216,9 @@ class Loads(Question[LoadsAnswer]):
         if self.cluster.graph is None:
             spec = reader.fabric(self.cluster.fabric, self.cluster.ports)
             return expand(spec, sized(self.cluster, on)), reader.replaced(), ()
+        from netplan.questions.setup.own_domains import with_own_domains
+        from netplan.topologies.formats.graph_files import read_graph
+
         path = Path(self.cluster.graph)
         found, notes = with_own_domains(read_graph(path, hb_size=self.cluster.hb_size), path, on)
         return found, reader.replaced(), notes

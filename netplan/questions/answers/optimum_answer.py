@@ -12,8 +12,8 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.progress import share_done
 from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.export import with_own_domains
 from netplan.questions.setup.inputs import replaced_lines, told
+from netplan.questions.setup.own_domains import with_own_domains
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread

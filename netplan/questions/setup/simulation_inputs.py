@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.questions.answers.simulate_answer import SimulateAnswer
-from netplan.questions.export import with_own_domains
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.degraded_links import routing_of_left, shares_left, ways_round
@@ -19,7 +18,6 @@ from netplan.simulation.training import Conditions
 from netplan.simulation.work import SimulatedSchedule
 from netplan.topologies.expand import expand, switched_domain_size
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.patterns import Pattern
@@ -149,6 +147,9 @@ class SimulationQuestion(Question[SimulateAnswer]):
         """The fabric's own graph, or that of a file, and what was added to it."""
         if self.cluster.graph is None:
             return expand(spec, sizing), ()
+        from netplan.questions.setup.own_domains import with_own_domains
+        from netplan.topologies.formats.graph_files import read_graph
+
         path = Path(self.cluster.graph)
         read = read_graph(path, hb_size=sizing.hb_size)
         if read.gpus < sizing.gpus:
