@@ -156,11 +156,10 @@ def check_order(name: str, text: str, *, more: bool) -> None:
     if len(blocks) > 1 and name not in LAST:
         assert "──" not in blocks[1]
         assert re.search(r"[.?:]$", blocks[1]), blocks[1]
-    last = blocks[-1].splitlines()[-2:]
-    assert not more or any(line.startswith("More: ") for line in last)
-    told = " ".join(last).partition("More: ")[2]
+    last = blocks[-1].splitlines()[-1]
+    assert not more or last.startswith("More: ")
     known = netplan(name, *WITHIN.get(name, ()), "--help-all").stdout
-    for option in re.findall(r"--[a-z][a-z-]+", told):
+    for option in re.findall(r"--[a-z][a-z-]+", last if last.startswith("More: ") else ""):
         assert option in known, f"{name} has no {option}"
 
 

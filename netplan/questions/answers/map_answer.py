@@ -210,7 +210,7 @@ class MapAnswer(Answer):
             (self._verdict(),),
             table,
             (f"Of the interval: {shares_of(parts, whole_s)}.", *self.found.notes),
-            more_of("partitions, kernels", "--execution fused", "--tensor 8"),
+            more_of("partitions, kernels", "--execution fused"),
             most_rows=SCREEN_ROWS,
         ).sections()
 

@@ -75,7 +75,7 @@ class ServedFaultsAnswer(FaultsAnswer):
             tuple(self._lines()),
             next(self._asked(), None) or self._short_years(),
             tuple(self._remarks()),
-            more_of("parts, causes, spares", "--rates high", "--spare-domains 1"),
+            more_of("parts, spares", "--rates high", "--spare-domains 1"),
             lines=True,
         ).sections()
 
