@@ -3,10 +3,14 @@
 Words, which are hashes, are stirred in one way.
 """
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+else:  # the same without what documents it
+    NDArray = np.ndarray
 
 # glibc hands large blocks back to the system when they are freed, and takes them anew page by page.
 # Its threshold grows to the largest block that was freed so far: one that nobody touched is free.

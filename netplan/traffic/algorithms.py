@@ -50,11 +50,10 @@ in levels). Left out: contention between collectives, reduction inside switches.
 """
 
 from functools import reduce
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import ArrayLike
 
 from netplan.arrays import Amount, Bools, Counts, Floats, Ints
 from netplan.errors import InputError
@@ -62,6 +61,9 @@ from netplan.levels import CHAINED, LINKS_PER_STEP, Level, LevelKind
 from netplan.traffic.leaves import Working, collective_slowdown
 from netplan.traffic.measured import Regimes
 from netplan.workloads.operations import CollectiveKind
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
 Broadcast = Literal["chain", "bidirectional_chain", "binomial_tree", "scatter_all_gather"]
@@ -124,7 +126,7 @@ def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def check_number(
-    name: str, value: ArrayLike, *, minimum: float | None = 0.0, whole: bool = False
+    name: str, value: "ArrayLike", *, minimum: float | None = 0.0, whole: bool = False
 ) -> None:
     """Raise InputError if an element is not finite, not `whole` or below `minimum` (None: not > 0).
 
@@ -140,7 +142,7 @@ def check_number(
         raise InputError(f"{name}: got {numbers[~good].flat[0]:g}, use {kind} {limit}")
 
 
-def plain(values: ArrayLike) -> Amount:
+def plain(values: "ArrayLike") -> Amount:
     """Return an array of no dimension as a float, any other as it is.
 
     >>> plain(np.float64(0.5))
