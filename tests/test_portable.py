@@ -108,6 +108,7 @@ def process(*words: str, cwd: Path, **environment: str) -> tuple[int, bytes, str
 
 
 REFUSED = """
+import os
 from tests.windows import become
 become()
 open("held", "w", encoding="utf-8").close()

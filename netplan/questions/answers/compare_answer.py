@@ -109,7 +109,8 @@ class Comparison(Answer):
         row = next((row for row in self.rows if verdict and row.label == verdict.fabric), None)
         if row is None or row.cost is None:
             return ""
-        return f"order {row.label}, {amount(row.cost.base, self.currency)}"
+        least = "" if row.cost_complete else "≥ "
+        return f"order {row.label}, {least}{amount(row.cost.base, self.currency)}"
 
     def sections(self) -> Iterator[Section]:
         """Heading, the network, the training run, the verdict, notes."""
