@@ -21,6 +21,7 @@ from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, RUNNING
 from netplan.questions.own_inputs import check_ranges, optional, several
 from netplan.questions.question import NETWORK, Question
+from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.bill_books import bill_books
 from netplan.scenarios.reading import CatalogReader, sized
@@ -124,7 +125,9 @@ class Offers(Question[Answer]):
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, [spec], sizing, reader.roots)
         if books.ocs is not None and spec.family != "torus":
-            raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: leave it out")
+            if "ocs" in self.given:
+                raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: leave it out")
+            books = replace(books, ocs=None)
         shares = parse_spares(list(self.books.spares))
         return make_bill(spec, sizing, books, spares=shares, currency=money), sizing
 

@@ -112,6 +112,9 @@ class Report(Question[Procurement]):
         """Price, compare and, if wanted, break every fabric; recommend one."""
         _require_date(self.date)
         check_weights(self, self.within)
+        if ACCELERATORS_TOO in self.cluster.networks and "networks" not in self.given:
+            beside = (name for name in self.cluster.networks if name != ACCELERATORS_TOO)
+            return self.with_values(networks=tuple(beside)).ask()
         if ACCELERATORS_TOO in self.cluster.networks:
             raise InputError(
                 f"--with {ACCELERATORS_TOO}: a report recommends a network, to which the same"

@@ -39,6 +39,7 @@ from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
 from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
+from netplan.scenarios.bill_books import site_networks
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.cable_plan import (
@@ -340,15 +341,12 @@ class Cables(Question[Answer]):
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = fabric_asked(self, reader)
         reader.replaced()
-        said = "--rehearse" if self.rehearse else f"--to {self.to}"
-        for option, value in (
-            ("floor-plan", self.cluster.floor_plan),
-            ("switch", self.cluster.switch),
-        ):
-            if value is not None:
-                raise InputError(f"{said} has no racks or cages: leave out --{option}")
-        if self.cluster.networks:
-            raise InputError(f"{said} is of one network: leave out --with")
+        what = "--rehearse" if self.rehearse else f"--to {self.to}"
+        for name, flag in (("floor_plan", "--floor-plan"), ("switch", "--switch")):
+            if name in self.given:
+                raise InputError(f"{what} has no racks or cages: leave out {flag}")
+        if "networks" in self.given:
+            raise InputError(f"{what} is of one network: leave out --with")
         subnet = subnet_of(expand(spec, sizing), self.cluster.host_gpus)
         if self.rehearse:
             own = build_fabric(spec, sizing).sizing
@@ -413,9 +411,12 @@ class Cables(Question[Answer]):
 
     def _beside(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
         """Networks beside that the plan holds, too."""
-        if self.cluster.networks and self.to != "plan":
+        if "networks" in self.given and self.to != "plan":
             raise InputError(f"--to {self.to} is of one network: leave --with out, or write a plan")
-        found = [reader.load(SITE_NETWORKS, name) for name in dict.fromkeys(self.cluster.networks)]
+        asked = "networks" in self.given
+        every = self.cluster.networks if asked else site_networks(self.cluster)
+        names = dict.fromkeys(every if self.to == "plan" else ())
+        found = [reader.load(SITE_NETWORKS, name) for name in names]
         named = {one.name: reader.named(SWITCHES, one.switch or None) for one in found}
         return SiteBooks(
             tuple(

@@ -17,6 +17,7 @@ from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.token_cost import Served
 from netplan.questions.question import NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked
+from netplan.records import replace
 from netplan.scenarios.bill_books import whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.specs import FabricSpec
@@ -67,7 +68,7 @@ class Cost(Question[CostAnswer]):
         specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster.ports)
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
-        _check_circuits(books, specs)
+        books = _with_circuits(self, books, specs)
         shares = parse_spares(list(self.books.spares))
         made = partial(make_bill, sizing=sizing, books=books, spares=shares, currency=money)
         found = [_bill_or_reason(spec, made) for spec in specs]
@@ -134,12 +135,27 @@ class Cost(Question[CostAnswer]):
 cost = asks(Cost)
 
 
-def _check_circuits(books: BillBooks, specs: Sequence[FabricSpec]) -> None:
-    """Refuse circuit switches where they have nothing to join, or no place."""
-    if books.ocs is not None and not any(spec.family == "torus" for spec in specs):
-        raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d")
-    if books.ocs is not None and books.hall is not None:
+def _with_circuits(asked: Cost, books: BillBooks, specs: Sequence[FabricSpec]) -> BillBooks:
+    """The books, without circuit switches of a scenario that have nothing to join, or no place.
+
+    Raises
+    ------
+    InputError
+        If they are asked for by name.
+    """
+    if books.ocs is None:
+        return books
+    if not any(spec.family == "torus" for spec in specs):
+        if "ocs" in asked.given:
+            raise InputError(
+                f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d"
+            )
+        return replace(books, ocs=None)
+    if books.hall is not None and "ocs" in asked.given and "floor_plan" not in asked.given:
+        return replace(books, hall=None)
+    if books.hall is not None and "ocs" in asked.given:
         raise InputError("--floor-plan has no place for circuit switches: leave it or --ocs out")
+    return books if books.hall is None else replace(books, ocs=None)
 
 
 def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bill | Unbuildable:

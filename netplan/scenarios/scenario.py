@@ -6,6 +6,7 @@ where somebody wants to be plain: ``cluster.gpus``.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -307,7 +308,8 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         """The scenario with other values of some inputs, by their names.
 
         Ports that are given leave a switch model out, and a model its ports; where the rate of
-        the cards alone is given, switches keep their capacity.
+        the cards alone is given, switches keep their capacity. So does whatever else is given win
+        over what the scenario says and contradicts it.
 
         Parameters
         ----------
@@ -336,7 +338,9 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             given |= {plain} if value is not None else set()
         if given & {"radix", "switch", "nic_gbps"}:
             parts["cluster"] = _fitting(parts["cluster"], self.cluster, given, catalog)
-        return structs.replace(scenario, **parts) if values else scenario
+        return (
+            structs.replace(scenario, **_consistent(parts, given, catalog)) if values else scenario
+        )
 
     @property
     def sizing(self) -> "Sizing":
@@ -476,6 +480,29 @@ def _fitting(
 
         cluster = structs.replace(cluster, radix=same_capacity(cluster, before, catalog))
     return cluster
+
+
+def _consistent(
+    parts: dict[str, Any], given: AbstractSet[str], catalog: str | Path | None
+) -> dict[str, Any]:
+    """The parts without what contradicts what is given."""
+    cluster, workload = parts["cluster"], parts["workload"]
+    if not given:
+        return parts
+    # Only questions with inputs of their own need this, and what it reads.
+    from netplan.scenarios.consistent import (  # noqa: PLC0415
+        consistent_cluster,
+        consistent_serving,
+        consistent_training,
+    )
+
+    roots = user_roots(catalog)
+    cluster = consistent_cluster(cluster, given, roots)
+    if isinstance(workload, Serving):
+        workload = consistent_serving(workload, given)
+    elif given & {"iteration_model", "mode"}:
+        cluster, workload = consistent_training(cluster, workload, given, roots)
+    return {**parts, "cluster": cluster, "workload": workload}
 
 
 def _with(struct: Struct, path: tuple[str, ...], value: object) -> Struct:

@@ -223,9 +223,9 @@ def check_faults(
             f"--service-level {100 * asked.service_level:g}% is out of range: give more than 0%"
             " and less than 100%, which would need a spare for every part"
         )
-    if asked.cluster.switches_per_rack is not None and asked.cluster.gpus_per_rack is None:
+    if "switches_per_rack" in asked.given and asked.cluster.gpus_per_rack is None:
         raise InputError("--switches-per-rack without --gpus-per-rack: give both")
-    if asked.cluster.spare_gpus is not None and asked.policy != RECONFIGURE:
+    if "spare_gpus" in asked.given and asked.policy != RECONFIGURE:
         raise InputError("--spare-gpus without --policy reconfigure: give both")
 
 
