@@ -8,9 +8,9 @@ package costs nothing.
 Examples
 --------
 >>> import netplan
->>> scenario = netplan.Scenario.load("hgx-b200").replace(gpus=8192)
+>>> scenario = netplan.Scenario.load("hgx-b200").replace(gpus=16384)
 >>> scenario.fabric("rail-only").bill()
-<Bill of rail-only: 55.3 M USD (40.2 to 68.6), 7 lines>
+<Bill of rail-only: 110.5 M USD (80.5 to 137.2), 7 lines>
 >>> netplan.compare(scenario).verdict.fabric
 'rail-only'
 """
