@@ -90,12 +90,12 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         speed_gbps: got -1: input should be greater than 0
         unknown key length: known: name, speed_gbps
         """
-        faults = [
-            Fault(at, f"{_path(at)}: got {value}: input should be a finite number, {SIZES}")
-            for at, value in _floats(data, ())
-            if not (value == 0 or 1 / LARGEST <= abs(value) <= LARGEST)
-        ]
-        if faults:
+        if not _in_range(data):
+            faults = [
+                Fault(at, f"{_path(at)}: got {value}: input should be a finite number, {SIZES}")
+                for at, value in _floats(data, ())
+                if not _in_range(value)
+            ]
             raise RecordError(faults)
         if isinstance(data, Mapping):
             try:
@@ -151,6 +151,15 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     if type(value) in {list, tuple}:
         return type(value)(map(_plain, value))
     return value
+
+
+def _in_range(data: object) -> bool:
+    """Whether all numbers with a fraction or exponent are of a size that can be counted with."""
+    if isinstance(data, float):
+        return data == 0 or 1 / LARGEST <= abs(data) <= LARGEST
+    if isinstance(data, dict):
+        return all(map(_in_range, data.values()))
+    return not isinstance(data, (list, tuple)) or all(map(_in_range, data))
 
 
 def _floats(data: object, at: Location) -> Iterator[tuple[Location, float]]:
