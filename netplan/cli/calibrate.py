@@ -7,7 +7,7 @@ import click
 
 from netplan.cli.commands import command_of, into_folder
 from netplan.cli.help import Strict
-from netplan.cli.output import emit, emit_answer, say
+from netplan.cli.output import emit, emit_answer, say, say_file
 from netplan.questions.answers.calibrate_answer import Calibrated
 from netplan.questions.calibrate import TEMPLATES, Calibrate
 from netplan.units import counted
@@ -38,6 +38,7 @@ def _run(template: str | None, **given: Any) -> None:  # noqa: ANN401 - values o
         click.get_current_context().invoke(fitting, **given)
     else:
         emit(TEMPLATES[template], given["output_file"])
+        say_file(given["output_file"])
 
 
 command = Strict(

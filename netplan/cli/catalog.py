@@ -7,7 +7,16 @@ import click
 from netplan.catalog import user_roots
 from netplan.cli.commands import answer_options, command_of, sentence_of
 from netplan.cli.completers import completer_of
-from netplan.cli.output import emit, emit_answer, emit_lines, form_of, say, say_form, terminal_width
+from netplan.cli.output import (
+    emit,
+    emit_answer,
+    emit_lines,
+    form_of,
+    say,
+    say_file,
+    say_form,
+    terminal_width,
+)
 from netplan.documents import folded
 from netplan.files import write_atomically
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
@@ -28,6 +37,7 @@ def _show(name: str, format_: str | None, output_file: Path | None, catalog: str
     if form == "json":
         emit(to_json(shelf.load(str(path)).to_dict()), output_file)
         say_form(form, output_file)
+        say_file(output_file)
         return
     if output_file is None:
         width, _ = terminal_width(None)
@@ -36,6 +46,7 @@ def _show(name: str, format_: str | None, output_file: Path | None, catalog: str
         write_atomically(output_file, path.read_bytes())
     say(f"{shelf.role}: {path}")
     say_form(form, output_file)
+    say_file(output_file)
 
 
 def _check(answer: CatalogCheck, format_: str, path: Path | None) -> None:

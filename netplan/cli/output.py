@@ -87,6 +87,12 @@ def say_written(answer: "Answer", path: Path | None, beside: Iterable[Path] = ()
         say(f"wrote {'; '.join(written)}")
 
 
+def say_file(path: Path | None) -> None:
+    """Say on stderr that a file was written which has no verdict, if there is one."""
+    if path is not None and not path.is_char_device():
+        say(f"wrote {path}")
+
+
 def emit(text: str, path: Path | None) -> None:
     """Print an answer, or write it to a file, as the same bytes: UTF-8, whatever surrounds.
 

@@ -135,7 +135,9 @@ def test_a_file_without_an_ending_has_the_usual_form(folder: Path) -> None:
 
 def test_catalog_files_are_yaml_or_json(folder: Path) -> None:
     for name in ("mine.json", "h200.yaml"):
-        assert netplan("catalog", "show", "h200", "-o", name, cwd=folder).returncode == 0
+        done = netplan("catalog", "show", "h200", "-o", name, cwd=folder)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.endswith(f"wrote {name}\n")
     assert IS[".json"](folder / "mine.json")
     assert yaml.safe_load((folder / "h200.yaml").read_text("utf-8"))["name"] == "h200"
     error = refused("catalog", "show", "h200", "-o", "h200.csv", cwd=folder)
