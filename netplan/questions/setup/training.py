@@ -45,8 +45,6 @@ OF_TRANSFORMERS = (
 """Inputs that say how a transformer is trained; other models take few of them."""
 OF_PASSES = ("schedule", "inference")
 """Inputs of passes, of what is simulated too."""
-OF_PASSES = ("schedule", "inference")
-"""Inputs of passes, of what is simulated too."""
 DIVISIBILITY = "iteration-model.space.divisibility"
 """Override that decides over the space of plans, whatever else is asked."""
 OPTIMIZER_STATES = ".overlap.optimizer_bytes"
