@@ -83,12 +83,11 @@ def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _S
 
 def _placement_terms(network: Network, space: PlanSpace, rules: Repetition) -> _PlacementTerms:
     placements = space.placements
-    _, slowest = network.hops(placements)
     everywhere = Group(placements.degrees.prod(axis=1), np.ones_like(placements.degrees[:, 0]))
     group = group_of(placements, *(DIMENSIONS.index(one) for one in rules.weight_group), whole=True)
     gathered = network.collective("all_gather", group)
     return _PlacementTerms(
-        np.maximum(slowest.sending_s(1.0), slowest_hop(network, everywhere)),
+        np.maximum(network.slowest_hop_s(placements), slowest_hop(network, everywhere)),
         gathered.seconds(1.0) - gathered.seconds(0.0),
         real(group.members.prod(axis=0)),
     )

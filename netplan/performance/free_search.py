@@ -122,15 +122,13 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
     known = shortlist(setting, gpu_count(levels))
     network = setting.network(levels)
     search = FreeSearch(setting, network, known, top)
-    first = Placed.of(search, known.fitting[:FIRST_CUTS])
-    limit = search.limit(first.good_plans())
-    found = first.best([], limit)
+    found = Placed.of(search, known.fitting[:FIRST_CUTS]).best([])
     begins = range(FIRST_CUTS, len(known.fitting), BATCH_CUTS)
     for begin in each(begins, lambda _: "batches of plans"):
         some = slice(begin, begin + BATCH_CUTS)
-        chosen = known.fitting[some][known.bound_s[some] <= min(limit, search.limit(found))]
+        chosen = known.fitting[some][known.bound_s[some] <= search.limit(found)]
         if len(chosen):
-            found = Placed.of(search, chosen).best(found, limit)
+            found = Placed.of(search, chosen).best(found)
     if not found:
         return _none(search)
     sizes = tuple(search.sizes)
@@ -432,14 +430,15 @@ class Placed(Struct, frozen=True, eq=False):
         search, layers = self.search, self.layers.take(chosen)
         return place_stages(search.setting, search.known.cuts, layers, search.sizes)
 
-    def good_plans(self) -> list[Found]:
-        """The best of a few layers with the lowest bounds, with as few microbatches as can be."""
-        cells = self.cells(np.argsort(self.bound_s, kind="stable")[:FIRST_LAYERS])
-        return self.timed(cells, cells.fewest, [])
-
-    def best(self, found: list[Found], limit: float) -> list[Found]:
-        """The best plans of these and those found before, none slower than the limit [s]."""
-        order = np.argsort(self.bound_s, kind="stable")
+    def best(self, found: list[Found]) -> list[Found]:
+        """The best plans of these and those found before."""
+        order, limit = np.argsort(self.bound_s, kind="stable"), self.search.limit(found)
+        if limit == inf:
+            cells = self.cells(order[:FIRST_LAYERS])
+            if cells.replicas.sum() <= CHUNK_PLANS:  # so few are all timed, as there is no limit
+                found, order = self._best(cells, found, limit), order[FIRST_LAYERS:]
+            else:
+                limit = self.search.limit(self.timed(cells, cells.fewest, []))
         begins = range(0, len(order), BATCH_LAYERS)
         for begin in each(begins, lambda _: "placements"):
             limit = min(limit, self.search.limit(found))

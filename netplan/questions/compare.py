@@ -435,11 +435,10 @@ def rail_only_domains(
 def _paper(asked: Compare) -> tuple[Range, float] | None:
     """Rail-only in the paper's own scenario: its price, and what it saves; None if not sized."""
     paper = Scenario.load(PAPER).replace(gpus=asked.cluster.gpus, radix=asked.cluster.switch_radix)
-    question = Compare(scenario=paper, catalog=asked.catalog, timing=False)
     reader = CatalogReader(asked.catalog)
     chip = reader.load(ACCELERATORS, paper.cluster.accelerator)
     try:
-        _, sizing, books = question._priced(reader, chip)  # noqa: SLF001 - of this module
+        sizing, books = sized(paper.cluster, chip), read_books(paper.cluster, paper.books, reader)
     except (InputError, InfeasibleError):
         return None
     rows = rail_only_domains(sizing, books, chip.hb_size, ())

@@ -411,11 +411,9 @@ class Network(Struct, frozen=True):
         apart = zip(self.levels, np.where(stages > 1, group.stride, 1), strict=True)
         hop_s = np.stack([level.hop_s(stride) + np.zeros(len(stride)) for level, stride in apart])
         if self.communication.links is not None:
-            there = stages > 1
-            latency_s, shared = np.where(there, hop_s, 0.0), np.where(there, shared, 0.0)
+            latency_s = np.where(stages > 1, hop_s, 0.0)
             mean, slowest = (
-                tuple(map(self._transfer, range(len(self.levels)), shared * slower, latency_s))
-                for slower in (on_average, crossing)
+                self._transfers(group, slower, latency_s) for slower in (on_average, crossing)
             )
             return Summed(tuple(hops), mean), Longest(slowest)
         fill = (hops * s_per_byte * on_average).sum(axis=0)
@@ -425,6 +423,23 @@ class Network(Struct, frozen=True):
             Affine(fill, (hops * hop_s).sum(axis=0)),
             Affine(*(part[at, np.arange(placements.count)] for part in (s_per_byte, hop_s))),
         )
+
+    def slowest_hop_s(self, placements: Placements) -> Floats:
+        """What a byte of the slowest hop takes, but for its latency [s], as of :meth:`hops`."""
+        if self.communication.links is None:
+            return self.hops(placements)[1].sending_s(1.0)
+        group = group_of(placements, PIPELINE, whole=True)
+        _, crossing = self._slowdowns(group)
+        return Longest(self._transfers(group, crossing, np.zeros(crossing.shape))).sending_s(1.0)
+
+    def _transfers(
+        self, group: Group, slower: Floats, latency_s: Floats
+    ) -> tuple[Affine | Regimes, ...]:
+        """Transfers at each level, so many times as long as alone; none where a level has none."""
+        several = group.members > 1
+        chained = np.array([[level.kind in CHAINED] for level in self.levels])
+        shared = np.where(several, np.where(chained, group.stride, 1), 0.0)
+        return tuple(map(self._transfer, range(len(self.levels)), shared * slower, latency_s))
 
     def _slowdowns(self, pipeline: Group) -> tuple[Floats, Floats]:
         """How much longer hops take at each level, shape (levels, groups): mean, crossing [1]."""

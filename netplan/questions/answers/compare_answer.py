@@ -20,7 +20,6 @@ from netplan.questions.answers.compare_screen import (
     cases_screen,
     screen,
 )
-from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.choosing.candidates import Basis
 from netplan.questions.choosing.verdict import Probe, Terms, Verdict, decide
 from netplan.questions.money.pricing import CASES
@@ -158,6 +157,8 @@ class Comparison(Answer):
         prices = books_in_use(str(inputs["prices"]), quotes)
         books = f"prices {prices}, power {inputs['power']}"
         if self.serves:
+            from netplan.questions.answers.served_plan import serving_words
+
             books += f"; {serving_words(inputs)}"
         elif inputs["timing"]:
             books += f"; {training_words(inputs)}"
