@@ -78,14 +78,19 @@ class Evaluated(Struct, frozen=True, eq=False):
 
 
 def evaluate_space(
-    setting: Setting, network: Network, space: PlanSpace, there: Collection[Part] = ORDER
+    setting: Setting,
+    network: Network,
+    space: PlanSpace,
+    there: Collection[Part] = ORDER,
+    table: LayerTable | None = None,
 ) -> Evaluated:
     """Compute what many plans share, and of single plans all there is.
 
-    Parts that are not ``there`` lie in the local memory, whatever room it has.
+    Parts that are not ``there`` lie in the local memory, whatever room it has. A ``table`` has the
+    layers where they are known; nothing spills then.
     """
     groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)
-    table = layer_table(setting, space.sharding, groups)
+    table = table or layer_table(setting, space.sharding, groups)
     memory = memory_of(setting, space.runs, table)
     spilled = Spilled.of(setting, memory).keeping(there)
     if space.single and spilled.plans.any():
@@ -105,10 +110,16 @@ class Evaluation(Struct, frozen=True, eq=False):
     found: Evaluated
 
     @classmethod
-    def of(cls, setting: Setting, levels: tuple[Level, ...], space: PlanSpace) -> "Evaluation":
-        """Compute what many plans share."""
+    def of(
+        cls,
+        setting: Setting,
+        levels: tuple[Level, ...],
+        space: PlanSpace,
+        table: LayerTable | None = None,
+    ) -> "Evaluation":
+        """Compute what many plans share, but for layers that are known."""
         network = setting.network(levels)
-        return cls(setting, network, space, evaluate_space(setting, network, space))
+        return cls(setting, network, space, evaluate_space(setting, network, space, table=table))
 
     def plan_time(self, place: int, schedule: int) -> PlanTime:
         """One plan with its parts and memory."""

@@ -79,8 +79,9 @@ FIRST_CUTS, FIRST_LAYERS = 1 << 10, 1 << 6
 BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14
 """Cuts, layers and plans that are worked on together: their arrays stay in the cache [1]."""
 
-Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...]]
-"""Seconds, cut, degrees of one replica at each level, microbatches, and degrees of the plan."""
+Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...], int]
+"""Seconds, cut, degrees of one replica at each level, microbatches, degrees of the plan, and which
+row of the layers it has."""
 
 
 class FreePlans(Struct, frozen=True):
@@ -94,6 +95,15 @@ class FreePlans(Struct, frozen=True):
     cuts: int
     feasible: int
     least_bytes: float = inf
+    layers: "KnownLayers | None" = None
+
+
+class KnownLayers(Struct, frozen=True, eq=False):
+    """Layers that were timed, and which of them each plan has."""
+
+    sharding: Sharding
+    table: LayerTable
+    row: Ints
 
 
 class Shortlist(Struct, frozen=True, eq=False):
@@ -122,19 +132,24 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
     known = shortlist(setting, gpu_count(levels))
     network = setting.network(levels)
     search = FreeSearch(setting, network, known, top)
-    found = Placed.of(search, known.fitting[:FIRST_CUTS]).best([])
+    placed = Placed.of(search, known.fitting[:FIRST_CUTS])
+    found, alone = placed.best([]), not search.needs_memory
     begins = range(FIRST_CUTS, len(known.fitting), BATCH_CUTS)
     for begin in each(begins, lambda _: "batches of plans"):
         some = slice(begin, begin + BATCH_CUTS)
         chosen = known.fitting[some][known.bound_s[some] <= search.limit(found)]
         if len(chosen):
-            found = Placed.of(search, chosen).best(found)
+            found, alone = Placed.of(search, chosen).best(found), False
     if not found:
         return _none(search)
     sizes = tuple(search.sizes)
     plans = tuple(_plan_of(known.cuts, sizes, one) for one in found)
     fitting = int((known.least_bytes <= setting.training.tiers_bytes).sum())
-    return FreePlans(plans, known.cuts.count, fitting)
+    layers = None
+    if alone:
+        rows = np.array([one[-1] for one in found])
+        layers = KnownLayers(placed.rows.sharding, placed.table, rows)
+    return FreePlans(plans, known.cuts.count, fitting, layers=layers)
 
 
 # Fabrics of equally many GPUs are compared, and searched one after the other.
@@ -575,7 +590,7 @@ class Placed(Struct, frozen=True, eq=False):
 def _found(seconds: float, plans: Cells, microbatches: int, at: int) -> Found:
     levels = plans.placements.at(at).levels
     cell = tuple(level._replace(data=1) for level in levels)
-    return seconds, int(plans.cut[at]), cell, microbatches, levels
+    return seconds, int(plans.cut[at]), cell, microbatches, levels, int(plans.row[at])
 
 
 def _merged(found: list[Found]) -> list[Found]:
@@ -587,7 +602,7 @@ def _merged(found: list[Found]) -> list[Found]:
 
 
 def _plan_of(cuts: Cuts, sizes: tuple[int, ...], found: Found) -> Plan:
-    _, cut, _, microbatches, levels = found
+    _, cut, _, microbatches, levels, _ = found
     schedules = cuts.schedules
     return Plan(
         placement=Placement(levels, sizes),

@@ -261,7 +261,10 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Foun
     found = best_free_plans(setting, levels, top)
     if not found.plans:
         return _Found((), found.cuts, found.feasible, found.least_bytes)
-    evaluation = Evaluation.of(setting, levels, listed_plans(found.plans))
+    space, layers = listed_plans(found.plans), found.layers
+    if layers is not None:
+        space = replace(space, sharding=layers.sharding, first_sharding=layers.row, single=False)
+    evaluation = Evaluation.of(setting, levels, space, layers.table if layers else None)
     plans = tuple(evaluation.plan_time(at, at) for at in range(len(found.plans)))
     return _Found(plans, found.cuts, found.feasible, found.least_bytes)
 

@@ -13,10 +13,10 @@ from netplan.levels import Level, LevelKind, Tier
 from netplan.performance import free_search
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_search import best_free_plans
-from netplan.performance.iteration_model import IterationModel
+from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import Plan
-from netplan.performance.search import search_plans
+from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
@@ -24,7 +24,7 @@ from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_kernels import MeasuredKernels
 from netplan.workloads.measured_links import MEASURED_LINKS, Links
-from netplan.workloads.models import Model
+from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, MEASURED, PTDP, small_model
 
@@ -225,6 +225,17 @@ def test_bounds_of_small_batches_rule_no_best_plan_out(monkeypatch: pytest.Monke
     for name in ("FIRST_CUTS", "FIRST_LAYERS", "BATCH_CUTS", "BATCH_LAYERS", "CHUNK_PLANS"):
         monkeypatch.setattr(free_search, name, 8)
     searched_exactly(map(random_case, range(6)))
+
+
+@pytest.mark.parametrize("rules", ["calibrated", "4d"])
+def test_plans_that_are_found_take_as_long_alone(rules: str) -> None:
+    chip, model = ACCELERATORS.load("b200-1000w"), MODELS.load("llama-3-70b")
+    training = Training.on(chip, model, free(ITERATION_MODELS.load(rules)), batch=1024)
+    levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 128, 100e9, 0, 5e-6))
+    found = search_plans(training, levels, top=5)
+    assert len(found.plans) == 5
+    for one in found.plans:
+        assert evaluate_plan(training, levels, one.plan) == one
 
 
 def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
