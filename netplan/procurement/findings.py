@@ -117,7 +117,7 @@ class Findings:
     def recommendation(self) -> Recommendation:
         """What to order."""
         if self.serves:
-            return recommend_server(self.cost)
+            return recommend_server(self.cost, [row.name for row in self.comparison.bought])
         run = self.terms.run(self.cost.inputs["gpus"]) if self.terms else None
         basis = replace(self.comparison.basis, run=run, money=self.cost.scale)
         probe = self._probe if self.comparison.probe else None
@@ -134,10 +134,10 @@ class Findings:
         recommended = self.recommendation
         tied = recommended.verdict.tied if recommended.verdict else ()
         name = recommended.fabric or next(iter(tied), "")
-        others = [row.name for row in self.comparison.rows if row.built_with]
+        bought = {row.name for row in self.comparison.bought}
 
         def place(bill: FabricBill) -> tuple[bool, bool, bool, float]:
-            return bill.name != name, not bill.complete, bill.name in others, bill.capital.base
+            return bill.name != name, not bill.complete, bill.name not in bought, bill.capital.base
 
         return min(self.cost.bills, key=place)
 
@@ -145,7 +145,9 @@ class Findings:
     def runner_up(self) -> FabricBill | None:
         """Bill beside the chosen one: of a tie, or next by the rule, or the next cheapest."""
         chosen, verdict = self.chosen.name, self.recommendation.verdict
-        known = {bill.name: bill for bill in self.cost.bills if bill.name != chosen}
+        bought = {row.name for row in self.comparison.bought if row.name != chosen}
+        others = [bill for bill in self.cost.bills if bill.name != chosen]
+        known = {bill.name: bill for bill in others if bill.name in bought or not bought}
         named = (*verdict.tied, *(one.fabric for one in verdict.changes)) if verdict else ()
         first = next((known[name] for name in named if name in known), None)
         if first is not None or not known:

@@ -435,6 +435,7 @@ def _with_networks(plan: CablePlan, books: SiteBooks, built: Fabric) -> Sheet:
     for network, _, model in books.networks:
         each = model.links_per_cage(network.link_gbps) if model is not None else 1
         kept[network.name] = SiteCables(network, fabrics[network.name], gpus, cage_links=each)
+        kept[network.name].require_plan()
     switches = [device.name for device in plan.devices if device.role == ROLES[SWITCH]]
     rows = [own.rows]
     for name, cabled in kept.items():

@@ -18,6 +18,7 @@ from netplan.questions.money.token_cost import Served
 from netplan.questions.question import NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
+from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.specs import FabricSpec
@@ -94,7 +95,9 @@ class Cost(Question[CostAnswer]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        return CostAnswer(inputs, money, bills, refused, served, told)
+        foreign = [spec.name for spec in specs if not chosen.sold_with(spec.family)]
+        unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
+        return CostAnswer(inputs, money, bills, refused, served, told, unsold)
 
     def _served(
         self,

@@ -26,6 +26,7 @@ Ask = Literal[
     "optimize",
     "grow",
     "collective",
+    "diff",
 ]
 PART_OF_SCENARIO = re.compile(rf"(?<![\w.@-])(?:{'|'.join(PARTS)})\.[a-z_][a-z_.]*")
 OF_EVERY_SCENARIO = frozenset(("model", "batch", "gpus", "accelerator"))

@@ -1,9 +1,10 @@
 """From a point to its answer: the question that a study puts, and its inputs.
 
 A study asks what the commands ask, about its scenario. Inputs are those of the question: fields of
-the scenario and options of its own; names with a dot are catalog values or, under ``fixed.``,
-values that the plan search leaves no choice of. A question about fabrics is put about one
-``fabric`` a point, and its row is the answer, unless ``fabrics`` or an output names several.
+the scenario and options of its own; names with a dot are catalog values, values that the plan
+search leaves no choice of (``fixed.``), or inputs of one of two sides (``a.`` and ``b.``). A
+question about fabrics is put about one ``fabric`` a point, and its row is the answer, unless
+``fabrics`` or an output names several.
 
 A study that asks for no prices may have the bill of every point beside its answer: it is that of
 ``cost``, with the inputs that both have.
@@ -83,6 +84,7 @@ ASKED: Mapping[str, Asked] = {
     "optimize": Asked("Optimize", "asks for the best networks of all."),
     "grow": Asked("Grow", "asks for the phases in which a cluster grows."),
     "collective": Asked("Collective", "asks how long a collective takes."),
+    "diff": Asked("Diff", "lays two clusters side by side: inputs of one are a.NAME, b.NAME."),
 }
 
 
@@ -92,6 +94,17 @@ def question_of(ask: str) -> type[Question[Any]]:
     question: type[Question[Any]]
     question = getattr(import_module(f"netplan.questions.{ask}"), ASKED[ask].name)
     return question
+
+
+@cache
+def _opened(ask: str) -> frozenset[str]:
+    """Inputs of a question that are mappings: studies name their entries, after a dot."""
+    inputs = question_of(ask).inputs_known()
+    return frozenset(
+        each.name
+        for each in inputs
+        if each.name == FIXED.rstrip(".") or each.option.kind == "changes"
+    )
 
 
 @cache
@@ -106,7 +119,8 @@ def known_inputs(ask: str) -> dict[str, Input]:
     """
     inputs = question_of(ask).inputs_known()
     known = {each.name: each for each in inputs if each.option.role == "input"}
-    known.pop(FIXED.rstrip("."), None)
+    for name in _opened(ask):
+        known.pop(name, None)
     return {FABRIC: known[FABRICS], **known} if FABRICS in known else known
 
 
@@ -173,8 +187,9 @@ def check_inputs(ask: str, given: Collection[str], kind: str = "training") -> No
         if role in PARTS and dot:
             inside = [key for key, place in every_place().items() if place.part == role]
             raise unknown_name(f"input {name}: field of the scenario", rest, inside)
-        if dot and role not in {*ROLES, FIXED.rstrip(".")}:
-            raise unknown_name(f"input {name}: role", role, sorted({*ROLES, FIXED.rstrip(".")}))
+        if dot and role not in {*ROLES, FIXED.rstrip("."), *_opened(ask)}:
+            roles = {*ROLES, FIXED.rstrip("."), *_opened(ask)}
+            raise unknown_name(f"input {name}: role", role, sorted(roles))
     needed = {name for name, each in known.items() if each.needed}
     missing = ", ".join(sorted(needed.difference(given)))
     if missing:
@@ -396,21 +411,24 @@ def _ask(
 
 def _given(ask: str, inputs: Mapping[str, Scalar], base: Scenario) -> dict[str, Any]:
     """Inputs of a point as its question takes them."""
-    known = known_inputs(ask)
+    known, opened = known_inputs(ask), _opened(ask)
     given: dict[str, Any] = {}
     overrides: dict[str, str] = {}
-    fixed: dict[str, int] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for name, value in inputs.items():
         if value is None:
             continue
-        if name.startswith(FIXED):
-            fixed[name.removeprefix(FIXED)] = int(value)
-        elif "." in name:
+        role, dot, rest = name.partition(".")
+        if dot and role in opened:
+            is_fixed = name.startswith(FIXED)
+            entries.setdefault(role, {})[rest] = int(value) if is_fixed else value
+        elif dot:
             overrides[name] = str(value)
         else:
             given[name] = _read(known[name].option, value) if name in known else value
-    if fixed:
-        given[FIXED.rstrip(".")] = {**(base.workload.fixed or {}), **fixed}
+    if fixed := entries.get(FIXED.rstrip(".")):
+        entries[FIXED.rstrip(".")] = {**(base.workload.fixed or {}), **fixed}
+    given |= entries
     if overrides:
         given["overrides"] = overrides
     if BEST in known:

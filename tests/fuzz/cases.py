@@ -43,6 +43,10 @@ WEIGHTS = {
     "calibrate": 6,
     "faults": 6,
     "optimize": 3,
+    "serving": 4,
+    "diff": 6,
+    "init": 3,
+    "draw": 3,
     "study run": 4,
     "study show": 6,
     "study status": 3,
@@ -64,6 +68,9 @@ GIVEN = {
     "loads": ("--gpus", "--model", "--batch", "--hb-size"),
     "simulate": ("--gpus", "--model", "--batch", "--hb-size"),
     "map": ("--accelerator", "--model"),
+    "serving": ("--gpus", "--model", "--hb-size", "--prompt", "--output"),
+    "diff": ("--gpus", "--hb-size", "--radix", "--model", "--b"),
+    "draw": ("--gpus", "--hb-size"),
     "cables": ("--gpus", "--hb-size"),
     "export": ("--gpus", "--to", "--hb-size"),
     "optimize": ("--gpus", "--fabric", "--hb-size", "--model", "--batch", "--prices"),
@@ -207,6 +214,8 @@ def _faults_of_form(case: Case, printed: str) -> Iterator[str]:
         "simulate",
         "faults",
         "optimize",
+        "serving",
+        "diff",
     )
     if plain and form in ("", "table") and case.columns >= 80:
         wide = max(map(cell_len, printed.splitlines()))

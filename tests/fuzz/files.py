@@ -114,6 +114,7 @@ TEXTS = {
 COPIED = (
     *("traffic/models/gpt-22b.yaml", "traffic/accelerators/h100-80gb.yaml"),
     *("traffic/iteration-models/4d.yaml", "topologies/rail-only.yaml", "topologies/torus-2d.yaml"),
+    *("topologies/scenarios/hgx-h100.yaml", "topologies/scenarios/rail-only-paper.yaml"),
     *("topologies/floor-plans/example-hall.yaml", "topologies/networks/storage.yaml"),
     *("costing/prices/2026.yaml", "costing/power/2026.yaml", "costing/cabling/2026.yaml"),
     *("costing/economics/2026.yaml", "costing/switches/qm9700.yaml", "costing/failures/2026.yaml"),

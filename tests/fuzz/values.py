@@ -64,6 +64,7 @@ SHELVES = {
     "--floor-plan": "floor-plan",
     "--with": "network",
     "--report": "report",
+    **dict.fromkeys(("scenario", "other"), "scenario"),
 }
 FOLDERS = {
     "accelerator": "accelerators-",
@@ -81,6 +82,7 @@ FOLDERS = {
     "cabling": "cabling-",
     "economics": "economics-",
     "failures": "failures-",
+    "scenario": "scenarios-",
 }
 """Start of the names of a shelf's files among the case's."""
 
@@ -95,7 +97,7 @@ FITTING: dict[str, str | tuple[str, ...]] = {
 }
 """Start of the names of files that an option may take."""
 
-OUTPUTS = ("--output", "--save", "--heat-map", "--xlsx", "--store", "--timeline", "--trace")
+OUTPUTS = ("--output-file", "--save", "--heat-map", "--xlsx", "--store", "--timeline", "--trace")
 """Options whose value names a file to write."""
 
 WORDS = {
@@ -141,6 +143,8 @@ WORDS = {
     ),
     "--vary": ("gpus=64,128", "hb_size=8", "batch=256,512", "model=gpt-22b", "gpus=abc", "x=1"),
     "--fix": ("tensor=8", "pipeline=2", "data=4", "fixed.tensor=2", "interleave=2", "tensor=3"),
+    "--a": ("radix=64", "hb_size=4", "nic_gbps=800", "gpus=0", "x=1"),
+    "--b": ("radix=32", "hb_size=2", "fabric=torus-2d", "model.layers=3", "batch=0"),
     "--only": ("table2", "real", "reliability", "x"),
     "--scheduler": ("nonsense", ""),
     "name": ("h200", "gpt-1t", "prices/2026", "fabric/torus-3d", "nosuch"),

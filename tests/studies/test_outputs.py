@@ -132,6 +132,7 @@ def test_a_study_of_loads() -> None:
         ("optimize", SMALL, ["front.0.fabric", "front.0.cost.base", "space.designs"]),
         ("collective", {"kind": "all_reduce"}, ["sizes.0.time_s", "basis"]),
         ("grow", {"phases": "1024 4096"}, ["currency"]),
+        ("diff", {"a.gpus": 64, "b.gpus": 128}, ["totals.cost_base.difference", "b.label"]),
     ],
 )
 def test_studies_of_every_other_question(

@@ -255,10 +255,11 @@ class Comparison(Answer):
         if self.serves:
             from netplan.questions.money.token_cost import cheapest
 
-            return cheapest([(row.label, row.served) for row in self._bought()], self.currency)
+            return cheapest([(row.label, row.served) for row in self.bought], self.currency)
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
 
-    def _bought(self) -> list[FabricRow]:
+    @property
+    def bought(self) -> list[FabricRow]:
         """Rows of fabrics that somebody sells for the accelerator; all if nobody sells any."""
         own = [row for row in self.rows if not row.built_with]
         return [row for row in own if not row.unsold] or own

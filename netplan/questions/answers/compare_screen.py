@@ -207,8 +207,14 @@ def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterato
     yield head
     yield Paragraph(verdict, "strong")
     yield Verbatim((drawn[0], "─" * max(map(len, drawn)), *drawn[1:]))
-    gear = f"gear: inside HB domains, in M {first.currency}, not in the price before it."
-    yield Verbatim((gear, "More: --details (every fabric of every case), --format json"))
+    said = [f"gear: inside HB domains, in M {first.currency}, not in the price before it."]
+    every = [row for _, compared in cases for row in compared.rows]
+    if foreign := next((row.unsold for row in every if row.unsold), ""):
+        said.append(f"* not sold for {foreign}.")
+    if any(len(group) > 1 for _, compared in cases for group in _groups(compared.rows)):
+        said.append("Of fabrics that are the same network the first stands for all.")
+    more = "More: --details (every fabric of every case), --format json"
+    yield Verbatim((*folded(" ".join(said), WIDTH), more))
 
 
 def shown(value: object) -> str:

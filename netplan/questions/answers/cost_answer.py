@@ -100,6 +100,7 @@ class CostAnswer(Answer):
     refused: tuple[Unbuildable, ...]
     served: tuple[FabricTokens, ...] = ()
     told: tuple[str, ...] = ()
+    unsold: str = ""  # which of the fabrics no maker sells for the accelerator, in a sentence
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -204,6 +205,8 @@ class CostAnswer(Answer):
         else:
             yield f"{best.name} costs least: {priced}, {self._less_than_next}."
             yield from (turn.in_short(self.currency) for turn in self.comparisons[:1])
+        if self.unsold:
+            yield self.unsold
 
     @property
     def _less_than_next(self) -> str:
@@ -266,6 +269,8 @@ class CostAnswer(Answer):
         for bill in self.bills:
             yield bill_table(bill, self.scale, f"{bill.name}: what to order")
         yield from self._drivers()
+        if self.unsold:
+            yield Paragraph(self.unsold)
         for statement in self.statements:
             yield Paragraph(statement, "strong")
         yield Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")

@@ -6,7 +6,7 @@ module and copper cable compete; fibre, racks, the first card of each GPU and th
 domains of the size that is asked for may be without one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 
 from msgspec import Struct
@@ -86,26 +86,41 @@ def recommend(
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
 
 
-def recommend_server(answer: CostAnswer) -> Recommendation:
+def recommend_server(answer: CostAnswer, bought: Collection[str]) -> Recommendation:
     """Where a million tokens cost least, of the bills of an answer.
+
+    Parameters
+    ----------
+    answer
+        The bills, and what is served on each.
+    bought
+        Fabrics that somebody sells for the accelerator: one of them is ordered.
+
+    Returns
+    -------
+    Recommendation
+        What to order, if anything, and why.
 
     Examples
     --------
     >>> from netplan.questions.cost import cost
     >>> asked = {"gpus": 64, "radix": 64, "hb_size": 8, "accelerator": "h100-80gb"}
     >>> asked |= {"model": "llama-3.1-8b", "workload": "serving", "prices": "2026"}
-    >>> found = recommend_server(cost("serving-70b-h200", **asked, fabrics=("rail-only",)))
+    >>> answer = cost("serving-70b-h200", **asked, fabrics=("rail-only", "torus-3d"))
+    >>> found = recommend_server(answer, ["rail-only"])
     >>> found.fabric, found.sentence.partition(" costs")[0]
     ('rail-only', 'Order rail-only: its network for 64 GPUs')
     """
-    verdict = cheapest([(row.fabric, row.served) for row in answer.served], answer.currency)
+    served = [(row.fabric, row.served) for row in answer.served if row.fabric in bought]
+    verdict = cheapest(served, answer.currency)
     if verdict is None:
         return _none(answer, {})
     rule = (f"Rule: {verdict.rule}.",)
     if verdict.fabric is None:
         return Recommendation(None, _undecided(answer, verdict), rule, verdict)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
-    others = [bill for bill in answer.bills if bill is not chosen and bill.complete]
+    rivals = [bill for bill in answer.bills if bill.name in bought and bill is not chosen]
+    others = [bill for bill in rivals if bill.complete]
     sentence = f"{_sentence(answer.scale, chosen, others, {})} {verdict.sentence}"
     reasons = _reasons(answer, chosen, others, {})
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)

@@ -53,6 +53,9 @@ def _exact(value: object, unit: str) -> str:
 ALL_FABRICS = "all"
 """Stands for every fabric of the catalogs that is no one's product alone."""
 
+FEW_FABRICS = 4
+"""So many of a scenario are all looked at, by questions that tell more of each than a row, too."""
+
 
 def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str, ...]:
     """Names of the fabrics that a question is about.
@@ -62,8 +65,8 @@ def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str,
     asked
         The question.
     usual
-        Those that it looks at where nobody names any, as far as the scenario has them; all of the
-        scenario where it has no usual ones.
+        Those that it looks at where nobody names any and the scenario has more than a few, as far
+        as the scenario has them; all of the scenario where it has no usual ones.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str,
         rest = [spec.name for spec in every]
         first = [name for name in (*named, *SCENARIO_FABRICS) if name != ALL_FABRICS]
         return tuple(dict.fromkeys([*first, *rest]))
-    if "fabrics" in asked.given or not usual:
+    if "fabrics" in asked.given or not usual or len(named) <= FEW_FABRICS:
         return named
     return tuple(name for name in usual if name in named) or named[:2]
 

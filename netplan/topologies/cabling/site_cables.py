@@ -64,21 +64,24 @@ class SiteCables(Struct, frozen=True):
         each = range(1, self.network.uplinks_per_switch + 1)
         return [(name, f"uplink-{port}") for port in each for name in self.switch_names]
 
-    def rows(self) -> Iterator[Row]:
-        """Rows of the plan: those of hosts, then those between switches.
+    def require_plan(self) -> None:
+        """Refuse a network of more than two tiers; InputError.
 
-        Raises
-        ------
-        InputError
-            If the network has more than two tiers.
+        Whoever writes a plan asks before its first row.
         """
-        tiers = self.fabric.tiers
+        tiers, network = self.fabric.tiers, self.network
         if len(tiers) > MOST_TIERS:
+            ports = self.fabric.links[0].links
             raise InputError(
-                f"--with {self.network.name}: {len(tiers)} tiers have no cable plan here: write it"
-                f" with netplan cables --gpus {self.fabric.links[0].links} --hb-size 1 --radix"
-                f" {self.network.radix} --fabric {self.network.fabric}"
+                f"--with {network.name}: its {ports:,} ports make {len(tiers)} tiers, which have no"
+                f" cable plan beside another: write it alone, its ports as GPUs: netplan cables"
+                f" --gpus {ports} --hb-size 1 --radix {network.radix} --fabric {network.fabric}"
+                f" --nic {network.link_gbps:g}"
             )
+
+    def rows(self) -> Iterator[Row]:
+        """Rows of the plan: those of hosts, then those between switches."""
+        tiers = self.fabric.tiers
         ends = list(self._ends())
         leaves = tiers[0].switches
         on_leaf = [0] * leaves
