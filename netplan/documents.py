@@ -31,6 +31,7 @@ else:
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
+TOO_DEEP = f"nested too deeply: at most {MAX_DEPTH} levels"
 TAG = "tag:yaml.org,2002:"
 Location = Sequence[str | int]
 
@@ -240,7 +241,10 @@ def _careful(path: Path, text: str) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        raise CatalogError(f"{path}:{line}: {error.problem or 'not valid YAML'}") from None
+        problem = error.problem or "not valid YAML"
+        # Newer parsers have a bound of their own, and reach it before ours is looked at.
+        problem = TOO_DEEP if "maximum nesting depth" in problem else problem
+        raise CatalogError(f"{path}:{line}: {problem}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise CatalogError(f"{path}:1: not valid YAML: {str(error).splitlines()[0]}") from None
     return data
@@ -288,7 +292,7 @@ def _refuse_anchors_and_depth(path: Path, text: str) -> None:
             depth -= 1
         if depth > MAX_DEPTH:
             where = f"{path}:{_line(event)}"
-            raise CatalogError(f"{where}: nested too deeply: at most {MAX_DEPTH} levels")
+            raise CatalogError(f"{where}: {TOO_DEEP}")
 
 
 def _refuse_tricks(path: Path, root: Node) -> None:

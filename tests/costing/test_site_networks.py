@@ -136,7 +136,7 @@ def test_other_tables_than_a_plan_are_of_one_network() -> None:
             to="ufm-infiniband",
             fabric="rail-only",
         )
-    with pytest.raises(InputError, match="3 tiers have no cable plan here"):
+    with pytest.raises(InputError, match="its 5,120 ports make 3 tiers, which have no cable plan"):
         cables(
             "rail-only-paper",
             gpus=16_384,
