@@ -26,12 +26,7 @@ version = release = __version__
 # numpydoc reads the docstring of msgspec's own class too, which has a section that it lacks.
 warnings.filterwarnings("ignore", "Unknown section Configuration")
 
-extensions = [
-    "myst_parser",
-    "numpydoc",
-    "sphinx.ext.autodoc",
-    "sphinx_copybutton",
-]
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["README.md", "build", "_build"]
 master_doc = "index"
 language = "en"

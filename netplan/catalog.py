@@ -76,10 +76,7 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
         return dict(sorted(found.items()))
 
     def load(
-        self,
-        name: str,
-        roots: Sequence[Path] = (),
-        overrides: Mapping[str, str] | None = None,
+        self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> RecordT:
         """Load one record by name or by path, with single values replaced.
 

@@ -10,17 +10,7 @@ import dataclasses
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    Self,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 from msgspec import Meta, Struct, ValidationError, convert, structs

@@ -201,11 +201,7 @@ def _struct(kind: type[Struct], role: str, folder: str) -> Iterator[str]:
     """Its docstring, and a row a key."""
     yield markdown(_said(kind)) + "\n"
     rows = [
-        (
-            code(one.encode_name),
-            _takes(one),
-            _meaning(one, kind, role, folder),
-        )
+        (code(one.encode_name), _takes(one), _meaning(one, kind, role, folder))
         for one in _fields(kind)
     ]
     yield table(HEADS, rows) if rows else ""

@@ -25,11 +25,7 @@ def _show(answer: Calibrated, format_: str, path: Path | None) -> None:
     emit_answer(answer, format_, path)
 
 
-fitting = command_of(
-    Calibrate,
-    extra=into_folder("the files"),
-    show=_show,
-)
+fitting = command_of(Calibrate, extra=into_folder("the files"), show=_show)
 
 
 def _run(template: str | None, **given: Any) -> None:  # noqa: ANN401 - values of all options

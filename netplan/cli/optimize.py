@@ -21,11 +21,7 @@ def _show(answer: Optimization, format_: str, path: Path | None) -> None:
     emit_answer(answer, format_, path)
 
 
-asking = command_of(
-    Optimize,
-    extra=into_folder("graphs of the front"),
-    show=_show,
-)
+asking = command_of(Optimize, extra=into_folder("graphs of the front"), show=_show)
 
 
 def _run(**given: Any) -> None:  # noqa: ANN401 - values of all options

@@ -273,11 +273,7 @@ def _known(parts: Floats) -> float | None:
 
 
 def _power(
-    bill: Bill,
-    book: PowerBook,
-    model: SwitchModel | None,
-    network: FabricGraph,
-    moduled: Floats,
+    bill: Bill, book: PowerBook, model: SwitchModel | None, network: FabricGraph, moduled: Floats
 ) -> Floats:
     """Power of every node: its box, its share of the modules and cards [W], shape (nodes,)."""
     found = dict.fromkeys(("switches", "transceivers", "cards", "cables"), 0.0)

@@ -418,12 +418,7 @@ def _site(books: BillBooks, fabric: Fabric, racks: int) -> SiteBill:
     """Networks beside, if any are asked for, in a hall that has room for their racks."""
     if not books.networks:
         return SiteBill()
-    from netplan.costing.site_bill import (  # noqa: PLC0415 - seldom used
-        SiteBooks,
-        fitting,
-        require_room,
-        site_bill,
-    )
+    from netplan.costing.site_bill import SiteBooks, fitting, require_room, site_bill  # noqa: PLC0415 - seldom used
 
     designs = tuple(
         (one, spec, fitting(one, books.site_switch(one))) for one, spec in books.networks

@@ -165,10 +165,7 @@ class _Batches(Struct, frozen=True, eq=False):
 
 
 def _group_runs(
-    named: tuple[LinkGroup, Ends],
-    banks: dict[str, PortBank],
-    hardware: Hardware,
-    batches: _Batches,
+    named: tuple[LinkGroup, Ends], banks: dict[str, PortBank], hardware: Hardware, batches: _Batches
 ) -> Iterator[tuple[Run, Ints]]:
     """Runs of one link group with their links, as positions within the group."""
     group, ends = named

@@ -51,10 +51,7 @@ SITE_NETWORKS_LEFT_OUT = {
 ACCELERATORS_TOO = "accelerators"
 """What is asked for beside the network like one of its neighbours."""
 
-ALWAYS_LEFT_OUT = (
-    "patch panels, trays and installation",
-    "licences, support, freight and taxes",
-)
+ALWAYS_LEFT_OUT = ("patch panels, trays and installation", "licences, support, freight and taxes")
 
 
 CARDS_INCLUDED = "included"

@@ -441,10 +441,7 @@ class PriceShelf(Shelf[PriceBook], frozen=True):
     """Price books, each with the rows that stand in from another."""
 
     def load(
-        self,
-        name: str,
-        roots: Sequence[Path] = (),
-        overrides: Mapping[str, str] | None = None,
+        self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> PriceBook:
         """Load a book; values of rows that stand in are replaced as if they were its own."""
         which = {key: text for key, text in (overrides or {}).items() if key.endswith(OTHER)}

@@ -206,11 +206,7 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
 
 
 def effects_of(
-    fabric: Fabric,
-    units: Mapping[Unit, int],
-    *,
-    singles: Sequence[Single],
-    slowness: Slowness,
+    fabric: Fabric, units: Mapping[Unit, int], *, singles: Sequence[Single], slowness: Slowness
 ) -> FailureEffects:
     """Effects of the units of a fabric from the failure of one part of each kind.
 

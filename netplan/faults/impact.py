@@ -22,13 +22,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.capacity import remaining_bandwidth
-from netplan.faults.damage import (
-    Damage,
-    Islands,
-    find_effects,
-    intact_islands,
-    network_links,
-)
+from netplan.faults.damage import Damage, Islands, find_effects, intact_islands, network_links
 from netplan.faults.flows import FlowNetwork, reduced_graph
 from netplan.faults.groups import one_for_all
 from netplan.faults.inventory import Inventory, PartNames, Parts

@@ -18,13 +18,7 @@ from netplan.costing.ranges import Estimate, Range
 from netplan.costing.wiring import Wiring
 from netplan.errors import InputError
 from netplan.faults.link_parts import link_parts, place_of
-from netplan.records import (
-    Entry,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-)
+from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_YEAR

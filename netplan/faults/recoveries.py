@@ -168,13 +168,7 @@ def recoveries(
         _larger_fabric(subject, bill, books),
     ]
     if subject.sizing.hb_size > 1 and subject.fabric.link_count:
-        found.append(
-            Recovery(
-                way="forwarding",
-                hardware="none",
-                iteration_time_s=forwarding_s,
-            )
-        )
+        found.append(Recovery(way="forwarding", hardware="none", iteration_time_s=forwarding_s))
     return tuple(way for way in found if way is not None)
 
 

@@ -386,11 +386,7 @@ class TrainingLoads(Struct, frozen=True):
 
 
 def training_loads(
-    graph: FabricGraph,
-    damage: Damage,
-    matrix: TrafficMatrix,
-    *,
-    cuts: Cuts | None = None,
+    graph: FabricGraph, damage: Damage, matrix: TrafficMatrix, *, cuts: Cuts | None = None
 ) -> TrainingLoads:
     """Route the traffic of one iteration before and after a failure.
 

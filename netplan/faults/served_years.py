@@ -243,11 +243,7 @@ def _on_gpus(
 
 
 def _of_network(
-    cluster: ServedCluster,
-    row: FailureRate,
-    impact: ServedImpact,
-    per_year: float,
-    repair_h: float,
+    cluster: ServedCluster, row: FailureRate, impact: ServedImpact, per_year: float, repair_h: float
 ) -> Iterator[Hit]:
     """Servers that a part of the network stops, of each pool by its servers."""
     for pool, servers in enumerate(cluster.servers):

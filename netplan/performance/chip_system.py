@@ -33,12 +33,7 @@ from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, collective_s
 from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.families import (
-    FourierModel,
-    LinpackModel,
-    OtherModel,
-    RecommendationModel,
-)
+from netplan.workloads.families import FourierModel, LinpackModel, OtherModel, RecommendationModel
 from netplan.workloads.fourier_graph import fourier_graph
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.graph_program import Layered
@@ -224,10 +219,7 @@ def layer_on(
 
 
 def fastest_system(
-    model: Model,
-    systems: Iterable[ChipSystem],
-    direction: Direction,
-    options: MappingOptions,
+    model: Model, systems: Iterable[ChipSystem], direction: Direction, options: MappingOptions
 ) -> ChipSystem | None:
     """The system on which a transformer is the fastest; None where it divides on none of them."""
     fastest, best_s = None, inf

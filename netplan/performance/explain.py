@@ -250,10 +250,7 @@ def plan_fusion(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple
         raise InputError("the search did not map layers: give it options with an execution")
     sharding, groups = _sharding_of(setting, levels, plan)
     return setting.execution.fusion(
-        setting.layered,
-        setting.variant.recompute,
-        sharding,
-        tensor_collective(groups),
+        setting.layered, setting.variant.recompute, sharding, tensor_collective(groups)
     )
 
 

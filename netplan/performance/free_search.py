@@ -34,13 +34,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level, gpu_count
 from netplan.performance.bubble import bubble_layers
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
-from netplan.performance.evaluation import (
-    ROUNDING,
-    SPILLED_PLANS,
-    Terms,
-    evaluate_space,
-    terms_of,
-)
+from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
 from netplan.performance.free_space import (
     Cells,
     Cuts,
@@ -62,14 +56,7 @@ from netplan.performance.spill import Spilled
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
-from netplan.traffic.placement import (
-    DATA,
-    DIMENSIONS,
-    PIPELINE,
-    Degrees,
-    Placement,
-    Placements,
-)
+from netplan.traffic.placement import DATA, DIMENSIONS, PIPELINE, Degrees, Placement, Placements
 from netplan.workloads.operations import Sharding
 from netplan.workloads.program import missing_layers
 

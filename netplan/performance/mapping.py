@@ -153,11 +153,7 @@ def sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOption
 
 
 def kernel_problem(
-    graph: KernelGraph,
-    chip: Accelerator,
-    network_s: Floats,
-    options: MappingOptions,
-    tile: int,
+    graph: KernelGraph, chip: Accelerator, network_s: Floats, options: MappingOptions, tile: int
 ) -> FusionProblem:
     """What is to be cut, with a sequence tile of so many tokens.
 

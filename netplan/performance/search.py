@@ -25,12 +25,7 @@ from netplan.performance.free_search import best_free_plans
 from netplan.performance.options import DEFAULT_OPTIONS, Options
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.setting import Setting, Training, check_setting
-from netplan.performance.space import (
-    degree_limits,
-    enumerate_plans,
-    listed_plans,
-    placements_of,
-)
+from netplan.performance.space import degree_limits, enumerate_plans, listed_plans, placements_of
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors

@@ -6,12 +6,7 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
 from netplan.performance.error_bars import bar_note
 from netplan.procurement.findings import Findings, range_column, told_column
-from netplan.procurement.report_charts import (
-    driver_chart,
-    price_chart,
-    running_chart,
-    speed_chart,
-)
+from netplan.procurement.report_charts import driver_chart, price_chart, running_chart, speed_chart
 from netplan.questions.answers.barred import barred_columns, behind
 from netplan.questions.answers.bill_columns import no_high, ordered
 from netplan.questions.answers.cost_answer import BOTH_ENDS, Priced, amount_column, years_table

@@ -12,12 +12,7 @@ from typing import Literal
 from netplan.costing.dfmodel import Units, die_power_w, published_amount
 from netplan.performance.chip_network import ChipNetwork
 from netplan.performance.fusion import kernel_by_kernel
-from netplan.performance.mapping import (
-    MappingOptions,
-    Pipeline,
-    map_graph,
-    pipeline_throughput,
-)
+from netplan.performance.mapping import MappingOptions, Pipeline, map_graph, pipeline_throughput
 from netplan.published.checks import Check, Measured, stated
 from netplan.questions.answers.map_answer import MapResult
 from netplan.questions.map import map as ask_map

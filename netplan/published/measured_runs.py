@@ -265,11 +265,7 @@ def _as_made(
 ) -> tuple[Training, Options]:
     """With the run's software, numbers, schedule and all that it computes again."""
     calibrated = CalibratedRun.of(
-        run.accelerator,
-        run.stack,
-        part,
-        precision=run.precision,
-        tensor_overlap=run.tensor_overlap,
+        run.accelerator, run.stack, part, precision=run.precision, tensor_overlap=run.tensor_overlap
     )
     training = Training.on(run.accelerator, run.model, assumptions, calibrated=calibrated)
     variant = Variant(

@@ -56,12 +56,7 @@ from netplan.topologies.cabling.site_cables import SiteCables
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.netbox import NETBOX, NetBoxHall
-from netplan.topologies.formats.sheets import (
-    ufm_ethernet,
-    ufm_hca,
-    ufm_infiniband,
-    ufm_racks,
-)
+from netplan.topologies.formats.sheets import ufm_ethernet, ufm_hca, ufm_infiniband, ufm_racks
 from netplan.topologies.formats.subnet_files import subnet_of
 from netplan.topologies.graph import SWITCH
 from netplan.topologies.site_networks import SITE_NETWORKS

@@ -122,11 +122,7 @@ calibrate = asks(Calibrate)
 
 
 def _fit_steps(
-    reader: CatalogReader,
-    steps: Sequence[Path],
-    bases: Bases,
-    fits: Fits,
-    calibration: Calibration,
+    reader: CatalogReader, steps: Sequence[Path], bases: Bases, fits: Fits, calibration: Calibration
 ) -> tuple[Bases, Fits]:
     """The fit of step times, and the accelerator with all rates that it began with."""
     model = reader.load(ITERATION_MODELS, "calibrated").calibration

@@ -26,14 +26,7 @@ from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books
 from netplan.scenarios.expanded_memory import read_memory, variants
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.scenarios.scenario import (
-    PARTS,
-    WORKLOADS,
-    Scenario,
-    every_place,
-    places,
-    plain_name,
-)
+from netplan.scenarios.scenario import PARTS, WORKLOADS, Scenario, every_place, places, plain_name
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model

@@ -223,11 +223,7 @@ class Draw(Question[DrawAnswer]):
         return self._placed(found.graph, fabric, found.coloured, found.notes)
 
     def _placed(
-        self,
-        graph: FabricGraph,
-        fabric: Fabric | None,
-        coloured: Coloured,
-        notes: tuple[str, ...],
+        self, graph: FabricGraph, fabric: Fabric | None, coloured: Coloured, notes: tuple[str, ...]
     ) -> DrawAnswer:
         levels = fabric.levels if fabric else ()
         inputs = self.inputs(hb_size=graph.hb_size, gpus=graph.gpus)

@@ -15,23 +15,10 @@ from netplan.faults.damage import Damage, find_effects
 from netplan.faults.effects import FailureEffects, effect_of, effects_of, searched
 from netplan.faults.forecast import ReliabilityForecast, reliability_forecast
 from netplan.faults.group_failures import GroupFailures, group_failures
-from netplan.faults.impact import (
-    Impact,
-    Single,
-    Subject,
-    impact_of,
-    single_failures,
-    single_parts,
-)
+from netplan.faults.impact import Impact, Single, Subject, impact_of, single_failures, single_parts
 from netplan.faults.inventory import Inventory
 from netplan.faults.link_parts import bill_wiring
-from netplan.faults.rates import (
-    NETWORK_KINDS,
-    FailureBook,
-    Unit,
-    host_links_each,
-    unit_counts,
-)
+from netplan.faults.rates import NETWORK_KINDS, FailureBook, Unit, host_links_each, unit_counts
 from netplan.faults.reconfigure import Assumed, Policy, Standby, check_rails, circuits, policies
 from netplan.faults.recoveries import idle_price, recoveries
 from netplan.faults.rerouting import training_loads
@@ -290,10 +277,7 @@ def _unswitched(spec: FabricSpec, question: Faults, shared: Shared) -> str | Non
 
 
 def _beside_record(
-    book: FailureBook,
-    units: Mapping[Unit, int],
-    failing: Sequence[GroupFailures],
-    shared: Shared,
+    book: FailureBook, units: Mapping[Unit, int], failing: Sequence[GroupFailures], shared: Shared
 ) -> tuple[BesideRecord, ...]:
     """Interruptions of a year by the causes of one cluster's record, beside its own."""
     stops = stops_by_record(book, units, end=shared.options.end, groups=failing)

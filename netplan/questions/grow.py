@@ -19,11 +19,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
 from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
 from netplan.questions.asking import asks
-from netplan.questions.money.pricing import (
-    MONEY,
-    running_costs,
-    running_inputs,
-)
+from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import NETWORK, Question
 from netplan.questions.setup.inputs import fabrics_asked
@@ -239,8 +235,7 @@ class _Case(NamedTuple):
         steps = tuple(
             Step(number, year, bill, made, cables, part, small)
             for number, (year, bill, made, cables, part, small) in enumerate(
-                zip(self.years[:-1], bills, orders, moved, parts, own, strict=True),
-                start=1,
+                zip(self.years[:-1], bills, orders, moved, parts, own, strict=True), start=1
             )
         )
         return Grown(
@@ -298,17 +293,9 @@ class _Case(NamedTuple):
         left = [sum((one.left.total for one in made), start=none) for made in orders]
         plans: tuple[Plan, ...] = ("growing", "all at once", "not planned")
         grown, once, unplanned = (
-            Way(
-                plan,
-                course.capital,
-                present_value(course, self.years, self.running),
-                *facts,
-            )
+            Way(plan, course.capital, present_value(course, self.years, self.running), *facts)
             for plan, course, facts in zip(
-                plans,
-                courses,
-                ((left[0], moved[0]), (none, 0), (left[1], moved[1])),
-                strict=True,
+                plans, courses, ((left[0], moved[0]), (none, 0), (left[1], moved[1])), strict=True
             )
         )
         return grown, once, unplanned

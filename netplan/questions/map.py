@@ -238,15 +238,7 @@ class Map(Question[MapAnswer]):
             )
         microbatches = self.batch / self.micro_batch if self.batch else None
         system = ChipSystem(
-            *(
-                chip,
-                network,
-                self.chips or tensor,
-                tensor,
-                self.pipeline,
-                self.data,
-                microbatches,
-            )
+            *(chip, network, self.chips or tensor, tensor, self.pipeline, self.data, microbatches)
         )
         if self.dimensions is not None and isinstance(model, Model):
             return self._laid_out(system, model)

@@ -397,9 +397,7 @@ class Search(Question[SearchAnswer]):
         otherwise="as the iteration model times them",
     )
     instances: int | None = optional(
-        "Instances of a model side by side, ranked by the time until all are done.",
-        "whole",
-        low=1,
+        "Instances of a model side by side, ranked by the time until all are done.", "whole", low=1
     )
     explain: str | None = optional(
         "Difference term by term, between modes or two plans such as 1,2; partitions (mapping),"

@@ -22,13 +22,7 @@ from netplan.reports.sections import Heat, Paragraph, Section, Table, columns
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz
 from netplan.traffic.patterns import Pattern
-from netplan.traffic.statistics import (
-    KindShare,
-    hb_share,
-    heat_map,
-    idle_pairs_share,
-    kind_shares,
-)
+from netplan.traffic.statistics import KindShare, hb_share, heat_map, idle_pairs_share, kind_shares
 from netplan.units import counted, si
 
 if TYPE_CHECKING:

@@ -31,11 +31,7 @@ GET_PLOTLY = "pip install 'netplan-toolkit[plots]'"
 
 
 def framed(
-    template: str,
-    charts: Sequence[Chart],
-    values: Mapping[str, object],
-    *,
-    tables: bool = False,
+    template: str, charts: Sequence[Chart], values: Mapping[str, object], *, tables: bool = False
 ) -> str:
     """Write a page.
 

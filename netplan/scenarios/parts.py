@@ -117,11 +117,7 @@ class Cluster(Described, frozen=True, kw_only=True):
         Option("Down over up at Clos leaves, such as 3:1.", "ratio", low=1),
     ] = None
     floor_plan: Annotated[
-        str | None,
-        Option(
-            "Hall that gives cable lengths.",
-            otherwise="classes",
-        ),
+        str | None, Option("Hall that gives cable lengths.", otherwise="classes")
     ] = None
     ports: Annotated[
         Ports,
@@ -172,8 +168,7 @@ class Cluster(Described, frozen=True, kw_only=True):
         Option("This graph (.graphml, .csv, .topo, .ibnetdiscover), not a fabric.", "path"),
     ] = None
     host_gpus: Annotated[
-        Whole | None,
-        Option("GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs"),
+        Whole | None, Option("GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs")
     ] = None
     gpus_per_rack: Annotated[
         Whole | None, Option("The same without a hall: racks and feeds.", "whole")
@@ -183,16 +178,12 @@ class Cluster(Described, frozen=True, kw_only=True):
         Option("Beside the former.", "whole", low=1, otherwise="as many as on the bill"),
     ] = None
     spare_domains: Annotated[
-        Annotated[int, Meta(ge=0)],
-        Option("Idle HB domains beside the job's.", "whole", low=0),
+        Annotated[int, Meta(ge=0)], Option("Idle HB domains beside the job's.", "whole", low=0)
     ] = 0
     spare_gpus: Annotated[
         Whole | None,
         Option(
-            "Idle GPUs in each HB domain, with --policy reconfigure.",
-            "whole",
-            low=1,
-            otherwise="1",
+            "Idle GPUs in each HB domain, with --policy reconfigure.", "whole", low=1, otherwise="1"
         ),
     ] = None
 
@@ -308,8 +299,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     ] = None
     fixed: Annotated[dict[str, Whole] | None, FIX] = None
     iteration_model: Annotated[
-        str,
-        Option("How time is modelled: calibrated, 4d, or others.", basic=True),
+        str, Option("How time is modelled: calibrated, 4d, or others.", basic=True)
     ] = "calibrated"
     recompute: Annotated[
         Recompute | None,
@@ -547,8 +537,7 @@ class Terms(Described, frozen=True, kw_only=True):
         Option("Maker's contract, of the price a year.", "percent", otherwise="the same"),
     ] = None
     yearly_spares: Annotated[
-        float | None,
-        Option("Parts used up, of the price a year.", "percent", otherwise="the same"),
+        float | None, Option("Parts used up, of the price a year.", "percent", otherwise="the same")
     ] = None
     gpu_hour: Annotated[
         float | None,

@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 Part = Literal["cluster", "workload", "books"]
 PARTS: tuple[Part, ...] = ("cluster", "workload", "books")
-WORKLOADS: Mapping[str, type[Training] | type[Serving]] = {
-    "training": Training,
-    "serving": Serving,
-}
+WORKLOADS: Mapping[str, type[Training] | type[Serving]] = {"training": Training, "serving": Serving}
 DEFAULT = "hgx-b200"
 """The scenario of every question that names none."""
 UNNAMED = "yours"
@@ -183,9 +180,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
 
     @classmethod
     def load(
-        cls,
-        name: "str | Path | Scenario | Mapping[str, Any]",
-        catalog: str | Path | None = None,
+        cls, name: "str | Path | Scenario | Mapping[str, Any]", catalog: str | Path | None = None
     ) -> "Scenario":
         """A scenario by its shipped name or by its file.
 

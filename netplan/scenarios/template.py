@@ -130,11 +130,7 @@ def _field(start: str, field: structs.FieldInfo, option: Option, value: object) 
 def _wrapped(text: str, indent: str) -> list[str]:
     """A text in lines of the file's width, which begin alike behind the first one."""
     return textwrap.wrap(
-        text,
-        WIDTH,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
+        text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
     )
 
 

@@ -14,14 +14,7 @@ from netplan.simulation.links import LinkTimes
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
 from netplan.simulation.ticks import in_ticks
-from netplan.simulation.work import (
-    Burst,
-    Message,
-    Part,
-    Phase,
-    Pipeline,
-    mapped_pipeline,
-)
+from netplan.simulation.work import Burst, Message, Part, Phase, Pipeline, mapped_pipeline
 
 
 class JobWork(Struct, frozen=True, eq=False):

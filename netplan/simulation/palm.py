@@ -41,15 +41,7 @@ from netplan.simulation.ranks import Groups
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import BACKWARD, FINISH, FORWARD
 from netplan.simulation.ticks import TICKED, tick_of
-from netplan.simulation.work import (
-    Branch,
-    Burst,
-    Pass,
-    Pipeline,
-    Work,
-    alone_s,
-    parts_of_pipeline,
-)
+from netplan.simulation.work import Branch, Burst, Pass, Pipeline, Work, alone_s, parts_of_pipeline
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.tiles import tile_order
 from netplan.topologies.graph import FabricGraph

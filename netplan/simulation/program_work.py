@@ -57,14 +57,7 @@ from netplan.performance.setting import Setting
 from netplan.performance.spill import with_spill
 from netplan.simulation.flows import BESIDE, IN_PASS, Flows, FlowSender, FlowUses, thread_of
 from netplan.simulation.weight_work import StageWeights, Weights, number
-from netplan.simulation.work import (
-    Branch,
-    Pass,
-    Phase,
-    Pipeline,
-    SimulatedSchedule,
-    joined,
-)
+from netplan.simulation.work import Branch, Pass, Phase, Pipeline, SimulatedSchedule, joined
 from netplan.traffic.hierarchy import group_of
 from netplan.traffic.placement import PIPELINE, Placement, Placements
 from netplan.workloads.operations import NO_WORK, Collective, Operation

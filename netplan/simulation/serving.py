@@ -30,14 +30,7 @@ from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
 from netplan.simulation.ticks import tick_of
 from netplan.simulation.training import TICK_DIGITS, Conditions
-from netplan.simulation.work import (
-    Branch,
-    Pass,
-    Phase,
-    Pipeline,
-    joined,
-    one_after_the_other,
-)
+from netplan.simulation.work import Branch, Pass, Phase, Pipeline, joined, one_after_the_other
 from netplan.topologies.graph import FabricGraph
 from netplan.workloads.inference import inference_head
 from netplan.workloads.operations import Operation

@@ -58,11 +58,7 @@ class StageWeights:
         self.held = sum(weights.layers[stage :: weights.stages])
 
     def _collectives(
-        self,
-        names: Sequence[CollectiveKind],
-        layers: float,
-        thread: int | None,
-        share: float = 1.0,
+        self, names: Sequence[CollectiveKind], layers: float, thread: int | None, share: float = 1.0
     ) -> Branch:
         """Those of so many layers: of all weights but those of experts, then of these.
 
@@ -180,12 +176,7 @@ class StageWeights:
         return self._collective("all_reduce", group, held_bytes, None, share)
 
     def passes(
-        self,
-        layer: Branch,
-        virtual: int,
-        ends: tuple[Branch, Branch],
-        *,
-        ahead: bool,
+        self, layer: Branch, virtual: int, ends: tuple[Branch, Branch], *, ahead: bool
     ) -> Pass:
         """Passes of all microbatches through the layers of a virtual stage."""
         repeats, layers = self._repeats(ahead=ahead), self.weights.layers[virtual]

@@ -27,13 +27,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.studies.chart_tables import MAX_ROWS, chart_tables, point_column
-from netplan.studies.charts import (
-    OK,
-    STATUS,
-    Reader,
-    Row,
-    study_charts,
-)
+from netplan.studies.charts import OK, STATUS, Reader, Row, study_charts
 from netplan.studies.definition import STUDIES, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import UNEXPECTED, Outcome

@@ -117,10 +117,7 @@ def _parts(
 
 
 def _pivot(
-    title: str,
-    rows: Sequence[Row],
-    names: tuple[Sequence[str], Sequence[str], str],
-    reader: Reader,
+    title: str, rows: Sequence[Row], names: tuple[Sequence[str], Sequence[str], str], reader: Reader
 ) -> Table[Row]:
     """Table of one output (the last name) over others down and across, in their order."""
     down, across, value = names

@@ -35,12 +35,7 @@ ROLES: Mapping[str, str] = {
 }
 """Roles of catalog files whose values a study may replace, and their shelves."""
 
-OTHER_INPUTS = {
-    "draft": "model",
-    "expanded_memory": "memory",
-    "ocs": "switch",
-    "fabrics": "fabric",
-}
+OTHER_INPUTS = {"draft": "model", "expanded_memory": "memory", "ocs": "switch", "fabrics": "fabric"}
 """Inputs that name a file of a role which is called otherwise."""
 
 

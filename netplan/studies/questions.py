@@ -24,14 +24,7 @@ from netplan.performance.options import Fixed
 from netplan.questions.own_inputs import Input, default_of, usual_values
 from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar
-from netplan.scenarios.scenario import (
-    DEFAULT,
-    PARTS,
-    WORKLOADS,
-    Scenario,
-    every_place,
-    places,
-)
+from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
 from netplan.studies.definition import Ask, StudyDefinition
 from netplan.studies.files import ROLES
 from netplan.studies.outputs import Json
@@ -70,9 +63,7 @@ class Asked(NamedTuple):
 ASKED: Mapping[str, Asked] = {
     "search": Asked("Search", "asks for the fastest parallel plan.", "plans"),
     "compare": Asked(
-        "Compare",
-        "asks what one fabric is made of, what it costs and how fast it trains.",
-        FABRICS,
+        "Compare", "asks what one fabric is made of, what it costs and how fast it trains.", FABRICS
     ),
     "cost": Asked("Cost", "asks what one fabric costs to buy and to run.", FABRICS),
     "map": Asked("Map", "asks how a model's kernels lie on one chip, and how fast they run."),

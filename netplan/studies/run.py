@@ -25,14 +25,7 @@ from netplan.errors import InputError, NetplanError
 from netplan.studies.interrupts import Interrupts
 from netplan.studies.points import Work, error_line, killed
 from netplan.studies.store import Store
-from netplan.studies.workers import (
-    KILLED,
-    Chunk,
-    DaskWorkers,
-    Here,
-    LocalWorkers,
-    WorkerDiedError,
-)
+from netplan.studies.workers import KILLED, Chunk, DaskWorkers, Here, LocalWorkers, WorkerDiedError
 from netplan.version import __version__
 
 Workers = Here | LocalWorkers | DaskWorkers

@@ -151,11 +151,7 @@ def _tried(most: int) -> Ints:
 
 
 def _price(
-    tree: FatTree,
-    ports: LeafPorts,
-    filled: tuple[int, Ints, Ints],
-    weights: Weights,
-    early: float,
+    tree: FatTree, ports: LeafPorts, filled: tuple[int, Ints, Ints], weights: Weights, early: float
 ) -> Floats:
     """Price of the switches and links that endpoints on so many leaves need, tier by tier."""
     ends, count, fill = filled

@@ -33,11 +33,7 @@ from netplan.topologies.keys import (
 )
 from netplan.topologies.own.functions import FUNCTIONS
 from netplan.topologies.parts import Axis, DomainKind, Tile
-from netplan.topologies.torus_sizes import (
-    MAX_DIMENSIONS,
-    refuse_other_cubes,
-    refuse_other_twists,
-)
+from netplan.topologies.torus_sizes import MAX_DIMENSIONS, refuse_other_cubes, refuse_other_twists
 
 Medium = Literal["optical", "copper", "on-board", "on-chip"]
 """What links are made of; those of a board or a chip come with it."""
@@ -262,10 +258,7 @@ class FabricShelf(Shelf[FabricSpec], frozen=True):
     other_suffixes: ClassVar[tuple[str, ...]] = (".graphml", ".csv", ".topo", ".ibnetdiscover")
 
     def load(
-        self,
-        name: str,
-        roots: Sequence[Path] = (),
-        overrides: Mapping[str, str] | None = None,
+        self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> FabricSpec:
         """Load a fabric by name or by path, or one that a function makes."""
         made = FUNCTIONS.get(name)

@@ -211,10 +211,7 @@ def _array(archive: ZipFile, name: str, sides: int, *, real: bool = False) -> np
 
 
 def _checked(
-    path: Path,
-    gpus: int,
-    columns: tuple[np.ndarray, ...],
-    groups: tuple[UniformGroups, ...],
+    path: Path, gpus: int, columns: tuple[np.ndarray, ...], groups: tuple[UniformGroups, ...]
 ) -> TrafficMatrix:
     """Build the matrix; its faults are the file's."""
     source, destination, flow_bytes, kind = columns

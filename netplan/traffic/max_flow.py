@@ -23,13 +23,7 @@ LARGEST_FLOW = (1 << 31) - 1
 """scipy's max-flow counts in 32 bits."""
 
 
-def max_flow(
-    nodes: int,
-    arcs: Arcs,
-    *,
-    source: int,
-    sink: int,
-) -> tuple[int, Bools]:
+def max_flow(nodes: int, arcs: Arcs, *, source: int, sink: int) -> tuple[int, Bools]:
     """Largest flow from a source to a sink, and the source's side of a least cut.
 
     Parameters
@@ -58,12 +52,7 @@ def max_flow(
     return _Dinic(nodes, arcs).flow(source, sink)
 
 
-def _small_flow(
-    nodes: int,
-    arcs: Arcs,
-    feed: int,
-    ends: tuple[int, int],
-) -> tuple[int, Bools]:
+def _small_flow(nodes: int, arcs: Arcs, feed: int, ends: tuple[int, int]) -> tuple[int, Bools]:
     """A flow that fits 32 bits; no arc carries more than all that the source feeds."""
     tail, head = (np.asarray(end, np.int32) for end in arcs[:2])
     value = np.array([min(rate, feed) for rate in arcs[2]], np.int32)
@@ -80,11 +69,7 @@ def _small_flow(
 class _Dinic:
     """Residual arcs in pairs: arc i and its way back, i ^ 1."""
 
-    def __init__(
-        self,
-        nodes: int,
-        arcs: Arcs,
-    ) -> None:
+    def __init__(self, nodes: int, arcs: Arcs) -> None:
         self.head: list[int] = []
         self.left: list[int] = []
         self.out: list[list[int]] = [[] for _ in range(nodes)]

@@ -132,10 +132,7 @@ class Optimum(Struct, frozen=True, eq=False):
 
 
 def all_gather_optimum(
-    network: Network,
-    *,
-    work: int = FLOW_WORK,
-    tell: Callable[[int, int], None] | None = None,
+    network: Network, *, work: int = FLOW_WORK, tell: Callable[[int, int], None] | None = None
 ) -> Optimum:
     """Optimum of an all_gather over all GPUs of a network (formulas of this module).
 
@@ -399,11 +396,7 @@ class _Cut(Struct, frozen=True, eq=False):
 
 
 def _all_asked(
-    network: Network,
-    found: Ints,
-    worst: _Cut,
-    work: int,
-    tell: Callable[[int, int], None] | None,
+    network: Network, found: Ints, worst: _Cut, work: int, tell: Callable[[int, int], None] | None
 ) -> tuple[_Cut, Bools, int]:
     """The worst cut of all GPUs that stand for others, which nodes are proven, how many asked."""
     allowed = max(1, work // network.out.nnz)
@@ -435,10 +428,7 @@ def _asked(network: Network, quotient: Quotient, sink: int, worst: _Cut) -> _Cut
     apart = quotient.tail != quotient.head
     tail, head = quotient.tail[apart], quotient.head[apart]
     capacity = quotient.capacity[apart].tolist()
-    ends = (
-        np.concatenate((tail, np.full(len(feeds), classes))),
-        np.concatenate((head, feeds)),
-    )
+    ends = (np.concatenate((tail, np.full(len(feeds), classes))), np.concatenate((head, feeds)))
     while True:
         rate, feed = worst.ratio.numerator, worst.ratio.denominator
         value = [rate * one for one in capacity] + [feed * int(one) for one in members[feeds]]

@@ -172,9 +172,7 @@ def training_traffic(
     chain = placement.groups("pipeline", snake=True)
     stage_bytes = most * boundary
     between = chain_traffic(
-        *(chain, stage_bytes, placement.gpus),
-        wraps=interleave - 1,
-        back=program.repetition.trains,
+        *(chain, stage_bytes, placement.gpus), wraps=interleave - 1, back=program.repetition.trains
     )
     whole = combine([*parts, between.weighted(shares.microbatches)])
     return whole.relabelled(placement.gpu_of_rank, gpus)

@@ -163,10 +163,7 @@ class AcceleratorShelf(Shelf[Accelerator], frozen=True):
     """Accelerator files, beside which tables of corrections may lie."""
 
     def load(
-        self,
-        name: str,
-        roots: Sequence[Path] = (),
-        overrides: Mapping[str, str] | None = None,
+        self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> Accelerator:
         """Load one accelerator; where its corrections lie is known then, and nothing read."""
         found = super().load(name, roots, overrides)

@@ -339,8 +339,7 @@ def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[Operation
         _vector("rotate", "attention", rows, columns),
         _attend(shape, stored, formats.cache_bytes),
         _product(
-            *("output", "attention", rows, heads * values, hidden, number),
-            _reduced(model, step),
+            *("output", "attention", rows, heads * values, hidden, number), _reduced(model, step)
         ),
     ]
     return found
@@ -478,10 +477,7 @@ def _linear(
         _vector("convolution", "attention", rows, mixed),
         Operation("states", "attention", 0.0, 0.0, net, NO_WORK, result=Tensor(rows, values)),
         _vector("gate", "attention", rows, values),
-        _product(
-            *("output", "attention", rows, values, hidden, number),
-            _reduced(model, step),
-        ),
+        _product(*("output", "attention", rows, values, hidden, number), _reduced(model, step)),
     ]
 
 

@@ -27,12 +27,7 @@ import numpy as np
 from netplan.arrays import Amount
 from netplan.workloads.accelerators import Accelerator, accelerator_of
 from netplan.workloads.corrections import table_in
-from netplan.workloads.measured_rates import (
-    AttentionKind,
-    MeasuredAttention,
-    check_sizes,
-    pooled,
-)
+from netplan.workloads.measured_rates import AttentionKind, MeasuredAttention, check_sizes, pooled
 from netplan.workloads.operations import ELEMENT_BYTES, AttentionShape
 
 BLOCK = 128.0

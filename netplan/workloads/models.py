@@ -185,10 +185,7 @@ class ModelShelf(Shelf[RecordT], frozen=True):
         document = None if path.suffix == ".json" else super().read(path)
         if document is not None and not {"model_type", "architectures"} & document.data.keys():
             return document
-        from netplan.workloads.configuration import (  # noqa: PLC0415 - seldom used
-            as_model_file,
-            read_configuration,
-        )
+        from netplan.workloads.configuration import as_model_file, read_configuration  # noqa: PLC0415 - seldom used
 
         return as_model_file(path, document.data) if document else read_configuration(path)
 

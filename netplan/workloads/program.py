@@ -429,11 +429,7 @@ def training_program(
         from netplan.workloads.tiled_layer import tiled_layer  # noqa: PLC0415 - seldom used
 
         layer = tiled_layer(
-            model,
-            sharding,
-            sram_bytes=method.sram_bytes,
-            strategy=method.strategy,
-            variant=variant,
+            model, sharding, sram_bytes=method.sram_bytes, strategy=method.strategy, variant=variant
         )
     else:
         layer = transformer_layer(

@@ -13,14 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from netplan.records import replace
-from netplan.workloads.inference import (
-    SIXTEEN,
-    Cut,
-    Formats,
-    Step,
-    inference_head,
-    inference_layer,
-)
+from netplan.workloads.inference import SIXTEEN, Cut, Formats, Step, inference_head, inference_layer
 from netplan.workloads.models import Model
 from netplan.workloads.operations import GroupName, Layer, Sharding
 from netplan.workloads.program import Program, Repetition

@@ -51,12 +51,7 @@ import numpy as np
 from netplan.arrays import Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.workloads.families import (
-    FourierModel,
-    LinpackModel,
-    RecommendationModel,
-    SpreadModel,
-)
+from netplan.workloads.families import FourierModel, LinpackModel, RecommendationModel, SpreadModel
 from netplan.workloads.layer_kernels import Product
 from netplan.workloads.operations import (
     ELEMENT_BYTES,

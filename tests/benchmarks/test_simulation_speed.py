@@ -30,9 +30,7 @@ def placed(gpus: int, **inputs: object) -> tuple[PlacedRun, FabricGraph]:
 
 
 def measured(
-    benchmark: BenchmarkFixture,
-    case: tuple[PlacedRun, FabricGraph],
-    conditions: Conditions = PLAIN,
+    benchmark: BenchmarkFixture, case: tuple[PlacedRun, FabricGraph], conditions: Conditions = PLAIN
 ) -> Outcome:
     """Simulate it, and note what it took."""
     run, graph = case

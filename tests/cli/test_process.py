@@ -67,10 +67,7 @@ def test_a_comparison_loads_nothing_that_it_does_not_need() -> None:
     }
     script = "import sys\nfrom netplan.cli.main import run\nrun({})\nprint(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", script.format(SMALL[:5])],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", script.format(SMALL[:5])], capture_output=True, text=True, check=True
     )
     assert needless & set(done.stdout.splitlines()[-1].split()) == set()
 

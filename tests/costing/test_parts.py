@@ -173,7 +173,4 @@ def test_optics_of_1_gbit_end_in_lc_and_of_100_in_mpo() -> None:
         assert module is not None
         fibre = BOOK.fibre_cable(module.fibre, module.connector)
         found[speed_gbps] = fibre.words if fibre else ""
-    assert found == {
-        1: "LC duplex, OM3, polarity A-B",
-        100: "MPO-12/UPC, OM4, polarity type B",
-    }
+    assert found == {1: "LC duplex, OM3, polarity A-B", 100: "MPO-12/UPC, OM4, polarity type B"}

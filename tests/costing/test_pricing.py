@@ -5,12 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.lifetime import (
-    ECONOMICS_BOOKS,
-    Running,
-    annuity_factor,
-    lifetime,
-)
+from netplan.costing.lifetime import ECONOMICS_BOOKS, Running, annuity_factor, lifetime
 from netplan.costing.materials import BillItem, bill_items, parse_spares, with_spares
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, Break, PriceBook

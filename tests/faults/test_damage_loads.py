@@ -18,14 +18,7 @@ from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 from netplan.traffic.routing import link_loads
-from tests.faults.damaged import (
-    Case,
-    damage_to,
-    damaged_graph,
-    fabric,
-    random_damage,
-    small_cases,
-)
+from tests.faults.damaged import Case, damage_to, damaged_graph, fabric, random_damage, small_cases
 from tests.oracles.router import Flow, as_array, ecmp, net_outflow, network_of
 
 CASES = small_cases()

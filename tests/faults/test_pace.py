@@ -95,11 +95,7 @@ LP_CASES = {
     "fat tree": fabric("fat-tree", (16, 8, 1)),
     "three tiers": fabric("fat-tree", (32, 8, 1), ratio=3.0),
     "dragonfly": fabric(
-        "dragonfly",
-        (12, 8, 1),
-        hosts_per_switch=2,
-        switches_per_group=2,
-        global_links_per_switch=1,
+        "dragonfly", (12, 8, 1), hosts_per_switch=2, switches_per_group=2, global_links_per_switch=1
     ),
     "torus": fabric("torus-2d", (12, 8, 1), sizes=(4, 3)),
     "rails": fabric("rail-only", (24, 8, 2), ratio=3.0),

@@ -35,12 +35,7 @@ SPECS["one-level"] = SPECS["bcube"].changed(name="one-level", dimensions=1)
 
 def sizing(gpus: int, radix: int, hb_size: int, ratio: float | None = None) -> Sizing:
     return Sizing(
-        gpus,
-        radix,
-        hb_size,
-        hb_bytes_per_s=450e9,
-        network_bytes_per_s=50e9,
-        oversubscription=ratio,
+        gpus, radix, hb_size, hb_bytes_per_s=450e9, network_bytes_per_s=50e9, oversubscription=ratio
     )
 
 

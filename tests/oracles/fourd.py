@@ -20,14 +20,7 @@ from dataclasses import dataclass
 
 from .fourd_inputs import Mode, Model, Plan, Split, Strategy, System
 from .fourd_layer import Operation, layer_operations
-from .fourd_times import (
-    Collective,
-    Group,
-    Timing,
-    collective_s,
-    operation_timing,
-    point_to_point_s,
-)
+from .fourd_times import Collective, Group, Timing, collective_s, operation_timing, point_to_point_s
 
 SMALLEST_QKV_WIDTH = 128
 """1D: columns of the local qkv weights, 3e//n1, that a plan must leave at least."""
@@ -302,10 +295,7 @@ def candidates(
 
 
 def search(
-    model: Model,
-    system: System,
-    plans: Iterator[Plan],
-    mode: Mode = "corrected",
+    model: Model, system: System, plans: Iterator[Plan], mode: Mode = "corrected"
 ) -> SearchResult:
     """Return the first fastest plan that fits into HBM; plans may tie on time."""
     layers: dict[Split, Layer] = {}

@@ -92,9 +92,7 @@ def column_linear(name: str, s: Shard, i: int, o: int) -> Operation:
         weights_gb=FP16_GB * i * o1,
         activations_gb=FP16_GB * rows * i,
         forward=Work(
-            "tensor",
-            flop=rows * o1 * (2 * i - 1),
-            hbm_gb=FP16_GB * (rows * i + rows * o1 + i * o1),
+            "tensor", flop=rows * o1 * (2 * i - 1), hbm_gb=FP16_GB * (rows * i + rows * o1 + i * o1)
         ),
         backward=Work(
             "tensor",

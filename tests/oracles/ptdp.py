@@ -125,10 +125,7 @@ def iteration_s(job: Job, tiers: list[Tier], candidate: Candidate) -> float:
 
     bubble = (p - 1) * micro / v + 2 * hops_s
     gather = all_gather_s(
-        tiers,
-        [level[0] for level in candidate.degrees],
-        [1] * len(tiers),
-        2 * b * job.h * job.s,
+        tiers, [level[0] for level in candidate.degrees], [1] * len(tiers), 2 * b * job.h * job.s
     )
     steady = m * micro + 8 * job.l * m / p * gather
     steady += 2 * m * v * (slowest[0] * stage_bytes + slowest[1])

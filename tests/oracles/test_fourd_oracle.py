@@ -28,16 +28,7 @@ from .fourd import (
     search,
     tensor_degrees,
 )
-from .fourd_inputs import (
-    MODELS,
-    Mode,
-    Model,
-    Plan,
-    Split,
-    Strategy,
-    System,
-    system_with_domain,
-)
+from .fourd_inputs import MODELS, Mode, Model, Plan, Split, Strategy, System, system_with_domain
 from .fourd_layer import Operation, layer_operations
 from .fourd_times import (
     Collective,

@@ -69,11 +69,7 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
     strategy = "1d" if base is PTDP else draw.choice(["1d", "1d", "2d", "summa"])
     if experts > 1 and strategy == "summa":
         strategy = "1d"
-    options = Options(
-        variant,
-        draw.choice([0, 1, 2, 3]),
-        draw.choice(["none", "any", "whole"]),
-    )
+    options = Options(variant, draw.choice([0, 1, 2, 3]), draw.choice(["none", "any", "whole"]))
     sizes = draw.choice([(4, 3), (3, 5), (6,), (2, 7), (2, 3, 4), (2, 5, 1), (1, 7)])
     known: tuple[LevelKind, ...] = ("switch", "ring", "line", "mesh")
     kinds: list[LevelKind] = ["switch", *(draw.choice(known) for _ in sizes)]
@@ -283,8 +279,7 @@ def kernel_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
     setting, levels = draw.choice([random_case, measured_case])(seed)
     kernels = MeasuredKernels.of(ACCELERATORS.load(draw.choice(["h100-80gb", "b200", "tpu-v4"])))
     products = kernels.products.changed(
-        peak_flops_per_s=draw.choice([1e11, 1e13, 1e15]),
-        kernel_latency_s=draw.choice([0.0, 2e-6]),
+        peak_flops_per_s=draw.choice([1e11, 1e13, 1e15]), kernel_latency_s=draw.choice([0.0, 2e-6])
     )
     training = replace(
         setting.training,
@@ -300,9 +295,7 @@ def test_the_search_finds_the_best_of_all_plans_on_measured_kernels() -> None:
     assert tight
 
 
-def searched_exactly(
-    cases: Iterable[tuple[Setting, tuple[Level, ...]]],
-) -> tuple[int, int, int]:
+def searched_exactly(cases: Iterable[tuple[Setting, tuple[Level, ...]]]) -> tuple[int, int, int]:
     """Search, and time every plan: how many there are, how many cases are tight, or have none."""
     plans, tight, alone = 0, 0, 0
     for seed, (setting, levels) in enumerate(cases):

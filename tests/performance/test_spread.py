@@ -239,12 +239,7 @@ def test_uneven_batches_take_the_largest_part() -> None:
     st.sampled_from([DLRM, FFT, HPL]),
 )
 def test_more_is_never_slower(
-    inner: int,
-    outer: int,
-    kind: LevelKind,
-    rate: float,
-    times: float,
-    model: OtherModel,
+    inner: int, outer: int, kind: LevelKind, rate: float, times: float, model: OtherModel
 ) -> None:
     levels = (Level("switch", inner, 900e9, 0, 2e-6), Level(kind, outer, rate, 0, 5e-6))
     faster = (levels[0], replace(levels[1], link_bytes_per_s=times * rate))

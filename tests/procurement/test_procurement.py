@@ -143,8 +143,7 @@ def test_two_fabrics_of_one_name_are_refused_and_one_that_is_named_twice_is_one(
 ) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
-        "name: rail-only\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n",
-        encoding="utf-8",
+        "name: rail-only\ntitle: x\nsource: x\ndate: '2026'\nfamily: rail-only\n", encoding="utf-8"
     )
     asked: dict[str, Any] = {"gpus": 1024, "radix": 64, "timing": False, "prices": "2026"}
     with pytest.raises(InputError, match="two fabrics are called 'rail-only'"):

@@ -37,10 +37,7 @@ def test_fig_20_can_fail() -> None:
     memory = PassTime(0 * rising, rising, rising, 0 * rising, rising)
     bad = Fig20(Phase(rising, rising, compute), Phase(rising, rising, memory))
     assert set(verdicts(fig_20_statements(bad)).values()) == {"fail"}
-    good = Fig20(
-        Phase(-rising, np.full(5, 1100.0), memory),
-        Phase(-rising, -rising, compute),
-    )
+    good = Fig20(Phase(-rising, np.full(5, 1100.0), memory), Phase(-rising, -rising, compute))
     found = verdicts(fig_20_statements(good))
     # All are equally fast: more stages give no more tokens.
     assert [name for name, one in found.items() if one == "fail"] == [

@@ -447,10 +447,7 @@ def test_wrong_inputs(change: dict[str, Any], message: str) -> None:
             "no design has a network, all GPUs are in one HB domain: give smaller ones",
         ),
         # Domains of 8 do not fill switches of 10 or 11 ports, and switches of 16 are too large.
-        (
-            {"gpus": 100, "fabrics": ("bcube",), "radices": (12,)},
-            "no design has an iteration time",
-        ),
+        ({"gpus": 100, "fabrics": ("bcube",), "radices": (12,)}, "no design has an iteration time"),
     ],
 )
 def test_what_excludes_the_last_designs(change: dict[str, Any], message: str) -> None:

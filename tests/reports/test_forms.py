@@ -197,9 +197,7 @@ def test_money_has_one_scale(largest: float) -> None:
     assert shown * scale.factor == pytest.approx(largest, abs=0.5 * scale.factor)
 
 
-@given(
-    st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("xyz"), max_size=3)),
-)
+@given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("xyz"), max_size=3)))
 def test_notes_lose_nothing_and_repeat_nothing(notes: dict[str, list[str]]) -> None:
     groups = Notes.of(notes.items()).groups
     told = {

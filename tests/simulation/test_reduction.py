@@ -49,10 +49,7 @@ def test_ends_of_messages_stay_what_they_are(seed: int) -> None:
         all_of_them = tuple(one.links.tolist()), tuple(one.seconds_per_byte.tolist())
         ends = [
             engine.book(Burst((Message(links, 1.0, busy_s),)))
-            for engine, (links, busy_s) in (
-                (whole, all_of_them),
-                (reduced, found.times[number]),
-            )
+            for engine, (links, busy_s) in ((whole, all_of_them), (reduced, found.times[number]))
         ]
         assert ends[0] == ends[1]
 
@@ -69,11 +66,7 @@ def test_messages_in_sequence_wait_only_if_links_take_longer(busy_s: float, kept
     assert len(reduce_links(columns, others).links) == 1
 
 
-@given(
-    st.lists(st.integers(0, 5), min_size=1, max_size=12),
-    st.floats(0.1, 1.0),
-    st.integers(0, 5),
-)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.floats(0.1, 1.0), st.integers(0, 5))
 def test_more_rate_is_never_slower_on_a_single_path(
     stations: list[int], share: float, hop: int
 ) -> None:

@@ -123,9 +123,7 @@ def test_parts_of_a_single_stage_take_no_longer_than_all_of_it(zero_stage: int) 
 
 
 @pytest.mark.parametrize("case", STAGES, ids=name_of)
-def test_equal_stages_with_free_transfers_take_what_the_search_says(
-    case: Case,
-) -> None:
+def test_equal_stages_with_free_transfers_take_what_the_search_says(case: Case) -> None:
     """Equation 1, and what is exposed of the data parallel collectives."""
     run, _ = placed(**case)
     plan, parts = run.timed.plan, run.timed.breakdown_s
@@ -339,8 +337,7 @@ def test_contention_costs_time(
     one_in(
         3,
         product(
-            ["fat-tree", "torus-3d", "dragonfly"],
-            [*ONE_STAGE[2:4], BRANCHED, *STAGES, *OTHERS[2:]],
+            ["fat-tree", "torus-3d", "dragonfly"], [*ONE_STAGE[2:4], BRANCHED, *STAGES, *OTHERS[2:]]
         ),
     ),
     ids=lambda one: one if isinstance(one, str) else name_of(one),
@@ -357,10 +354,7 @@ def _all_links(columns: list[LinkTimes], issuers: object) -> Reduced:  # noqa: A
     """Keep every link."""
     links = np.unique(np.concatenate([one.links for one in columns]))
     times = tuple(
-        (
-            tuple(np.searchsorted(links, one.links).tolist()),
-            tuple(one.seconds_per_byte.tolist()),
-        )
+        (tuple(np.searchsorted(links, one.links).tolist()), tuple(one.seconds_per_byte.tolist()))
         for one in columns
     )
     return Reduced(links, times)
@@ -368,10 +362,7 @@ def _all_links(columns: list[LinkTimes], issuers: object) -> Reduced:  # noqa: A
 
 @pytest.mark.parametrize(
     ("fabric", "case"),
-    one_in(
-        2,
-        product(["fat-tree", "rail-only", "nvl72"], [*STAGES[:3], STAGES[4], OTHERS[4]]),
-    ),
+    one_in(2, product(["fat-tree", "rail-only", "nvl72"], [*STAGES[:3], STAGES[4], OTHERS[4]])),
     ids=lambda one: one if isinstance(one, str) else name_of(one),
 )
 def test_one_replica_stands_for_all(fabric: str, case: Case) -> None:

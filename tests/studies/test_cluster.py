@@ -159,10 +159,7 @@ def test_a_scheduler_without_workers(path: Path, monkeypatch: pytest.MonkeyPatch
 def test_nobody_answers(path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("netplan.studies.workers.CONNECT_S", 0.5)
     message = f"^--scheduler {address}: nobody answers there: start one with `dask scheduler`, .*$"
-    with (
-        Store.begin(path, Toy(9), __version__) as store,
-        pytest.raises(InputError, match=message),
-    ):
+    with Store.begin(path, Toy(9), __version__) as store, pytest.raises(InputError, match=message):
         run(Toy(9), store, Resources(scheduler=address))
 
 

@@ -57,10 +57,7 @@ def test_ranges_by_hand() -> None:
 
 
 def test_zipped_inputs_vary_together() -> None:
-    axes = (
-        axis(zip={"model": ["one", "two"], "batch": [4, 8]}),
-        axis(input="gpus", values=[1, 2]),
-    )
+    axes = (axis(zip={"model": ["one", "two"], "batch": [4, 8]}), axis(input="gpus", values=[1, 2]))
     found = [
         (point.inputs["model"], point.inputs["batch"], point.inputs["gpus"])
         for point in make_grid(axes, {}).points(range(4))

@@ -544,7 +544,7 @@ def test_fig_19_and_22_show_their_trends() -> None:
     gain = rows["fused", 500e6, 600e9] / rows["kernel-by-kernel", 500e6, 600e9]
     assert gain == pytest.approx(1.640, abs=5e-4)
     assert [round(rows["fused", sram, 100e9], 3) for sram in (150e6, 300e6, 500e6)] == [
-        *(0.495, 0.628, 0.9),
+        *(0.495, 0.628, 0.9)
     ]
     best: dict[str, tuple[float, float]] = {}
     for row in shipped("3d-memory").rows:

@@ -88,10 +88,7 @@ def test_a_machine_without_room_for_a_process(path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("netplan.studies.workers._Process", full)
     message = r"^--workers: no process can be started \(Resource temporarily unavailable\): end "
-    with (
-        Store.begin(path, Toy(9), __version__) as store,
-        pytest.raises(InputError, match=message),
-    ):
+    with Store.begin(path, Toy(9), __version__) as store, pytest.raises(InputError, match=message):
         run(Toy(9), store, Resources(1))
 
 

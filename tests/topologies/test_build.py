@@ -21,12 +21,7 @@ MAY_HAVE_IDLE_PLACES = ("torus-2d", "torus-3d", "twisted-torus", "torus-ocs", "h
 
 def build(name: str, gpus: int, radix: int, hb_size: int, ratio: float | None = None) -> Fabric:
     sizing = Sizing(
-        gpus,
-        radix,
-        hb_size,
-        hb_bytes_per_s=450e9,
-        network_bytes_per_s=50e9,
-        oversubscription=ratio,
+        gpus, radix, hb_size, hb_bytes_per_s=450e9, network_bytes_per_s=50e9, oversubscription=ratio
     )
     return build_fabric(FABRICS.load(name), sizing)
 

@@ -250,10 +250,7 @@ def test_defaults_exist_and_one_gpu_costs_nothing(kind: LevelKind, collective: C
     data_bytes=st.floats(0, 1e12),
 )
 def test_arrays_give_the_times_of_their_elements(
-    sizes: list[int],
-    collective: Collective,
-    case: tuple[LevelKind, Algorithm],
-    data_bytes: float,
+    sizes: list[int], collective: Collective, case: tuple[LevelKind, Algorithm], data_bytes: float
 ) -> None:
     kind, algorithm = case
     if algorithm == "halving_doubling" and collective == "all_to_all":

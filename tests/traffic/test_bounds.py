@@ -13,19 +13,9 @@ from numpy.typing import NDArray
 
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
-from netplan.traffic.algorithms import (
-    ALGORITHMS,
-    AnyMethod,
-    Broadcast,
-    Forwarding,
-    Method,
-)
+from netplan.traffic.algorithms import ALGORITHMS, AnyMethod, Broadcast, Forwarding, Method
 from netplan.traffic.bounds import Fabric, LowerBound, lower_bound
-from netplan.traffic.collectives import (
-    all_gather_bound,
-    all_gather_s,
-    all_to_all_s,
-)
+from netplan.traffic.collectives import all_gather_bound, all_gather_s, all_to_all_s
 from netplan.traffic.hierarchy import Schedule, collective_s
 from netplan.workloads.operations import CollectiveKind
 

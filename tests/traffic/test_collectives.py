@@ -9,11 +9,7 @@ from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.traffic.algorithms import AnyLevel, Broadcast, LevelArrays
-from netplan.traffic.collectives import (
-    all_gather_bound_s,
-    all_gather_s,
-    all_to_all_s,
-)
+from netplan.traffic.collectives import all_gather_bound_s, all_gather_s, all_to_all_s
 from netplan.traffic.hierarchy import collective_s
 
 SIZES = st.integers(1, 64)

@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.traffic.algorithms import Collective, LevelArrays, Method
-from netplan.traffic.hierarchy import (
-    Communication,
-    Group,
-    Network,
-    Schedule,
-    collective_s,
-)
+from netplan.traffic.hierarchy import Communication, Group, Network, Schedule, collective_s
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 DOMAIN, NETWORK = Level("switch", 8, 450e9), Level("switch", 8, 50e9)
@@ -242,10 +236,7 @@ def test_many_plans_at_once(collective: Collective, schedule: Schedule) -> None:
     )
     assert times_s.shape == (100_000,)
     for i in range(0, 100_000, 4_999):
-        one = [
-            Level("switch", int(x[i]), 450e9, 1e-6),
-            Level("ring", int(y[i]), 50e9, 0.0, 2e-6),
-        ]
+        one = [Level("switch", int(x[i]), 450e9, 1e-6), Level("ring", int(y[i]), 50e9, 0.0, 2e-6)]
         one_s = collective_s(
             collective,
             one,

@@ -15,13 +15,7 @@ from netplan.traffic.matrix import (
 )
 from netplan.traffic.patterns import Pattern, collective_traffic
 from netplan.traffic.placement import Degrees, Placement
-from netplan.traffic.statistics import (
-    hb_share,
-    heat_map,
-    idle_pairs_share,
-    kind_shares,
-    pair_count,
-)
+from netplan.traffic.statistics import hb_share, heat_map, idle_pairs_share, kind_shares, pair_count
 from tests.traffic.matrix_ends import end_bytes
 
 

@@ -64,9 +64,7 @@ def cases(draw: st.DrawFn, dimension: str) -> tuple[Fabric, FabricGraph, Placeme
 
 @settings(deadline=None, max_examples=25)
 @given(cases("data"))
-def test_rings_are_never_slower_than_the_model(
-    case: tuple[Fabric, FabricGraph, Placement],
-) -> None:
+def test_rings_are_never_slower_than_the_model(case: tuple[Fabric, FabricGraph, Placement]) -> None:
     fabric, graph, placement = case
     found = network_busiest_s(loads_of(graph, placement, "all_gather", "hierarchical"))
     assert found <= model_s(fabric, placement, "all_gather", PHASED, DATA) * small(fabric)
@@ -85,9 +83,7 @@ def test_all_to_alls_are_never_slower_than_the_model(
 
 @settings(deadline=None, max_examples=25)
 @given(cases("pipeline"))
-def test_hops_are_never_slower_than_the_model(
-    case: tuple[Fabric, FabricGraph, Placement],
-) -> None:
+def test_hops_are_never_slower_than_the_model(case: tuple[Fabric, FabricGraph, Placement]) -> None:
     fabric, graph, placement = case
     _, slowest = Network(network_alone(fabric), PHASED).hops(Placements.of(placement))
     chain = placement.gpu_of_rank[placement.groups("pipeline", snake=True)]

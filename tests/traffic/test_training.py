@@ -22,10 +22,7 @@ from netplan.traffic.matrix import KINDS, TrafficMatrix
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares
-from netplan.traffic.training import (
-    collectives_of,
-    training_traffic,
-)
+from netplan.traffic.training import collectives_of, training_traffic
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Operation, Sharding, Variant
 from netplan.workloads.program import Program, TrainingMethod, Zero, dealt, training_program
@@ -111,10 +108,7 @@ def test_bytes_of_the_program_are_those_of_the_matrix(strategy: Strategy, expert
         get_args(Zero), get_args(Recompute), degrees, (1, 2), (False, True)
     ):
         placement = Placement(
-            (
-                Degrees(tensor=2, context=context, expert=expert),
-                Degrees(data=2, pipeline=2),
-            )
+            (Degrees(tensor=2, context=context, expert=expert), Degrees(data=2, pipeline=2))
         )
         variant = Variant(again, experts, min(2, experts), embedding=ends, lm_head=ends)
         method = TrainingMethod(strategy=strategy, variant=variant, zero_stage=zero)

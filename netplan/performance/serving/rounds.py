@@ -76,11 +76,7 @@ class Round(Struct, frozen=True, eq=False):
 
 
 def serving_round(
-    case: ServingCase,
-    plan: ServingPlans,
-    running: float,
-    *,
-    prefill: ServingPlans | None = None,
+    case: ServingCase, plan: ServingPlans, running: float, *, prefill: ServingPlans | None = None
 ) -> Round:
     """The round of one plan.
 

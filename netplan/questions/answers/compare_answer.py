@@ -380,9 +380,7 @@ def plan_columns(
         column("degrees", f"{row}best.plan.shape", data=False),
         column("schedule", f"{row}best.plan.schedule", data=False),
         column(
-            "interleave",
-            f"{row}best.plan.interleave",
-            shown="always" if interleaved else "never",
+            "interleave", f"{row}best.plan.interleave", shown="always" if interleaved else "never"
         ),
     ]
 

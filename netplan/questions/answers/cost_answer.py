@@ -181,8 +181,7 @@ class CostAnswer(Answer):
     def _ranked(self) -> list[FabricBill]:
         """Bills by price, those without a price for what sets them apart last."""
         return sorted(
-            self.bills,
-            key=lambda bill: (bool(bill.unpriced_apart), bill.capital.base, bill.name),
+            self.bills, key=lambda bill: (bool(bill.unpriced_apart), bill.capital.base, bill.name)
         )
 
     def _verdict(self) -> Iterator[str]:

@@ -374,10 +374,7 @@ SINGLE: tuple[Column[Failure], ...] = (
     column("parts"),
     *_impact_columns("impact"),
 )
-SCENARIO: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
-    FABRIC,
-    *_impact_columns("1.impact"),
-)
+SCENARIO: tuple[Column[tuple[str, ScenarioImpact]], ...] = (FABRIC, *_impact_columns("1.impact"))
 DRAWN: tuple[Column[tuple[str, ScenarioImpact]], ...] = (
     FABRIC,
     *columns("mean_worst_bandwidth_share", "mean_slowdown", of="1"),
@@ -395,9 +392,7 @@ YEARS: tuple[Column[FabricFaults], ...] = (
     *columns(*MEANING, of="forecast", shown="never"),
     column("interruptions_range", lambda row: _between(row.forecast), form="code"),
     column(
-        "network_interruptions_per_year",
-        "forecast.network_interruptions_per_year",
-        title="network",
+        "network_interruptions_per_year", "forecast.network_interruptions_per_year", title="network"
     ),
     column("gpus_cut_off_per_year", title="cut off"),
 )

@@ -40,12 +40,7 @@ class Seen(Struct, frozen=True):
     def rows(self) -> list[dict[str, object]]:
         """What is left, step by step, as JSON."""
         return [
-            {
-                "kind": one.kind,
-                "parts": one.parts,
-                "failed_parts": count,
-                "gpus_left_share": share,
-            }
+            {"kind": one.kind, "parts": one.parts, "failed_parts": count, "gpus_left_share": share}
             for one in self.left
             for count, share in one.left
         ]

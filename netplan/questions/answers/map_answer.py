@@ -261,10 +261,7 @@ class MapAnswer(Answer):
             network += f", {part}" if part else ""
         return Heading(
             f"{inputs['model']} on {where}",
-            (
-                f"{', '.join([chips, network, *steps])} ({inputs['mode']})",
-                *replaced_lines(inputs),
-            ),
+            (f"{', '.join([chips, network, *steps])} ({inputs['mode']})", *replaced_lines(inputs)),
         )
 
     def _verdict(self) -> str:

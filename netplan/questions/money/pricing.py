@@ -62,9 +62,7 @@ def _pue(asked: Asked, book: EconomicsBook) -> Range:
     return Range(*(pue.at(end) - own.at(end) + asked.books.terms.cooling for end in get_args(End)))
 
 
-def prices_in_use(
-    bills: Iterable[FabricBill],
-) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
+def prices_in_use(bills: Iterable[FabricBill]) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
     """Price rows in use, and the fabrics that use them; a quantity break makes a row of its own."""
     found: dict[tuple[str, Range], tuple[Price, list[str]]] = {}
     for bill in bills:

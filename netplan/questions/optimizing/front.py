@@ -466,10 +466,7 @@ FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
 
 
 def notes_of(
-    space: Space,
-    feasible: Sequence[Design],
-    found: FoundBy,
-    valued: tuple[Objective, BillBooks],
+    space: Space, feasible: Sequence[Design], found: FoundBy, valued: tuple[Objective, BillBooks]
 ) -> Iterator[str]:
     """What was left out of a space and why, and what its costs do not hold."""
     yield from _domain_gear(space.designs, feasible, *valued)

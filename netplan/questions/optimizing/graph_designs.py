@@ -136,12 +136,7 @@ ANY = FabricSpec(name="graph", title="", source="", date="", family="jellyfish")
 
 
 def find_graphs(
-    axes: Axes,
-    gpus: int,
-    books: BillBooks,
-    objective: Objective,
-    wish: GraphWish,
-    field: Field,
+    axes: Axes, gpus: int, books: BillBooks, objective: Objective, wish: GraphWish, field: Field
 ) -> GraphSpace:
     """Graphs that are faster than all cheaper ones, for every HB domain, switch and memory.
 

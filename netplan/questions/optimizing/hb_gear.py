@@ -188,10 +188,7 @@ def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Rates) -> tuple
 
 
 def _with_threshold(
-    one: HbSize,
-    sizes: Sequence[HbSize],
-    timed: Sequence[tuple[Design, SearchResult]],
-    rates: Rates,
+    one: HbSize, sizes: Sequence[HbSize], timed: Sequence[tuple[Design, SearchResult]], rates: Rates
 ) -> HbSize:
     rivals = [other.per_iteration for other in sizes if other is not one and other.known]
     if not rivals or gear_of(one.design) is None:

@@ -13,11 +13,7 @@ from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage import Damage
-from netplan.faults.forecast import (
-    SPARED_KINDS,
-    CheckpointPolicy,
-    ForecastOptions,
-)
+from netplan.faults.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
 from netplan.faults.group_failures import GroupFailures
 from netplan.faults.group_files import read_risk_groups
 from netplan.faults.groups import (
@@ -28,14 +24,9 @@ from netplan.faults.groups import (
     racks_of_layout,
     transceiver_batches,
 )
-from netplan.faults.impact import (
-    Subject,
-)
+from netplan.faults.impact import Subject
 from netplan.faults.inventory import Inventory
-from netplan.faults.rates import (
-    FAILURE_BOOKS,
-    FailureBook,
-)
+from netplan.faults.rates import FAILURE_BOOKS, FailureBook
 from netplan.faults.scenario import read_scenario
 from netplan.performance.search import PlanSearch
 from netplan.questions.own_inputs import optional, several
@@ -137,9 +128,7 @@ class FaultsQuestion(Question[AnswerT_co]):
     )
 
 
-def read_shared(
-    asked: FaultsQuestion[Any],
-) -> Shared:
+def read_shared(asked: FaultsQuestion[Any]) -> Shared:
     """Read the files, size the cluster, and set up the search for plans."""
     reader = CatalogReader(asked.catalog, asked.overrides)
     on = reader.load(ACCELERATORS, asked.cluster.accelerator)
@@ -211,9 +200,7 @@ def check_fail(asked: FaultsQuestion[Any], shared: Shared) -> None:
         raise InputError(why)
 
 
-def check_faults(
-    asked: FaultsQuestion[Any],
-) -> None:
+def check_faults(asked: FaultsQuestion[Any]) -> None:
     """Refuse numbers that are out of range."""
     if asked.cluster.floor_plan and asked.cluster.gpus_per_rack is not None:
         raise InputError("--floor-plan and --gpus-per-rack both say where racks stand: give one")
@@ -229,9 +216,7 @@ def check_faults(
         raise InputError("--spare-gpus without --policy reconfigure: give both")
 
 
-def _forecast(
-    asked: FaultsQuestion[Any],
-) -> ForecastOptions:
+def _forecast(asked: FaultsQuestion[Any]) -> ForecastOptions:
     """What the years assume."""
     workload = asked.scenario.workload
     points = workload.checkpoints if isinstance(workload, Training) else Checkpoints()

@@ -115,6 +115,5 @@ class ServedRun(Struct, frozen=True, eq=False):
                 f" servers), {plan.tokens_per_s:,.0f} tokens/s"
             )
         return Heading(
-            f"{what} of {self.fabric.sizing.gpus:,} GPUs {serving_words(inputs)}",
-            tuple(lines),
+            f"{what} of {self.fabric.sizing.gpus:,} GPUs {serving_words(inputs)}", tuple(lines)
         )

@@ -130,11 +130,7 @@ def goal_of(asked: Asked) -> Goal:
 
 
 def serving_case_on(
-    asked: Asked,
-    reader: CatalogReader,
-    chip: Accelerator,
-    model: Model,
-    levels: tuple[Level, ...],
+    asked: Asked, reader: CatalogReader, chip: Accelerator, model: Model, levels: tuple[Level, ...]
 ) -> ServingCase:
     """What is served on levels.
 

@@ -112,9 +112,7 @@ def check_stack(asked: Asked, assumptions: IterationModel) -> None:
         )
 
 
-def _calibrated_alone(
-    asked: Asked,
-) -> Iterator[str]:
+def _calibrated_alone(asked: Asked) -> Iterator[str]:
     """What is asked for that only calibrated iteration models time."""
     if asked.training.recompute == "half":
         yield "--recompute half"
@@ -253,9 +251,7 @@ def check_tiers(asked: Asked, *chips: Accelerator) -> None:
             )
 
 
-def _check_states(
-    asked: Asked,
-) -> None:
+def _check_states(asked: Asked) -> None:
     """Refuse an optimizer beside a number of its states."""
     for key in asked.overrides or {}:
         if key.endswith(OPTIMIZER_STATES):
@@ -303,9 +299,7 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
     return shown | resolved
 
 
-def _assumptions(
-    asked: Asked,
-) -> IterationModel | None:
+def _assumptions(asked: Asked) -> IterationModel | None:
     """The iteration model as its file has it; None of those that are simulated only."""
     try:
         reader = CatalogReader(asked.catalog, asked.overrides)
@@ -328,9 +322,7 @@ def read_chip(asked: Asked, reader: CatalogReader) -> Accelerator:
     return variants(reader, named, (asked.cluster.expanded_memory,))[0].chip
 
 
-def training_case(
-    asked: Asked,
-) -> "TrainingCase":
+def training_case(asked: Asked) -> "TrainingCase":
     """Read the files, and build the fabric.
 
     Raises

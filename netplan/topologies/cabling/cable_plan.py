@@ -55,13 +55,7 @@ PLAN_COLUMNS = (
     *("gbps", "medium", "length_class", "length_m", "group"),
 )
 
-ROLES = {
-    GPU: "gpu",
-    SWITCH: "switch",
-    MANAGER: "manager",
-    HB_SWITCH: "hb-switch",
-    MEMORY: "memory",
-}
+ROLES = {GPU: "gpu", SWITCH: "switch", MANAGER: "manager", HB_SWITCH: "hb-switch", MEMORY: "memory"}
 MEDIA = {"optical": "fibre", "copper": "copper", "on-board": "trace", "on-chip": ""}
 
 

@@ -331,11 +331,7 @@ def clos_counts(
         return ClosCounts(radix, (1,) * tiers, (endpoints,) * tiers)
     above = ceil_div(endpoints * ports.up, ports.down * trunk_width)
     middle = [ceil_div(2 * above * trunk_width, radix)] * (tiers - 2)
-    switches = (
-        ceil_div(endpoints, ports.down),
-        *middle,
-        ceil_div(above * trunk_width, radix),
-    )
+    switches = (ceil_div(endpoints, ports.down), *middle, ceil_div(above * trunk_width, radix))
     return ClosCounts(radix, switches, (endpoints, *[above] * (tiers - 1)), trunk_width)
 
 

@@ -24,13 +24,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
-from netplan.topologies.fabric import (
-    Fabric,
-    LinkGroup,
-    Sizing,
-    SwitchTier,
-    hb_level,
-)
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, hb_level
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import Groups, joined_network
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
@@ -321,10 +315,7 @@ def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
     local = Links("local", *_local(shape, first), rate, lengths[spec.local_medium])
     ends = _global(shape, first, spec.global_arrangement)
     names = NameBlock("group-{}/switch-{}", (shape.groups, shape.switches_per_group))
-    return Wired(
-        (Nodes(SWITCH, 1, names),),
-        (hosts, local, Links("global", *ends, rate, HALL)),
-    )
+    return Wired((Nodes(SWITCH, 1, names),), (hosts, local, Links("global", *ends, rate, HALL)))
 
 
 def _local(shape: DragonflyShape, first: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:

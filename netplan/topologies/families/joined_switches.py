@@ -35,14 +35,7 @@ from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
-from netplan.topologies.fabric import (
-    Fabric,
-    LinkGroup,
-    Sizing,
-    SwitchTier,
-    hb_level,
-    network_level,
-)
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, hb_level, network_level
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.spreading import Spread, SwitchMesh
 from netplan.topologies.families.switched import planes_note

@@ -25,13 +25,7 @@ from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.records import replace
 from netplan.topologies.assembly import Links, Wired
-from netplan.topologies.fabric import (
-    Fabric,
-    LinkGroup,
-    Sizing,
-    hb_level,
-    port_words,
-)
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL
 from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part

@@ -502,10 +502,7 @@ def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
         attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
         return wire_networks(fabric, [network], attachment, (first, port))
     tree = partial(
-        fat_tree,
-        radix=sizing.radix,
-        oversubscription=_ratio(spec, sizing),
-        even=spec.even_pods,
+        fat_tree, radix=sizing.radix, oversubscription=_ratio(spec, sizing), even=spec.even_pods
     )
     long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
     long = wire_tree(tree(hosts))

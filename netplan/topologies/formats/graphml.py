@@ -14,13 +14,7 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from netplan.files import read_bounded
-from netplan.topologies.formats.draft import (
-    Draft,
-    DraftLink,
-    node_kind,
-    number_draft,
-    pair_links,
-)
+from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft, pair_links
 from netplan.topologies.graph import NODE_KINDS, FabricGraph
 from netplan.units import bytes_per_s
 

@@ -13,14 +13,7 @@ import numpy as np
 
 from netplan.errors import InputError
 from netplan.levels import LINKS_PER_STEP, Level
-from netplan.topologies.graph import (
-    HB_SWITCH,
-    MANAGER,
-    MEMORY,
-    NODE_KINDS,
-    SWITCH,
-    FabricGraph,
-)
+from netplan.topologies.graph import HB_SWITCH, MANAGER, MEMORY, NODE_KINDS, SWITCH, FabricGraph
 from netplan.units import gbps
 
 ASTRA_KINDS = {"ring": "Ring", "mesh": "FullyConnected", "switch": "Switch"}

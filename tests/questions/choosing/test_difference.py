@@ -75,9 +75,7 @@ def test_lines_of_another_rate_are_other_lines() -> None:
         max_size=2,
     )
 )
-def test_differences_sum_to_that_of_the_totals(
-    asked: list[tuple[str, int, int, float]],
-) -> None:
+def test_differences_sum_to_that_of_the_totals(asked: list[tuple[str, int, int, float]]) -> None:
     bills = []
     for fabric, gpus, radix, rate in asked:
         try:

@@ -38,10 +38,7 @@ def less(*gone: tuple[str, str]) -> list[Cable]:
 
 
 CROSS = link("leaf-2", 30, "leaf-3", 30)
-FTREE = (
-    "hosts on two tiers",
-    "switches of a tier that are joined unequally",
-)
+FTREE = ("hosts on two tiers", "switches of a tier that are joined unequally")
 TREES: dict[str, tuple[Sequence[Cable], set[str], bool]] = {
     "as it should be": (tree(), set(), True),
     "a host on a spine": ([*tree(), link("host-99", 1, "spine-0", 20)], {FTREE[0]}, False),

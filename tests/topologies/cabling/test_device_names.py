@@ -147,9 +147,7 @@ def test_slurm_yaml_holds_the_tree_and_the_blocks() -> None:
 
 
 @pytest.mark.parametrize("lines", [slurm_lines, slurm_block_lines])
-def test_hosts_and_hb_domains_divide_each_other(
-    lines: Callable[..., Iterator[str]],
-) -> None:
+def test_hosts_and_hb_domains_divide_each_other(lines: Callable[..., Iterator[str]]) -> None:
     with pytest.raises(InputError, match="do not divide each other"):
         list(lines(fabric("rail-optimized", 256, 16), host_gpus=3))
     with pytest.raises(InputError, match="out of range"):

@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.topologies.cabling.floor_plan import (
-    FLOOR_PLANS,
-    FloorPlan,
-    lay_out,
-    stock_length_m,
-)
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out, stock_length_m
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph

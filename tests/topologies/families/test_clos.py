@@ -46,10 +46,7 @@ def test_tiers_by_hand() -> None:
     assert tiers == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
 
 
-@pytest.mark.parametrize(
-    ("leaves", "spines"),
-    [(8, 4), (16, 8), (24, 16), (32, 16)],
-)
+@pytest.mark.parametrize(("leaves", "spines"), [(8, 4), (16, 8), (24, 16), (32, 16)])
 def test_published_two_tier_builds(leaves: int, spines: int) -> None:
     # DGX SuperPOD H100 with 1 to 4 scalable units: 32 ports down and 32 up a leaf, radix 64.
     assert equal_uplinks(leaves, 32, 64, 32)[0] == spines

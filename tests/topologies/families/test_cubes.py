@@ -29,8 +29,7 @@ def spec(**keys: object) -> FabricSpec:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "shape"),
-    [(64, (4, 4, 4)), (128, (8, 4, 4)), (512, (8, 8, 8)), (4096, (16, 16, 16))],
+    ("gpus", "shape"), [(64, (4, 4, 4)), (128, (8, 4, 4)), (512, (8, 8, 8)), (4096, (16, 16, 16))]
 )
 def test_every_cube_has_96_optical_ends(gpus: int, shape: tuple[int, ...]) -> None:
     # Six faces of 4 x 4: 96 ends a cube, also of a single one, whose rings close over the switches.

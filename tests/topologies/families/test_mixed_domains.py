@@ -106,11 +106,7 @@ def test_bound_links_and_model_are_in_order() -> None:
         assert row.bound_s <= row.busiest_s * (1 + 1e-9)
         assert row.busiest_s <= row.analytic_s * (1 + 1e-9)
     rows = compare(
-        "rail-only-paper",
-        gpus=700,
-        fabrics=("mixed-domains", "rail-optimized"),
-        hb_size=8,
-        **asked,
+        "rail-only-paper", gpus=700, fabrics=("mixed-domains", "rail-optimized"), hb_size=8, **asked
     ).rows
     assert rows[0].best == rows[1].best  # timed as groups of 8
 
@@ -119,11 +115,7 @@ def test_bound_links_and_model_are_in_order() -> None:
     ("domains", "keys", "message"),
     [
         ([{"size": 8}, {"size": 72}], {}, "only the last kind may have no count"),
-        (
-            [{"size": 8, "count": 1}],
-            {"family": "rail-only"},
-            "domains needs family: clos",
-        ),
+        ([{"size": 8, "count": 1}], {"family": "rail-only"}, "domains needs family: clos"),
         ([{"size": 8, "count": 1}], {"hb_planes": 2}, "leave out hb_kind"),
         ([{"size": 8, "count": 1}], {"hb_size": 4}, "leave out hb_kind"),
         ([{"size": 16, "count": 1, "kind": "mesh"}, {"size": 8}], {}, "8 of 16, 8"),

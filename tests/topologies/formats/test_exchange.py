@@ -330,9 +330,7 @@ def test_graphml_of_others_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", [graphml_lines, edge_list_lines, topo_lines, dot_lines])
-def test_the_same_graph_gives_the_same_bytes(
-    lines: Callable[[FabricGraph], Iterator[str]],
-) -> None:
+def test_the_same_graph_gives_the_same_bytes(lines: Callable[[FabricGraph], Iterator[str]]) -> None:
     first, second = ("".join(lines(fabric("rail-only", 64, 16))) for _ in range(2))
     assert first == second
 

@@ -59,10 +59,7 @@ def test_a_pasted_session_is_read_under_any_name(tmp_path: Path) -> None:
 
 
 def test_two_adapters_back_to_back_in_the_old_words(tmp_path: Path) -> None:
-    path = saved(
-        tmp_path,
-        'Hca 1 "Hca1"\n[1] "Hca2"[1] w=4\n\nHca 1 "Hca2"\n[1] "Hca1"[1] w=4\n',
-    )
+    path = saved(tmp_path, 'Hca 1 "Hca1"\n[1] "Hca2"[1] w=4\n\nHca 1 "Hca2"\n[1] "Hca1"[1] w=4\n')
     ((a, z, rate),) = rows(path)
     assert (a, z) == ("Hca1/1", "Hca2/1")
     assert isnan(rate)  # a width alone is no rate
