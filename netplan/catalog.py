@@ -195,8 +195,12 @@ def unknown_name(role: str, name: str, known: Mapping[str, object] | Sequence[st
     import difflib  # noqa: PLC0415 - seldom used
 
     wanted = name.lower()
-    near = [other for other in known if wanted and other.startswith(wanted)][:3]
-    near += difflib.get_close_matches(wanted, [o for o in known if o not in near], n=2)
+    for text in (wanted, wanted.rpartition(".")[2].replace("-", "_")):  # cluster.hb-sise, too
+        near = [other for other in known if text and other.startswith(text)][:3]
+        near += difflib.get_close_matches(text, [o for o in known if o not in near], n=2)
+        near = near or [other for other in known if text[2:] and other.startswith(text[:3])][:2]
+        if near:
+            break
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
     return UnknownNameError(f"unknown {role} {name!r}: {hint}")
 

@@ -26,7 +26,7 @@ from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books
 from netplan.scenarios.expanded_memory import read_memory, variants
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.scenarios.scenario import PARTS, WORKLOADS, Scenario, every_place, places, plain_name
+from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
@@ -63,7 +63,7 @@ class Diff(Question[DiffAnswer]):
     command: ClassVar[str] = "diff"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan diff hgx-b200 nvl72-gb200",
-        "netplan diff --a nic_gbps=400 --b nic_gbps=800",
+        "netplan diff --a nic=400 --b nic=800",
         "netplan diff --a fabric=rail-optimized --b fabric=rail-only --goodput",
         "netplan diff mine.yaml --b prices.prices.transceiver@400.base=500 --details",
     )
@@ -183,7 +183,7 @@ class Diff(Question[DiffAnswer]):
             if dot and part not in PARTS:
                 settings |= read_settings({name: value})
                 continue
-            plain = _plain_input(name)
+            plain = plain_name(name)
             if plain in (SCENARIO, *_own(type(self))):
                 raise InputError(
                     f"{name} is an input of netplan diff, not of one of its sides: give it once,"
@@ -220,7 +220,7 @@ class Diff(Question[DiffAnswer]):
         }
         values: dict[str, None] = {}
         for name in names:
-            plain = _plain_input(name)
+            plain = plain_name(name)
             if plain in words:
                 values[words[plain]] = None
             elif plain in known:
@@ -343,23 +343,6 @@ diff = asks(Diff)
 def _own(kind: type[Diff]) -> dict[str, str]:
     """Roles of the question's own inputs, by name."""
     return {known.name: option.role for known, option in own_options(kind)}
-
-
-def _plain_input(name: str) -> str:
-    """An input by the name of its field, or of its flag.
-
-    Examples
-    --------
-    >>> _plain_input("nic"), _plain_input("hb-size"), _plain_input("cluster.radix")
-    ('nic_gbps', 'hb_size', 'radix')
-    """
-    for kind in WORKLOADS:
-        if (plain := plain_name(name, kind)) != name:
-            return plain
-    known = every_place()
-    flags = {known[field].option.flag_of(field).strip("-"): field for field in known}
-    flags |= {"fabric": "fabric", "fabrics": "fabric"}
-    return flags.get(name.replace("_", "-"), name)
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -439,22 +439,54 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         return structs.replace(self, workload=WORKLOADS[workload]())
 
 
-def plain_name(name: str, workload: str = "training") -> str:
-    """Name of an input as its field has it: an alias or a name with its part is the same.
+def plain_name(name: str, workload: str = "") -> str:
+    """Name of an input as its field has it: its flag, or a name with its part, is the same.
+
+    Parameters
+    ----------
+    name
+        An input by its field, its flag, or with the part of the scenario that it is in.
+    workload
+        ``training`` or ``serving``, whose inputs are known; of any if empty.
+
+    Returns
+    -------
+    str
+        The name of the field; what was given, if there is no such input.
 
     Examples
     --------
     >>> plain_name("cluster.gpus"), plain_name("gpus"), plain_name("workload.memory.offload")
     ('gpus', 'gpus', 'offload')
+    >>> plain_name("nic"), plain_name("hb-size"), plain_name("cluster.nic"), plain_name("colour")
+    ('nic_gbps', 'hb_size', 'nic_gbps', 'colour')
     """
+    if not workload:
+        names = (plain_name(name, kind) for kind in WORKLOADS)
+        return next((plain for plain in names if plain != name), name)
     part, dot, rest = name.partition(".")
     known = places(workload)
-    if dot and part in PARTS:
-        last = rest.rpartition(".")[2]
-        place = known.get(last)
-        if place is not None and place.part == part and rest in (last, ".".join(place.path)):
-            return last
-    return name
+    if not dot or part not in PARTS:
+        return (
+            name if name in known else _fields_by_flag(workload).get(name.replace("-", "_"), name)
+        )
+    first, _, last = rest.rpartition(".")
+    field = plain_name(last, workload)
+    place = known.get(field)
+    if place is None or place.part != part or (first and first != ".".join(place.path[:-1])):
+        return name
+    return field
+
+
+@cache
+def _fields_by_flag(workload: str) -> dict[str, str]:
+    """Inputs by the words of their flags, as Python would spell them."""
+    known = places(workload)
+    flags = {
+        place.option.flag_of(field).strip("-").replace("-", "_"): field
+        for field, place in known.items()
+    }
+    return {flag: field for flag, field in flags.items() if flag not in known}
 
 
 def _fitting(

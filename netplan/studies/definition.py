@@ -9,7 +9,7 @@ from msgspec import Meta, field
 from netplan.catalog import Record, Shelf
 from netplan.records import Entry
 from netplan.reports.quantities import Scalar
-from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, plain_name
+from netplan.scenarios.scenario import DEFAULT, PARTS, plain_name
 from netplan.studies.expressions import parse_expression, require_expression
 from netplan.studies.grid import Axis
 
@@ -281,22 +281,10 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         return OF_EVERY_SCENARIO.isdisjoint(axis.names)
 
 
-def plain_input(name: str) -> str:
-    """An input by its own name, without the part of the scenario that it is in.
-
-    Examples
-    --------
-    >>> plain_input("cluster.radix"), plain_input("workload.prompt"), plain_input("fixed.tensor")
-    ('radix', 'prompt', 'fixed.tensor')
-    """
-    known = (plain_name(name, workload) for workload in WORKLOADS)
-    return next((plain for plain in known if plain != name), name)
-
-
 def _plainly(data: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     """The same data with inputs by their own names, in conditions and formulas, too."""
     if isinstance(data, str):
-        return PART_OF_SCENARIO.sub(lambda found: plain_input(found[0]), data)
+        return PART_OF_SCENARIO.sub(lambda found: plain_name(found[0]), data)
     if isinstance(data, Mapping):
         return {
             _plainly(key): value if key == STUDIED else _plainly(value)

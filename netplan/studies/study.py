@@ -15,9 +15,9 @@ from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.readers import NUMBERS, read_value
 from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
-from netplan.scenarios.scenario import Scenario
+from netplan.scenarios.scenario import Scenario, plain_name
 from netplan.studies.charts import OK, STATUS
-from netplan.studies.definition import STUDIES, StudyDefinition, plain_input
+from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.expressions import key_of, parse_expression
 from netplan.studies.files import files_sha256, value_in
 from netplan.studies.grid import Grid, make_grid
@@ -339,8 +339,8 @@ def _by_own_names(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Changes by the own names of inputs; an InputError if one is given by two."""
     plain: dict[str, Any] = {}
     for name, value in changes.items():
-        if plain.setdefault(plain_input(name), value) is not value:
-            raise InputError(f"{name} and {plain_input(name)} are one input: give it once")
+        if plain.setdefault(plain_name(name), value) is not value:
+            raise InputError(f"{name} and {plain_name(name)} are one input: give it once")
     return plain
 
 
