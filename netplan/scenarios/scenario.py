@@ -467,9 +467,8 @@ def plain_name(name: str, workload: str = "") -> str:
     part, dot, rest = name.partition(".")
     known = places(workload)
     if not dot or part not in PARTS:
-        return (
-            name if name in known else _fields_by_flag(workload).get(name.replace("-", "_"), name)
-        )
+        spelt = name.replace("-", "_")
+        return spelt if spelt in known else _fields_by_flag(workload).get(spelt, name)
     first, _, last = rest.rpartition(".")
     field = plain_name(last, workload)
     place = known.get(field)
