@@ -7,7 +7,11 @@ import pytest
 
 SERVING = (
     *("netplan.performance.serving", "netplan.workloads.serving_", "netplan.simulation.serving"),
-    *("netplan.faults.served", "netplan.questions.served_faults", "netplan.questions.serving"),
+    *(
+        "netplan.faults.damage.served",
+        "netplan.questions.served_faults",
+        "netplan.questions.serving",
+    ),
     *("netplan.questions.answers.serving_answer", "netplan.questions.answers.served_faults"),
     *("netplan.questions.setup.serving_run", "netplan.questions.setup.served_run"),
 )

@@ -30,7 +30,7 @@ MODULES = {
     ),
     "Loads": ("netplan.traffic.matrix", "netplan.traffic.loads", "netplan.traffic.routing"),
     "Money": ("netplan.costing.lifetime", "netplan.costing.ranges", "netplan.costing.power"),
-    "Failures": ("netplan.faults.checkpoints", "netplan.faults.availability"),
+    "Failures": ("netplan.faults.years.checkpoints", "netplan.faults.years.availability"),
     "Words of the ground": ("netplan.units", "netplan.errors"),
 }
 NOUNS = """# Nouns

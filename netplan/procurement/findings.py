@@ -13,7 +13,7 @@ from typing import Any
 
 from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import BillBooks, FabricBill
-from netplan.faults.rates import FailureBook
+from netplan.faults.years.rates import FailureBook
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.bill_columns import no_high, span_column
 from netplan.questions.answers.compare_answer import Comparison

@@ -14,7 +14,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
-from netplan.faults.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
+from netplan.faults.years.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.served_faults_answer import ServedFaultsAnswer
@@ -60,7 +60,7 @@ def network_risks(fabric: Fabric, book: FailureBook, hardware: Hardware) -> list
 
     >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
-    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64, hb_size=256)
     >>> fabric = scenario.fabric("rail-only").counts
     >>> hardware = Hardware(CABLING_BOOKS.load("2026"))

@@ -18,7 +18,7 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook
+from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.answers.compare_answer import Comparison

@@ -13,8 +13,8 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.faults.damage import find_effects
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.damage import find_effects
+from netplan.faults.damage.scenario import parse_faults
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import Plan, PlanTime, evaluate_plan

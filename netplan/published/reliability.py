@@ -13,12 +13,18 @@ from functools import lru_cache
 import numpy as np
 
 from netplan.errors import CatalogError
-from netplan.faults.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
-from netplan.faults.clusters import ClusterCount, RateSpread, leave_one_out, stops_by_record
-from netplan.faults.forecast import causes_of
-from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook, Observed, poisson_interval, unit_counts
-from netplan.faults.reliability import (
+from netplan.faults.years.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
+from netplan.faults.years.clusters import ClusterCount, RateSpread, leave_one_out, stops_by_record
+from netplan.faults.years.forecast import causes_of
+from netplan.faults.years.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
+from netplan.faults.years.rates import (
+    FAILURE_BOOKS,
+    FailureBook,
+    Observed,
+    poisson_interval,
+    unit_counts,
+)
+from netplan.faults.years.reliability import (
     interruptions_per_year,
     mtbf_h,
     none_down,

@@ -10,18 +10,39 @@ from msgspec import Struct
 
 from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError, not_built
-from netplan.faults.clusters import stops_by_record
-from netplan.faults.damage import Damage, find_effects
-from netplan.faults.effects import FailureEffects, effect_of, effects_of, searched
-from netplan.faults.forecast import ReliabilityForecast, reliability_forecast
-from netplan.faults.group_failures import GroupFailures, group_failures
-from netplan.faults.impact import Impact, Single, Subject, impact_of, single_failures, single_parts
-from netplan.faults.inventory import Inventory
-from netplan.faults.link_parts import bill_wiring
-from netplan.faults.rates import NETWORK_KINDS, FailureBook, Unit, host_links_each, unit_counts
-from netplan.faults.reconfigure import Assumed, Policy, Standby, check_rails, circuits, policies
-from netplan.faults.recoveries import idle_price, recoveries
-from netplan.faults.rerouting import training_loads
+from netplan.faults.damage.damage import Damage, find_effects
+from netplan.faults.damage.impact import (
+    Impact,
+    Single,
+    Subject,
+    impact_of,
+    single_failures,
+    single_parts,
+)
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.rerouting import training_loads
+from netplan.faults.years.clusters import stops_by_record
+from netplan.faults.years.effects import FailureEffects, effect_of, effects_of, searched
+from netplan.faults.years.forecast import ReliabilityForecast, reliability_forecast
+from netplan.faults.years.group_failures import GroupFailures, group_failures
+from netplan.faults.years.rates import (
+    NETWORK_KINDS,
+    FailureBook,
+    Unit,
+    bill_wiring,
+    host_links_each,
+    unit_counts,
+)
+from netplan.faults.years.recoveries import (
+    Assumed,
+    Policy,
+    Standby,
+    check_rails,
+    circuits,
+    idle_price,
+    policies,
+    recoveries,
+)
 from netplan.progress import each
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.faults_pages import seen

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, cast, get_args
 import numpy as np
 
 from netplan.errors import InputError
-from netplan.faults.inventory import Inventory
-from netplan.faults.rerouting import LiveRouter
-from netplan.faults.scenario import read_scenario
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.rerouting import LiveRouter
+from netplan.faults.damage.scenario import read_scenario
 from netplan.progress import each
 from netplan.questions.answers.faults_pages import damage_colours
 from netplan.questions.answers.loads_answer import (

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES, packet_ports
 from netplan.errors import InfeasibleError, InputError
-from netplan.faults.survival import switch_loss
+from netplan.faults.damage.survival import switch_loss
 from netplan.inputs.option import Option
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult

@@ -8,12 +8,11 @@ import numpy as np
 
 from netplan.costing.wiring import Wiring
 from netplan.errors import InfeasibleError, NetplanError, not_built
-from netplan.faults.damage import Damage, find_effects
-from netplan.faults.group_failures import GroupFailures, group_failures
-from netplan.faults.link_parts import bill_wiring
-from netplan.faults.rates import FailureBook, unit_counts
-from netplan.faults.served import ServedCluster, ServedImpact, served_impact, served_singles
-from netplan.faults.served_years import served_forecast
+from netplan.faults.damage.damage import Damage, find_effects
+from netplan.faults.damage.served import ServedCluster, ServedImpact, served_impact, served_singles
+from netplan.faults.years.group_failures import GroupFailures, group_failures
+from netplan.faults.years.rates import FailureBook, bill_wiring, unit_counts
+from netplan.faults.years.served_years import served_forecast
 from netplan.progress import each
 from netplan.questions.answers.served_faults_answer import (
     ServedFabric,

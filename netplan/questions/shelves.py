@@ -18,7 +18,7 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
-from netplan.faults.rates import FAILURE_BOOKS
+from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.performance.serving.serving_stack import SERVING_STACKS
 from netplan.performance.stacks import STACKS
 from netplan.questions.library import REPORTS

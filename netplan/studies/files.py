@@ -29,7 +29,7 @@ ROLES: Mapping[str, str] = {
     "power": "costing.power:POWER_BOOKS",
     "cabling": "costing.cabling:CABLING_BOOKS",
     "economics": "costing.lifetime:ECONOMICS_BOOKS",
-    "failures": "faults.rates:FAILURE_BOOKS",
+    "failures": "faults.years.rates:FAILURE_BOOKS",
     "switch": "costing.switches:SWITCHES",
     "floor-plan": "topologies.cabling.floor_plan:FLOOR_PLANS",
 }

@@ -11,13 +11,12 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.arrays import Ints
-from netplan.faults.blocks import _values_by_owner
-from netplan.faults.capacity import remaining_bandwidth
-from netplan.faults.damage import Damage, find_effects
-from netplan.faults.flows import reduced_graph
-from netplan.faults.inventory import Inventory
-from netplan.faults.pace import Cuts, network_leg, uniform_traffic
-from netplan.faults.scenario import parse_faults, read_scenario
+from netplan.faults.damage.capacity import remaining_bandwidth
+from netplan.faults.damage.cuts import Cuts, network_leg, uniform_traffic
+from netplan.faults.damage.damage import Damage, find_effects
+from netplan.faults.damage.flows import _values_by_owner, reduced_graph
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.scenario import parse_faults, read_scenario
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph

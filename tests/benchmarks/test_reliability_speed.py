@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.forecast import causes_of
-from netplan.faults.outages import Exposure, Outages, simulate_outages
-from netplan.faults.rates import FAILURE_BOOKS, unit_counts
+from netplan.faults.years.checkpoints import Checkpoints
+from netplan.faults.years.forecast import causes_of
+from netplan.faults.years.outages import Exposure, Outages, simulate_outages
+from netplan.faults.years.rates import FAILURE_BOOKS, unit_counts
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

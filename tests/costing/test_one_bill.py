@@ -18,7 +18,7 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import NetplanError
-from netplan.faults.damage import network_links
+from netplan.faults.damage.damage import network_links
 from netplan.procurement.report import procurement
 from netplan.studies.questions import answer as study_point
 from netplan.topologies.build import build_fabric

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 
 from netplan.arrays import Ints
-from netplan.faults.damage import Damage, no_damage
+from netplan.faults.damage.damage import Damage, no_damage
 from netplan.records import replace
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.expand import expand

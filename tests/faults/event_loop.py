@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from math import inf
 from random import Random
 
-from netplan.faults.outages import Cause
+from netplan.faults.years.outages import Cause
 
 HOURS_PER_YEAR = 8760.0
 

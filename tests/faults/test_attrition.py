@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from netplan.faults.attrition import attrition
-from netplan.faults.inventory import Inventory
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.survival import attrition
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

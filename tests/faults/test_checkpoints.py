@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from netplan.errors import InputError
-from netplan.faults.checkpoints import (
+from netplan.faults.years.checkpoints import (
     Checkpoints,
     best_interval_h,
     daly_interval_h,

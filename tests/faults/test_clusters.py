@@ -6,14 +6,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.clusters import (
+from netplan.faults.years.clusters import (
     RECORD_OF_KIND,
     ClusterCount,
     RateSpread,
     leave_one_out,
     stops_by_record,
 )
-from netplan.faults.rates import FAILURE_BOOKS, unit_counts
+from netplan.faults.years.rates import FAILURE_BOOKS, unit_counts
 from tests.costing.fabrics import built
 
 RATES = st.floats(0.01, 1.0)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.faults.capacity import Remaining, remaining_bandwidth
-from netplan.faults.damage import Damage, no_damage
-from netplan.faults.flows import reduced_graph
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.capacity import Remaining, remaining_bandwidth
+from netplan.faults.damage.damage import Damage, no_damage
+from netplan.faults.damage.flows import reduced_graph
+from netplan.faults.damage.scenario import parse_faults
 from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
 from tests.faults.damaged import (
@@ -203,7 +203,7 @@ def test_large_fabrics_without_symmetry_are_sampled_and_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Domains of 72 GPUs under leaves of 32 have no pattern that repeats.
-    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_ENDS", 99)
+    monkeypatch.setattr(import_module("netplan.faults.damage.capacity"), "MAX_ENDS", 99)
     graph = fabric("nvl72", (8192, 64, 72))
     damage = parse_faults(["gpu-9", "gpu-117", "domain-100"], graph)
     left = remaining_bandwidth(graph, damage, max_pairs=40)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, find_effects, no_damage
-from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.damage import Damage, find_effects, no_damage
+from netplan.faults.damage.inventory import Inventory, PartNames, Parts
+from netplan.faults.damage.scenario import parse_faults
 from netplan.topologies.graph import FabricGraph
 from tests.faults.damaged import (
     damage_to,

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from netplan.errors import CatalogError, InputError
-from netplan.faults.damage import Damage, no_damage
-from netplan.faults.group_files import read_risk_groups
-from netplan.faults.groups import (
+from netplan.faults.damage.damage import Damage, no_damage
+from netplan.faults.damage.groups import (
     Racking,
     RiskGroups,
     domain_groups,
@@ -21,8 +20,8 @@ from netplan.faults.groups import (
     transceiver_batches,
     transceiver_ends,
 )
-from netplan.faults.inventory import Inventory
-from netplan.faults.scenario import parse_faults, read_scenario
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.scenario import parse_faults, read_risk_groups, read_scenario
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, Layout, lay_out
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 from tests.faults.damaged import fabric

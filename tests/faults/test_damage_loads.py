@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, no_damage
-from netplan.faults.rerouting import reroute
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.damage import Damage, no_damage
+from netplan.faults.damage.rerouting import reroute
+from netplan.faults.damage.scenario import parse_faults
 from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, flows_matrix, no_traffic

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
-from netplan.faults import scenario
-from netplan.faults.damage import find_effects
-from netplan.faults.groups import RiskGroups, hall_risk_groups, racks_by_count
-from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.scenario import parse_faults, read_scenario
+from netplan.faults.damage import scenario
+from netplan.faults.damage.damage import find_effects
+from netplan.faults.damage.groups import RiskGroups, hall_risk_groups, racks_by_count
+from netplan.faults.damage.inventory import Inventory, PartNames, Parts
+from netplan.faults.damage.scenario import parse_faults, read_scenario
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.cable_plan import cable_plan
 from netplan.topologies.expand import expand

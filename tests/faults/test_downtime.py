@@ -12,11 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from netplan.faults.availability import domains_under_repair, expected_pace
-from netplan.faults.checkpoints import Checkpoints, best_interval_h, exact_time_ratio
-from netplan.faults.downtime import Effect, EffectArrays, PaceTable, spells
-from netplan.faults.outages import Cause, Exposure, Mean, Outages, simulate_outages
-from netplan.faults.reliability import compound_poisson, idle_domains_needed, mtbf_h
+from netplan.faults.years.availability import domains_under_repair, expected_pace
+from netplan.faults.years.checkpoints import Checkpoints, best_interval_h, exact_time_ratio
+from netplan.faults.years.outages import (
+    Cause,
+    Effect,
+    EffectArrays,
+    Exposure,
+    Mean,
+    Outages,
+    PaceTable,
+    simulate_outages,
+    spells,
+)
+from netplan.faults.years.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.records import replace
 from tests.faults.event_loop import Job, Totals, Walk
 from tests.turns import one_in

@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan.faults.capacity import remaining_bandwidth
-from netplan.faults.flows import reduced_graph
-from netplan.faults.joined import MovedFlows, Rings, join, join_by_forests
-from netplan.faults.max_flow import largest_flow, largest_units
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.capacity import remaining_bandwidth
+from netplan.faults.damage.flows import (
+    MovedFlows,
+    Rings,
+    join,
+    join_by_forests,
+    largest_flow,
+    largest_units,
+    reduced_graph,
+)
+from netplan.faults.damage.scenario import parse_faults
 from netplan.topologies.graph import FabricGraph
 from tests.faults.damaged import damage_to, fabric, random_damage
 
@@ -160,7 +166,7 @@ def test_what_is_not_computed_loses_no_more_than_all_that_is_lost(
     lost = damage_to(graph, links=range(graph.link_count - 1, graph.link_count - 600, -50))
     assert lost.link_down.sum() == 12
     exact = remaining_bandwidth(graph, lost)
-    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_ENDS", 2)
+    monkeypatch.setattr(import_module("netplan.faults.damage.capacity"), "MAX_ENDS", 2)
     left = remaining_bandwidth(graph, lost, max_pairs=30)
     assert not left.exact
     assert left.worst_low == pytest.approx(36 / 48)

@@ -14,10 +14,10 @@ from scipy.sparse import coo_array
 
 from netplan.arrays import Bools
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, network_links, no_damage
-from netplan.faults.pace import Cuts, network_leg
-from netplan.faults.rerouting import Rerouted, reroute, training_loads
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.cuts import Cuts, network_leg
+from netplan.faults.damage.damage import Damage, network_links, no_damage
+from netplan.faults.damage.rerouting import Rerouted, reroute, training_loads
+from netplan.faults.damage.scenario import parse_faults
 from netplan.questions.loads import loads
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.topologies.graph import GPU, FabricGraph

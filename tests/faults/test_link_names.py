@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from netplan.errors import NetplanError
-from netplan.faults.damage import network_links
-from netplan.faults.inventory import Inventory, PartNames
-from netplan.faults.scenario import read_scenario
+from netplan.faults.damage.damage import network_links
+from netplan.faults.damage.inventory import Inventory, PartNames
+from netplan.faults.damage.scenario import read_scenario
 from netplan.topologies.cabling.cable_plan import cable_plan, with_hosts
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines

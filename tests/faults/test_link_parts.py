@@ -10,8 +10,7 @@ from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
-from netplan.faults.link_parts import bill_wiring, link_parts
-from netplan.faults.rates import host_links_each, unit_counts
+from netplan.faults.years.rates import bill_wiring, host_links_each, link_parts, unit_counts
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing

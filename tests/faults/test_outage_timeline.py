@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.arrays import Floats
-from netplan.faults.checkpoints import Checkpoints
-from netplan.faults.timeline import REASONS, Work, _meet, _shelf_by_year
+from netplan.faults.years.checkpoints import Checkpoints
+from netplan.faults.years.outages import REASONS, Work, _meet, _shelf_by_year
 
 times = st.lists(st.floats(0.0, 100.0), max_size=30).map(sorted)
 

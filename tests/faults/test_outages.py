@@ -9,14 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError, UnknownNameError
-from netplan.faults import outages
-from netplan.faults.checkpoints import Checkpoints, exact_time_ratio
-from netplan.faults.downtime import Effect, PaceTable
-from netplan.faults.forecast import causes_of
-from netplan.faults.outages import Cause, Exposure, Mean, Outages, Repair, simulate_outages
-from netplan.faults.rates import FAILURE_BOOKS
-from netplan.faults.reliability import mtbf_h, outstanding, service_level
-from netplan.faults.timeline import REASONS
+from netplan.faults.years import outages
+from netplan.faults.years.checkpoints import Checkpoints, exact_time_ratio
+from netplan.faults.years.forecast import causes_of
+from netplan.faults.years.outages import (
+    REASONS,
+    Cause,
+    Effect,
+    Exposure,
+    Mean,
+    Outages,
+    PaceTable,
+    Repair,
+    simulate_outages,
+)
+from netplan.faults.years.rates import FAILURE_BOOKS
+from netplan.faults.years.reliability import mtbf_h, outstanding, service_level
 from netplan.records import replace
 
 JOB = Checkpoints(0.5, 0.02, 0.3)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, kron
 
-from netplan.faults.damage import Damage, find_effects, network_links, no_damage
-from netplan.faults.impact import Impact, Subject, impact_of
-from netplan.faults.inventory import Inventory, Parts
-from netplan.faults.pace import Cuts, Paces, network_leg, uniform_traffic
-from netplan.faults.rerouting import training_loads
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.cuts import Cuts, Paces, network_leg, uniform_traffic
+from netplan.faults.damage.damage import Damage, find_effects, network_links, no_damage
+from netplan.faults.damage.impact import Impact, Subject, impact_of
+from netplan.faults.damage.inventory import Inventory, Parts
+from netplan.faults.damage.rerouting import training_loads
+from netplan.faults.damage.scenario import parse_faults
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training

@@ -19,13 +19,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
 
 from netplan.arrays import Floats
-from netplan.faults.blocks import alike, codes
-from netplan.faults.capacity import remaining_bandwidth
-from netplan.faults.damage import Damage, no_damage
-from netplan.faults.flows import FlowNetwork, reduced_graph
-from netplan.faults.inventory import Inventory
-from netplan.faults.pair_classes import form_classes
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.capacity import form_classes, remaining_bandwidth
+from netplan.faults.damage.damage import Damage, no_damage
+from netplan.faults.damage.flows import FlowNetwork, alike, codes, reduced_graph
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.scenario import parse_faults
 from netplan.topologies.formats.edge_list import edge_list_lines
 from tests.faults.damaged import damage_to, fabric, random_damage
 
@@ -61,7 +59,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 """What differs from the file of a name."""
 
 
-PAIR_CLASSES = import_module("netplan.faults.pair_classes")
+PAIR_CLASSES = import_module("netplan.faults.damage.capacity")
 LEAST_SETTLED = {"torus-2d": 0.9, "torus-3d": 0.9, "bcube": 0.0, "dragonfly": 0.0}
 """Share of pairs that bounds settle at the least, where it is not all [1]."""
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from netplan.catalog import check_file, shipped_root
 from netplan.errors import CatalogError, InputError, UnknownNameError
-from netplan.faults.rates import (
+from netplan.faults.years.rates import (
     FAILURE_BOOKS,
     EffectiveTime,
     FailureBook,

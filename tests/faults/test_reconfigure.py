@@ -8,11 +8,11 @@ import pytest
 import netplan
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
-from netplan.faults.idle_gpus import IdleGpus, idle_gpus
-from netplan.faults.impact import Subject
-from netplan.faults.outages import Cause
-from netplan.faults.rates import FAILURE_BOOKS
-from netplan.faults.reconfigure import circuits
+from netplan.faults.damage.impact import Subject
+from netplan.faults.years.effects import IdleGpus, idle_gpus
+from netplan.faults.years.outages import Cause
+from netplan.faults.years.rates import FAILURE_BOOKS
+from netplan.faults.years.recoveries import circuits
 from netplan.questions.faults import faults
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing

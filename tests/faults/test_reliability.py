@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.reliability import (
+from netplan.faults.years.reliability import (
     at_least_up,
     cost_per_effective_gpu_hour,
     interruptions_per_year,

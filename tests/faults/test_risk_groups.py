@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, Effects, Islands, find_effects, network_links
-from netplan.faults.forecast import CheckpointPolicy, ForecastOptions, reliability_forecast
-from netplan.faults.group_failures import group_failures, group_hits
-from netplan.faults.groups import (
+from netplan.faults.damage.damage import Damage, Effects, Islands, find_effects, network_links
+from netplan.faults.damage.groups import (
     NOTHING,
     RiskGroups,
     card_groups,
@@ -21,7 +19,9 @@ from netplan.faults.groups import (
     racks_of_layout,
     weighted_rates,
 )
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook
+from netplan.faults.years.forecast import CheckpointPolicy, ForecastOptions, reliability_forecast
+from netplan.faults.years.group_failures import group_failures, group_hits
+from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, lay_out

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.errors import InputError
-from netplan.faults.damage import find_effects
-from netplan.faults.scenario import parse_faults
-from netplan.faults.served import ServedCluster, ServedImpact, answering, served_impact
+from netplan.faults.damage.damage import find_effects
+from netplan.faults.damage.scenario import parse_faults
+from netplan.faults.damage.served import ServedCluster, ServedImpact, answering, served_impact
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.goal import Goal
 from netplan.questions.answers.served_faults_answer import (

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from netplan.faults.forecast import CheckpointPolicy, ForecastOptions
-from netplan.faults.inventory import Inventory
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook, unit_counts
-from netplan.faults.served import ServedCluster, answering, served_singles
-from netplan.faults.served_years import ServedForecast, served_forecast
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.served import ServedCluster, answering, served_singles
+from netplan.faults.years.forecast import CheckpointPolicy, ForecastOptions
+from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook, unit_counts
+from netplan.faults.years.served_years import ServedForecast, served_forecast
 from netplan.performance.serving.goal import Goal
 from netplan.records import replace
 from tests.faults.test_served import ACROSS, LONG, ONE_EACH, asked, cluster

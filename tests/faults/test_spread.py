@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
-from netplan.faults.spread import PairGraph
+from netplan.faults.damage.capacity import PairGraph
 
 
 def flow(graph: PairGraph, a: int, b: int) -> int:

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.survival import SwitchLoss, switch_loss
+from netplan.faults.damage.survival import SwitchLoss, switch_loss
 from netplan.topologies.build import build_fabric
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.expand import expand

@@ -10,7 +10,7 @@ import pytest
 import netplan
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.wiring import Hardware
-from netplan.faults.rates import FAILURE_BOOKS
+from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.procurement.front_page import headline
 from netplan.procurement.known_unknown import largest_prices, unpriced_words
 from netplan.procurement.network_risks import network_risks, order_lead_time

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from netplan.errors import CatalogError, InputError, UnknownNameError
-from netplan.faults.forecast import causes_of
-from netplan.faults.outages import Mean
-from netplan.faults.rates import FAILURE_BOOKS
+from netplan.faults.years.forecast import causes_of
+from netplan.faults.years.outages import Mean
+from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.published.checks import published
 from netplan.published.reliability import _holds, reliability_checks
 from netplan.published.verify import verify

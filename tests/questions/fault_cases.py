@@ -1,6 +1,6 @@
 """Questions about failures that several tests ask, and parts of their answers."""
 
-from netplan.faults.impact import Impact
+from netplan.faults.damage.impact import Impact
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.questions.faults import faults

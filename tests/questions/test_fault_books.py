@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from netplan.errors import InputError, NetplanError
-from netplan.faults.rates import FAILURE_BOOKS
+from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.questions.faults import faults
 from tests.questions.fault_cases import small
 

@@ -7,18 +7,24 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from netplan.faults.checkpoints import exact_time_ratio
-from netplan.faults.effects import FailureEffects, effect_of, effects_of, kinds_of_units, searched
-from netplan.faults.forecast import (
+from netplan.faults.damage.impact import Impact, Subject, impact_of, single_failures, single_parts
+from netplan.faults.damage.inventory import Inventory, Parts
+from netplan.faults.years.checkpoints import exact_time_ratio
+from netplan.faults.years.effects import (
+    FailureEffects,
+    effect_of,
+    effects_of,
+    kinds_of_units,
+    searched,
+)
+from netplan.faults.years.forecast import (
     CheckpointPolicy,
     ForecastOptions,
     ReliabilityForecast,
     reliability_forecast,
 )
-from netplan.faults.group_failures import group_failures
-from netplan.faults.impact import Impact, Subject, impact_of, single_failures, single_parts
-from netplan.faults.inventory import Inventory, Parts
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook, unit_counts
+from netplan.faults.years.group_failures import group_failures
+from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook, unit_counts
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.questions.cost import cost
 from netplan.questions.faults import Faults, faults

@@ -10,7 +10,7 @@ import pytest
 
 import netplan
 from netplan.errors import InputError, NetplanError
-from netplan.faults.rates import FAILURE_BOOKS
+from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.procurement.report import procurement
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.compare import compare
@@ -58,7 +58,7 @@ def test_a_worst_pair_that_may_not_be_the_worst_is_marked(monkeypatch: pytest.Mo
     assert "87.50 %" in exact.text(120, details=True)
     assert "≤" not in exact.text(120, details=True)
     # Without classes, 24 of 780 pairs are chosen.
-    monkeypatch.setattr(import_module("netplan.faults.pair_classes"), "MAX_ENDS", 0)
+    monkeypatch.setattr(import_module("netplan.faults.damage.capacity"), "MAX_ENDS", 0)
     chosen = small(**question)
     impact = single(chosen.fabrics[0], "leaf")
     assert (impact.bandwidth_share, impact.bandwidth_share_low) == (7 / 8, 0)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.damage import find_effects
-from netplan.faults.rerouting import LiveRouter, training_loads
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.damage import find_effects
+from netplan.faults.damage.rerouting import LiveRouter, training_loads
+from netplan.faults.damage.scenario import parse_faults
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.questions.setup.degraded_links import routing_of_left
 from netplan.simulation.outcome import Outcome

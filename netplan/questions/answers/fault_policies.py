@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from netplan.faults.reconfigure import Policy
+from netplan.faults.years.recoveries import Policy
 from netplan.reports.quantities import quantity
 from netplan.reports.sections import Column, Table, column, columns
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from netplan.faults.forecast import Spares
-from netplan.faults.rates import PLACES, Unit
+from netplan.faults.years.forecast import Spares
+from netplan.faults.years.rates import PLACES, Unit
 
 HOURS_PER_DAY = 24.0
 DAYS_PER_WEEK = 7.0

@@ -6,10 +6,10 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from netplan.faults.forecast import CauseShare, ReliabilityForecast, Spares
-from netplan.faults.impact import Impact
-from netplan.faults.recoveries import Recovery
-from netplan.faults.rerouting import TrainingLoads
+from netplan.faults.damage.impact import Impact
+from netplan.faults.damage.rerouting import TrainingLoads
+from netplan.faults.years.forecast import CauseShare, ReliabilityForecast, Spares
+from netplan.faults.years.recoveries import Recovery
 from netplan.performance.error_bars import bar_note
 from netplan.questions.answers.barred import barred_column, end_columns
 from netplan.questions.answers.fault_policies import policies_tables

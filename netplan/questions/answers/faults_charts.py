@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import cycle
 from math import exp
 
-from netplan.faults.attrition import Attrition
-from netplan.faults.impact import Impact, Single
+from netplan.faults.damage.impact import Impact, Single
+from netplan.faults.damage.survival import Attrition
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
 from netplan.reports.plots import DASHES, SIGNS

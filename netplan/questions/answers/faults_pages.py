@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from netplan.faults.attrition import Attrition, attrition
-from netplan.faults.damage import Damage, Islands, cut_off_gpus
-from netplan.faults.impact import Subject
-from netplan.faults.inventory import Inventory
+from netplan.faults.damage.damage import Damage, Islands, cut_off_gpus
+from netplan.faults.damage.impact import Subject
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.survival import Attrition, attrition
 from netplan.questions.answers.faults_charts import PLURAL, capacity
 from netplan.reports.escape import short
 from netplan.reports.sections import Column, Inset, Section, Table, column

@@ -4,11 +4,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.faults.forecast import ReliabilityForecast
-from netplan.faults.impact import Impact, Single
-from netplan.faults.reconfigure import Policy
-from netplan.faults.recoveries import IdlePrice, Recovery
-from netplan.faults.rerouting import TrainingLoads
+from netplan.faults.damage.impact import Impact, Single
+from netplan.faults.damage.rerouting import TrainingLoads
+from netplan.faults.years.forecast import ReliabilityForecast
+from netplan.faults.years.recoveries import IdlePrice, Policy, Recovery
 from netplan.performance.error_bars import ErrorBar
 from netplan.questions.answers.barred import with_bars
 from netplan.questions.answers.faults_pages import Seen

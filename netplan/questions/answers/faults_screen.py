@@ -6,8 +6,8 @@ Interruptions of a year, goodput, spares to keep, the worst single part, what wo
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from netplan.faults.forecast import Spares
-from netplan.faults.impact import Single, Way
+from netplan.faults.damage.impact import Single, Way
+from netplan.faults.years.forecast import Spares
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.records import replace
 from netplan.reports.quantities import listed, quantity

@@ -10,7 +10,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import Delivery
 from netplan.errors import InfeasibleError, InputError
-from netplan.faults.survival import survives_switch, switch_loss
+from netplan.faults.damage.survival import survives_switch, switch_loss
 from netplan.questions.optimizing.designs import Design, Objective, book_name, label
 from netplan.reports.quantities import money
 from netplan.reports.sections import values_at

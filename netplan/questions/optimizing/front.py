@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.pricing import books_in_use
-from netplan.faults.survival import SwitchLoss
+from netplan.faults.damage.survival import SwitchLoss
 from netplan.performance.error_bars import bar_note
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime

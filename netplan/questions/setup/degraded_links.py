@@ -10,10 +10,10 @@ import numpy as np
 
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError, UnknownNameError
-from netplan.faults.damage import Damage, find_effects
-from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.rerouting import LiveRouter
-from netplan.faults.scenario import read_scenario
+from netplan.faults.damage.damage import Damage, find_effects
+from netplan.faults.damage.inventory import Inventory, PartNames, Parts
+from netplan.faults.damage.rerouting import LiveRouter
+from netplan.faults.damage.scenario import read_scenario
 from netplan.simulation.channels import channels_of
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.traffic.routing import Routing
@@ -107,7 +107,7 @@ def ways_round(
     Parameters
     ----------
     fail
-        Faults, as `netplan.faults.scenario` reads them.
+        Faults, as `netplan.faults.damage.scenario` reads them.
     graph
         The links.
     used

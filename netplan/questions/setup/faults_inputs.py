@@ -12,11 +12,8 @@ from netplan.catalog import unknown_name
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
 from netplan.errors import InputError, NetplanError
-from netplan.faults.damage import Damage
-from netplan.faults.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
-from netplan.faults.group_failures import GroupFailures
-from netplan.faults.group_files import read_risk_groups
-from netplan.faults.groups import (
+from netplan.faults.damage.damage import Damage
+from netplan.faults.damage.groups import (
     RiskGroups,
     card_groups,
     hall_risk_groups,
@@ -24,10 +21,12 @@ from netplan.faults.groups import (
     racks_of_layout,
     transceiver_batches,
 )
-from netplan.faults.impact import Subject
-from netplan.faults.inventory import Inventory
-from netplan.faults.rates import FAILURE_BOOKS, FailureBook
-from netplan.faults.scenario import read_scenario
+from netplan.faults.damage.impact import Subject
+from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.scenario import read_risk_groups, read_scenario
+from netplan.faults.years.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
+from netplan.faults.years.group_failures import GroupFailures
+from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.search import PlanSearch
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import CHECKPOINTS, NETWORK, RUNS, AnswerT_co, Question

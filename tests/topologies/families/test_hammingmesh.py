@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.faults.survival import switch_loss
+from netplan.faults.damage.survival import switch_loss
 from netplan.questions.compare import compare
 from netplan.questions.cost import cost
 from netplan.questions.loads import loads

@@ -11,7 +11,7 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.materials import bill_items
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
-from netplan.faults.groups import domain_groups
+from netplan.faults.damage.groups import domain_groups
 from netplan.records import RecordError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import domain_link_count, expand

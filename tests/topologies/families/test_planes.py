@@ -9,9 +9,9 @@ from netplan.costing.materials import bill_items
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InputError
-from netplan.faults.effects import kinds_of_units
-from netplan.faults.groups import card_groups
-from netplan.faults.rates import unit_counts
+from netplan.faults.damage.groups import card_groups
+from netplan.faults.years.effects import kinds_of_units
+from netplan.faults.years.rates import unit_counts
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import CatalogError, InputError
-from netplan.faults.impact import Subject
-from netplan.faults.scenario import parse_faults
+from netplan.faults.damage.impact import Subject
+from netplan.faults.damage.scenario import parse_faults
 from netplan.levels import Level
 from netplan.topologies.build import build_fabric
 from netplan.topologies.drawings.layers import fabric_drawing

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from netplan import compare, cost, loads, simulate
-from netplan.faults.groups import domain_of_node
+from netplan.faults.damage.groups import domain_of_node
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import domain_link_count, expand, hb_tiers
 from netplan.topologies.fabric import Sizing

@@ -13,7 +13,7 @@ from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import CatalogError, InputError, NetplanError
-from netplan.faults.survival import switch_loss
+from netplan.faults.damage.survival import switch_loss
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing

@@ -21,12 +21,12 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.faults.effects import kinds_of_units
-from netplan.faults.forecast import ForecastOptions, Spares, part_spares
-from netplan.faults.group_failures import GroupFailures
-from netplan.faults.rates import LAYOUT, FailureBook, FailureRate, Unit
-from netplan.faults.reliability import compound_poisson, idle_domains_needed, mtbf_h
-from netplan.faults.served import ServedCluster, ServedImpact, ServedSingle
+from netplan.faults.damage.served import ServedCluster, ServedImpact, ServedSingle
+from netplan.faults.years.effects import kinds_of_units
+from netplan.faults.years.forecast import ForecastOptions, Spares, part_spares
+from netplan.faults.years.group_failures import GroupFailures
+from netplan.faults.years.rates import LAYOUT, FailureBook, FailureRate, Unit
+from netplan.faults.years.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import aggregated
 from netplan.performance.serving.plans import ServingPlans
@@ -125,7 +125,7 @@ def served_forecast(
     options
         The share of the time that is asked for, the time of a restart, the end of the ranges.
     units
-        Units that fail, of :func:`netplan.faults.rates.unit_counts` [1].
+        Units that fail, of :func:`netplan.faults.years.rates.unit_counts` [1].
     singles
         What one failure of each kind does.
     groups

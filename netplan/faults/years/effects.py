@@ -1,12 +1,20 @@
 """What failures take from a job until their repair: one model for the scenario and the years.
 
 The failure of each unit of a failure book has the effect that the scenario finds for one such part
-(:mod:`netplan.faults.impact`): it takes HB domains from the job, or slows all GPUs. Servers, racks
-and power feeds that nobody says the place of take as many domains as they hold.
+(:mod:`netplan.faults.damage.impact`): it takes HB domains from the job, or slows all GPUs. Servers,
+racks and power feeds that nobody says the place of take as many domains as they hold.
 
 How slow the job is while n domains are missing is the search's answer for what is left, worked out
 for 1 to 8 and then in steps of a quarter, between which the larger number counts. Without a plan
 the job is taken to lose the share of its domains that is missing.
+
+Idle GPUs of HB domains over the years: how often one takes a failed GPU's place.
+
+Of K GPUs of a domain s stand by. Failures under repair among the K are an M/G/inf queue: a Poisson
+number N whose mean m is rate x repair hours. A failure that finds N >= s has nobody to take over,
+and is P(N >= s) of all (Poisson arrivals see time averages); the domain is short of GPUs P(N > s)
+of the time, so that by Little's law each of these failures takes it for
+P(N > s) / (m P(N >= s)) of its repair, about 1/(s + 1). For s = 0 these are 1 and, for small m, 1.
 """
 
 from bisect import bisect_right
@@ -17,14 +25,99 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
-from netplan.faults.downtime import Effect, PaceTable
-from netplan.faults.idle_gpus import IdleGpus
-from netplan.faults.impact import Impact, Single, Subject
-from netplan.faults.link_parts import place_of
-from netplan.faults.pace import Option
-from netplan.faults.rates import FailureRate, Unit, unit_counts
+from netplan.faults.damage.cuts import Option
+from netplan.faults.damage.impact import Impact, Single, Subject
+from netplan.faults.years.outages import Cause, Effect, PaceTable
+from netplan.faults.years.rates import FailureBook, FailureRate, Unit, place_of, unit_counts
+from netplan.inputs.choices import End
+from netplan.records import replace
 from netplan.topologies.fabric import TIER_NAMES, Fabric
 from netplan.topologies.families.clos import ceil_div
+from netplan.units import HOURS_PER_YEAR
+
+REPLACED: frozenset[Unit] = frozenset({"gpu", "nic_port"})
+"""Units that an idle GPU, which has a network card of its own, takes the place of."""
+
+
+class IdleGpus(Struct, frozen=True):
+    """Idle GPUs in every HB domain of a job, of ``hb_size`` GPUs [1].
+
+    ``missed`` is the share of the failures that find none left, ``short`` the share of the time in
+    which a domain is short of GPUs, ``mean_down`` the mean number of its GPUs under repair [1].
+    """
+
+    each: int
+    hb_size: int
+    missed: float
+    short: float
+    mean_down: float
+
+    def split(self, row: FailureRate, parts: Iterable[Cause]) -> tuple[Cause, ...]:
+        """The causes of a row of a book, told apart by whether an idle GPU takes over.
+
+        Where one does, the job starts again and has lost nothing; a failed idle GPU stops nothing.
+
+        Examples
+        --------
+        >>> from netplan.faults.years.rates import FAILURE_BOOKS
+        >>> row = FAILURE_BOOKS.load("2026").rate("GPU")
+        >>> idle = IdleGpus(1, 8, missed=0.002, short=0.000002, mean_down=0.002)
+        >>> taken, lost = idle.split(row, [Cause("GPU", 0.5, 1024, repair_h=24.0)])
+        >>> taken.effect.domains, taken.stops_per_year, lost.failures_per_year, lost.repair_h
+        (0, 447.104, 1.024, 12.0)
+        """
+        if row.unit not in REPLACED or row.kind == "hb-gear":
+            return tuple(parts)
+        used = (self.hb_size - self.each) / self.hb_size
+        held = self.short / (self.mean_down * self.missed) if self.missed else 0.0
+        found: list[Cause] = []
+        for one in parts:
+            rate = one.rate_per_year
+            taken = replace(
+                one,
+                rate_per_year=rate * (1 - self.missed),
+                interrupts=one.interrupts * used,
+                effect=Effect(),
+            )
+            lost = replace(
+                one, rate_per_year=rate * self.missed, repair_h=one.repair_h * min(held, 1.0)
+            )
+            found += [taken, lost]
+        return tuple(found)
+
+
+def idle_gpus(
+    book: FailureBook,
+    units: Mapping[Unit, int],
+    *,
+    each: int,
+    domains: int,
+    hb_size: int,
+    end: End = "base",
+) -> IdleGpus:
+    """Chances that the idle GPUs of a domain are all in use, by a book and the units there are [1].
+
+    Examples
+    --------
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
+    >>> book = FAILURE_BOOKS.load("2026")
+    >>> found = idle_gpus(book, {"gpu": 1024, "nic_port": 1024}, each=1, domains=128, hb_size=8)
+    >>> 0 < found.short < found.missed < found.mean_down < 0.1
+    True
+    """
+    # Loaded only where idle GPUs are asked for: it takes longer than all catalogs together.
+    from scipy.special import gammainc  # noqa: PLC0415
+
+    hours = sum(
+        row.rate_per_year.at(end) * row.count_in(units) * book.repair_h(row.kind).at(end)
+        for row in book.rates
+        if row.unit in REPLACED and row.kind != "hb-gear"
+    )
+    mean = hours / HOURS_PER_YEAR / domains
+    # P(N >= s) of a Poisson number is the lower incomplete gamma function, exact where it is tiny.
+    missed = float(gammainc(each, mean)) if each else 1.0
+    return IdleGpus(each, hb_size, missed, float(gammainc(each + 1, mean)), mean)
+
 
 EXACT = 8
 """Missing domains up to which every number is searched for [1]."""
@@ -49,7 +142,7 @@ class FailureEffects(Struct, frozen=True):
     slowness
         How slow the job is without some domains.
     units
-        Units that can fail, of :func:`netplan.faults.rates.unit_counts` [1].
+        Units that can fail, of :func:`netplan.faults.years.rates.unit_counts` [1].
     domains, hb_size
         HB domains of the job, and GPUs of each [1].
     idle
@@ -71,7 +164,7 @@ class FailureEffects(Struct, frozen=True):
         A power feed of 512 GPUs takes 64 domains of eight.
 
         >>> from netplan import Scenario
-        >>> from netplan.faults.rates import FAILURE_BOOKS
+        >>> from netplan.faults.years.rates import FAILURE_BOOKS
         >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
         >>> fabric = scenario.fabric("rail-only").counts
         >>> feed = FAILURE_BOOKS.load("2026").placed(8).rate("Power feed")
@@ -171,8 +264,8 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
     its domain from the job.
 
     >>> from netplan import Scenario
-    >>> from netplan.faults.impact import impact_of
-    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.faults.damage.impact import impact_of
+    >>> from netplan.faults.damage.scenario import parse_faults
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.specs import FABRICS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
@@ -226,8 +319,8 @@ def effects_of(
     A failed GPU takes its domain from the job, a failed port takes none.
 
     >>> from netplan import Scenario
-    >>> from netplan.faults.impact import impact_of, single_failures, single_parts
-    >>> from netplan.faults.inventory import Inventory
+    >>> from netplan.faults.damage.impact import impact_of, single_failures, single_parts
+    >>> from netplan.faults.damage.inventory import Inventory
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.specs import FABRICS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)

@@ -14,8 +14,8 @@ from statistics import mean, variance
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.faults.group_failures import GroupFailures
-from netplan.faults.rates import NETWORK_KINDS, FailureBook, Kind, Unit
+from netplan.faults.years.group_failures import GroupFailures
+from netplan.faults.years.rates import NETWORK_KINDS, FailureBook, Kind, Unit
 from netplan.inputs.choices import End
 
 COVERAGE = 0.9
@@ -174,7 +174,7 @@ def stops_by_record(
     book
         Failure rates, their parts placed by :meth:`FailureBook.placed`.
     units
-        Units of the cluster, of :func:`netplan.faults.rates.unit_counts` [1].
+        Units of the cluster, of :func:`netplan.faults.years.rates.unit_counts` [1].
     end
         Which end of the ranges counts.
     groups
@@ -184,7 +184,7 @@ def stops_by_record(
     --------
     Table 5 of Llama 3: 35 network interruptions in 54 days, 236.6 a year.
 
-    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> found = stops_by_record(FAILURE_BOOKS.load("llama-3-54-days"), {"gpu": 16_384})
     >>> round(found["network"], 1), round(found["GPU memory"], 1)
     (236.6, 615.1)

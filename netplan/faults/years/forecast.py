@@ -2,20 +2,20 @@
 
 The rates and repair hours are those of a failure book, the counts those of the fabric; what a
 failure takes from the job until its repair is what the scenario says it takes
-(:mod:`netplan.faults.effects`). Closed forms stand beside the simulation:
+(:mod:`netplan.faults.years.effects`). Closed forms stand beside the simulation:
 
 interruptions
     the sum of rate, count and share that interrupts;
 share of time that counts
-    that of a job that never waits (:func:`netplan.faults.checkpoints.exact_time_ratio`) times the
-    share of time in which it need not wait, P(N <= s) of N domains down and s idle ones. Exact:
+    that of a job that never waits (:func:`netplan.faults.years.checkpoints.exact_time_ratio`) times
+    the share of time in which it need not wait, P(N <= s) of N domains down and s idle ones. Exact:
     between two waits the job runs from a restart to the next failure, an exponential time;
 goodput
     that, times the mean pace at a moment. To first order: hours that count come more often when
     little is down.
 
 Where somebody says what stands together, racks, feeds and the like fail as a whole, in place of
-those that the book guesses from the GPUs (:mod:`netplan.faults.group_failures`).
+those that the book guesses from the GPUs (:mod:`netplan.faults.years.group_failures`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,20 +26,19 @@ from msgspec import Struct, field
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.faults.availability import domains_under_repair, expected_pace
-from netplan.faults.checkpoints import (
+from netplan.faults.years.availability import domains_under_repair, expected_pace
+from netplan.faults.years.checkpoints import (
     Checkpoints,
     best_interval_h,
     daly_interval_h,
     exact_time_ratio,
     young_interval_h,
 )
-from netplan.faults.downtime import Effect
-from netplan.faults.effects import FailureEffects, untimed_effects
-from netplan.faults.group_failures import GroupFailures
-from netplan.faults.outages import Cause, Exposure, Outages, simulate_outages
-from netplan.faults.rates import LAYOUT, NETWORK_KINDS, FailureBook, FailureRate, Unit
-from netplan.faults.reliability import (
+from netplan.faults.years.effects import FailureEffects, untimed_effects
+from netplan.faults.years.group_failures import GroupFailures
+from netplan.faults.years.outages import Cause, Effect, Exposure, Outages, simulate_outages
+from netplan.faults.years.rates import LAYOUT, NETWORK_KINDS, FailureBook, FailureRate, Unit
+from netplan.faults.years.reliability import (
     cost_per_effective_gpu_hour,
     idle_domains_needed,
     mtbf_h,
@@ -72,7 +71,7 @@ def causes_of(
     book
         Failure rates.
     units
-        Units of the cluster, as :func:`netplan.faults.rates.unit_counts` gives them [1].
+        Units of the cluster, as :func:`netplan.faults.years.rates.unit_counts` gives them [1].
     end
         Which end of the ranges counts, for rates and times alike.
     pools
@@ -90,7 +89,7 @@ def causes_of(
 
     Examples
     --------
-    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> cause = causes_of(FAILURE_BOOKS.load("rsc-1"), {"gpu": 16_384})[0]
     >>> cause.count, cause.rate_per_year
     (2048, 2.3725)
@@ -351,7 +350,7 @@ def reliability_forecast(
         Units that fail, and what that takes from the job until their repair; if left out, units
         are counted without a bill, GPUs and servers take their domain, and nothing else does.
     groups
-        Groups that fail as a whole, of `netplan.faults.group_failures`.
+        Groups that fail as a whole, of `netplan.faults.years.group_failures`.
 
     Raises
     ------
@@ -361,7 +360,7 @@ def reliability_forecast(
     Examples
     --------
     >>> from netplan import Scenario
-    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
     >>> fabric = scenario.fabric("rail-only").counts
     >>> options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60), years=200)
@@ -540,7 +539,7 @@ def part_spares(
 
     Examples
     --------
-    >>> from netplan.faults.rates import FAILURE_BOOKS
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60))
     >>> units = dict.fromkeys(("leaf_switch", "upper_switch", "nic_port", "circuit_switch"), 0)
     >>> units |= dict.fromkeys(("transceiver", "fibre", "copper_cable"), 0) | {"gpu": 1024}

@@ -5,8 +5,8 @@ lost all its HB links, or, where the server needs the network, reaches no other 
 again on GPUs that no server uses, if a place for it is left there. All others go on, and share the
 requests in flight evenly. A server whose links have become fewer is timed on levels of what is left
 of them: the HB level with the worst share of its GPUs, the network with the pace of its domains
-over cuts (`netplan.faults.pace`). Slow servers are left out where the rest gives more tokens a
-second, or keeps a service level that all do not.
+over cuts (`netplan.faults.damage.cuts`). Slow servers are left out where the rest gives more tokens
+a second, or keeps a service level that all do not.
 
 Requests come to servers over networks of their own, which do not fail here.
 """
@@ -19,12 +19,12 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.faults.capacity import remaining_bandwidth
-from netplan.faults.damage import Damage, Effects, find_effects, network_links
-from netplan.faults.groups import one_for_all
-from netplan.faults.impact import Subject, at_pace, single_parts
-from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.pace import Option, gpu_bytes_per_s
+from netplan.faults.damage.capacity import remaining_bandwidth
+from netplan.faults.damage.cuts import Option, gpu_bytes_per_s
+from netplan.faults.damage.damage import Damage, Effects, find_effects, network_links
+from netplan.faults.damage.groups import one_for_all
+from netplan.faults.damage.impact import Subject, at_pace, single_parts
+from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.goal import Goal
 from netplan.performance.serving.outcomes import Outcome, ServingCase, aggregated
@@ -245,7 +245,7 @@ class ServedImpact(Struct, frozen=True):
     Parameters
     ----------
     gpus_down, gpus_cut_off, gpus_unreachable
-        As in `netplan.faults.impact` [1].
+        As in `netplan.faults.damage.impact` [1].
     bandwidth_share, bandwidth_share_low, pod_share
         Bandwidth left between the worst pair of HB domains, what it is no less than, and from the
         worst pod, as there [1].

@@ -8,8 +8,9 @@ Three ways to go on are compared, and the fastest counts:
                  the plan search fills what is left;
 ``spare``        idle domains take the place of these; only where there are some.
 
-The pace is that of the job's own traffic over cuts (`netplan.faults.pace`), in every way to go on:
-what is left out gives no bandwidth back. So a further failure never makes an iteration shorter.
+The pace is that of the job's own traffic over cuts (`netplan.faults.damage.cuts`), in every way to
+go on: what is left out gives no bandwidth back. So a further failure never makes an iteration
+shorter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,12 +22,25 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
-from netplan.faults.capacity import remaining_bandwidth
-from netplan.faults.damage import Damage, Islands, find_effects, intact_islands, network_links
-from netplan.faults.flows import FlowNetwork, reduced_graph
-from netplan.faults.groups import one_for_all
-from netplan.faults.inventory import Inventory, PartNames, Parts
-from netplan.faults.pace import Cuts, Option, Partition, network_leg, pods_of, uniform_traffic
+from netplan.faults.damage.capacity import remaining_bandwidth
+from netplan.faults.damage.cuts import (
+    Cuts,
+    Option,
+    Partition,
+    network_leg,
+    pods_of,
+    uniform_traffic,
+)
+from netplan.faults.damage.damage import (
+    Damage,
+    Islands,
+    find_effects,
+    intact_islands,
+    network_links,
+)
+from netplan.faults.damage.flows import FlowNetwork, reduced_graph
+from netplan.faults.damage.groups import one_for_all
+from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.levels import Level
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch, SearchResult
@@ -278,7 +292,7 @@ def impact_of(subject: Subject, damage: Damage) -> Impact:
     A rail switch of a rail-only network serves one rail of eight domains of eight GPUs.
 
     >>> from netplan import Scenario
-    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.faults.damage.scenario import parse_faults
     >>> from netplan.topologies.specs import FABRICS
     >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=8).sizing
     >>> spec = FABRICS.load("rail-only")

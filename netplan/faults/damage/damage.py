@@ -155,7 +155,7 @@ def find_effects(
     A leaf that fails takes the network ports of one rail; their servers forward for them.
 
     >>> from netplan import Scenario
-    >>> from netplan.faults.scenario import parse_faults
+    >>> from netplan.faults.damage.scenario import parse_faults
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=256, radix=32)
     >>> graph = scenario.fabric("rail-only").graph()
     >>> effects = find_effects(graph, parse_faults(["rail-2/leaf-0", "gpu-5"], graph))

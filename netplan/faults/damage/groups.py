@@ -23,7 +23,7 @@ batch       transceivers of one production batch: a random share of all
 With a floor plan every rack has a row and a position. Without one, GPUs and switches fill racks by
 number, so many a rack, and there are no rows. An HB switch of the graph stands for several chips,
 which stand with their GPUs. So it falls with a rack, row or feed only if that holds its whole
-domain. Groups from a user's file: `netplan.faults.group_files`.
+domain. Groups from a user's file: `netplan.faults.damage.scenario`.
 """
 
 import re
@@ -36,7 +36,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints, distinct_values
 from netplan.errors import InputError
-from netplan.faults.damage import Damage, network_links, no_damage
+from netplan.faults.damage.damage import Damage, network_links, no_damage
 from netplan.topologies.assembly import NameBlock, StructuralNames
 from netplan.topologies.cabling.floor_plan import Layout
 from netplan.topologies.families.clos import ceil_div

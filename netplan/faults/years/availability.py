@@ -9,9 +9,8 @@ from math import exp, inf
 
 import numpy as np
 
-from netplan.faults.downtime import PaceTable
-from netplan.faults.outages import Cause
-from netplan.faults.reliability import compound_poisson
+from netplan.faults.years.outages import Cause, PaceTable
+from netplan.faults.years.reliability import compound_poisson
 from netplan.units import HOURS_PER_YEAR
 
 
@@ -38,7 +37,7 @@ def domains_under_repair(causes: Iterable[Cause], *, wait: bool) -> dict[int, fl
     --------
     Two GPUs a day for 6 h, a rack of four domains every tenth day for 12 h: 0.5, and 0.05.
 
-    >>> from netplan.faults.downtime import Effect
+    >>> from netplan.faults.years.outages import Effect
     >>> causes = [Cause("GPU", 1.0, 730, repair_h=6.0),
     ...           Cause("rack", 1.0, 36, repair_h=12.0, effect=Effect(domains=4))]
     >>> {size: round(mean, 3) for size, mean in domains_under_repair(causes, wait=True).items()}

@@ -2,7 +2,7 @@
 
 Failures of a unit are a Poisson process of constant rate, and units fail independently of one
 another; risk groups and everything that depends on the order of events are simulated
-(:mod:`netplan.faults.outages`). Rates are per unit and year of 8,760 h.
+(:mod:`netplan.faults.years.outages`). Rates are per unit and year of 8,760 h.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,936 @@
+"""Bandwidth that is left between HB domains, next to that of the intact fabric.
+
+The bandwidth of a pair is a max-flow (`netplan.faults.damage.flows`). Pairs that the damage leaves
+equal are one class, and of many classes most are settled by bounds (below): the worst and the mean
+are those of all pairs, and where bounds leave some open, lie in a proven interval. Only where too
+many domains are like no other are pairs chosen:
+
+*affected*  domains that lost GPUs or egress, those that lost most first: each with one domain that
+            lost nothing, and the worst of them with each other; they show the worst
+*sampled*   pairs at random among all domains; they show the mean
+
+A domain that lost all GPUs has no bandwidth left, so that one more failure never raises any share.
+
+Bandwidth that any two of many HB domains have at least, by one flow a domain.
+
+*One hub*  Whatever parts two domains parts one of them from any third node: if each can send f to
+           one and the same switch, at least f flows between them.
+*Spread*   Traffic may go in two steps, from the first domain to many hubs and from there to the
+           second (Valiant and Brebner, doi:10.1145/800076.802479); the second step is a first one
+           turned round. Where the first takes the share s of a link's capacity in one direction, it
+           may take 1 - s in the other. Let domain d send at most M_d to hubs that take T together,
+           each its part. Then
+
+               flow(a, b)  >=  M_a + M_b - T,
+
+           for what of T hubs do not get from a, or cannot pass on to b, is lost at the most. Who
+           can spread the part r of the most, e, that leaves him can spread r T of any T below e:
+
+               flow(a, b)  >=  (r_a + r_b - 1) min(e_a, e_b).
+
+Links to a higher tier belong to the first step, links within a tier by half to either. Where that
+is too little for some domains, as in a group of routers that has lost one, links out of their
+smallest cuts belong to the first step by more than half, and it is tried again. All of this holds
+for any shares. A largest flow is a multiple of what divides all capacities, so that bounds round
+up, mostly to what is known to be the most.
+
+A domain's flow to the hubs of the intact fabric is found once. Paths over what a damage took carry
+nothing any more, so that of the flow is lost at the most by how much it exceeds what links have
+left; domains that this leaves too little send anew, to the same hubs.
+
+Classes of pairs of HB domains between which a damaged fabric carries equally much.
+
+The class of a pair is the smallest block that holds both domains, and the place of each in it, but
+for swaps of blocks that are alike (`netplan.faults.damage.flows`). Links are compared by their
+rates before and after the damage, so that all pairs of a class had equally much before it, too. One
+pair stands for its class; nothing is estimated. Where there is one tier of switches, or none, no
+block is like another: there switches are put together that no smallest cut parts
+(`netplan.faults.damage.flows`). Where classes are many, bounds that take one flow a domain settle
+most of them (below).
+
+The largest flow of a pair is found on a small graph. Of blocks that are alike two are kept, as a
+pair may need both, and all others stand together; then so do switches that have equal links to
+equal switches (colour refinement). The smallest cut stays what it was: let p be its potential, 0
+at one domain and 1 at the other, and give all nodes of a class their mean. As every node of class C
+has the same capacity to class D, the links between C and D have together
+
+    sum c |p(u) - p(v)|  >=  |sum c (p(u) - p(v))|  =  c(C, D) |mean of C - mean of D|,
+
+so that some cut along classes is no larger. (Linear programs in general: Grohe, Kersting, Mladenov
+and Selman, arXiv:1307.5697.)
+"""
+
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from itertools import combinations
+from operator import itemgetter
+
+import numpy as np
+from msgspec import Struct
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from netplan.arrays import Bools, Floats, Ints, distinct_values
+from netplan.errors import InputError
+from netplan.faults.damage.damage import Damage
+from netplan.faults.damage.flows import (
+    Alike,
+    BlockTree,
+    FlowNetwork,
+    alike,
+    codes,
+    largest_units,
+    reduced_graph,
+)
+from netplan.topologies.graph import FabricGraph, connected_parts
+from netplan.traffic.matrix import sum_by
+
+STEPS = 1 << 30
+"""Steps that the largest flow is counted in, at most: SciPy counts in 32 bits [1]."""
+
+TOLERANCE = 1e-6
+"""Part of a unit that sums of floats may be wrong by [1]."""
+
+ROUNDS = 3
+"""How often shares of links are tried [1]."""
+
+DESCENT = 0.25
+"""Part of a tier that switches come down by where links out of them are too few [1]."""
+
+
+class PairGraph(Struct, frozen=True, eq=False, dict=True):
+    """Switches, and domains of which any two may send to each other while no other passes on.
+
+    Parameters
+    ----------
+    tier
+        Tier of each switch; switches come first, then domains, shape (switches,).
+    domains
+        How many domains there are [1].
+    ends
+        The two nodes that each link joins, the lower number first, shape (2, links).
+    units
+        Capacity of each link, in whole units, shape (links,).
+
+    Examples
+    --------
+    Three domains under two switches each, of which the last has lost a port.
+
+    >>> ends = np.array([[0, 0, 0, 1, 1], [2, 3, 4, 2, 3]])
+    >>> graph = PairGraph(np.ones(2, np.int64), 3, ends, np.ones(5))
+    >>> least, most = graph.flows(np.array([0, 0]), np.array([1, 2]))
+    >>> least.tolist(), most.tolist()
+    ([2, 1], [2, 1])
+    """
+
+    tier: Ints
+    domains: int
+    ends: Ints
+    units: Floats
+
+    def flow(self, a: int, b: int) -> int:
+        """Largest flow between two domains, in units."""
+        size = len(self.tier)
+        used = (self.ends < size) | (self.ends == size + a) | (self.ends == size + b)
+        used = used[0] & used[1]
+        ends = self.ends[:, used]
+        ends = np.where(ends == size + a, size, np.where(ends == size + b, size + 1, ends))
+        return largest_units(ends, self.units[used], size, size + 1)
+
+    def met(self, a: Ints, b: Ints) -> tuple[Ints, Ints]:
+        """What flows over switches that two domains have in common, and what these have at most.
+
+        In units, shape (pairs,) each.
+        """
+        size = len(self.tier)
+        reach = np.zeros((self.domains, size))
+        own = (self.ends[0] < size) & (self.ends[1] >= size)
+        switch, domain = self.ends[:, own]
+        reach[domain - size, switch] = self.units[own]
+        most = reach.sum(axis=1)
+        reach = reach[:, np.count_nonzero(reach, axis=0) > 1]  # where some may meet
+        least = np.minimum(reach[a], reach[b]).sum(axis=1)
+        bounds = np.stack((least, np.minimum(most[a], most[b]))).astype(np.int64)
+        bounds += self._direct(a, b)
+        return bounds[0], bounds[1]
+
+    def flows(self, a: Ints, b: Ints, intact: "PairGraph | None" = None) -> tuple[Ints, Ints]:
+        """What the largest flow between two domains has at least and at most, in units.
+
+        Links between the two, and parts that do not hang together over switches, carry flows of
+        their own. Those of the same graph before a damage may spare some.
+        """
+        bounds = np.tile(self._direct(a, b), (2, 1))
+        whole = intact.parts if intact is not None and self._like(intact) else ()
+        for part in self.parts:
+            bounds += part.bounds(a, b, whole[0] if len(whole) == 1 else None)
+        return bounds[0], bounds[1]
+
+    def _like(self, other: "PairGraph") -> bool:
+        """Whether links join the same nodes."""
+        return np.array_equal(self.tier, other.tier) and np.array_equal(self.ends, other.ends)
+
+    def _direct(self, a: Ints, b: Ints) -> Ints:
+        """Capacity of the links from one domain to another, in units."""
+        at = np.flatnonzero(self.ends[0] >= len(self.tier))
+        one, other = self.ends[:, at] - len(self.tier)
+        known = one * self.domains + other
+        order = np.argsort(known)
+        asked = np.minimum(a, b) * self.domains + np.maximum(a, b)
+        begin, end = (np.searchsorted(known[order], asked, side) for side in ("left", "right"))
+        total = np.append(0, np.cumsum(self.units[at[order]]))
+        found: Ints = (total[end] - total[begin]).astype(np.int64)
+        return found
+
+    @cached_property
+    def parts(self) -> tuple["_Part", ...]:
+        """What hangs together over switches, with the numbers that nodes have here."""
+        size = len(self.tier)
+        live = np.flatnonzero((self.ends[0] < size) & (self.units > 0))
+        own = self.ends[1, live] >= size
+        part = connected_parts(size, *self.ends[:, live[~own]])
+        found = []
+        for one in np.unique(part[self.ends[0, live[own]]]).tolist():
+            links = live[part[self.ends[0, live]] == one]
+            tier = np.where(part == one, self.tier, 0)
+            found.append(_Part(tier, self.domains, self.ends[:, links], self.units[links]))
+        return tuple(found)
+
+
+class Sent(Struct, frozen=True, eq=False):
+    """What some domains send to hubs.
+
+    Parameters
+    ----------
+    units
+        What each sends, shape (domains,).
+    short
+        Switches out of which links are too few, shape (switches,).
+    owner, way, steps
+        Which of the domains takes which way (its first node, times all nodes, and its last), and
+        how much of it in steps of a unit, shape (entries,).
+    """
+
+    units: Floats
+    short: Bools
+    owner: Ints
+    way: Ints
+    steps: Ints
+
+    def lost_steps(self, way: Ints, limit: Ints) -> Floats:
+        """What flows exceed the limits of ways by, sorted ones, in steps, shape (domains,)."""
+        place = np.searchsorted(way, self.way).clip(max=len(way) - 1)
+        left = np.where(way[place] == self.way, limit[place], 0)
+        return sum_by(self.owner, (self.steps - left).clip(min=0), len(self.units))
+
+
+class _Part(PairGraph, frozen=True, eq=False):
+    """Switches that hang together, with some links to domains."""
+
+    def bounds(self, a: Ints, b: Ints, intact: "_Part | None" = None) -> Ints:
+        """What flows at least and at most, in units, shape (2, pairs)."""
+        most = np.minimum(self.egress[a], self.egress[b])
+        if not most.any():
+            return np.zeros((2, len(a)), np.int64)
+        to_hub = self._to_hub()
+        least = np.minimum(np.minimum(to_hub[a], to_hub[b]), most)
+        if np.array_equal(least, most):
+            return np.stack((least, most)).astype(np.int64)
+        for spread, part in self._tries(intact):
+            both = spread[a] + spread[b] - self.widest
+            both = np.maximum(both, most * (part[a] + part[b] - 1))
+            whole = np.ceil((both - TOLERANCE) / self.step) * self.step
+            least = np.clip(whole, least, most)
+            if np.array_equal(least, most):
+                break
+        return np.stack((least, most)).astype(np.int64)
+
+    def _tries(self, intact: "_Part | None") -> Iterator[tuple[Floats, Floats]]:
+        """What domains can spread of the widest one's most, and what part of their own."""
+        height = self.tier.astype(float)
+        if intact is not None and intact.widest == self.widest:
+            share = self._share(height)
+            spread = self._left(intact, share)
+            if spread is not None:
+                yield spread, self._part(spread, share, intact.hubs)[0]
+        for number in range(ROUNDS):
+            share = self._share(height)
+            sent = self._sent(self._all, share, self.widest * self.hubs) if number else self.carried
+            part, short = self._part(sent.units, share, self.hubs)
+            yield sent.units, part
+            height = height - DESCENT * (sent.short | short)
+
+    @cached_property
+    def step(self) -> int:
+        """What divides the capacities of all links, in units."""
+        return int(np.gcd.reduce(self.units.astype(np.int64)))
+
+    @cached_property
+    def egress(self) -> Floats:
+        """What can leave each domain, switch by switch, in units, shape (domains,)."""
+        own, size = self._own, len(self.tier)
+        total = sum_by(self.ends.ravel(), np.tile(self.units, 2), size + self.domains)
+        switch, domain = self.ends[:, own]
+        leaving = np.minimum(self.units[own], total[switch] - self.units[own])
+        return sum_by(domain - size, leaving, self.domains)
+
+    @property
+    def widest(self) -> float:
+        """The most that leaves any domain, in units."""
+        return float(self.egress.max())
+
+    @property
+    def _own(self) -> Bools:
+        """Links of domains."""
+        own: Bools = self.ends[1] >= len(self.tier)
+        return own
+
+    @cached_property
+    def _degree(self) -> Floats:
+        """Capacity of the links between each switch and others, or of all if there are none."""
+        there = ~self._own if np.any(~self._own) else self._own
+        size = len(self.tier) + self.domains
+        degree = sum_by(self.ends[:, there].ravel(), np.tile(self.units[there], 2), size)
+        return degree[: len(self.tier)]
+
+    def _to_hub(self) -> Floats:
+        """What each domain can send to the widest switch, in units, shape (domains,).
+
+        Nothing where that has fewer links than the widest domain.
+        """
+        hub, found = int(self._degree.argmax()), self.egress.copy()
+        if self._degree[hub] < self.widest:
+            return np.zeros(self.domains)
+        # Who hangs on the hub alone needs no flow.
+        switch, domain = self.ends[:, self._own]
+        asking = np.unique(domain[switch != hub]) - len(self.tier)
+        taken = np.zeros(len(self.tier))
+        taken[hub] = self.widest
+        found[asking] = self._sent(asking, np.ones(self._ways.shape[1]), taken).units
+        return found
+
+    @cached_property
+    def hubs(self) -> Floats:
+        """Share of each switch in what hubs take [1]: those of the highest tier, by their links."""
+        top = np.where(self.tier == self.tier.max(), self._degree, 0.0)
+        share: Floats = top / top.sum()
+        return share
+
+    @cached_property
+    def carried(self) -> Sent:
+        """What all domains send to the hubs by the tiers of switches."""
+        share = self._share(self.tier.astype(float))
+        return self._sent(self._all, share, self.widest * self.hubs)
+
+    @property
+    def _all(self) -> Ints:
+        return np.arange(self.domains)
+
+    def _left(self, intact: "_Part", share: Floats) -> Floats | None:
+        """What domains send of what they did before the damage, in units.
+
+        Those send anew that lost half of a step; None if they are most of all domains.
+        """
+        taken = self.widest * intact.hubs
+        ways = self._limits(share, taken)
+        lost = intact.carried.lost_steps(_numbers(ways), ways.data) / self._steps
+        anew = np.flatnonzero((lost >= self.step / 2) & (self.egress > 0))
+        if 2 * len(anew) > self.domains:
+            return None
+        left: Floats = intact.carried.units - lost
+        left[anew] = self._sent(anew, share, taken).units
+        return left
+
+    def _share(self, height: Floats) -> Floats:
+        """Share of each way between switches that belongs to the first step [1]."""
+        tail, head = self._ways
+        share: Floats = ((1 + height[head] - height[tail]) / 2).clip(0, 1)
+        return share
+
+    def _part(self, spread: Floats, share: Floats, hubs: Floats) -> tuple[Floats, Bools]:
+        """What part of their own most domains can spread; switches on which they lack links."""
+        part, short = spread / self.widest, np.zeros(len(self.tier), bool)
+        for asked in np.unique(self.egress[(self.egress > 0) & (self.egress < self.widest)]):
+            those = np.flatnonzero(self.egress == asked)
+            sent = self._sent(those, share, asked * hubs)
+            part[those] = sent.units / asked
+            short |= sent.short
+        return part, short
+
+    @cached_property
+    def _ways(self) -> Ints:
+        """Links between switches, in both directions, shape (2, ways)."""
+        between = self.ends[:, ~self._own]
+        return np.concatenate([between, between[::-1]], axis=1)
+
+    @property
+    def _steps(self) -> float:
+        """Steps of a unit: a power of two, so that sums of flows are exact."""
+        return float(2 ** np.floor(np.log2(STEPS / self.widest)))
+
+    def _limits(self, share: Floats, taken: Floats) -> csr_array:
+        """What ways carry at the most, in steps: links, those of domains, and into hubs.
+
+        ``share`` is that of the capacity of each way between switches, ``taken`` what each switch
+        takes as a hub, in units.
+        """
+        size, last = len(self.tier), len(self.tier) + self.domains
+        to_last = np.stack((np.arange(size), np.full(size, last)))
+        ends = np.concatenate([self._ways, self.ends[::-1, self._own], to_last], axis=1)
+        units = np.concatenate(
+            [np.tile(self.units[~self._own], 2) * share, self.units[self._own], taken]
+        )
+        units = np.floor(units.clip(max=self.widest) * self._steps).astype(np.int32)
+        some = units > 0
+        ways = csr_array((units[some], ends[:, some]), shape=(last + 1, last + 1))
+        ways.sort_indices()  # once, not for every flow
+        return ways
+
+    def _sent(self, those: Ints, share: Floats, taken: Floats) -> Sent:
+        """What some domains can send to hubs, with ``share`` and ``taken`` of :meth:`_limits`."""
+        size, last = len(self.tier), len(self.tier) + self.domains
+        ways = self._limits(share, taken)
+        sent, short = np.zeros(len(those)), np.zeros(size, bool)
+        taking = []
+        enough = np.minimum(self.egress[those], taken.sum()) - self.step / 2
+        for number, domain in enumerate((size + those).tolist()):
+            found = maximum_flow(ways, domain, last)
+            sent[number] = found.flow_value / self._steps
+            at = np.flatnonzero(found.flow.data > 0)
+            taking.append(np.stack((np.full(len(at), number), at, found.flow.data[at])))
+            if 0 < sent[number] < enough[number]:
+                left = ways - found.flow
+                left.eliminate_zeros()
+                around = breadth_first_order(left, domain, return_predecessors=False)
+                short[around[around < size]] = True
+        if not taking:
+            return Sent(sent, short, *np.zeros((3, 0), np.int64))
+        # Flows of one graph are arrays of one form.
+        owner, at, steps = np.concatenate(taking, axis=1)
+        return Sent(sent, short, owner, _numbers(found.flow)[at], steps)
+
+
+def _numbers(ways: csr_array) -> Ints:
+    """Number of each way: its first node, times all nodes, and its last, shape (ways,)."""
+    nodes = ways.shape[0]
+    tail = np.repeat(np.arange(nodes), np.diff(ways.indptr))
+    number: Ints = tail * nodes + ways.indices
+    return number
+
+
+MAX_ENDS = 2048
+"""Domains that stand for all others up to which their pairs are formed [1]."""
+
+MAX_FLOWS = 300
+"""Classes whose flows are computed at the most [1]."""
+
+FEW_CLASSES = 200
+"""Classes up to which no fewer are looked for, and no bounds [1]."""
+
+
+class PairClasses(Struct, frozen=True, eq=False):
+    """Pairs of HB domains, each of which stands for some.
+
+    Parameters
+    ----------
+    first, second
+        The two domains, shape (classes,).
+    pairs
+        How many pairs each stands for [1], shape (classes,).
+    """
+
+    first: Ints
+    second: Ints
+    pairs: Ints
+
+
+class PairFlows(Struct, frozen=True, eq=False):
+    """Largest flows of pairs of domains before and after a damage.
+
+    Parameters
+    ----------
+    classes
+        Pairs, each of which stands for some.
+    least, most
+        What flows at least and at most before and after, in units, shape (2, classes); the same
+        where the flow is known.
+    """
+
+    classes: PairClasses
+    least: Ints
+    most: Ints
+
+    def shares(self) -> tuple[Floats, Floats]:
+        """What is left at least and at most [1]; of nothing, all is left, shape (classes,)."""
+        return _share(self.least[1], self.most[0]), _share(self.most[1], self.least[0])
+
+
+def _share(after: Ints, before: Ints) -> Floats:
+    """What is left of flows [1], at most 1."""
+    left = after / np.where(before > 0, before, 1)
+    share: Floats = np.where(before > 0, np.minimum(left, 1.0), 1.0)
+    return share
+
+
+def class_flows(before: FlowNetwork, after: FlowNetwork) -> PairFlows | None:
+    """Classes of all pairs, and the largest flow of each before and after the damage.
+
+    None where too many domains stand for themselves.
+
+    Examples
+    --------
+    Domain 3 has lost one of eight ports: 15 pairs have seven units left, the others eight.
+
+    >>> from netplan import Scenario
+    >>> from netplan.faults.damage.flows import reduced_graph
+    >>> from netplan.faults.damage.scenario import parse_faults
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
+    >>> network = reduced_graph(graph)
+    >>> flows = class_flows(network.intact, network.left(parse_faults(["gpu-30"], graph)))
+    >>> fewer = flows.most[1] < flows.least[0]
+    >>> pairs = flows.classes.pairs
+    >>> int(pairs.sum()), int(pairs[fewer].sum()), flows.least.min(axis=1)
+    (120, 15, array([8, 7]))
+    """
+    intact = _intact_flows(before)
+    left = intact if after is before else ClassFlows.of(before, after, intact)
+    if intact is None or left is None:
+        return None
+    had = intact.between(left.classes)
+    left.settle(*had)
+    return PairFlows(left.classes, *np.stack((had, (left.least, left.most)), axis=1))
+
+
+class ClassFlows(Struct, frozen=True, eq=False):
+    """Classes of all pairs of domains, and the largest flow of each.
+
+    Parameters
+    ----------
+    tree, blocks
+        Blocks of the fabric, and which of them are alike.
+    classes
+        Pairs that stand for all.
+    graph
+        The graph on which flows are found.
+    least, most
+        What flows at least and at most in each class, in units, shape (classes,).
+    """
+
+    tree: BlockTree
+    blocks: Alike
+    classes: PairClasses
+    graph: "SmallGraph"
+    least: Ints
+    most: Ints
+
+    @classmethod
+    def of(
+        cls, before: FlowNetwork, after: FlowNetwork, intact: "ClassFlows | None" = None
+    ) -> "ClassFlows | None":
+        """Bounds of flows after a damage; pairs of a class had equally much before, too."""
+        found: list[tuple[int, BlockTree, Alike, Floats, PairClasses]] = []
+        for tree, units in _trees(before, after):
+            blocks = tree.alike(codes(*units.astype(np.int64)))
+            classes = form_classes(tree, blocks)
+            if classes is not None:
+                found.append((len(classes.first), tree, blocks, units[1], classes))
+                if len(classes.first) <= FEW_CLASSES:
+                    break
+        if not found:
+            return None
+        count, tree, blocks, left, classes = min(found, key=itemgetter(0))
+        small = SmallGraph.of(tree, blocks, left)
+        pairs = small.node[classes.first], small.node[classes.second]
+        least, most = small.graph.met(*pairs)
+        if intact is not None:
+            lost = after.lost_units(classes.first, classes.second)
+            least = np.maximum(least, intact.between(classes)[0] - lost)
+        if count > FEW_CLASSES and not np.array_equal(least, most):
+            bounds = small.graph.flows(*pairs, intact.graph.graph if intact else None)
+            least, most = np.maximum(least, bounds[0]), np.minimum(most, bounds[1])
+        return cls(tree, blocks, classes, small, least, most)
+
+    def settle(self, had_least: Ints, had_most: Ints) -> None:
+        """Compute flows that bounds leave open: all, or of too many those that may be the worst.
+
+        The worst is that which has the smallest share left of what it had, in units.
+        """
+        low = _share(self.least, had_most)
+        worst = float(_share(self.most, had_least).min(initial=1.0))
+        left_open = np.flatnonzero(self.least < self.most)
+        every = len(left_open) <= MAX_FLOWS
+        for one in left_open[np.argsort(low[left_open], kind="stable")][:MAX_FLOWS].tolist():
+            if not every and low[one] >= worst:
+                break
+            pair = int(self.classes.first[one]), int(self.classes.second[one])
+            self.least[one] = self.most[one] = self.graph.flow(*pair)
+            worst = min(worst, float(_share(self.most[one], had_least[one])))
+
+    def between(self, classes: PairClasses) -> tuple[Ints, Ints]:
+        """What flows at least and at most between other pairs, in units."""
+        own = class_codes(self.tree, self.blocks, self.classes.first, self.classes.second)
+        asked = class_codes(self.tree, self.blocks, classes.first, classes.second)
+        place = np.searchsorted(own, asked)
+        return self.least[place], self.most[place]
+
+
+@lru_cache(maxsize=1)
+def _intact_flows(before: FlowNetwork) -> ClassFlows | None:
+    """Flows of an intact fabric, which all of its damages are put beside."""
+    intact = ClassFlows.of(before, before)
+    if intact is not None:
+        intact.settle(intact.most.copy(), intact.most.copy())
+    return intact
+
+
+def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree, Floats]]:
+    """Blocks, and capacities of their links before and after the damage, shape (2, links).
+
+    First as they are, where there are tiers; then with switches that are joined well enough as one.
+    """
+    reduced = before.reduced
+    tier, ends = reduced.switched
+    units = np.stack((before.switched_units, after.switched_units))
+    if tier.max(initial=0) > 1:
+        yield reduced.blocks, units
+    domains = reduced.graph.domains
+    between = (tier[ends] > 0).all(axis=0)
+    # Most failures are of parts below the switches: what is joined stays joined.
+    label = (before if np.array_equal(*units[:, between]) else after).joined
+    ends = np.append(np.arange(domains), domains + label)[ends]
+    apart = ends[0] != ends[1]
+    joined = np.zeros(domains + int(label.max(initial=-1)) + 1, np.int64)
+    np.maximum.at(joined, domains + label, tier[domains:])
+    yield BlockTree.of(joined, ends[:, apart]), units[:, apart]
+
+
+def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:
+    """Classes of all pairs of domains; None where too many domains stand for themselves.
+
+    Examples
+    --------
+    Eight domains under four leaves of one spine: 4 pairs share a leaf, 24 do not.
+
+    >>> domain, leaf = np.arange(8), 8 + np.arange(8) // 2
+    >>> ends = np.stack((np.append(domain, np.arange(8, 12)), np.append(leaf, np.full(4, 12))))
+    >>> tree = BlockTree.of(np.repeat([0, 1, 2], [8, 4, 1]), ends)
+    >>> form_classes(tree, tree.alike(np.zeros(12, int))).pairs.tolist()
+    [4, 24]
+    """
+    ends = np.flatnonzero(blocks.itself[0])
+    if len(ends) > MAX_ENDS:
+        return None
+    one, two = (ends[at] for at in np.triu_indices(len(ends), 1))
+    chosen = np.unique(class_codes(tree, blocks, one, two), return_index=True)[1]
+    one, two = one[chosen], two[chosen]
+    level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
+    sizes = [np.bincount(numbers) for numbers in blocks.orbit]
+    size = np.stack([of[numbers] for of, numbers in zip(sizes, orbit, strict=True)])
+    # Of `around` blocks like theirs, each has `inner` like the one that holds the first domain.
+    around = size[level, one]
+    inner = size[level - 1, one] // around
+    pairs = size[0, one] * size[0, two] // around
+    both = orbit[level - 1, one] == orbit[level - 1, two]
+    pairs = np.where(both, pairs // inner * (inner - 1), pairs)
+    return PairClasses(one, two, np.where(orbit[0, one] == orbit[0, two], pairs // 2, pairs))
+
+
+def class_codes(tree: BlockTree, blocks: Alike, one: Ints, two: Ints) -> Ints:
+    """Numbers of pairs of domains, equal for those of one class, shape (pairs,)."""
+    level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
+    base, places = int(orbit.max(initial=0)) + 1, np.sort(orbit[0][np.stack((one, two))], axis=0)
+    code: Ints = ((level * base + orbit[level, one]) * base + places[0]) * base + places[1]
+    return code
+
+
+def _smallest_block(tree: BlockTree, one: Ints, two: Ints) -> Ints:
+    """Level of the smallest block that holds both domains, shape (pairs,)."""
+    level: Ints = np.argmax(tree.block[:, one] == tree.block[:, two], axis=0)
+    return level
+
+
+def _orbits(tree: BlockTree, blocks: Alike) -> Ints:
+    """Number of the block of each domain on every level, equal for like ones (levels, domains)."""
+    return np.stack([of[block] for of, block in zip(blocks.orbit, tree.block, strict=True)])
+
+
+class SmallGraph(Struct, frozen=True, eq=False):
+    """A fabric with like switches put together, and the domains that stand for all.
+
+    Parameters
+    ----------
+    node
+        Number of each domain in the graph, -1 for those that others stand for, shape (domains,).
+    graph
+        Switches and domains.
+    """
+
+    node: Ints
+    graph: PairGraph
+
+    @classmethod
+    def of(cls, tree: BlockTree, blocks: Alike, units: Floats) -> "SmallGraph":
+        """Put together what is alike, where links have some capacities, shape (links,)."""
+        weight = np.zeros(len(tree.tier), np.int64)
+        for tier, stands_for in enumerate(blocks.stands_for[:-1]):
+            own = tree.tier == tier
+            weight[own] = stands_for[tree.home[own]]
+        domains = tree.block.shape[1]
+        weight[:domains] *= blocks.itself[0]
+        kept = np.flatnonzero(weight)
+        itself = int(np.searchsorted(kept, domains))
+        node = np.full(len(weight), -1)
+        node[kept] = np.arange(len(kept))
+        links = np.flatnonzero((node[tree.ends] >= 0).all(axis=0))
+        ends, units = node[tree.ends[:, links]], units[links] * weight[tree.ends[0, links]]
+        colour = _colours(ends, units, weight[kept], itself)
+        # Domains have the first colours, each its own; here they come last, and no damage changes
+        # in which order.
+        first = np.unique(colour, return_index=True)[1]
+        nodes = len(first)
+        number = (np.argsort(np.argsort(first))[colour] - itself) % nodes
+        ends = np.sort(number[ends], axis=0)
+        apart = ends[0] != ends[1]
+        key, place = np.unique(ends[0, apart] * nodes + ends[1, apart], return_inverse=True)
+        total = sum_by(place, units[apart], len(key))
+        tiers = np.zeros(nodes, np.int64)
+        tiers[number] = tree.tier[kept]
+        graph = PairGraph(tiers[: nodes - itself], itself, np.stack(np.divmod(key, nodes)), total)
+        own = kept[:itself]
+        node[own] = number[:itself] - (nodes - itself)
+        return cls(node[:domains], graph)
+
+    def flow(self, a: int, b: int) -> int:
+        """Largest flow between two domains, in units."""
+        return self.graph.flow(int(self.node[a]), int(self.node[b]))
+
+
+def _colours(ends: Ints, units: Floats, weight: Ints, domains: int) -> Ints:
+    """Numbers of nodes, equal where they have equal links to equal nodes; domains are unequal."""
+    tail, head = np.concatenate([ends, ends[::-1]], axis=1)
+    rates = np.tile(codes(units.astype(np.int64)), 2)
+    kinds = int(rates.max(initial=0)) + 1
+    colour = codes(np.append(np.arange(domains), np.full(len(weight) - domains, domains)), weight)
+    while True:
+        finer = codes(colour, alike(tail, colour[head] * kinds + rates, len(weight)))
+        if finer.max(initial=0) == colour.max(initial=0):
+            return colour
+        colour = finer
+
+
+MAX_PAIRS = 24
+"""Pairs computed where they must be chosen, unless more are asked for [1]."""
+WORST = 6
+"""Domains that lost most, which are also paired with each other."""
+
+
+class Remaining(Struct, frozen=True, eq=False):
+    """Bandwidth between pairs of HB domains, one way.
+
+    Parameters
+    ----------
+    first, second
+        The two domains of each pair, shape (pairs,).
+    bytes_per_s, intact_bytes_per_s
+        Max-flow on what is left, and on the intact fabric, at the most [B/s], shape (pairs,).
+    least_share, share
+        What is left of each pair's bandwidth, at least and at the most [1], shape (pairs,); pairs
+        that never had any count as whole.
+    pairs
+        How many pairs each stands for [1], shape (pairs,); none if it was chosen for its loss.
+    all_pairs
+        Pairs of domains, computed or not [1].
+    domains_lost
+        Domains that have no GPU left [1].
+    low
+        What the share of no other pair is less than [1].
+    """
+
+    first: Ints
+    second: Ints
+    bytes_per_s: Floats
+    intact_bytes_per_s: Floats
+    least_share: Floats
+    share: Floats
+    pairs: Ints
+    all_pairs: int
+    domains_lost: int
+    low: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether no pair is left out."""
+        return int(self.pairs.sum()) == self.all_pairs
+
+    @property
+    def exact(self) -> bool:
+        """Whether the worst and the mean are those of all pairs."""
+        return self.complete and bool(np.all(self.least_share == self.share))
+
+    @property
+    def worst_share(self) -> float | None:
+        """Smallest share over the pairs computed, at the most [1]; None without any pair."""
+        return float(self.share.min()) if len(self.share) else None
+
+    @property
+    def worst_low(self) -> float | None:
+        """What the smallest share over all pairs is no less than [1]; None without any pair."""
+        if not len(self.share):
+            return None
+        least = float(self.least_share.min())
+        return least if self.complete else min(least, self.low)
+
+    @property
+    def mean_share(self) -> float | None:
+        """Mean share over all pairs, or over those drawn at random [1]; None without any pair.
+
+        The middle of its interval where not all are known.
+        """
+        if not len(self.share):
+            return None
+        return float(np.average((self.least_share + self.share) / 2, weights=self.pairs))
+
+    @property
+    def mean_half_width(self) -> float:
+        """Half width of the interval of the mean [1], proven, or of 95 % if pairs were drawn."""
+        if self.complete:
+            return float(np.average((self.share - self.least_share) / 2, weights=self.pairs))
+        drawn = self.share[self.pairs > 0]
+        return float(1.96 * drawn.std() / np.sqrt(len(drawn)))
+
+    @property
+    def note(self) -> str:
+        """Which pairs were computed, in a sentence."""
+        count = len(self.first)
+        if not self.all_pairs:
+            return "There are no two HB domains to send between."
+        if self.complete:
+            return self._of_all_pairs(count)
+        drawn = int(np.count_nonzero(self.pairs))
+        return (
+            f"Of {self.all_pairs:,} pairs of HB domains {count:,} are computed:"
+            f" {count - drawn:,} of domains that lost GPUs or ports, for the worst, and {drawn:,}"
+            f" at random, for the mean (± {self.mean_half_width:.2%})."
+        )
+
+    def _of_all_pairs(self, count: int) -> str:
+        """What is known where no pair is left out."""
+        kinds = "1 class" if count == 1 else f"{count:,} classes"
+        found = "" if count == self.all_pairs else f", in {kinds} of equal damage and place"
+        whole = f"all {self.all_pairs:,} pairs of HB domains{found}"
+        if self.exact:
+            return f"Exact: {whole}."
+        worst = "is exact" if self.worst_low == self.worst_share else "between bounds"
+        return f"Of {whole}: the worst {worst}, the mean within ± {self.mean_half_width:.2%}."
+
+
+def remaining_bandwidth(
+    graph: FabricGraph,
+    damage: Damage,
+    *,
+    max_pairs: int = MAX_PAIRS,
+    rng: np.random.Generator | None = None,
+    intact: FlowNetwork | None = None,
+) -> Remaining:
+    """Bandwidth that remains between HB domains.
+
+    Parameters
+    ----------
+    graph, damage
+        The fabric, and what has failed.
+    max_pairs
+        Pairs to compute at most; with more, some are chosen as this module says [1].
+    rng
+        Draws the pairs; None takes a generator with seed 0.
+    intact
+        Reduced graph of the intact fabric, where many damages of one fabric are asked for.
+
+    Raises
+    ------
+    InputError
+        If the damage is that of another graph, or no pair may be computed.
+
+    Examples
+    --------
+    One of eight rails is lost.
+
+    >>> from netplan import Scenario
+    >>> from netplan.faults.damage.scenario import parse_faults
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
+    >>> graph = scenario.fabric("rail-only").graph()
+    >>> left = remaining_bandwidth(graph, parse_faults(["rail-3/leaf-0", "domain-5"], graph))
+    >>> left.worst_share, left.mean_share, left.all_pairs, left.domains_lost
+    (0.0, 0.765625, 120, 1)
+    """
+    if max_pairs < 1:
+        raise InputError(f"{max_pairs} pairs of HB domains are too few: give 1 or more")
+    rng = np.random.default_rng(0) if rng is None else rng
+    before = intact or reduced_graph(graph).intact
+    after = before.reduced.left(damage)
+    all_classes = class_flows(before, after)
+    found = all_classes or _one_by_one(before, after, max_pairs, rng)
+    alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
+    intact_bytes_per_s, bytes_per_s = found.most * before.reduced.unit_bytes_per_s
+    least_share, share = found.shares()
+    return Remaining(
+        first=found.classes.first,
+        second=found.classes.second,
+        bytes_per_s=bytes_per_s,
+        intact_bytes_per_s=intact_bytes_per_s,
+        least_share=least_share,
+        share=share,
+        pairs=found.classes.pairs,
+        all_pairs=graph.domains * (graph.domains - 1) // 2,
+        domains_lost=graph.domains - len(distinct_values(alive)),
+        low=0.0 if all_classes else _least_share(before, after),
+    )
+
+
+def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
+    """A share that every pair has left: a smallest cut loses no more than all that is lost.
+
+    Of what domains lost for themselves alone, a pair has its own two at most.
+    """
+    intact = class_flows(before, before)
+    least = int(intact.least[0].min()) if intact else 0
+    if not least:
+        return 0.0
+    shared, alone = after.lost
+    lost = shared + int(np.sort(alone)[-2:].sum())
+    return max(0.0, 1 - lost / least)
+
+
+def _one_by_one(
+    before: FlowNetwork, after: FlowNetwork, max_pairs: int, rng: np.random.Generator
+) -> PairFlows:
+    """All pairs, or some chosen ones; and their flows before and after the damage, in units."""
+    first, second = np.triu_indices(before.domains, 1)
+    pairs = np.ones(len(first), np.int64)
+    if len(first) > max_pairs:
+        first, second, pairs = _choose(before, after, max_pairs, rng)
+    ends = list(zip(first.tolist(), second.tolist(), strict=True))
+    # The intact flows come first: what damage spares of them is not computed again.
+    units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
+    flows = np.array(units, np.int64)
+    return PairFlows(PairClasses(first, second, pairs), flows, flows)
+
+
+def _choose(
+    before: FlowNetwork, after: FlowNetwork, limit: int, rng: np.random.Generator
+) -> tuple[Ints, Ints, Ints]:
+    """Pairs of domains to compute, and 1 for those drawn at random, 0 for those that lost most."""
+    count, had = before.domains, before.egress_bytes_per_s
+    share = np.where(had > 0, after.egress_bytes_per_s / np.where(had > 0, had, 1.0), 1.0)
+    order = np.lexsort((after.egress_bytes_per_s, share))
+    hurt = order[share[order] < 1].tolist()
+    other = int(order[-1])
+    half = max(1, limit // 2)
+    pairs = list(combinations(hurt[:WORST], 2))
+    pairs = [*pairs, *((one, other) for one in hurt if one != other)][:half]
+    # As many as may be are drawn always, so that damages of one fabric are seen by the same pairs.
+    a = rng.integers(0, count, limit)
+    b = (a + rng.integers(1, count, limit)) % count
+    drawn = np.stack((a, b), 1)[: limit - len(pairs)]
+    ends = np.concatenate([np.array(pairs, np.int64).reshape(-1, 2), drawn])
+    return ends[:, 0], ends[:, 1], (np.arange(len(ends)) >= len(pairs)).astype(np.int64)
