@@ -115,15 +115,19 @@ class AskingCommand(Strict):
                 formatter.write_text("\b\n" + "\n".join(shown))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options by group; where not all are shown, in as many lines as a screen has left."""
+        """Options by group, in full where the screen has lines left: the question's own first."""
         every = bool(ctx.meta.get(ALL))
         groups = [*self._groups(ctx, every=every)]
-        written = formatter.getvalue().count("\n")
-        for most in (LINES, 3, 2, 1):
-            lines = [line for group in groups for line in group.lines(most, every=every)]
-            if every or written + len(lines) <= LINES:
-                break
-        formatter.write("".join(f"{line}\n" for line in lines))
+        free = (
+            LINES - formatter.getvalue().count("\n") - sum(len(group.lines()) for group in groups)
+        )
+        for group in sorted(groups, key=lambda group: group.title != TITLES["question"]):
+            for row in sorted(group.rows, key=lambda row: len(_lines(*row))):
+                more = len(_lines(*row)) - 1
+                if every or more <= free:
+                    group.whole.add(row)
+                    free -= more
+        formatter.write("".join(f"{line}\n" for group in groups for line in group.lines()))
 
     def _groups(self, ctx: click.Context, *, every: bool) -> Iterator["_Group"]:
         """The options of each group, and the names of those that are left out."""
@@ -158,21 +162,19 @@ class _Group(Struct):
     title: str
     rows: list[tuple[str, str]] = []
     more: list[str] = []
+    whole: set[tuple[str, str]] = set()
+    """Rows that take as many lines as they need; each other one is cut to its first."""
 
-    def lines(self, most: int, *, every: bool) -> Iterator[str]:
-        """The group for a terminal, at most so many lines an option of the question itself."""
+    def lines(self) -> list[str]:
+        """The group for a terminal."""
         if not self.rows and not self.more:
-            return
-        yield ""
-        yield f"{self.title}:"
-        own = self.title == TITLES["question"]
-        for flags, text in self.rows:
-            yield from _lines(flags, text, LINES if every else most if own else 1)
-        if self.more:
-            names = f"more: {' '.join(self.more)}"
-            yield from (
-                f"  {line}" for line in textwrap.wrap(names, WIDTH - 2, break_on_hyphens=False)
-            )
+            return []
+        lines = ["", f"{self.title}:"]
+        for row in self.rows:
+            lines += _lines(*row) if row in self.whole else [_line(*row)]
+        names = f"more: {' '.join(self.more)}" if self.more else ""
+        wrapped = textwrap.wrap(names, WIDTH - 2, break_on_hyphens=False)
+        return [*lines, *(f"  {line}" for line in wrapped)]
 
 
 def _row(ctx: click.Context, parameter: click.Parameter, known: Input) -> tuple[str, str]:
@@ -189,19 +191,25 @@ def _row(ctx: click.Context, parameter: click.Parameter, known: Input) -> tuple[
     return flags.replace("INTEGER", "N").replace("DECIMAL", "X").replace("TEXT", "NAME"), text
 
 
-def _lines(flags: str, said: str, most: int) -> Iterator[str]:
-    """An option and what it means, in so many lines at most."""
-    text = said.replace("  [default: ", " [")
-    first = WIDTH - 4 - max(len(flags), FLAGS_WIDTH)
-    wrapped = textwrap.wrap(text, first if most == 1 else WIDTH - 4 - FLAGS_WIDTH) or [""]
-    if len(flags) > FLAGS_WIDTH and most > 1:
+def _lines(flags: str, text: str) -> list[str]:
+    """An option and what it means."""
+    wrapped = textwrap.wrap(text.replace("  [default: ", " ["), WIDTH - 4 - FLAGS_WIDTH) or [""]
+    if len(flags) > FLAGS_WIDTH:
+        if len(f"  {flags}  {' '.join(wrapped)}") <= WIDTH:
+            return [f"  {flags}  {' '.join(wrapped)}"]
         wrapped.insert(0, "")
-    if len(wrapped) > most:
-        bare = textwrap.wrap(text.partition(" [")[0], first)
-        short = textwrap.shorten(text.partition(" [")[0], first * most, placeholder=" ...")
-        wrapped = bare if len(bare) <= most else textwrap.wrap(short, first)
-    yield f"  {flags:<{FLAGS_WIDTH}}  {wrapped[0]}".rstrip()
-    yield from (f"  {'':<{FLAGS_WIDTH}}  {line}" for line in wrapped[1:])
+    first, *others = wrapped
+    indented = (f"  {'':<{FLAGS_WIDTH}}  {line}" for line in others)
+    return [f"  {flags:<{FLAGS_WIDTH}}  {first}".rstrip(), *indented]
+
+
+def _line(flags: str, text: str) -> str:
+    """An option and the beginning of what it means: its default is left out before words are."""
+    width = WIDTH - 4 - max(len(flags), FLAGS_WIDTH)
+    text = text.replace("  [default: ", " [")
+    if len(text) > width:
+        text = textwrap.shorten(text.rpartition(" [")[0] or text, width, placeholder=" ...")
+    return f"  {flags:<{FLAGS_WIDTH}}  {text}"
 
 
 def _show_all(ctx: click.Context, _: click.Parameter, given: bool) -> None:  # noqa: FBT001 - click's

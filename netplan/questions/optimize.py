@@ -142,9 +142,7 @@ class Optimize(Question[Optimization]):
             ),
         ),
         "max_cables": Shorthand(
-            "limits",
-            "cables",
-            Option("Most links of the network, those of hosts included.", "whole", low=1),
+            "limits", "cables", Option("Most links, those of hosts included.", "whole", low=1)
         ),
         "max_lead_time_weeks": Shorthand(
             "limits",
@@ -165,40 +163,30 @@ class Optimize(Question[Optimization]):
         "What is set against iteration time.", "choice", flag="--for", choices=("cost", "power")
     )
     searched: Literal["catalog", "graphs"] = optional(
-        "Designs: those of the catalog, or searched graphs of switches besides.",
+        "Designs of the catalog, or searched graphs, too.",
         "choice",
         flag="--search",
         default="catalog",
         choices=("catalog", "graphs"),
     )
     degree: int | None = optional(
-        "Most links of a switch to others in searched graphs.",
-        "whole",
-        low=3,
-        otherwise="all ports left",
+        "Links of a switch to others at most.", "whole", low=3, otherwise="all ports left"
     )
     tries: int = optional(
         "Draws of each searched graph.", "whole", default=4, low=1, high=MOST_TRIES
     )
     seed: int = optional(
-        "First draw; the next is one more, so that a later search goes on.",
-        "whole",
-        default=0,
-        low=0,
-        high=LARGEST_SEED,
+        "Number of the first draw of each graph.", "whole", default=0, low=0, high=LARGEST_SEED
     )
     slower: float = optional(
-        "Leave out graphs that train slower than all of the catalog's front by more.",
-        "percent",
-        default=0.1,
-        low=0,
+        "Leave out graphs slower than the front by more.", "percent", default=0.1, low=0
     )
     within: float = shared(WITHIN, "percent")
     survives_switch: bool = optional(
         "Only what no failure of a single switch parts.", "flag", default=False
     )
     delivery: str | None = optional(
-        "Only switches that are sold, or announced.", "choice", choices=("shipping", "announced")
+        "Only switches so available.", "choice", choices=("shipping", "announced")
     )
     limits: Mapping[str, float] = optional(
         "Keep to a limit, such as price=200e6 (repeatable).",

@@ -22,13 +22,27 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
-@pytest.mark.parametrize("words", commands())
-def test_help_fits_on_a_screen(words: str) -> None:
+def help_lines(words: str) -> list[str]:
+    """What ``--help`` of a command prints."""
     command = commands()[words]
     context = click.Context(command, info_name=f"netplan {words}")
     if isinstance(command, AskingCommand):
         command.make_context(words, [], resilient_parsing=True)
-    lines = command.get_help(context).splitlines()
+    return command.get_help(context).splitlines()
+
+
+@pytest.mark.parametrize("words", commands())
+def test_a_question_s_own_inputs_are_told_in_full(words: str) -> None:
+    lines = help_lines(words)
+    if "This question:" in lines:
+        own = lines[lines.index("This question:") :]
+        own = own[: own.index("")] if "" in own else own
+        assert [line for line in own if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize("words", commands())
+def test_help_fits_on_a_screen(words: str) -> None:
+    lines = help_lines(words)
     assert len(lines) <= LINES
     examples = [line for line in lines if line.strip().startswith("netplan ")]
     assert [line for line in lines if len(line) > WIDTH and line not in examples] == []

@@ -46,7 +46,7 @@ LEAST_PACE = 5e-4
 MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
 """Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
 
-WITHIN = "Iteration times so near are as good: the model's error, where it has no error bars."
+WITHIN = "Times so near are equal, if without bars."
 """Help of an input of all questions that weigh iteration times."""
 
 Probe = Callable[[str, float], float | None]

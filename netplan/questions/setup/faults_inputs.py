@@ -115,10 +115,7 @@ class FaultsQuestion(Question[AnswerT_co]):
         default="go-on",
     )
     policy: Literal["go-on", "reconfigure"] = optional(
-        "After a failed GPU: go on without its domain, or reconfigure optical circuit switches.",
-        "choice",
-        choices=("go-on", "reconfigure"),
-        default="go-on",
+        "After a failed GPU.", "choice", choices=("go-on", "reconfigure"), default="go-on"
     )
     optics_batch: float | None = optional("Of all modules in a batch, as 5%: batch=1.", "percent")
     groups: str | Path | None = optional("Your own risk groups (.csv or .yaml).", "path")

@@ -39,40 +39,25 @@ class SimulationQuestion(Question[SimulateAnswer]):
 
     algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     placement: str | None = optional(
-        "GPUs of the ranks: line (in order; on a wafer column by column), snake (rows turn back),"
-        " or a file.",
+        "Order of the ranks' GPUs, or a file.",
         metavar="line|snake|FILE",
-        otherwise="in order, on a wafer tile by tile; by published rules its snake",
+        otherwise="in order; on a wafer by tiles",
     )
     groups: Groups = optional(
-        "Members of a tensor group: near (side by side), or strided over the places of their"
-        " stage.",
+        "Members of a tensor group: side by side, or strided.",
         "choice",
         choices=get_args(Groups),
         default="near",
     )
-    routing: Routing = shared(
-        "How messages find their way; auto is the fabric's own.",
-        "choice",
-        choices=get_args(Routing),
-    )
-    seed: int = optional(
-        "Seed of hashed routing, and of parts that fail.", "whole", default=0, high=2**64
-    )
+    routing: Routing = shared("How messages find their way.", "choice", choices=get_args(Routing))
+    seed: int = optional("Seed of routing, and of parts that fail.", "whole", default=0, high=2**64)
     contention: bool = optional(
         "Nothing waits for a link.", "flag", default=True, flag="--no-contention"
     )
-    full: bool = optional(
-        "Simulate every microbatch, even where the run repeats itself.", "flag", default=False
-    )
-    inference: bool = optional(
-        "Forward passes alone, through weights that are there.", "flag", default=False
-    )
+    full: bool = optional("Simulate microbatches that repeat, too.", "flag", default=False)
+    inference: bool = optional("Forward passes alone.", "flag", default=False)
     slow: tuple[str, ...] = several(
-        "Share of its rate that a link, or a group of links, has left, such as leaf-spine=0.5"
-        " (repeatable).",
-        flag="--slow",
-        metavar="LINK=SHARE",
+        "Share of its rate that is left, as leaf-spine=0.5.", flag="--slow", metavar="LINK=SHARE"
     )
     fail: tuple[str, ...] = several(
         "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
