@@ -63,9 +63,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
         "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
         metavar="PART",
     )
-    jobs: str | Path | None = optional(
-        "Several jobs on the fabric, of this YAML file: model, GPUs and placement of each.", "path"
-    )
+    jobs: str | Path | None = optional("Several jobs on the fabric, of this YAML file.", "path")
     hot: int = shared("Busiest links to name.", "whole", low=0)
 
     def __post_init__(self) -> None:
