@@ -4,7 +4,7 @@ Whoever makes one in Python is told what is wrong as whoever writes a file is.
 """
 
 from functools import cache
-from inspect import cleandoc
+from inspect import Signature, cleandoc
 from typing import Annotated, Any, get_args, get_origin
 
 from msgspec import Struct, StructMeta, ValidationError, convert, structs
@@ -25,7 +25,19 @@ def option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values he
 
 
 class Named(StructMeta):
-    """Makes structs whose constructors say which fields there are."""
+    """Makes structs that say which fields there are: constructors, docstrings and signatures."""
+
+    @property
+    def __doc__(cls) -> str:  # type: ignore[override]  # noqa: N805 - no command pays for it
+        """What a class says of itself; a part of a scenario its inputs, too."""
+        text = cleandoc(cls.__dict__["__doc__"] or "")
+        return _with_inputs(cls, text) if issubclass(cls, Described) else text
+
+    @property
+    def __signature__(cls) -> Signature:  # noqa: N805
+        """How one is made; what is known of an input stands in the docstring."""
+        places = super().__signature__.parameters.values()
+        return Signature([place.replace(annotation=place.empty) for place in places])
 
     def __call__(cls, *places: Any, **given: Any) -> Any:  # noqa: ANN401, N805 - of any struct
         """A struct with these values."""
@@ -63,10 +75,6 @@ class Described(Entry, frozen=True, kw_only=True, repr_omit_defaults=True, metac
     ['prices', '    Price book. [default: 2026]']
     """
 
-    def __init_subclass__(cls, **_: Any) -> None:  # noqa: ANN401 - those of any struct
-        """Let the docstring add the inputs when somebody reads it."""
-        cls.__doc__ = _Docstring(cls.__doc__ or "")  # type: ignore[assignment]  # read as a text
-
 
 def _check_fields(part: Described) -> None:
     """Refuse values that no file could have, either.
@@ -97,21 +105,15 @@ def _typed_fields(kind: type[Struct]) -> tuple[tuple[str, Any, Any, bool], ...]:
     )
 
 
-class _Docstring:
-    """The docstring of a struct and its fields; no command pays for it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = cleandoc(text)
-
-    def __get__(self, _: object, owner: type[Struct]) -> str:
-        """The whole docstring."""
-        summary, examples, rest = self.text.partition(EXAMPLES)
-        lines = [summary, "", "Parameters", "----------"]
-        for field in structs.fields(owner):
-            option = option_of(field.type)
-            if option is None:
-                lines += [field.name, f"    {cleandoc(field.type.__doc__).partition(chr(10))[0]}"]
-            else:
-                default = option.otherwise or option.shown(field.default)
-                lines += [field.name, f"    {option.help}{option.facts(default)}"]
-        return "\n".join(lines) + examples + rest
+def _with_inputs(kind: type[Struct], text: str) -> str:
+    """A docstring with the inputs of a part as its parameters."""
+    summary, examples, rest = text.partition(EXAMPLES)
+    lines = [summary, "", "Parameters", "----------"]
+    for field in structs.fields(kind):
+        option = option_of(field.type)
+        if option is None:
+            lines += [field.name, f"    {cleandoc(field.type.__doc__).partition(chr(10))[0]}"]
+        else:
+            default = option.otherwise or option.shown(field.default)
+            lines += [field.name, f"    {option.help}{option.facts(default)}"]
+    return "\n".join(lines) + examples + rest

@@ -1,5 +1,6 @@
 """Nouns and questions are one: equal counts, graphs and bills for every shipped scenario."""
 
+import pydoc
 import subprocess
 import sys
 from typing import Any
@@ -8,7 +9,7 @@ import networkx as nx
 import pytest
 
 import netplan
-from netplan import Scenario, Training
+from netplan import Books, Cluster, Scenario, Serving, Training
 from netplan.errors import CatalogError, InputError
 from netplan.records import asdict
 from netplan.scenarios.scenario import SCENARIOS
@@ -125,3 +126,11 @@ def test_scenarios_load_alone() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     rooms = {*done.stdout.split()}
     assert not rooms & {"topologies", "costing", "performance", "traffic", "questions", "reports"}
+
+
+@pytest.mark.parametrize("part", [Cluster, Training, Serving, Books])
+def test_help_of_python_shows_the_inputs_of_a_part(part: type) -> None:
+    """As ``help()`` prints it: pydoc asks the metaclass for a docstring."""
+    text = pydoc.plain(pydoc.render_doc(part))
+    assert "Parameters" in text
+    assert "Option(" not in text
