@@ -40,7 +40,7 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
-from netplan.traffic.max_flow import max_flow
+from netplan.topologies.graph.flow import max_flow
 from netplan.traffic.proven_nodes import grown
 from netplan.traffic.symmetry import Network, Quotient, representatives
 

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, maximum_flow
 
 from netplan.arrays import Bools, Ints
-from netplan.traffic.max_flow import LARGEST_FLOW
+from netplan.topologies.graph.flow import LARGEST_FLOW
 from netplan.traffic.symmetry import Network
 
 MOST_SINKS = 64

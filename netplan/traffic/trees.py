@@ -26,7 +26,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.traffic.max_flow import max_flow
+from netplan.topologies.graph.flow import max_flow
 from netplan.traffic.symmetry import Network
 
 MAX_TREE_GPUS = 32

@@ -10,17 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.faults.damage.capacity import remaining_bandwidth
-from netplan.faults.damage.flows import (
-    MovedFlows,
-    Rings,
-    join,
-    join_by_forests,
-    largest_flow,
-    largest_units,
-    reduced_graph,
-)
+from netplan.faults.damage.flows import MovedFlows, Rings, join, join_by_forests, reduced_graph
 from netplan.faults.damage.scenario import parse_faults
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.flow import largest_flow, largest_units
 from tests.faults.damaged import damage_to, fabric, random_damage
 
 

@@ -13,8 +13,8 @@ from netplan.questions.loads import loads
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.flow import max_flow
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.max_flow import max_flow
 from netplan.traffic.optimum import _asked, _Cut, _scheme, all_gather_optimum, collective_optimum
 from netplan.traffic.proven_nodes import grown
 from netplan.traffic.symmetry import Network, automorphism, representatives

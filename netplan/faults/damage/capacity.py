@@ -73,16 +73,9 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.damage import Damage
-from netplan.faults.damage.flows import (
-    Alike,
-    BlockTree,
-    FlowNetwork,
-    alike,
-    codes,
-    largest_units,
-    reduced_graph,
-)
+from netplan.faults.damage.flows import Alike, BlockTree, FlowNetwork, alike, codes, reduced_graph
 from netplan.topologies.graph import FabricGraph, connected_parts
+from netplan.topologies.graph.flow import largest_units
 from netplan.traffic.matrix import sum_by
 
 STEPS = 1 << 30
