@@ -218,7 +218,10 @@ class Question(Generic[AnswerT_co]):
         )
         overrides = {**{key: str(value) for key, value in scenario.set.items()}, **settings}  # type: ignore[dict-item]
         for key in [key for key in overrides if key.partition(".")[0] in PARTS]:
-            given.setdefault(plain_name(key, scenario.kind), overrides.pop(key))
+            name, value = plain_name(key, scenario.kind), overrides.pop(key)
+            if given.setdefault(name, value) is not value:
+                flag = known[name].option.flag_of(name) if name in known else name
+                raise InputError(f"--set {key}={value} and {flag} are one input: give it once")
         own = {one.name for one, _ in own_options(cls)}
         given = _known(cls, scenario.kind, _renamed(cls, scenario.kind, given, own), own)
         _check_needed(cls, given)

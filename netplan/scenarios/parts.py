@@ -37,7 +37,7 @@ LARGEST_CLUSTER = 4_194_304
 LARGEST_BATCH = 10**9
 BatchSize = Annotated[int, Meta(ge=1, le=LARGEST_BATCH)]
 Whole = Annotated[int, Meta(ge=1, le=LARGEST_CLUSTER)]
-FabricNames = tuple[str, ...]
+FabricNames = Annotated[tuple[str, ...], Meta(min_length=1)]
 FABRICS: FabricNames = (
     *("rail-only", "rail-optimized", "fat-tree", "dgx-superpod", "dragonfly"),
     *("torus-2d", "torus-3d"),

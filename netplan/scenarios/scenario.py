@@ -7,6 +7,7 @@ where somebody wants to be plain: ``cluster.gpus``.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -16,7 +17,7 @@ from msgspec import Struct, structs
 from netplan.catalog import Record, unknown_name, user_roots
 from netplan.errors import InputError
 from netplan.inputs.option import Option, read_option
-from netplan.records import RecordError
+from netplan.records import Fault, RecordError
 from netplan.scenarios.described import Named, option_of
 from netplan.scenarios.names import NamingShelf
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
@@ -137,7 +138,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
     cluster: Cluster = Cluster()
     workload: Training | Serving = Training()
     books: Books = Books()
-    set: dict[str, str | float | bool] = {}  # noqa: RUF012 - every struct gets one of its own
+    set: dict[str, str | int | float | bool] = {}  # noqa: RUF012 - every struct gets one of its own
 
     @classmethod
     def read(cls, data: object) -> Self:
@@ -165,7 +166,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         if isinstance(data, Mapping) and isinstance(data.get("cluster"), Mapping):
             ports: dict[str, None] = {"radix": None} if "switch" in data["cluster"] else {}
             data = {**data, "cluster": {**ports, **data["cluster"]}}
-        return super().read(data)
+        return super().read(_from_texts(data))
 
     def __post_init__(self) -> None:
         """Refuse parts that are none."""
@@ -262,6 +263,11 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         Any
             As the input has it, in its unit.
 
+        Raises
+        ------
+        UnknownNameError
+            If there is no such input: the nearest are named.
+
         Examples
         --------
         >>> Scenario().value("gpus"), Scenario().value("restart_minutes")
@@ -271,7 +277,10 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         """
         if name == "workload":
             return self.kind
-        place = places(self.kind)[name]
+        known = places(self.kind)
+        place = known.get(name) or known.get(plain_name(name, self.kind))
+        if place is None:
+            raise unknown_name("input", name, list(known))
         value: Any = getattr(self, place.part)
         for step in place.path:
             value = getattr(value, step)
@@ -486,6 +495,46 @@ def _fields_by_flag(workload: str) -> dict[str, str]:
         for field, place in known.items()
     }
     return {flag: field for flag, field in flags.items() if flag not in known}
+
+
+NUMBERS = frozenset({"whole", "real", "ratio", "percent"})
+"""Kinds of inputs that a file may write as the command line does: 16k, 3:1, 99%."""
+
+
+def _from_texts(data: object) -> object:
+    """Data of a scenario with numbers in place of texts that mean them.
+
+    Raises
+    ------
+    RecordError
+        If a value of a part stands among those of catalog files.
+    """
+    if not isinstance(data, Mapping):
+        return data
+    workload, faults = data.get("workload"), list[Fault]()
+    kind = workload.get("kind") if isinstance(workload, Mapping) else "training"
+    parts = {part: data[part] for part in PARTS if isinstance(data.get(part), Mapping)}
+    for name, place in places(kind if kind in WORKLOADS else "training").items():
+        value = parts.get(place.part)
+        for step in place.path:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if isinstance(value, str) and place.option.kind in NUMBERS:
+            with suppress(InputError):  # a text that is no number is told with all other faults
+                number = read_option(name, place.option, value)
+                parts[place.part] = _set_in(parts[place.part], place.path, number)
+    replaced = data.get("set")
+    for key in replaced if isinstance(replaced, Mapping) else ():
+        if (part := str(key).partition(".")[0]) in PARTS:
+            faults.append(Fault(("set", key), f"set.{key}: write it under {part}"))
+    if faults:
+        raise RecordError(faults)
+    return {**data, **parts}
+
+
+def _set_in(mapping: Mapping[str, Any], path: tuple[str, ...], value: object) -> dict[str, Any]:
+    """A mapping with another value at the end of a path of keys."""
+    first, *rest = path
+    return {**mapping, first: _set_in(mapping[first], tuple(rest), value) if rest else value}
 
 
 def _fitting(

@@ -7,7 +7,7 @@ import pytest
 from netplan.catalog import check_file
 from netplan.questions.shelves import all_shelves
 from netplan.scenarios.names import FOLDERS, STACKS
-from netplan.scenarios.scenario import SCENARIOS, places
+from netplan.scenarios.scenario import SCENARIOS, Scenario, places
 from tests.cli.command import netplan, refused
 
 WHOLE = """\
@@ -37,6 +37,8 @@ FAULTS = [
     ("gpus: 64", "gpsu: 64", 3, "unknown key cluster.gpsu: did you mean gpus?"),
     ("gpus: 64", "gpus: 0", 3, "cluster.gpus: got 0: input should be greater than or equal to 1"),
     ("gpus: 64", "gpus: many", 3, "cluster.gpus: got 'many': input should be a valid integer"),
+    ("fabrics: [rail-only, fat-tree]", "fabrics: []", 6, "cluster.fabrics: got []: input should"),
+    ("name: mine", "set: {cluster.gpus: 8}", 1, "set.cluster.gpus: write it under cluster"),
     ("radix: 64", "books: {}", 5, "unknown key cluster.books: did you mean books?"),
     ("radix: 64", "model: gpt-22b", 5, "unknown key cluster.model: did you mean workload.model?"),
     ("model: gpt", "modle: gpt", 9, "unknown key workload.modle: did you mean mod"),
@@ -91,6 +93,21 @@ def test_a_fault_is_told_with_its_line(
     assert done.stderr.startswith(f"mine.yaml:{line}: ")
     assert message in done.stderr
     assert done.stdout == "0 of 1 files are sound.\n"
+
+
+def test_a_file_writes_numbers_as_flags_do(tmp_path: Path) -> None:
+    text = changed("gpus: 64", "gpus: 16k\n  oversubscription: 2:1").replace(
+        "pue: 1.2", 'pue: "1.2"'
+    )
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    scenario = Scenario.load(str(tmp_path / "mine.yaml"))
+    assert (scenario.cluster.gpus, scenario.cluster.oversubscription) == (16_000, 2.0)
+    assert scenario.books.terms.pue == 1.2
+
+
+def test_a_flag_and_set_of_one_input_contradict_each_other() -> None:
+    error = refused("cost", "--gpus", "128", "--set", "cluster.gpus=8")
+    assert error == "netplan: --set cluster.gpus=8 and --gpus are one input: give it once\n"
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
