@@ -6,7 +6,7 @@ import sys
 import pytest
 
 SERVING = (
-    *("netplan.performance.serving", "netplan.workloads.serving_", "netplan.simulation.serving"),
+    *("netplan.performance.serving", "netplan.simulation.serving"),
     *(
         "netplan.faults.damage.served",
         "netplan.questions.served_faults",
@@ -16,8 +16,7 @@ SERVING = (
     *("netplan.questions.setup.serving_run", "netplan.questions.setup.served_run"),
 )
 CHIPS = (
-    *("netplan.performance.mapping", "netplan.performance.chip_", "netplan.performance.partitions"),
-    *("netplan.performance.layer_execution", "netplan.workloads.graph_"),
+    *("netplan.performance.mapping", "netplan.workloads.graph_", "netplan.workloads.model_graphs"),
     *("netplan.questions.map", "netplan.questions.answers.map_answer"),
 )
 GRAPHS = ("netplan.topologies.own.graph_fabric", "netplan.topologies.formats")

@@ -27,6 +27,7 @@ MODULES = {
         "netplan.performance.memory",
         "netplan.performance.error_bars",
         "netplan.workloads.kernels",
+        "netplan.workloads.layer_kernels",
     ),
     "Loads": ("netplan.traffic.matrix", "netplan.traffic.loads", "netplan.traffic.routing"),
     "Money": ("netplan.costing.lifetime", "netplan.costing.ranges", "netplan.costing.power"),

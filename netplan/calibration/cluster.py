@@ -14,9 +14,9 @@ import yaml
 from msgspec import Struct, to_builtins
 
 from netplan.calibration.fit import Fitted
-from netplan.calibration.fitted_numbers import Calibration
 from netplan.calibration.kernel_fits import changed_link, starting_rates
-from netplan.calibration.nccl import KINDS
+from netplan.calibration.measurements import KINDS
+from netplan.calibration.runs import Calibration
 from netplan.catalog import Record, Shelf
 from netplan.documents import CoreLoader
 from netplan.errors import InputError

@@ -1,7 +1,7 @@
 """Fits of measured products and collectives: the forms of one GPU, one link, around known values.
 
 Products of one precision have latency, efficiency and share of the memory's bandwidth
-(`netplan.workloads.measured_products`); where a table corrects them, the fitted form is corrected
+(`netplan.workloads.kernels`); where a table corrects them, the fitted form is corrected
 by the same table. Collectives of one kind have the protocols of `netplan.traffic.measured`, and an
 all_reduce the reduction inside switches. What the rows say little about stays what the files have.
 """
@@ -15,17 +15,24 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.calibration.fit import Fitted, Measurements, Priors, fit_rows
-from netplan.calibration.fitted_numbers import Calibration
-from netplan.calibration.nccl import MeasuredMessage
-from netplan.calibration.tables import Column, Line, one_of, positive, read_rows, whole
+from netplan.calibration.measurements import (
+    Column,
+    Line,
+    MeasuredMessage,
+    one_of,
+    positive,
+    read_rows,
+    whole,
+)
+from netplan.calibration.runs import Calibration
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
 from netplan.traffic.gpu_group import bus_factor
 from netplan.traffic.measured import LevelUse, regimes
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.corrections import corrections_of
+from netplan.workloads.kernels import RESULT_BYTES, product_parts_s, product_rates
 from netplan.workloads.measured_links import InSwitch, MeasuredCollective, MeasuredLink, Protocol
-from netplan.workloads.measured_products import RESULT_BYTES, product_parts_s, product_rates
 from netplan.workloads.measured_rates import MeasuredProduct, pooled
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.precision import ALIASES, NUMBER_BYTES, precision_named

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
 from netplan.calibration.fit import Fit, Fitted, Measurements, Priors, fit, fit_rows
-from netplan.calibration.fitted_numbers import Calibration, Place, places_of
-from netplan.calibration.runs import Runs, Scaling
+from netplan.calibration.runs import Calibration, Place, Runs, Scaling, places_of
 from netplan.errors import CatalogError
 from netplan.reports.sections import value_at
 

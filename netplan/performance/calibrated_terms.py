@@ -18,8 +18,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.calibrated import Exchange, Passes, Stages
-from netplan.performance.calibrated_layer import CalibratedLayer, slowest_hop
-from netplan.performance.compute import LayerTable
+from netplan.performance.compute import CalibratedLayer, LayerTable, slowest_hop
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, Runs, real
 from netplan.traffic.hierarchy import Group, Network, group_of

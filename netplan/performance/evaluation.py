@@ -1,7 +1,7 @@
 """Times and memory of all plans of a space: what many of them share is computed once.
 
 Memory comes first, as it depends on the schedule alone; it says what spills into an expanded memory
-(`netplan.performance.spill`), and so how long operations take, in layers
+(`netplan.performance.memory`), and so how long operations take, in layers
 (`netplan.performance.compute`) and iterations (`netplan.performance.iteration`).
 """
 
@@ -18,11 +18,10 @@ from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.error_bars import ErrorBar, error_bar
-from netplan.performance.memory import Memory, memory_of
+from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace
-from netplan.performance.spill import Spilled
 from netplan.performance.tiers import ORDER
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network

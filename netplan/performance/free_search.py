@@ -32,7 +32,6 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level, gpu_count
-from netplan.performance.bubble import bubble_layers
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
 from netplan.performance.free_space import (
@@ -48,11 +47,10 @@ from netplan.performance.free_space import (
     place_layers,
     place_stages,
 )
-from netplan.performance.memory import Memory, memory_of
+from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.performance.space import Runs, expand, parts, real
-from netplan.performance.spill import Spilled
+from netplan.performance.space import Runs, bubble_layers, expand, parts, real
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network

@@ -52,10 +52,9 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.performance.bubble import bubble_layers
 from netplan.performance.compute import LayerTable, QueuedGradients, Timing
 from netplan.performance.setting import Setting
-from netplan.performance.space import PlanSpace, real
+from netplan.performance.space import PlanSpace, bubble_layers, real
 from netplan.traffic.algorithms import Affine, Longest, Summed
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements

@@ -118,7 +118,7 @@ class SpacePart(Entry, frozen=True, kw_only=True):
     least ``smallest_block`` wide and SUMMA panels ``smallest_panel``. ``interleave`` allows
     ``none`` of the interleaved schedules, ``whole`` ones (microbatches in groups of the pipeline's
     length) or ``any``.
-    ``plans`` of ``powers-of-two`` are few (`netplan.performance.power_space`), whatever the rest
+    ``plans`` of ``powers-of-two`` are few (`netplan.performance.search`), whatever the rest
     says.
     """
 

@@ -5,11 +5,27 @@ Nothing is sampled: all plans that the rules allow are counted, all that fit the
 best plan is proven best. Times and memory of all plans of a space are arrays. Memory depends on the
 schedule only, so plans that do not fit are counted and left out before any time is computed. The
 others are worked through in chunks that stay in the processor's cache.
+
+The small space of plans of a model that lies on all GPUs alike: on how many of them it lies.
+
+In the free space a plan fills the levels from the inside: all members of the inner ones, and of one
+level a divisor of its members, or as many as a power of two divides; in that of powers of two such
+parts alone. The others stay idle. A part
+of the cluster is faster than the whole where what it sends stays inside a fast level, such as one
+HB domain; then a GPU has more of the work. Otherwise, and in the exact space, a plan has all GPUs.
+A grid of two dimensions is tried with every divisor of the members of every level.
+
+The small space of plans whose degrees are powers of two, as COMET has it.
+
+Tensor x data degrees are all GPUs, without pipeline, context or experts; a replica runs its share
+of the batch as one microbatch, which may be a fraction of a sequence. Groups fill the levels from
+the inside, tensor before data. Source: Kadiyala et al., COMET (arXiv:2211.16648), Sec. V-A.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import product
 from math import inf, prod
 from typing import get_args
 
@@ -19,19 +35,18 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.inputs.choices import AnyStrategy, Mode, Strategy
-from netplan.levels import Level
+from netplan.levels import Level, gpu_count
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_search import best_free_plans
-from netplan.performance.options import DEFAULT_OPTIONS, Options
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.setting import Setting, Training, check_setting
+from netplan.performance.setting import DEFAULT_OPTIONS, Options, Setting, Training, check_setting
 from netplan.performance.space import degree_limits, enumerate_plans, listed_plans, placements_of
 from netplan.progress import each
 from netplan.records import replace
-from netplan.traffic.placement import DATA, PIPELINE, TENSOR, divisors
+from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Degrees, Placement, divisors
 from netplan.units import si
-from netplan.workloads.experts import experts_of
 from netplan.workloads.models import Model
+from netplan.workloads.transformer import experts_of
 
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]
 
@@ -286,10 +301,7 @@ def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Fo
 def _listed(setting: Setting, levels: tuple[Level, ...]) -> list[Plan]:
     """All plans of a small space."""
     if setting.spread_model is not None:
-        from netplan.performance.spread_space import spread_plans  # noqa: PLC0415 - seldom used
-
         return spread_plans(setting, levels)
-    from netplan.performance.power_space import power_plans  # noqa: PLC0415 - seldom used
 
     return power_plans(setting, levels)
 
@@ -408,3 +420,116 @@ def evaluate_plan(
         raise InputError(f"a plan has degrees at every level: got {given} for {len(levels)} levels")
     setting = Setting(training, strategy, mode, options)
     return Evaluation.of(setting, tuple(levels), listed_plans([plan])).plan_time(0, 0)
+
+
+def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
+    """All plans of such a model on some levels, the smallest first; none of a transformer.
+
+    Examples
+    --------
+    A recommendation model in HB domains of 4, two of them: on 1, 2, 4 and 8 GPUs.
+
+    >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.performance.setting import Training
+    >>> from netplan.records import replace
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import WORKLOADS
+    >>> fourd = ITERATION_MODELS.load("4d")
+    >>> free = replace(fourd, space=replace(fourd.space, divisibility="free"))
+    >>> dlrm, b200 = WORKLOADS.load("dlrm-793b"), ACCELERATORS.load("b200")
+    >>> setting = Setting(Training.on(b200, dlrm, free, batch=4096))
+    >>> levels = Level("switch", 4, 900e9), Level("switch", 2, 50e9)
+    >>> [(plan.expert, plan.microbatch) for plan in spread_plans(setting, levels)]
+    [(1, 4096), (2, 2048), (4, 1024), (8, 512)]
+    """
+    model = setting.spread_model
+    if model is None:
+        return []
+    sizes = tuple(level.size for level in levels)
+    fixed = setting.options.fixed.given
+    plans = []
+    parts = setting.free or setting.powers_of_two
+    for used in _parts(sizes) if parts else [sizes]:
+        if setting.powers_of_two and prod(used).bit_count() > 1:
+            continue
+        for degrees in product(*(_ways(members, model.spread) for members in used)):
+            placement = Placement(degrees, sizes if parts else None)
+            totals = placement.totals
+            if all(getattr(totals, name) == value for name, value in fixed.items()):
+                batch = -(-setting.training.batch // totals.expert)
+                plans.append(Plan(placement, microbatch=batch, microbatches=1))
+    return plans
+
+
+def _ways(members: int, spread: Sequence[str]) -> list[Degrees]:
+    """Ways to lay so many members of a level out over one dimension, or as a grid of two."""
+    if len(spread) == 1:
+        return [Degrees(**{spread[0]: members})]
+    first, second = spread
+    return [
+        Degrees(**{first: some, second: members // some}) for some in divisors(members).tolist()
+    ]
+
+
+def _parts(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Members of each level that work."""
+    for at, size in enumerate(sizes):
+        outside = (1,) * (len(sizes) - at - 1)
+        rounded = {size >> bit << bit for bit in range(size.bit_length())}
+        for members in sorted({*divisors(size).tolist(), *rounded}):
+            if members > 1 or at == 0:
+                yield (*sizes[:at], members, *outside)
+
+
+def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
+    """All plans of powers of two on some levels, the smallest tensor degree first.
+
+    Raises
+    ------
+    InputError
+        If interleaved stages are asked for, which such plans do not have.
+    NoPlanError
+        If the GPUs are no power of two.
+
+    Examples
+    --------
+    >>> from netplan.performance.iteration_model import ITERATION_MODELS
+    >>> from netplan.performance.setting import Training
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
+    >>> a100, comet = ACCELERATORS.load("a100-comet"), ITERATION_MODELS.load("comet")
+    >>> setting = Setting(Training.on(a100, MODELS.load("transformer-1t"), comet, batch=2))
+    >>> levels = Level("switch", 2, 300e9), Level("switch", 2, 31.25e9)
+    >>> [(plan.shape, plan.microbatch) for plan in power_plans(setting, levels)]
+    [('1x1x4', 0.5), ('2x1x2', 1), ('4x1x1', 2)]
+    """
+    name, gpus = setting.assumptions.name, gpu_count(levels)
+    if setting.interleave != "none":
+        raise InputError(
+            f"iteration model {name} has no pipeline whose stages interleave: leave --interleave"
+            " out"
+        )
+    if gpus & (gpus - 1):
+        less = 1 << gpus.bit_length() - 1
+        raise NoPlanError(
+            f"iteration model {name} has tensor and data degrees of powers of two that use all"
+            f" GPUs, got {gpus:,}: give {less:,} or {2 * less:,}"
+        )
+    plans = (_plan(setting, levels, 1 << bit) for bit in range(gpus.bit_length()))
+    fixed = setting.given.items()
+    return [one for one in plans if all(getattr(one, key) == value for key, value in fixed)]
+
+
+def _plan(setting: Setting, levels: Sequence[Level], tensor: int) -> Plan:
+    """The plan of one tensor degree."""
+    placement = Placement(tuple(_filled(levels, tensor)))
+    share = setting.training.batch / placement.totals.data
+    return Plan(placement, int(share) if share.is_integer() else share, microbatches=1)
+
+
+def _filled(levels: Sequence[Level], tensor: int) -> Iterator[Degrees]:
+    """Degrees of each level: as much of the tensor group as it has room for, then replicas."""
+    for level in levels:
+        inside = min(tensor, level.size)
+        tensor //= inside
+        yield Degrees(tensor=inside, data=level.size // inside)

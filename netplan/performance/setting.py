@@ -1,32 +1,32 @@
-"""What is trained: model, batch, GPU, assumptions; and the choices that a search leaves open."""
+"""What is trained: model, batch, GPU, assumptions; and the choices that a search leaves open.
 
-from collections.abc import Sequence
+Choices that a search leaves open, or not: degrees, schedules, recomputation, ZeRO.
+"""
+
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Literal, Optional, get_args
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.inputs.choices import AnyStrategy, Execution, Mode, Strategy
+from netplan.inputs.choices import AnyStrategy, Execution, Mode, ScheduleName, Strategy
 from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.options import BUBBLE_SHARE, DEFAULT_OPTIONS, Options, check_name
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.performance.tiers import Expanded, Spill
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
-from netplan.workloads.experts import experts_of
 from netplan.workloads.measured_links import Links
-from netplan.workloads.model_parts import Experts
-from netplan.workloads.models import Model
-from netplan.workloads.operations import Sharding, Variant
+from netplan.workloads.models import Experts, Model
+from netplan.workloads.operations import PLAIN, Sharding, Variant
 from netplan.workloads.program import (
     Counting,
     Program,
@@ -35,13 +35,156 @@ from netplan.workloads.program import (
     dealt,
     training_program,
 )
+from netplan.workloads.transformer import experts_of
 
 if TYPE_CHECKING:
-    from netplan.performance.layer_execution import LayerExecution
+    from netplan.performance.mapping.layers import LayerExecution
     from netplan.workloads.families import OtherModel, SpreadModel
     from netplan.workloads.graph_model import GraphModel
     from netplan.workloads.graph_program import Layered
     from netplan.workloads.measured_kernels import MeasuredKernels
+
+
+BUBBLE_SHARE: dict[str, float] = {"zb-1p": 1 / 3, "zb-2p": 0.0}
+"""What of the 1F1B bubble zero-bubble schedules have (arXiv:2401.10241, Table 2) [1]."""
+
+
+class Fixed(Struct, frozen=True):
+    """What a search leaves no choice of; None searches it [1].
+
+    Examples
+    --------
+    >>> Fixed(pipeline=64).given
+    {'pipeline': 64}
+    """
+
+    tensor: int | None = None
+    context: int | None = None
+    expert: int | None = None
+    data: int | None = None
+    pipeline: int | None = None
+    microbatch: int | None = None
+    interleave: int | None = None
+
+    @property
+    def given(self) -> dict[str, int]:
+        """The values that are fixed, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+class Options(Struct, frozen=True):
+    """Choices beside the iteration model.
+
+    Parameters
+    ----------
+    variant
+        Recomputation, experts, embedding and head.
+    zero_stage
+        What is sharded over the data parallel group: nothing (0), the optimizer (1), gradients
+        too (2), weights too (3); the iteration model's own if absent.
+    interleave
+        Which interleaved schedules are searched; the iteration model's own if absent.
+    expert_degree
+        GPUs over which the experts are spread; searched if absent [1].
+    fixed
+        Degrees, microbatch and interleaving that are given.
+    execution
+        How the kernels of a layer lie on the chip; absent: its operations run one by one, as the
+        iteration model times them.
+    schedule
+        Order of the passes of a pipeline; absent: 1f1b, interleaved where stages are.
+
+    Raises
+    ------
+    InputError
+        If a choice is unknown, or the expert degree does not divide the experts, or is given twice.
+
+    Examples
+    --------
+    >>> Options(zero_stage=3).zero_stage
+    3
+    """
+
+    variant: Variant = field(default=PLAIN)
+    zero_stage: Zero | None = None
+    interleave: Literal["none", "whole", "any"] | None = None
+    expert_degree: int | None = None
+    fixed: Fixed = field(default_factory=Fixed)
+    execution: Optional["LayerExecution"] = None
+    schedule: ScheduleName | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not exist."""
+        self._check_schedule()
+        if self.zero_stage not in (None, 0, 1, 2, 3):
+            raise InputError(f"ZeRO has the stages 0 to 3, got {self.zero_stage}")
+        if self.interleave not in (None, "none", "whole", "any"):
+            raise InputError(f"unknown interleaving {self.interleave!r}: use none, whole or any")
+        degree = self.expert_degree
+        if self.variant.sparse:
+            self.check_experts(self.variant.experts)
+        if degree is not None and self.fixed.expert not in (None, degree):
+            raise InputError(
+                f"the expert degree is {degree}, and fixed as {self.fixed.expert}: give one of them"
+            )
+
+    def _check_schedule(self) -> None:
+        """Refuse schedules that contradict what else is asked for."""
+        if self.schedule not in (None, *get_args(ScheduleName)):
+            known = ", ".join(get_args(ScheduleName))
+            raise InputError(f"unknown schedule {self.schedule!r}: use one of {known}")
+        chunks, asked = self.fixed.interleave, self.schedule
+        if asked == "interleaved" and (self.interleave == "none" or chunks == 1):
+            raise InputError(
+                "schedule interleaved runs several stages a GPU, and they are ruled out: leave"
+                " --interleave none or --fix interleave=1 out"
+            )
+        if asked not in (None, "interleaved") and (
+            self.interleave in ("whole", "any") or (chunks or 1) > 1
+        ):
+            raise InputError(
+                f"schedule {asked} runs one stage a GPU, and several are asked for: leave the"
+                " schedule or the interleaved stages out"
+            )
+
+    def check_experts(self, experts: int) -> None:
+        """Refuse an expert degree that does not divide so many experts."""
+        degree = self.expert_degree
+        if degree is not None and (degree < 1 or experts % degree):
+            raise InputError(
+                f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
+            )
+
+
+DEFAULT_OPTIONS = Options()
+
+
+def fixed_values(values: Mapping[str, int]) -> Fixed:
+    """Values that are given instead of searched.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or a value below 1.
+    """
+    known = Fixed.__struct_fields__
+    for name, value in values.items():
+        check_name("fixed value", name, known)
+        if value < 1:
+            raise InputError(f"fixed {name} is at least 1, got {value}")
+    return Fixed(**values)
+
+
+def check_name(role: str, name: str, known: tuple[str, ...]) -> None:
+    """Refuse a name that is none of the known ones, and offer the nearest."""
+    if name in known:
+        return
+    import difflib  # noqa: PLC0415 - seldom used
+
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(known)}"
+    raise InputError(f"unknown {role} {name!r}: {hint}")
+
 
 COUNTED: dict[Counting, tuple[str, ...]] = {
     "detailed": ("transformer", "graph", "recommendation", "linpack", "fft"),
@@ -210,7 +353,7 @@ def _layers_of(model: "Model | OtherModel", accelerator: Accelerator) -> "LayerE
     """How layers of a graph are executed; none for other models."""
     if model.family != "graph":
         return None
-    from netplan.performance.layer_execution import LayerExecution  # noqa: PLC0415 - seldom used
+    from netplan.performance.mapping.layers import LayerExecution  # noqa: PLC0415 - seldom used
 
     return LayerExecution(accelerator, accelerator.execution)
 
@@ -228,7 +371,7 @@ class Setting(Struct, frozen=True):
     """Everything that the time of a plan depends on, but for plan and fabric.
 
     ``spill`` is that of the plans that are timed, where some of what they hold lies in an expanded
-    memory (`netplan.performance.spill`).
+    memory (`netplan.performance.memory`).
     """
 
     training: Training
@@ -437,7 +580,7 @@ class Setting(Struct, frozen=True):
 
     @property
     def powers_of_two(self) -> bool:
-        """Whether the degrees of plans are powers of two (`netplan.performance.power_space`)."""
+        """Whether the degrees of plans are powers of two (`netplan.performance.search`)."""
         return self.assumptions.space.plans == "powers-of-two"
 
     def microbatches(self, microbatch: float, degrees: Degrees) -> Ints:

@@ -8,6 +8,8 @@ finds its sharding by an offset.
 
 The rules are those of arXiv:2307.12169, Eq. 11 to 19, and of the published code of
 arXiv:2410.00273, Sec. III (S3).
+
+The bubble of a pipeline: layers that stages wait for (see `netplan.performance.iteration`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,6 +37,7 @@ from netplan.traffic.placement import (
     fills_innermost,
 )
 from netplan.workloads.operations import Sharding
+from netplan.workloads.program import Repetition
 
 LAYER_DIMENSIONS = [TENSOR, CONTEXT, EXPERT]
 """Dimensions whose groups share the work of a layer."""
@@ -373,3 +376,39 @@ def all_divisors(numbers: Ints) -> tuple[Ints, Ints]:
 def real(values: Ints) -> Floats:
     """The same numbers as floats."""
     return values.astype(np.float64)
+
+
+class Bubble(NamedTuple):
+    """Layers in the bubble, each of shape (schedules,) [1]."""
+
+    full: Floats  # if microbatches fill the stages
+    unfilled: Floats  # further ones, for want of microbatches
+
+
+def bubble_layers(setting: Setting, rules: Repetition, runs: Runs) -> Bubble:
+    """Layers in the bubble of schedules.
+
+    Parameters
+    ----------
+    setting
+        Says whether the bubble is counted as scheduled, and which share of it counts.
+    rules
+        Layers of the model, and those of a stage.
+    runs
+        Stages, microbatches and interleaved stages, shape (schedules,).
+
+    Returns
+    -------
+    Bubble
+        Layers in the bubble, shape (schedules,) [1].
+
+    References
+    ----------
+    Narayanan et al., arXiv:2104.04473, Sec. 2.2.
+    """
+    fullest = rules.fullest(runs.stages)
+    m, v = real(runs.microbatches), real(runs.interleave)
+    full = setting.bubble_share * (rules.layers - fullest) / v
+    if not setting.scheduled_bubble:
+        return Bubble(full, np.zeros_like(full))
+    return Bubble(full, (v - 1) / v * np.maximum(rules.layers - m * fullest, 0))

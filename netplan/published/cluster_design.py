@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from netplan.performance.instances import instances_of
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Fixed, Options
-from netplan.performance.plan import PlanTime
+from netplan.performance.plan import PlanTime, instances_of
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Fixed, Options, Training
 from netplan.performance.tiers import hybrid_bytes_per_s
 from netplan.published.checks import Check, Measured, known, published, stated
 from netplan.published.cluster_figures import (

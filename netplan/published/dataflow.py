@@ -10,9 +10,14 @@ from itertools import pairwise
 from typing import Literal
 
 from netplan.costing.dfmodel import Units, die_power_w, published_amount
-from netplan.performance.chip_network import ChipNetwork
-from netplan.performance.fusion import kernel_by_kernel
-from netplan.performance.mapping import MappingOptions, Pipeline, map_graph, pipeline_throughput
+from netplan.performance.mapping.chip import (
+    MappingOptions,
+    Pipeline,
+    map_graph,
+    pipeline_throughput,
+)
+from netplan.performance.mapping.fusion import kernel_by_kernel
+from netplan.performance.mapping.network import ChipNetwork
 from netplan.published.checks import Check, Measured, stated
 from netplan.questions.answers.map_answer import MapResult
 from netplan.questions.map import map as ask_map
@@ -23,9 +28,9 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_sharding import best_sharding
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import MODELS
 from netplan.workloads.technologies import LINKS, MEMORIES
-from netplan.workloads.transformer_graph import layer_graph
 
 VENDOR = "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2"
 DESCRIBED = "AddPrev..V,QK..AV,Proj..GeLU,FFN1..Add2"

@@ -11,10 +11,9 @@ from netplan.errors import InfeasibleError
 from netplan.inputs.choices import AnyStrategy
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Fixed, Options, Training
 from netplan.published.checks import Check, Measured, stated
 from netplan.records import replace
 from netplan.units import DAY_S

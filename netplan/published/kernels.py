@@ -14,15 +14,16 @@ import numpy as np
 
 from netplan.arrays import Bools, Floats
 from netplan.published.checks import Check, known, published
-from netplan.workloads.expert_exchange import ExpertExchange, expert_exchange_s
 from netplan.workloads.kernels import (
-    ExpertShape,
+    ExpertExchange,
     attention_time_s,
+    expert_exchange_s,
     fused_experts_time_s,
     generation_time_s,
     product_time_s,
 )
 from netplan.workloads.measured_rates import ExchangeKind, ExchangePhase
+from netplan.workloads.operations import ExpertShape
 
 SOURCE = "Measured kernels, AIConfigurator 0.12.0 (NVIDIA, Apache-2.0)"
 MOST = {

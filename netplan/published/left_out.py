@@ -11,10 +11,9 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
-from netplan.calibration.fitted_numbers import CALIBRATIONS
 from netplan.calibration.published import published_runs
 from netplan.calibration.run_fits import TrainingProblem
-from netplan.calibration.runs import Runs
+from netplan.calibration.runs import CALIBRATIONS, Runs
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.published.checks import Check, check
 

@@ -25,11 +25,7 @@ from netplan.performance.serving.cases import Software, domain_levels, formats_o
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, aggregated
 from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.serving.serving_stack import (
-    DATAFLOW_SERVING_STACK,
-    DEFAULT_SERVING_STACK,
-    SERVING_STACKS,
-)
+from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_STACK, SERVING_STACKS
 from netplan.published.checks import Check, check, known
 from netplan.published.measured_serving import OVERLOAD_S, Servers, ServingPoint, serving_points
 from netplan.reports.sections import Column, Section, Table, column

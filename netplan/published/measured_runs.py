@@ -24,10 +24,9 @@ from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.options import Options
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Training
+from netplan.performance.setting import Options, Training
 from netplan.published.checks import Check, check, known
 from netplan.records import replace
 from netplan.reports.sections import Column, Section, Shown, Table, column

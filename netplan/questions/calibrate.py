@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from netplan.calibration.cluster import Bases, Fits, Origin, own_records, trainable
-from netplan.calibration.fitted_numbers import CALIBRATIONS, Calibration
 from netplan.calibration.kernel_fits import (
     PRODUCT_COLUMNS,
     PRODUCT_EXAMPLES,
@@ -18,11 +17,10 @@ from netplan.calibration.kernel_fits import (
     fit_products,
     require_rows,
 )
-from netplan.calibration.nccl import read_nccl_tests
+from netplan.calibration.measurements import read_nccl_tests, table_text
+from netplan.calibration.published import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.calibration.run_fits import TrainingProblem
-from netplan.calibration.runs import Runs
-from netplan.calibration.steps import STEP_COLUMNS, STEP_EXAMPLES, read_steps
-from netplan.calibration.tables import table_text
+from netplan.calibration.runs import CALIBRATIONS, Calibration, Runs
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import DEFAULT_STACK, STACKS

@@ -9,10 +9,14 @@ from typing import ClassVar, get_args
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Mode
 from netplan.inputs.option import Option, check_range
-from netplan.performance.chip_network import ChipNetwork
-from netplan.performance.chip_system import ChipSystem, SystemRun, fastest_system, run_model
-from netplan.performance.dimensions import equal_levels, parallel_layouts, read_dimensions
-from netplan.performance.mapping import KernelTimes, MappingOptions
+from netplan.performance.mapping.chip import KernelTimes, MappingOptions
+from netplan.performance.mapping.network import (
+    ChipNetwork,
+    equal_levels,
+    parallel_layouts,
+    read_dimensions,
+)
+from netplan.performance.mapping.system import ChipSystem, SystemRun, fastest_system, run_model
 from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional

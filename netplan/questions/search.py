@@ -10,11 +10,9 @@ from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
-from netplan.performance.instances import side_by_side
-from netplan.performance.options import Options
-from netplan.performance.plan import PlanTime, SearchResult
+from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Options, Training
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.equal_plans import equal_to_best, told_apart
 from netplan.questions.answers.plan_notes import plan_notes
@@ -514,7 +512,7 @@ class Search(Question[SearchAnswer]):
         options = plan_options(self, assumptions=case.training.assumptions)
         if self.execution is None:
             return options
-        from netplan.performance.layer_execution import LayerExecution
+        from netplan.performance.mapping.layers import LayerExecution
 
         return replace(options, execution=LayerExecution(case.on, self.execution))
 

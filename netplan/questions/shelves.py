@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from netplan.calibration.fitted_numbers import CALIBRATIONS
+from netplan.calibration.runs import CALIBRATIONS
 from netplan.catalog import Shelf, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
@@ -19,8 +19,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.years.rates import FAILURE_BOOKS
-from netplan.performance.serving.serving_stack import SERVING_STACKS
-from netplan.performance.stacks import STACKS
+from netplan.performance.stacks import SERVING_STACKS, STACKS
 from netplan.questions.library import REPORTS
 from netplan.questions.money.price_sources import PriceSource, prices_of, sections_of
 from netplan.questions.own_inputs import optional, several

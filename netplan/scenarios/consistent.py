@@ -108,7 +108,7 @@ def consistent_training(
     >>> consistent_training(Cluster(), slips, {"mode"}, ())[1].iteration_model
     '4d'
     """
-    from netplan.performance.options import BUBBLE_SHARE  # noqa: PLC0415 - as below
+    from netplan.performance.setting import BUBBLE_SHARE  # noqa: PLC0415 - as below
 
     rules = _rules(training.iteration_model, roots)
     if rules is None or not {"iteration_model", "mode"}.intersection(given):

@@ -42,8 +42,8 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.calibrated_layer import CalibratedLayer
 from netplan.performance.compute import (
+    CalibratedLayer,
     LayerGroups,
     calibrated_times,
     layer_times,
@@ -52,9 +52,9 @@ from netplan.performance.compute import (
     sections,
 )
 from netplan.performance.iteration_model import IterationModel
+from netplan.performance.memory import with_spill
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
-from netplan.performance.spill import with_spill
 from netplan.simulation.flows import BESIDE, IN_PASS, Flows, FlowSender, FlowUses, thread_of
 from netplan.simulation.weight_work import StageWeights, Weights, number
 from netplan.simulation.work import Branch, Pass, Phase, Pipeline, SimulatedSchedule, joined

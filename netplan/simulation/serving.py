@@ -32,10 +32,9 @@ from netplan.simulation.ticks import tick_of
 from netplan.simulation.training import TICK_DIGITS, Conditions
 from netplan.simulation.work import Branch, Pass, Phase, Pipeline, joined, one_after_the_other
 from netplan.topologies.graph import FabricGraph
-from netplan.workloads.inference import inference_head
+from netplan.workloads.inference import Passes, inference_head, serving_program
 from netplan.workloads.operations import Operation
 from netplan.workloads.program import Program, stage_layers
-from netplan.workloads.serving_program import Passes, serving_program
 
 ROUNDS = 4
 """Rounds of pipelines, of which the last is told [1]."""

@@ -127,7 +127,7 @@ def simulate_training(
     >>> from netplan import Scenario
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.search import PlanSearch
-    >>> from netplan.performance.options import Fixed, Options
+    >>> from netplan.performance.setting import Fixed, Options
     >>> from netplan.performance.setting import Training
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.expand import expand

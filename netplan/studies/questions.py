@@ -20,7 +20,7 @@ from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu
-from netplan.performance.options import Fixed
+from netplan.performance.setting import Fixed
 from netplan.questions.own_inputs import Input, default_of, usual_values
 from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar

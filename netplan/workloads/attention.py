@@ -35,8 +35,7 @@ from netplan.workloads.layer_kernels import (
     norm_of,
     row_product,
 )
-from netplan.workloads.model_parts import IndexAttention, LatentAttention, LinearAttention
-from netplan.workloads.models import Model
+from netplan.workloads.models import IndexAttention, LatentAttention, LinearAttention, Model
 from netplan.workloads.operations import (
     ELEMENT_BYTES,
     MASK_BYTES,

@@ -4,7 +4,7 @@ A configuration says sizes, not how a model was trained: sequence length and bat
 the record says so. What has no counterpart here stands in ``left_out``. Keys that change neither
 sizes nor work (rope, precision, tokens) are passed over. Nothing is fetched from a network.
 
-Layers of a kind are counted, not placed (`netplan.workloads.model_parts`).
+Layers of a kind are counted, not placed (`netplan.workloads.models`).
 """
 
 import json

@@ -15,8 +15,8 @@ stages; of its results it holds those of one layer. One that trains holds the re
 backward kernels read, of every layer and micro-batch in flight. Backward kernels read the weights
 of the forward ones, which count once.
 
-How long a graph takes on a chip its mapping says (`netplan.performance.mapping`), not the roofline
-of each of these operations.
+How long a graph takes on a chip its mapping says (`netplan.performance.mapping.chip`), not the
+roofline of each of these operations.
 """
 
 from collections.abc import Iterator

@@ -125,7 +125,7 @@ def best_sharding(graph: KernelGraph, *, repeated: bool = False) -> GraphShardin
     The 1T model of the paper: four all-reduces of 2 x 25,600 x 2,048 bytes.
 
     >>> from netplan.workloads.models import MODELS
-    >>> from netplan.workloads.transformer_graph import layer_graph
+    >>> from netplan.workloads.model_graphs import layer_graph
     >>> graph = layer_graph(MODELS.load("gpt-1t"), direction="both")
     >>> best_sharding(graph).volume_bytes / (2 * 25_600 * 2_048)
     4.0

@@ -2,7 +2,7 @@
 
 A graph is finer than the operations of a program (`netplan.workloads.operations`): it has an edge
 for every result, so that a mapper may keep results on the chip
-(`netplan.performance.fusion`). Sizes are those of one chip.
+(`netplan.performance.mapping.fusion`). Sizes are those of one chip.
 
 =============  ====================================================================================
 ``gemm``       (m x k) times (k x n): weights or an activation times n tokens, 2 m k n FLOP

@@ -22,6 +22,16 @@ from netplan.workloads.operations import (
     Work,
 )
 
+__all__ = (
+    "activation",
+    "bias",
+    "column_product",
+    "dropout",
+    "layer_norm",
+    "row_product",
+    "summa_product",
+)
+
 
 class Product(Struct, frozen=True, eq=False):
     """One local product, (rows x width) times (width x columns)."""

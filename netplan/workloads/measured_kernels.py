@@ -1,7 +1,7 @@
 """Kernels of one accelerator as they were measured, and how long they take for an operation.
 
-Products of 16-bit numbers follow `netplan.workloads.measured_products`, one kernel forward and two
-backward; attention follows `netplan.workloads.measured_attention`, whose kernels store no scores
+Products of 16-bit numbers follow `netplan.workloads.kernels`, one kernel forward and two
+backward; attention follows `netplan.workloads.kernels`, whose kernels store no scores
 whatever is computed again; all other operations wait for their memory traffic,
 
     t = 2 us + bytes / (b W),
@@ -16,8 +16,13 @@ from netplan.arrays import Amount, Floats
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
-from netplan.workloads.measured_attention import attention_parts_s, attention_rates
-from netplan.workloads.measured_products import kernel_error, product_parts_s, product_rates
+from netplan.workloads.kernels import (
+    attention_parts_s,
+    attention_rates,
+    kernel_error,
+    product_parts_s,
+    product_rates,
+)
 from netplan.workloads.measured_rates import (
     MeasuredAttention,
     MeasuredProduct,

@@ -9,8 +9,7 @@ token embedding, of which it reads a row (Llama 4, Mixtral), or without it (gpt-
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from netplan.workloads.model_parts import LinearAttention
-from netplan.workloads.models import Model
+from netplan.workloads.models import LinearAttention, Model
 
 CHUNK = 64
 """Tokens of a chunk of linear attention, as its published kernels have it [1]."""

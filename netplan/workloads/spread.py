@@ -40,8 +40,8 @@ as broadcasts, whose roots take turns. The paper sends what goes along the rows 
 GPU to the next. Amounts have a row for each step, shape (steps, shardings), and add up over them;
 the largest GPU of each step counts.
 
-Kernels of the first two are those of `netplan.workloads.recommendation_graph` and `fourier_graph`,
-which a mapper cuts, steps those of `netplan.performance.linpack`; sources stand there.
+Kernels of the first two are those of `netplan.workloads.model_graphs` and `fourier_graph`,
+which a mapper cuts, steps those of `netplan.performance.mapping.system`; sources stand there.
 """
 
 from collections.abc import Iterator

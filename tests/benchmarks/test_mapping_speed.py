@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.performance.fusion import best_fusion
-from netplan.performance.layer_execution import LayerExecution, layer_partitions
-from netplan.performance.mapping import MappingOptions, kernel_problem
-from netplan.performance.partitions import FusionProblem
+from netplan.performance.mapping.chip import MappingOptions, kernel_problem
+from netplan.performance.mapping.fusion import best_fusion
+from netplan.performance.mapping.layers import LayerExecution, layer_partitions
+from netplan.performance.mapping.partitions import FusionProblem
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import MODELS
-from netplan.workloads.transformer_graph import layer_graph
 
 SN10 = ACCELERATORS.load("sn10")
 

@@ -10,10 +10,9 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
-from netplan.performance.serving.goal import Goal
-from netplan.performance.serving.outcomes import Requests
+from netplan.performance.serving.outcomes import Goal, Requests
 from netplan.performance.serving.serving_search import best_servers
-from netplan.performance.serving.serving_stack import SERVING_STACKS
+from netplan.performance.stacks import SERVING_STACKS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netplan.calibration.fitted_numbers import CALIBRATIONS
 from netplan.calibration.kernel_fits import changed_link, fit_collectives, fit_products
-from netplan.calibration.nccl import MeasuredMessage, read_nccl_tests
+from netplan.calibration.measurements import MeasuredMessage, read_nccl_tests
+from netplan.calibration.runs import CALIBRATIONS
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.traffic.measured import LevelUse, regimes
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.kernels import product_time_s
 from netplan.workloads.measured_links import MEASURED_LINKS
-from netplan.workloads.measured_products import product_time_s
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own-cluster"
 OWN = CALIBRATIONS.load("own-cluster")

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from netplan.calibration.fit import Priors, fit
-from netplan.calibration.fitted_numbers import CALIBRATIONS
 from netplan.calibration.published import published_runs
 from netplan.calibration.run_fits import TrainingProblem
-from netplan.calibration.runs import Runs
+from netplan.calibration.runs import CALIBRATIONS, Runs
 from netplan.errors import CatalogError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.published.left_out import sources_left_out

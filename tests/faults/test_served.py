@@ -11,7 +11,7 @@ from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
 from netplan.faults.damage.served import ServedCluster, ServedImpact, answering, served_impact
 from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.goal import Goal
+from netplan.performance.serving.outcomes import Goal
 from netplan.questions.answers.served_faults_answer import (
     ServedFabric,
     ServedFaultsAnswer,

@@ -9,7 +9,7 @@ from netplan.faults.damage.served import ServedCluster, answering, served_single
 from netplan.faults.years.forecast import CheckpointPolicy, ForecastOptions
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook, unit_counts
 from netplan.faults.years.served_years import ServedForecast, served_forecast
-from netplan.performance.serving.goal import Goal
+from netplan.performance.serving.outcomes import Goal
 from netplan.records import replace
 from tests.faults.test_served import ACROSS, LONG, ONE_EACH, asked, cluster
 

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level, LevelKind, gpu_count
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.options import Options
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import best_case, is_never_slower, search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Options, Training
 from netplan.records import replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric

@@ -26,10 +26,9 @@ from netplan.performance.calibrated import (
 )
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Training
+from netplan.performance.setting import Options, Training
 from netplan.performance.stacks import STACKS
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement

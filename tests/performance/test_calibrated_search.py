@@ -11,9 +11,8 @@ from netplan.inputs.choices import Recompute, ScheduleName, Strategy
 from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Options
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Options, Setting, Training
 from netplan.performance.stacks import STACKS
 from netplan.performance.tiers import Expanded
 from netplan.records import replace

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from netplan.errors import InputError, NoPlanError
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.layer_execution import LayerExecution
-from netplan.performance.options import Fixed, Options
+from netplan.performance.mapping.layers import LayerExecution
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, search_largest, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Fixed, Options, Training
 from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.simulation.program_work import plan_work

@@ -8,8 +8,8 @@ import pytest
 import netplan
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.chip_network import ChipNetwork
-from netplan.performance.dimensions import (
+from netplan.performance.mapping.network import (
+    ChipNetwork,
     dimension_sizes,
     equal_levels,
     parallel_layouts,

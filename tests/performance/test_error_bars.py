@@ -12,10 +12,9 @@ from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart, Factors
 from netplan.performance.error_bars import ErrorBar, error_bar, own_times
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Fixed, Options, Training
 from netplan.performance.stacks import STACKS
 from netplan.published.measured_runs import plan_time
 from netplan.records import replace

@@ -7,10 +7,9 @@ import pytest
 from netplan.inputs.choices import Mode, Strategy
 from netplan.levels import Level
 from netplan.performance.explain import explain, explain_modes, plan_terms
-from netplan.performance.options import Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Setting
+from netplan.performance.setting import Options, Setting
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Variant

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level, Tier
-from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Sizing

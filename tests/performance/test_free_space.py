@@ -14,10 +14,9 @@ from netplan.performance import free_search
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_search import best_free_plans
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement

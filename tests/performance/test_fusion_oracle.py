@@ -10,13 +10,12 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from netplan.performance.fusion import best_fusion
-from netplan.performance.mapping import MappingOptions, kernel_problem
-from netplan.performance.partitions import FusionProblem
-from netplan.performance.tiles import ComputeTiles, kernel_choices
+from netplan.performance.mapping.chip import MappingOptions, kernel_problem
+from netplan.performance.mapping.fusion import best_fusion
+from netplan.performance.mapping.partitions import ComputeTiles, FusionProblem, kernel_choices
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import MODELS
-from netplan.workloads.transformer_graph import layer_graph
 
 
 class Program:

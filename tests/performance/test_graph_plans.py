@@ -16,17 +16,16 @@ from netplan.errors import InputError, NetplanError
 from netplan.inputs.choices import Execution
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Training
+from netplan.performance.setting import Options, Training
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.graph_sharding import best_sharding, shared_graph
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import MODELS, WORKLOADS
-from netplan.workloads.transformer_graph import layer_graph
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MIXER, GPT = str(EXAMPLES / "mixer.yaml"), str(EXAMPLES / "gpt-layer.yaml")

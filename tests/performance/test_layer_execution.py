@@ -11,13 +11,13 @@ import netplan
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Recompute
 from netplan.performance.explain import plan_terms
-from netplan.performance.layer_execution import LayerExecution
+from netplan.performance.mapping.layers import LayerExecution
 from netplan.performance.search import evaluate_plan
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
-from netplan.workloads.transformer_graph import layer_graph
 from tests.cli.command import netplan as command
 from tests.turns import one_in
 

@@ -16,20 +16,25 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.errors import InfeasibleError, InputError
-from netplan.performance.chip_network import ChipNetwork
-from netplan.performance.fusion import best_fusion, kernel_by_kernel, lower_bound_s
-from netplan.performance.linpack import linpack_steps
-from netplan.performance.mapping import MappingOptions, map_graph
-from netplan.performance.partitions import ChipResources, FusionProblem, partition_times
-from netplan.performance.tiles import ComputeTiles, kernel_choices, tile_choices
+from netplan.performance.mapping.chip import MappingOptions, map_graph
+from netplan.performance.mapping.fusion import best_fusion, kernel_by_kernel, lower_bound_s
+from netplan.performance.mapping.network import ChipNetwork
+from netplan.performance.mapping.partitions import (
+    ChipResources,
+    ComputeTiles,
+    FusionProblem,
+    kernel_choices,
+    partition_times,
+    tile_choices,
+)
+from netplan.performance.mapping.system import linpack_steps
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, exchange_s
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_sharding import STATES, best_sharding
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
+from netplan.workloads.model_graphs import layer_graph, recommendation_graph
 from netplan.workloads.models import MODELS, WORKLOADS
-from netplan.workloads.recommendation_graph import recommendation_graph
-from netplan.workloads.transformer_graph import layer_graph
 
 GOLDEN_FILE = Path(__file__).parents[1] / "golden" / "dataflow.csv"
 GOLDEN = list(csv.DictReader(GOLDEN_FILE.read_text("utf-8").splitlines()))

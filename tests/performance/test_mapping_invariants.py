@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.inputs.choices import Execution
-from netplan.performance.mapping import MappingOptions, map_graph
-from netplan.performance.tiles import MAX_WHOLE, ComputeTiles, kernel_choices
+from netplan.performance.mapping.chip import MappingOptions, map_graph
+from netplan.performance.mapping.partitions import MAX_WHOLE, ComputeTiles, kernel_choices
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.kernel_graph import Kernel, KernelGraph

@@ -7,10 +7,9 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.compute import roofline
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.options import Options
 from netplan.performance.proof import search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Options, Setting, Training
 from netplan.records import RecordError, replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
@@ -18,8 +17,7 @@ from netplan.topologies.keys import DIRECT
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.kernels import attention_backward_time_s, attention_time_s, product_time_s
-from netplan.workloads.model_parts import WindowAttention
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, WindowAttention
 from netplan.workloads.operations import Operation, Sharding, Variant
 from tests.performance.cases import FOURD, MEASURED
 

@@ -11,10 +11,9 @@ import pytest
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.options import Options
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import Options, Training
 from netplan.performance.stacks import STACKS, Stack
 from netplan.records import RecordError, replace
 from netplan.traffic.placement import Degrees, Placement

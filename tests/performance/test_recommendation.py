@@ -12,17 +12,16 @@ from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.families import RecommendationModel
+from netplan.workloads.model_graphs import recommendation_graph
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.operations import Sharding
-from netplan.workloads.recommendation_graph import recommendation_graph
 from netplan.workloads.spread import spread_program
 
 PODS = Level("switch", 2, 300e9), Level("switch", 2, 31.25e9)

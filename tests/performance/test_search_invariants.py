@@ -14,10 +14,9 @@ from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import enumerate_plans
 from netplan.traffic.placement import Degrees, Placement, Placements, all_placements, distinct
 from netplan.workloads.models import MODELS

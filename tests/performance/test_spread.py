@@ -8,23 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.levels import Level, LevelKind
-from netplan.performance.linpack import linpack_steps
-from netplan.performance.options import Fixed, Options
+from netplan.performance.mapping.system import linpack_steps
 from netplan.performance.plan import SearchResult
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.proof import time_designs
-from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Training
-from netplan.performance.spread_space import spread_plans
+from netplan.performance.search import PlanSearch, spread_plans
+from netplan.performance.setting import Fixed, Options, Training
 from netplan.records import replace
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.families import FourierModel, LinpackModel, OtherModel, RecommendationModel
-from netplan.workloads.fourier_graph import fourier_graph
+from netplan.workloads.model_graphs import fourier_graph, recommendation_graph
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.operations import Sharding
-from netplan.workloads.recommendation_graph import recommendation_graph
 from netplan.workloads.spread import spread_program
 from tests.performance.cases import FOURD
 

@@ -14,12 +14,11 @@ from netplan.inputs.choices import MemoryPart as Part
 from netplan.inputs.choices import Policy
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
-from netplan.performance.options import Options
+from netplan.performance.memory import with_spill
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Options, Setting, Training
 from netplan.performance.space import enumerate_plans
-from netplan.performance.spill import with_spill
 from netplan.performance.tiers import ORDER, Expanded, expanded_parts, hybrid_bytes_per_s
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement

@@ -9,10 +9,9 @@ from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.options import Fixed, Options
 from netplan.performance.plan import Plan, SearchResult
 from netplan.performance.search import PlanSearch, evaluate_plan
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.closed_forms import iteration_flops

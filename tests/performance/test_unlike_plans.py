@@ -9,10 +9,9 @@ import pytest
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
-from netplan.performance.options import Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Options, Setting, Training
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import ELEMENT_BYTES, PLAIN, Variant

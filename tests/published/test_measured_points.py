@@ -9,7 +9,7 @@ from netplan.performance.serving.cases import Software, domain_levels, formats_o
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Outcome, Requests, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
-from netplan.performance.serving.serving_stack import SERVING_STACKS
+from netplan.performance.stacks import SERVING_STACKS
 from netplan.published import measured_points
 from netplan.published.measured_points import (
     ALL,

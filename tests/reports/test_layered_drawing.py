@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.reports.layered_drawing import MAX_BENDS, LayeredDrawing, layered_drawing
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import MODELS
-from netplan.workloads.transformer_graph import layer_graph
 
 
 def drawn(layer: list[int], edges: list[tuple[int, int]]) -> LayeredDrawing:

@@ -13,10 +13,9 @@ import pytest
 from netplan.errors import InputError
 from netplan.inputs.choices import Recompute, Strategy
 from netplan.levels import Level
-from netplan.performance.options import Options
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Options, Setting, Training
 from netplan.records import replace
 from netplan.traffic.matrix import KINDS, TrafficMatrix
 from netplan.traffic.patterns import Pattern

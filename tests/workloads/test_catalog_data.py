@@ -7,7 +7,7 @@ import pytest
 
 from netplan.catalog import check_file, shipped_root
 from netplan.costing.dfmodel import die_power_w
-from netplan.performance.tiles import ComputeTiles
+from netplan.performance.mapping.partitions import ComputeTiles
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, WORKLOADS, Model
 from netplan.workloads.technologies import LINKS, MEMORIES

@@ -9,15 +9,15 @@ from hypothesis import given, strategies
 
 from netplan.errors import InputError
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.fused_experts import computed_in, expert_rates
 from netplan.workloads.kernels import (
-    ExpertShape,
+    computed_in,
+    expert_rates,
     fused_experts_time_s,
     generation_time_s,
     kernel_error,
     latent_generation_time_s,
 )
-from netplan.workloads.operations import Routing
+from netplan.workloads.operations import ExpertShape, Routing
 
 DEEPSEEK = ExpertShape(hidden=7168, inter=2048, top_k=8, experts=256, expert=8)
 MEASURED = ("a100-80gb", "h100-80gb", "h200", "b200", "b300", "gb200", "gb300")

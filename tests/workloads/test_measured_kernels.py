@@ -12,16 +12,19 @@ from netplan.errors import InputError
 from netplan.published.checks import published
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.expert_exchange import ExpertExchange, expert_exchange_s
 from netplan.workloads.kernels import (
+    ExpertExchange,
     attention_backward_time_s,
+    attention_parts_s,
+    attention_rates,
     attention_time_s,
+    expert_exchange_s,
     generation_time_s,
     kernel_error,
+    product_parts_s,
+    product_rates,
     product_time_s,
 )
-from netplan.workloads.measured_attention import attention_parts_s, attention_rates
-from netplan.workloads.measured_products import product_parts_s, product_rates
 from netplan.workloads.operations import AttentionShape
 
 H100, V100 = ACCELERATORS.load("h100-80gb"), ACCELERATORS.load("v100-32gb")

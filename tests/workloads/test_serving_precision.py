@@ -4,7 +4,7 @@ import pytest
 
 from netplan.errors import InputError
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.serving_precision import WEIGHT_BYTES, serving_precision
+from netplan.workloads.precision import WEIGHT_BYTES, serving_precision
 
 # Half a byte and 8 bits of scale for 16 numbers, or 16 bits for 32.
 FOUR_BITS = 0.5 + 1 / 16

@@ -8,11 +8,11 @@ import pytest
 from netplan.errors import InputError
 from netplan.records import RecordError
 from netplan.workloads.closed_forms import counted_layer, iteration_flops
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding, Variant
 from netplan.workloads.parameters import parameter_count, stack_of
 from netplan.workloads.program import TrainingMethod, training_program
-from netplan.workloads.transformer_graph import layer_graph
 
 PLAIN = {"name": "one", "title": "", "source": "", "date": "", "batch": 8} | {
     "hidden_size": 512, "layers": 12, "heads": 8, "ffn_size": 1024, "gated_ffn": True,

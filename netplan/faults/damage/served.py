@@ -26,11 +26,10 @@ from netplan.faults.damage.groups import one_for_all
 from netplan.faults.damage.impact import Subject, at_pace, single_parts
 from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.goal import Goal
-from netplan.performance.serving.outcomes import Outcome, ServingCase, aggregated
+from netplan.performance.serving.outcomes import Goal, Outcome, ServingCase, aggregated
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.rounds import Round, serving_round
-from netplan.performance.serving.step_times import Served
+from netplan.performance.serving.server import Served
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix
 

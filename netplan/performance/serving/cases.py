@@ -8,15 +8,14 @@ from netplan.inputs.choices import KernelSource, Scheme
 from netplan.levels import Level
 from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.outcomes import Requests, ServingCase
-from netplan.performance.serving.serving_stack import ServingStack
-from netplan.performance.serving.speculated import Speculated
-from netplan.performance.serving.step_times import Served
+from netplan.performance.serving.server import Served, Speculated
+from netplan.performance.stacks import ServingStack
 from netplan.traffic.hierarchy import Communication, Network
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.inference import Formats, NumberFormat
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import Model
-from netplan.workloads.serving_precision import WEIGHT_BYTES, serving_format, serving_precision
+from netplan.workloads.precision import WEIGHT_BYTES, serving_format, serving_precision
 
 FOUR_BITS = 1.0
 """Weights of fewer bytes than this leave attention of models with experts in 16 bits [B]."""

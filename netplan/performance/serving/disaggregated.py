@@ -1,15 +1,39 @@
 """Prompts on servers of their own: a prefill pool, a decode pool, and the cache sent between them.
 
 Formulas stand in `netplan.performance.serving.outcomes`.
+
+The best pools: every pair of servers in many numbers of both, bounded before it is timed.
+
+A pair of which n servers on g GPUs each take prompts and v on h GPUs decode gives at most
+
+    X  <=  R / (R - 1) x min( r n rho, max over k of min( v f(b_k+1), C R / (T_k + W(T_k)) ) )
+
+tokens a second. r are the tokens whose prompts one server takes; rho is how busy its queue may be,
+rho = 2 x / (1 + 2 x), x = (TTFT - t_p) / s, under a service level (t_p of a prompt that waits for
+nothing, s of the server's time that it takes). A decode server has some requests b between two
+powers of two, b_k and b_k+1, so that its steps take t(b_k) at least and it gives f(b_k+1) tokens at
+most; b_k has room, and its steps keep the service level. C requests take T_k = t_p + R t(b_k), the
+others of their burst and W, what a closed loop of them waits (`loop_wait_s`).
+
+Pairs are taken in falling order of what both rates give on all GPUs, n g + v h. Each comes with
+every number of prefill servers up to 32, then steps of an eighth; the rest of the cluster decodes.
+Rows are timed until no bound is above the best that was found, so that nothing better is missed, or
+until `MOST` are. That is done again under half of the best one's time per token, a quarter and so
+on, which gives the front. Servers that others on as many GPUs beat in everything are left out: for
+prompts in latency, in occupation alone and in full steps, and in ways of the cache; for decode in
+time a token at every power of two of requests, and in room for them.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats, Ints
+from netplan.errors import InfeasibleError, InputError
 from netplan.performance.serving.outcomes import (
+    Goal,
     Outcome,
     ServingCase,
     decode_steps,
@@ -18,7 +42,9 @@ from netplan.performance.serving.outcomes import (
     spill_s,
     token_parts,
 )
-from netplan.performance.serving.plans import ServingPlans
+from netplan.performance.serving.plans import ServingPlans, serving_plans
+from netplan.records import replace
+from netplan.units import si
 from netplan.workloads.inference import cached_bytes
 
 ROUNDS = 4
@@ -118,3 +144,410 @@ def loop_wait_s(busy_s: Floats, offered_s: Floats, else_s: Floats) -> Floats:
     """
     slack = else_s - offered_s
     return (np.sqrt(slack**2 + 2 * busy_s * offered_s) - slack) / 2
+
+
+PAIRS_AT_ONCE, AT_ONCE, MOST = 64, 2_048, 16_384
+"""Pairs that are laid out first, rows that are timed together, and in all for one limit [1]."""
+ALL_UP_TO, GROWTH = 32, 1.125
+"""Numbers of prefill servers: all up to this, then each so many times the last [1]."""
+SWEEP = 2.0 ** np.arange(15)
+"""Requests of one copy that are tried where none are given [1]."""
+POOLS = ("prefill", "decode")
+
+
+class PromptServers(NamedTuple):
+    """Servers for prompts, one entry each."""
+
+    plans: ServingPlans
+    places: Ints  # GPUs that one takes [1]
+    least_s: Floats  # a prompt that waits for nothing [s]
+    busy_s: Floats  # what it takes of a copy of attention [s]
+    rate: Floats  # prompts of one server at most [1/s]
+
+    def within(self, ttft_s: float | None) -> Floats:
+        """Prompts a second of servers whose queue keeps a service level, 0 where none does."""
+        if ttft_s is None:
+            return self.rate
+        waits = 2 * np.maximum(ttft_s - self.least_s, 0.0) / self.busy_s
+        return np.where(ttft_s < self.least_s, 0.0, self.rate * waits / (1 + waits))
+
+    def requests(self, ttft_s: float | None, burst: float) -> Floats:
+        """Requests in flight of one server whose bursts keep a service level [1]."""
+        if ttft_s is None or not burst:
+            return np.full(self.rate.shape, np.inf)
+        waits = np.maximum(ttft_s - self.least_s, 0.0) / (burst * self.busy_s)
+        return self.plans.attention_data * (1 + waits)
+
+
+class TokenServers(NamedTuple):
+    """Servers for decode, one entry each; levels are powers of two of requests of a server."""
+
+    plans: ServingPlans
+    places: Ints  # GPUs that one takes [1]
+    room: Floats  # requests of one copy at most [1]
+    steps_s: Floats  # a step, shape (levels, servers) [s]
+    rate: Floats  # tokens at most with requests up to the next level, same shape [1/s]
+
+    def within(self, tpot_s: float | None) -> Floats:
+        """Rates of levels whose steps keep a service level, 0 elsewhere [1/s]."""
+        return self.rate if tpot_s is None else np.where(self.steps_s <= tpot_s, self.rate, 0.0)
+
+
+class Timed(NamedTuple):
+    """Rows, and what they give."""
+
+    rows: Floats
+    outcome: Outcome
+    pools: Pools
+
+
+class PoolsFound(NamedTuple):
+    """Pairs that were timed, and how many there are."""
+
+    outcome: Outcome
+    pools: Pools
+    enumerated: int
+
+
+class Numbers(NamedTuple):
+    """Servers of each pool, if they are given."""
+
+    prefill: int | None
+    decode: int | None
+
+
+class Search(NamedTuple):
+    """What a search goes through."""
+
+    case: ServingCase
+    gpus: int
+    goal: Goal
+    numbers: Numbers
+    prefill: PromptServers
+    decode: TokenServers
+
+    @property
+    def swept(self) -> bool:
+        """Whether many numbers of requests are tried."""
+        return self.goal.concurrency is None and self.goal.batch is None
+
+    @property
+    def output(self) -> float:
+        """Tokens of an answer [1]."""
+        return float(self.case.requests.output)
+
+    @property
+    def more(self) -> float:
+        """By what X may exceed the rates of pools: the first token comes without a step [1].
+
+        That takes as long as a step at least, which bounds an answer of a single token.
+        """
+        return self.output / (self.output - 1) if self.output > 1 else 2.0
+
+    def most(self, servers: Ints) -> Floats | float:
+        """Requests in flight with so many servers for decode at most [1]."""
+        if self.goal.concurrency is not None:
+            return float(self.goal.concurrency)
+        if self.goal.batch is None:
+            return np.inf
+        return self.goal.batch * servers.astype(np.float64)
+
+
+def pool_degrees(fixed: Mapping[str, int], pool: str) -> dict[str, int]:
+    """Degrees that are given for one pool: those of its own name, and those of both.
+
+    Examples
+    --------
+    >>> pool_degrees({"tensor": 8, "prefill_tensor": 4, "decode_expert": 8}, "prefill")
+    {'tensor': 4}
+    """
+    others = tuple(f"{one}_" for one in POOLS)
+    both = {name: value for name, value in fixed.items() if not name.startswith(others)}
+    mine = {name: value for name, value in fixed.items() if name.startswith(f"{pool}_")}
+    return both | {name.removeprefix(f"{pool}_"): value for name, value in mine.items()}
+
+
+def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goal) -> PoolsFound:
+    """Search pairs of pools (formulas of this module).
+
+    Raises
+    ------
+    InputError
+        If no pair has the given degrees.
+    InfeasibleError
+        If no pair fits the cluster.
+    """
+    if gpus < len(POOLS):
+        raise InputError("disaggregated serving takes 2 GPUs at least, one for each phase")
+    prompts, first = _servers(case, gpus, pool_degrees(fixed, "prefill"))
+    decoders, second = _servers(case, gpus, pool_degrees(fixed, "decode"))
+    prefill, decode = _prompt_servers(case, prompts), _token_servers(case, decoders)
+    search = Search(case, gpus, goal, Numbers(first, second), prefill, decode)
+    enumerated = _count(search)
+    if not enumerated:
+        raise InfeasibleError(
+            f"no pair of pools of {case.served.model.name} fits {gpus:,} GPUs and their memory,"
+            f" {si(case.room_bytes, 'B')} each for weights and cache: give more GPUs, a narrower"
+            " --precision, or fix fewer degrees; without --disaggregated one pool may do"
+        )
+    found = _front(search)
+    if not any(goal.meets(one.outcome).any() for one in found):
+        found = [_nearest(search)]
+    pools = Pools(
+        ServingPlans.joined([one.pools.prefill for one in found]),
+        ServingPlans.joined([one.pools.decode for one in found]),
+    )
+    _, once = np.unique(
+        np.concatenate([one.rows for one in found], axis=1), axis=1, return_index=True
+    )
+    outcome = Outcome.joined([one.outcome for one in found])
+    return PoolsFound(outcome.take(once), pools.take(once), enumerated)
+
+
+def _servers(
+    case: ServingCase, gpus: int, fixed: dict[str, int]
+) -> tuple[ServingPlans, int | None]:
+    """Shapes of servers that leave a GPU for the other pool, and their number if it is given."""
+    given = fixed.pop("replicas", None)
+    plans = serving_plans(case.served.model, gpus, case.served.sizes, fixed)
+    return plans.take(plans.places(case.served.sizes) < gpus), given
+
+
+def _prompt_servers(case: ServingCase, plans: ServingPlans) -> PromptServers:
+    """Servers for prompts that no other of their size beats."""
+    prompt = prefills(case, plans, np.full(plans.count, np.inf))
+    alone = prefills(case, plans, np.ones(plans.count))
+    launch_s = case.chunks * case.launch_s
+    busy_s = np.minimum(prompt.each_s, alone.each_s) + launch_s
+    ways = plans.tensor * plans.pipeline
+    each = np.stack([prompt.each_s, alone.each_s]) + launch_s
+    costs = np.stack([prompt.latency_s, *(each / plans.attention_data), 1 / ways])
+    places = plans.places(case.served.sizes)
+    keep = _unbeaten(places, costs, case.held(plans).room(case.room_bytes) >= 1)
+    host_s = (
+        case.stack.prompt_s + case.stack.transfer_s + np.maximum(case.chunks, 1.0) * case.launch_s
+    )
+    least_s = prompt.latency_s + host_s
+    rate = plans.attention_data / busy_s
+    return PromptServers(plans.take(keep), places[keep], least_s[keep], busy_s[keep], rate[keep])
+
+
+def _token_servers(case: ServingCase, plans: ServingPlans) -> TokenServers:
+    """Servers for decode that no other of their size beats."""
+    room = np.maximum(case.held(plans).room(case.room_bytes), 0.0)
+    whole = np.maximum(room * plans.attention_data, 1.0)
+    levels = 2.0 ** np.arange(np.ceil(np.log2(whole.max(initial=1.0))) + 1)[:, None]
+    requests = np.maximum(levels / plans.attention_data, 1.0)
+    every = np.tile(np.arange(plans.count), len(levels))
+    steps_s = decode_steps(case, plans.take(every), requests.ravel()).step_s
+    steps_s = steps_s.reshape(requests.shape)
+    places = plans.places(case.served.sizes)
+    keep = _unbeaten(places, np.concatenate([steps_s, 1 / whole[None]]), room >= 1)
+    rate = np.maximum.accumulate(levels / steps_s, axis=0)
+    rate = np.where(levels <= whole, np.concatenate([rate[1:], rate[-1:]]), 0.0)
+    least_s = np.minimum.accumulate(steps_s[::-1], axis=0)[::-1]
+    return TokenServers(plans.take(keep), places[keep], room[keep], least_s[:, keep], rate[:, keep])
+
+
+def _unbeaten(places: Ints, costs: Floats, fits: Bools) -> Ints:
+    """Servers that no other on as many GPUs beats in every cost, shape (costs, n); of equals one.
+
+    All of them where none fits.
+    """
+    if not fits.any():
+        return np.arange(len(places))
+    keep: list[Ints] = []
+    for size in np.unique(places[fits]):
+        some = np.flatnonzero(fits & (places == size))
+        _, first = np.unique(costs[:, some], axis=1, return_index=True)
+        some = some[first]
+        mine = costs[:, some]
+        beaten = np.ones((len(some), len(some)), dtype=np.bool_)
+        for cost in mine:
+            beaten &= cost[:, None] <= cost
+        np.fill_diagonal(beaten, val=False)
+        keep.append(some[~beaten.any(axis=0)])
+    return np.sort(np.concatenate(keep))
+
+
+def _prompt_counts(search: Search) -> Ints:
+    """Numbers of prefill servers that are tried."""
+    given = search.numbers.prefill
+    return np.array([given] if given else [*_numbers(search.gpus)], dtype=np.int64)
+
+
+def _numbers(gpus: int) -> Iterator[int]:
+    """Numbers of prefill servers that are tried.
+
+    Examples
+    --------
+    >>> [*_numbers(50)][-4:]
+    [32, 36, 40, 45]
+    """
+    number = 1
+    while number < gpus:
+        yield number
+        number = number + 1 if number < ALL_UP_TO else int(number * GROWTH)
+
+
+def _swept(search: Search) -> Ints:
+    """Numbers of requests that are tried of each server for decode [1]."""
+    if not search.swept:
+        return np.ones(search.decode.plans.count, dtype=np.int64)
+    return np.searchsorted(SWEEP, np.maximum(search.decode.room, 1.0), side="right")
+
+
+def _count(search: Search) -> int:
+    """Pairs in all their numbers of servers and of requests [1]."""
+    order = np.argsort(search.decode.places * (search.numbers.decode or 1))
+    needed = (search.decode.places * (search.numbers.decode or 1))[order]
+    tried = np.concatenate([[0], np.cumsum(_swept(search)[order])])
+    left = search.gpus - _prompt_counts(search)[:, None] * search.prefill.places
+    return int(tried[np.searchsorted(needed, left, side="right")].sum())
+
+
+def _front(search: Search) -> list[Timed]:
+    """The best rows under the service level, and under ever shorter times per token."""
+    found: list[Timed] = []
+    goal, least_s = search.goal, search.decode.steps_s[0].min()
+    while goal.tpot_s is None or goal.tpot_s >= least_s:
+        some = _best_under(search._replace(goal=goal))
+        found += some
+        good = [one.outcome.take(goal.meets(one.outcome)) for one in some]
+        rates = np.concatenate([np.empty(0), *(one.tokens_per_s for one in good)])
+        times_s = np.concatenate([np.empty(0), *(one.tpot_s for one in good)])
+        if not len(rates):
+            break
+        goal = replace(goal, tpot_s=float(times_s[rates.argmax()]) / 2)
+    return found
+
+
+def _best_under(search: Search) -> list[Timed]:
+    """Rows in falling order of their bounds, until none is above the best."""
+    bound = _pair_bound(search)
+    order = np.argsort(-bound, axis=None)
+    order = order[: np.count_nonzero(bound > 0)]
+    found: list[Timed] = []
+    best, timed, start, end = 0.0, 0, 0, PAIRS_AT_ONCE
+    while start < len(order) and bound.flat[order[start]] > best and timed < MOST:
+        some = order[start:end]
+        some = some[bound.flat[some] > best]
+        rows, bounds = _rows(search, _pairs(some, bound), best)
+        rank = np.argsort(-bounds)
+        for first in range(0, len(rank), AT_ONCE):
+            at = rank[first : first + AT_ONCE]
+            at = at[bounds[at] > best]
+            if not len(at):
+                break
+            found.append(_timed(search, rows[:, at]))
+            outcome = found[-1].outcome
+            rates = outcome.tokens_per_s[search.goal.meets(outcome)]
+            best, timed = max(best, float(rates.max(initial=0.0))), timed + len(at)
+        start, end = end, 2 * end
+    return found
+
+
+def _pair_bound(search: Search) -> Floats:
+    """Tokens a second of each pair at most, shape (prefill, decode) [1/s]."""
+    case, prefill, decode = search.case, search.prefill, search.decode
+    output, goal = search.output, search.goal
+    held = prefill.requests(goal.ttft_s, case.stack.burst)[:, None]
+    seen = prefill.least_s[:, None] + output * decode.steps_s[0]
+    rate = np.minimum(prefill.within(goal.ttft_s)[:, None], held / seen)
+    with np.errstate(divide="ignore"):
+        prompts = prefill.places[:, None] / (search.more * output * rate)
+        tokens = decode.places / (search.more * decode.within(goal.tpot_s))
+    if search.swept:
+        bound: Floats = search.gpus / (prompts + tokens.min(axis=0))
+        return bound
+    most = search.most(search.gpus // decode.places) * output
+    found = np.zeros((prefill.plans.count, decode.plans.count))
+    for level_s, level in zip(decode.steps_s, tokens, strict=True):
+        seen = most / (prefill.least_s[:, None] + (output - 1) * level_s)
+        np.maximum(found, np.minimum(search.gpus / (prompts + level), seen), out=found)
+    return found
+
+
+def _pairs(some: Ints, table: Floats) -> Ints:
+    """Rows and columns of flat places in a table, shape (2, pairs)."""
+    pairs: Ints = np.stack(np.unravel_index(some, table.shape))
+    return pairs
+
+
+def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:
+    """Rows of pairs whose bounds are above the ``least``, and these bounds [1/s].
+
+    Both servers, their numbers, and requests in flight, shape (5, rows).
+    """
+    numbers, given = _prompt_counts(search), search.numbers.decode
+    each = np.tile(numbers, pairs.shape[1])
+    pairs = np.repeat(pairs, len(numbers), axis=1)
+    left = search.gpus - each * search.prefill.places[pairs[0]]
+    others = np.maximum(left, 0) // search.decode.places[pairs[1]]
+    good = others >= (given or 1)
+    others = np.full_like(others, given) if given else others
+    rows = np.stack([*pairs, each, others])[:, good]
+    pools = _pool_bound(search, rows)
+    rows, pools = rows[:, pools > least], pools[pools > least]
+    counts = _swept(search)[rows[1]]
+    at = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    rows, pools = np.repeat(rows, counts, axis=1), np.repeat(pools, counts)
+    copies = search.decode.plans.attention_data[rows[1]] * rows[3]
+    requests = SWEEP[at] * copies if search.swept else search.most(rows[3]) * np.ones(copies.shape)
+    found = np.stack([*rows.astype(np.float64), requests])
+    return found, np.minimum(pools, _request_bound(search, found))
+
+
+def _pool_bound(search: Search, rows: Ints) -> Floats:
+    """Tokens a second that both pools have room for at most [1/s]."""
+    prompts = search.output * search.prefill.within(search.goal.ttft_s)[rows[0]]
+    tokens = search.decode.within(search.goal.tpot_s).max(axis=0)[rows[1]]
+    bound: Floats = search.more * np.minimum(prompts * rows[2], tokens * rows[3])
+    return bound
+
+
+def _request_bound(search: Search, rows: Floats) -> Floats:
+    """Tokens a second that requests in flight have at most [1/s]."""
+    first, second = rows[:2].astype(np.int64)
+    output, prefill, decode = search.output, search.prefill, search.decode
+    found, requests = np.zeros(rows.shape[1]), rows[4]
+    busy_s, offered_s = prefill.busy_s[first], requests / (rows[2] * prefill.rate[first])
+    burst_s = search.case.stack.burst * np.maximum(offered_s - busy_s, 0.0)
+    first_s = prefill.least_s[first] + burst_s
+    rates = decode.within(search.goal.tpot_s)
+    for level_s, rate in zip(decode.steps_s, rates, strict=True):
+        else_s = first_s + output * level_s[second]
+        whole_s = else_s + loop_wait_s(busy_s, offered_s, else_s)
+        seen_s = np.maximum(whole_s / search.more, first_s + (output - 1) * level_s[second])
+        seen = np.minimum(requests * output / seen_s, search.more * rows[3] * rate[second])
+        np.maximum(found, seen, out=found)
+    if search.goal.ttft_s is not None:
+        found[first_s > search.goal.ttft_s] = 0.0
+    return found
+
+
+def _nearest(search: Search) -> Timed:
+    """Rows of the fastest servers, evenly chosen, where none keeps the service level or fits."""
+    goal, prefill, decode = search.goal, search.prefill, search.decode
+    late = prefill.least_s / (goal.ttft_s or np.inf)
+    slow = decode.steps_s[0] / (goal.tpot_s or np.inf)
+    over = np.maximum(late[:, None], slow)
+    number, other = (given or 1 for given in search.numbers)
+    together = number * prefill.places[:, None] + other * decode.places <= search.gpus
+    over = np.where(together, over, np.inf)
+    some = np.argsort(over, axis=None, kind="stable")
+    some = some[: min(PAIRS_AT_ONCE, np.count_nonzero(together))]
+    free = search._replace(goal=replace(goal, ttft_s=None, tpot_s=None))
+    rows, _ = _rows(free, _pairs(some, over), -1.0)
+    step = -(-rows.shape[1] // AT_ONCE)
+    return _timed(search, rows[:, ::step])
+
+
+def _timed(search: Search, rows: Floats) -> Timed:
+    """Time some rows."""
+    first, second, prompts, tokens = rows[:4].astype(np.int64)
+    pools = Pools(
+        replace(search.prefill.plans.take(first), replicas=prompts),
+        replace(search.decode.plans.take(second), replicas=tokens),
+    )
+    return Timed(rows, disaggregated(search.case, pools, rows[4]), pools)

@@ -19,13 +19,16 @@ from netplan.arrays import Amount, Bools, Floats
 from netplan.inputs.choices import KernelSource, Precision
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernels import (
+    CORRECTED,
+    attention_parts_s,
+    attention_rates,
     fused_experts_time_s,
     generation_time_s,
     latent_generation_time_s,
+    product_parts_s,
+    product_rates,
     product_time_s,
 )
-from netplan.workloads.measured_attention import attention_parts_s, attention_rates
-from netplan.workloads.measured_products import CORRECTED, product_parts_s, product_rates
 from netplan.workloads.measured_rates import MeasuredProduct, pooled
 from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
 from netplan.workloads.precision import NUMBER_BYTES

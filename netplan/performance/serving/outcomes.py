@@ -22,6 +22,8 @@ closed loop of C requests W solves W = s rho / (2 (1 - rho)), rho = C s' / (W + 
 before one server of fixed time s (Pollaczek and Khinchine), s' its share of s a request. A decode
 pool whose cache is full lets requests in as others end, which takes C / (room copies) - 1 times
 (R - 1) TPOT, prompts and waits before them included.
+
+What is asked of a cluster that serves: requests in flight, and a service level.
 """
 
 from collections.abc import Sequence
@@ -31,12 +33,18 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats, Ints
-from netplan.performance.serving.memory import HeldBytes, held_bytes
-from netplan.performance.serving.model_pass import model_pass
+from netplan.errors import InputError
 from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.serving.serving_stack import ServingStack
-from netplan.performance.serving.speculated import Speculated
-from netplan.performance.serving.step_times import Served, StepTime
+from netplan.performance.serving.server import (
+    HeldBytes,
+    Served,
+    Speculated,
+    StepTime,
+    held_bytes,
+    model_pass,
+)
+from netplan.performance.stacks import ServingStack
+from netplan.units import si
 from netplan.workloads.inference import Step, taken
 
 
@@ -319,3 +327,42 @@ def spill_s(case: ServingCase, plans: ServingPlans, held: HeldBytes, running: Fl
     tokens = case.speculated.tokens if case.speculated else 1.0
     read_bytes: Floats = plans.pipeline * (weights + share * caches) / tokens
     return read_bytes * slower
+
+
+class Goal(Struct, frozen=True):
+    """What is asked of a cluster: so many requests in all or a server, times at most [s].
+
+    Raises
+    ------
+    InputError
+        If both numbers of requests are given.
+    """
+
+    concurrency: int | None = None
+    batch: int | None = None
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse two answers to one question."""
+        if self.concurrency is not None and self.batch is not None:
+            raise InputError(
+                "--concurrency and --batch both say how many requests are in flight: give one"
+            )
+
+    def meets(self, found: Outcome) -> Bools:
+        """Which outcomes are as fast as the service level, and fit."""
+        good = found.fits.copy()
+        if self.ttft_s is not None:
+            good &= found.ttft_s <= self.ttft_s
+        if self.tpot_s is not None:
+            good &= found.tpot_s <= self.tpot_s
+        return good
+
+    @property
+    def words(self) -> str:
+        """The service level in words."""
+        parts = [("TTFT", self.ttft_s), ("TPOT", self.tpot_s)]
+        return " and ".join(
+            f"{name} of at most {si(most, 's')}" for name, most in parts if most is not None
+        )

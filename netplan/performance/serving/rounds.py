@@ -19,9 +19,8 @@ from netplan.traffic.matrix import TrafficMatrix, combine
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of, training_traffic
-from netplan.workloads.inference import cached_bytes
+from netplan.workloads.inference import Passes, cached_bytes, serving_program
 from netplan.workloads.program import CollectiveUse, Program
-from netplan.workloads.serving_program import Passes, serving_program
 
 
 class Pool(Struct, frozen=True, eq=False):

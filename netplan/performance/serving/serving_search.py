@@ -13,10 +13,8 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError
-from netplan.performance.serving.disaggregated import Pools
-from netplan.performance.serving.disaggregated_search import best_pools
-from netplan.performance.serving.goal import Goal
-from netplan.performance.serving.outcomes import Outcome, ServingCase, aggregated
+from netplan.performance.serving.disaggregated import Pools, best_pools
+from netplan.performance.serving.outcomes import Goal, Outcome, ServingCase, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.traffic.placement import distinct
 from netplan.units import counted, si

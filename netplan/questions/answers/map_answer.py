@@ -9,10 +9,9 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.performance.chip_system import RunTotals, SystemRun
-from netplan.performance.fusion import Fusion, kernel_by_kernel
-from netplan.performance.linpack import LinpackSteps
-from netplan.performance.partitions import BINDS
+from netplan.performance.mapping.fusion import Fusion, kernel_by_kernel
+from netplan.performance.mapping.partitions import BINDS
+from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRun
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict

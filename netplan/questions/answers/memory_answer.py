@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.performance.memory_costs import MemoryCosts, PartCost, memory_costs
+from netplan.performance.explain import MemoryCosts, PartCost, memory_costs
 from netplan.performance.plan import SearchResult
 from netplan.records import asdict
 from netplan.reports.sections import Column, Paragraph, Section, Table, columns

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from netplan.errors import InputError
-from netplan.performance.instances import least_gpus
-from netplan.performance.plan import Instances, PlanTime, SearchResult
+from netplan.performance.plan import Instances, PlanTime, SearchResult, least_gpus
 from netplan.units import counted, si
 from netplan.workloads.models import Model
 

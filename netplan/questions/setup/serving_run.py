@@ -12,15 +12,10 @@ from netplan.performance.serving.cases import (
     formats_of,
     serving_case,
 )
-from netplan.performance.serving.goal import Goal
-from netplan.performance.serving.outcomes import Requests, ServingCase
+from netplan.performance.serving.outcomes import Goal, Requests, ServingCase
 from netplan.performance.serving.serving_search import ServingFound, best_servers
-from netplan.performance.serving.serving_stack import (
-    DATAFLOW_SERVING_STACK,
-    DEFAULT_SERVING_STACK,
-    SERVING_STACKS,
-)
 from netplan.performance.serving.speculation import check_window
+from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_STACK, SERVING_STACKS
 from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.answers.serving_answer import served_plans
 from netplan.questions.question import Question
@@ -33,7 +28,7 @@ from netplan.units import MILLI
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS, Model
-from netplan.workloads.serving_precision import serving_precision
+from netplan.workloads.precision import serving_precision
 
 Asked = Question[Any]
 Known = dict[tuple[Level, ...], ServingFound]

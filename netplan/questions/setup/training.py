@@ -10,9 +10,16 @@ from netplan.inputs.choices import AnyStrategy
 from netplan.inputs.option import spelled
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.options import BUBBLE_SHARE, Fixed, Options, fixed_values
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Setting, Training, check_setting
+from netplan.performance.setting import (
+    BUBBLE_SHARE,
+    Fixed,
+    Options,
+    Setting,
+    Training,
+    check_setting,
+    fixed_values,
+)
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import told

@@ -18,13 +18,12 @@ from netplan.performance.serving.closed_form import (
     prefill,
 )
 from netplan.performance.serving.kernel_times import ServingKernels
-from netplan.performance.serving.step_times import Served
+from netplan.performance.serving.server import Served
 from netplan.records import replace
 from netplan.traffic.hierarchy import Communication, Network, collective_s
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.inference import Cut, Formats, Step
-from netplan.workloads.model_parts import Experts
-from netplan.workloads.models import MODELS
+from netplan.workloads.models import MODELS, Experts
 
 CHIP = ACCELERATORS.load("sn40l")
 LLAMA, DEEPSEEK, MIXTRAL = (

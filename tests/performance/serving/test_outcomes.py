@@ -15,7 +15,6 @@ from netplan.performance.serving.cases import (
     serving_case,
 )
 from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.model_pass import model_pass
 from netplan.performance.serving.outcomes import (
     Outcome,
     Requests,
@@ -25,7 +24,8 @@ from netplan.performance.serving.outcomes import (
     prefills,
 )
 from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.serving.serving_stack import SERVING_STACKS, ServingStack
+from netplan.performance.serving.server import model_pass
+from netplan.performance.stacks import SERVING_STACKS, ServingStack
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS

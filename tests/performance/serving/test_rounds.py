@@ -10,8 +10,8 @@ from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.outcomes import Requests, ServingCase
 from netplan.performance.serving.plans import ServingPlans, laid, placed, serving_plans
 from netplan.performance.serving.rounds import serving_round
-from netplan.performance.serving.serving_stack import DEFAULT_SERVING_STACK, SERVING_STACKS
-from netplan.performance.serving.step_times import Served
+from netplan.performance.serving.server import Served
+from netplan.performance.stacks import DEFAULT_SERVING_STACK, SERVING_STACKS
 from netplan.traffic.cache_transfers import homes, overlaps
 from netplan.traffic.hierarchy import Communication, Network
 from netplan.traffic.matrix import TrafficMatrix

@@ -8,11 +8,10 @@ import netplan
 from netplan.inputs.choices import KernelSource
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
 from netplan.performance.serving.closed_form import Sizes, TensorGroup, decode, prefill
-from netplan.performance.serving.goal import Goal
-from netplan.performance.serving.outcomes import Outcome, Requests, ServingCase, aggregated
+from netplan.performance.serving.outcomes import Goal, Outcome, Requests, ServingCase, aggregated
 from netplan.performance.serving.plans import serving_plans
 from netplan.performance.serving.serving_search import best_servers
-from netplan.performance.serving.serving_stack import SERVING_STACKS
+from netplan.performance.stacks import SERVING_STACKS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS
 

@@ -14,13 +14,11 @@ import pytest
 
 from netplan.errors import InfeasibleError
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
-from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.disaggregated_search import SWEEP
-from netplan.performance.serving.goal import Goal
-from netplan.performance.serving.outcomes import Outcome, Requests, ServingCase, aggregated
+from netplan.performance.serving.disaggregated import SWEEP, Pools, disaggregated
+from netplan.performance.serving.outcomes import Goal, Outcome, Requests, ServingCase, aggregated
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import best_servers
-from netplan.performance.serving.serving_stack import SERVING_STACKS
+from netplan.performance.stacks import SERVING_STACKS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 from tests.turns import one_in

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netplan.performance.memory_costs import MemoryCosts, memory_costs
+from netplan.performance.explain import MemoryCosts, memory_costs
 from netplan.performance.setting import Setting
 from netplan.performance.tiers import ORDER, Expanded
 from tests.cli.command import netplan

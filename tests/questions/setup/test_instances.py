@@ -9,8 +9,7 @@ import pytest
 
 import netplan
 from netplan.errors import InfeasibleError, InputError
-from netplan.performance.instances import instances_of
-from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.plan import Plan, PlanTime, instances_of
 from netplan.traffic.placement import Degrees, Placement
 
 PODS: dict[str, Any] = {

@@ -1,11 +1,11 @@
 """Which kernels a chip keeps together: the fastest way to cut a kernel graph into partitions.
 
-A *partition* is what is on the chip together (`netplan.performance.partitions`). Cutting is a
-shortest path over the sets of kernels that are done: over the prefixes of a few orders (*cuts*), or
-over all sets that hold with every kernel the ones that it needs (*ideals*, all convex partitions).
-Forward and backward kernels share no partition. Both are exact for what they look at. Above
-``MAX_IDEALS`` sets only cuts are tried; the answer is then an upper bound (`Fusion.exact`), beside
-`lower_bound_s`.
+A *partition* is what is on the chip together (`netplan.performance.mapping.partitions`). Cutting is
+a shortest path over the sets of kernels that are done: over the prefixes of a few orders (*cuts*),
+or over all sets that hold with every kernel the ones that it needs (*ideals*, all convex
+partitions). Forward and backward kernels share no partition. Both are exact for what they look at.
+Above ``MAX_IDEALS`` sets only cuts are tried; the answer is then an upper bound (`Fusion.exact`),
+beside `lower_bound_s`.
 
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. V, which solves the same as an integer
 program.
@@ -19,14 +19,14 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.performance.partitions import (
+from netplan.performance.mapping.partitions import (
     ROUNDING,
     FusionProblem,
     PartitionTimes,
     memory_passes,
     partition_times,
+    thinned,
 )
-from netplan.performance.tiles import thinned
 from netplan.workloads.kernel_graph import UPDATE, KernelGraph
 
 MAX_IDEALS = 20_000
@@ -97,7 +97,7 @@ def lower_bound_s(problem: FusionProblem) -> float:
     --------
     Kernels of 1 s and 2 s, and weights of 3 B at 1 B/s.
 
-    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.performance.mapping.partitions import ChipResources
     >>> from netplan.workloads.kernel_graph import Kernel
     >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
     >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
@@ -123,7 +123,7 @@ def kernel_by_kernel(problem: FusionProblem) -> Fusion:
     --------
     The result of 4 B is written and read at 1 B/s, each longer than 1 s and 2 s of computing.
 
-    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.performance.mapping.partitions import ChipResources
     >>> from netplan.workloads.kernel_graph import Kernel
     >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
     >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
@@ -154,7 +154,7 @@ def best_fusion(problem: FusionProblem, *, ideals: bool = True) -> Fusion:
     --------
     Together, two kernels keep their result of 4 B, which 1 B/s would bring to memory and back.
 
-    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.performance.mapping.partitions import ChipResources
     >>> from netplan.workloads.kernel_graph import Kernel
     >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
     >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
@@ -438,7 +438,7 @@ def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]
 
     Examples
     --------
-    >>> from netplan.performance.partitions import ChipResources
+    >>> from netplan.performance.mapping.partitions import ChipResources
     >>> from netplan.workloads.kernel_graph import Kernel
     >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
     >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)

@@ -1,17 +1,17 @@
 """A kernel graph on one chip: its partitions, its interval, and what a cluster makes of it.
 
 The *interval* of a graph is the time of all its partitions and their set-ups
-(`netplan.performance.fusion`), and at least that of the transfer to the next pipeline stage. With L
-layers on p stages, d replicas and n micro-batches a replica
+(`netplan.performance.mapping.fusion`), and at least that of the transfer to the next pipeline
+stage. With L layers on p stages, d replicas and n micro-batches a replica
 
     time of a sequence = interval (L / p) (1 + (p - 1) / n),      throughput = d / that
 
 and without a number of micro-batches the pipeline is full. Utilisation is work over peak of the
 chips in that time.
 
-Chips with compute tiles count cycles (`netplan.performance.tiles`), others take a share of their
-peak. In mode ``published-code`` the weights of the latter load for free, as DFModel's user guide
-has it. The memory holds (weights + micro-batch x edges through memory) L / p.
+Chips with compute tiles count cycles (`netplan.performance.mapping.partitions`), others take a
+share of their peak. In mode ``published-code`` the weights of the latter load for free, as
+DFModel's user guide has it. The memory holds (weights + micro-batch x edges through memory) L / p.
 
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV, its public code and user guide. Left out, as
 there: the optimizer, and everything that hides nothing but is done once a batch.
@@ -27,16 +27,17 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Mode
-from netplan.performance.fusion import (
+from netplan.performance.mapping.fusion import (
     MAX_ORDERED,
     Fusion,
     best_fusion,
     given_partitions,
     kernel_by_kernel,
 )
-from netplan.performance.partitions import ChipResources, FusionProblem
-from netplan.performance.tiles import (
+from netplan.performance.mapping.partitions import (
+    ChipResources,
     ComputeTiles,
+    FusionProblem,
     graph_tokens,
     kernel_tokens,
     tile_choices,
@@ -119,7 +120,7 @@ def map_graph(
 
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
-    >>> from netplan.workloads.transformer_graph import layer_graph
+    >>> from netplan.workloads.model_graphs import layer_graph
     >>> graph = layer_graph(MODELS.load("gpt-175b"), tensor=8)
     >>> cut = "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2"
     >>> options = MappingOptions(sequence_tile=32, micro_batch=42, cut=cut)
@@ -274,7 +275,7 @@ def kernels_between(graph: KernelGraph, text: str) -> tuple[tuple[str, ...], ...
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> from netplan.workloads.transformer_graph import layer_graph
+    >>> from netplan.workloads.model_graphs import layer_graph
     >>> graph = layer_graph(MODELS.load("gpt-175b"), tensor=8)
     >>> [len(run) for run in kernels_between(graph, "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2")]
     [5, 8, 2, 3]

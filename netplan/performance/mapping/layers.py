@@ -1,10 +1,10 @@
 """The time of a layer as its kernels lie on a chip, for every sharding of a search.
 
 One more way to get the seconds of a transformer's layer, and the only one of a graph of one's own:
-the kernels of both passes and the weight updates (`netplan.workloads.transformer_graph`,
+the kernels of both passes and the weight updates (`netplan.workloads.model_graphs`,
 `netplan.workloads.graph_program`) are kept together in the partitions that take least
-(`netplan.performance.fusion`), or run one by one, with the best sequence tile. For b sequences in a
-microbatch, over the partitions of a pass,
+(`netplan.performance.mapping.fusion`), or run one by one, with the best sequence tile. For b
+sequences in a microbatch, over the partitions of a pass,
 
     seconds = b sum (max(compute, memory, network) + rows / memory rate) + weights / memory rate,
 
@@ -12,12 +12,13 @@ the collectives of the tensor group being those of the iteration model's network
 time. The parts of a pass are its computing; memory and set-up, as far as they take longer; and
 collectives, as far as they take longer still.
 
-Partitions of a transformer are cuts of a few orders (`netplan.performance.fusion.found_on_orders`),
-within a few percent of the best of all convex ones: a search times some hundred shardings. Those of
-a graph are the best of all, up to ``MAX_SETS`` sets of finished kernels. Selective recomputation
-runs the scores of the attention once more, full recomputation the forward pass.
-Memory and overlap are the iteration model's, and the bubble holds whole layers, as DFModel counts
-it; efficiencies and latencies of its kernels do not count, for the chip's tiles do.
+Partitions of a transformer are cuts of a few orders
+(`netplan.performance.mapping.fusion.found_on_orders`), within a few percent of the best of all
+convex ones: a search times some hundred shardings. Those of a graph are the best of all, up to
+``MAX_SETS`` sets of finished kernels. Selective recomputation runs the scores of the attention once
+more, full recomputation the forward pass. Memory and overlap are the iteration model's, and the
+bubble holds whole layers, as DFModel counts it; efficiencies and latencies of its kernels do not
+count, for the chip's tiles do.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,8 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Recompute
-from netplan.performance.fusion import (
+from netplan.performance.mapping.chip import MappingOptions, kernel_problem, sequence_tiles
+from netplan.performance.mapping.fusion import (
     Candidates,
     Fusion,
     best_fusion,
@@ -41,15 +43,14 @@ from netplan.performance.fusion import (
     path_sets,
     shortest_paths,
 )
-from netplan.performance.mapping import MappingOptions, kernel_problem, sequence_tiles
-from netplan.performance.partitions import FusionProblem
+from netplan.performance.mapping.partitions import FusionProblem
 from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.graph_program import Layered, graph_on, kernel_messages
 from netplan.workloads.kernel_graph import KernelGraph
+from netplan.workloads.model_graphs import layer_graph
 from netplan.workloads.models import Model
 from netplan.workloads.operations import CollectiveKind, Sharding
-from netplan.workloads.transformer_graph import layer_graph
 
 CollectiveTime = Callable[[CollectiveKind, Floats], Floats]
 """Time of a collective of the tensor group of each sharding, shape (shardings,) [B] [s]."""

@@ -1,0 +1,303 @@
+"""Time of one step of inference on one server: its layers, its head, its messages.
+
+A *server* is one copy of the model, pipeline stages of tensor x attention-data GPUs each. All
+amounts are arrays, one entry a plan. Operations follow each other, and nothing overlaps: DFModel
+says so of decode (arXiv:2412.16432, Sec. VIII), and measured servers agree (`netplan verify`).
+
+One pass of a step through all stages of a server.
+
+What one GPU of a server holds, and how many requests it has room for.
+
+Speculative decoding on a server: a draft model beside the one that is served.
+
+Formulas and sources stand in `netplan.performance.serving.speculation`. The draft lies whole on the
+GPUs of each copy of attention, cut over its tensor GPUs, with a cache of its own; with pipeline
+stages it runs on those of the first.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Floats, Ints
+from netplan.inputs.choices import Scheme
+from netplan.performance.serving.kernel_times import ServingKernels
+from netplan.performance.serving.plans import ServingPlans, laid
+from netplan.performance.serving.speculation import BRANCHES, checked_tokens, tokens_per_step
+from netplan.performance.stacks import DirectSum
+from netplan.records import replace
+from netplan.traffic.hierarchy import Group, Network
+from netplan.traffic.placement import distinct
+from netplan.workloads.inference import (
+    SERVED_SPANS,
+    Cut,
+    Formats,
+    Step,
+    cached_bytes,
+    embedding_bytes,
+    inference_head,
+    inference_layer,
+)
+from netplan.workloads.models import Model
+from netplan.workloads.operations import CollectiveKind, Operation
+
+
+class StepTime(NamedTuple):
+    """Time of a step, one entry a plan, and what of it computes, reads memory, sends [s]."""
+
+    seconds: Floats
+    compute_s: Floats
+    memory_s: Floats
+    network_s: Floats
+
+    def scaled(self, times: Amount) -> "StepTime":
+        """So many of them."""
+        return StepTime(*(times * part for part in self))
+
+    def plus(self, other: "StepTime") -> "StepTime":
+        """One behind the other."""
+        return StepTime(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def take(self, index: Ints) -> "StepTime":
+        """Some of the entries."""
+        return StepTime(*(part[index] for part in self))
+
+
+class Served(Struct, frozen=True, eq=False):
+    """What a step is timed for: a model in its formats, kernels, and the levels below it."""
+
+    model: Model
+    formats: Formats
+    kernels: ServingKernels
+    network: Network
+    direct_sum: DirectSum | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Members of each level, the HB domain first [1]."""
+        return tuple(level.size for level in self.network.levels)
+
+    def step(self, cut: Cut, step: Step) -> tuple[StepTime, StepTime]:
+        """Time of a layer in the mean, and of the head."""
+        layer = inference_layer(self.model, cut, step, self.formats)
+        whole = _nothing(cut)
+        for one in layer.operations:
+            whole = whole.plus(self._operation(one, cut).scaled(one.share))
+        return whole, self._operation(inference_head(self.model, cut, step), cut)
+
+    def hop_s(self, cut: Cut, rows: Amount) -> Floats:
+        """Time in which the tokens of a step reach the next stage [s].
+
+        Each GPU sends its part to the one in its place; where a stage fills its HB domains, this is
+        in another one.
+        """
+        message = 2.0 * rows * self.model.hidden_size / cut.tensor
+        inside = cut.gpus < self.sizes[0]
+        pair = np.where(inside, 2, 1)
+        members = np.stack([pair, 3 - pair, *(np.ones_like(pair) for _ in self.sizes[2:])])
+        members = members[: len(self.sizes)]
+        return self._time("all_to_all", 2 * message, members)
+
+    def _operation(self, one: Operation, cut: Cut) -> StepTime:
+        kernel = self.kernels.time(one, self.formats.cache_bytes)
+        shape = cut.tensor.shape
+        seconds = np.broadcast_to(kernel.seconds, shape)
+        computing = np.broadcast_to(kernel.computes, shape)
+        sent = np.zeros(shape)
+        for each in one.forward.collectives:
+            over = SERVED_SPANS.get(each.group, (each.group,))
+            sent = sent + self.collective_s(each.kind, each.message_bytes, over, cut)
+        return StepTime(
+            seconds + sent,
+            np.where(computing, seconds, 0.0),
+            np.where(computing, 0.0, seconds),
+            sent,
+        )
+
+    def collective_s(
+        self, kind: CollectiveKind, message: Amount, dimensions: Collection[str], cut: Cut
+    ) -> Floats:
+        """Time of a collective over the GPUs of a stage that differ in some dimensions [s].
+
+        Each level takes as many members as it has room for, the innermost first.
+        """
+        degrees = {"tensor": cut.tensor, "expert": cut.attention_data}
+        whole = [degrees[name].astype(np.int64) for name in degrees if name in dimensions]
+        members: Ints = laid(whole, self.sizes).prod(axis=1)
+        return self._time(kind, message, members)
+
+    def _time(self, kind: CollectiveKind, message: Amount, members: Ints) -> Floats:
+        message = np.broadcast_to(message, members.shape[1:])
+        if not message.any():
+            return np.zeros(message.shape)
+        way = self.network.collective(kind, Group(members, np.ones_like(members)))
+        seconds = way.seconds(message)
+        if kind == "all_reduce" and self.direct_sum is not None:
+            seconds = np.minimum(seconds, self._direct_s(self.direct_sum, message, members))
+        alone = members.prod(axis=0) <= 1
+        return np.where(alone | (message <= 0), 0.0, seconds)
+
+    def _direct_s(self, direct: DirectSum, message: Amount, members: Ints) -> Floats:
+        """All_reduces in one kernel, infinite where groups leave their HB domain [s]."""
+        inside = (members[1:] <= 1).all(axis=0)
+        sent = 2 * (members[0] - 1) / members[0] * message
+        domain = self.network.levels[0]
+        links = members[0] - 1 if domain.kind == "mesh" else 1
+        rate = direct.efficiency * np.maximum(links, 1) * domain.link_bytes_per_s
+        return np.where(inside, direct.start_s + sent / rate, np.inf)
+
+
+def _nothing(cut: Cut) -> StepTime:
+    zero = np.zeros(cut.tensor.shape)
+    return StepTime(zero, zero, zero, zero)
+
+
+class ModelPass(NamedTuple):
+    """A pass of many plans: its latency with its parts, and what the fullest stage takes [s]."""
+
+    parts: StepTime
+    stage_s: Floats
+
+
+def model_pass(served: Served, plans: ServingPlans, step: Step) -> ModelPass:
+    """One pass of a step from the first stage to the last.
+
+    Parameters
+    ----------
+    served
+        The model on its kernels and levels.
+    plans
+        How it lies, shape (plans,).
+    step
+        What each copy of attention works on, its amounts numbers or of shape (plans,).
+    """
+    model, stages = served.model, plans.pipeline
+    first, place = _distinct(plans, step)
+    cut, step = plans.take(first).cut, step.take(first)
+    layer, head = (part.take(place) for part in served.step(cut, step))
+    hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
+    whole = layer.scaled(model.layers).plus(head)
+    sent = (stages - 1) * hop_s
+    parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
+    return ModelPass(parts, _fullest_s(model.layers, stages, layer, head) + hop_s)
+
+
+def _fullest_s(layers: int, stages: Ints, layer: StepTime, head: StepTime) -> Floats:
+    """Time of the fullest stage, or of the last one where all are as full [s]."""
+    even = layers % stages == 0
+    found: Floats = -(-layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
+    return found
+
+
+def _distinct(plans: ServingPlans, step: Step) -> tuple[Ints, Ints]:
+    """First of all that the time of a layer depends on, and which of them each plan has."""
+    amounts = (np.asarray(one) for one in (step.sequences, step.tokens, step.context))
+    ranks = [np.unique(one, return_inverse=True)[1] + 1 for one in amounts if one.ndim]
+    return distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
+
+
+ROOMY = float(2**40)
+"""Requests that a cache without bytes has room for [1]."""
+
+
+class HeldBytes(Struct, frozen=True, eq=False):
+    """What one GPU holds of each plan, shape (plans,) [B].
+
+    Parameters
+    ----------
+    weights
+        Of the fullest stage, with embedding or head.
+    request
+        Cache of one request at its full length.
+    """
+
+    weights: Floats
+    request: Floats
+
+    def of(self, requests: Amount) -> Floats:
+        """Weights and the cache of so many requests of one copy of attention [B]."""
+        return self.weights + requests * self.request
+
+    def plus(self, other: "HeldBytes") -> "HeldBytes":
+        """What both models of a server hold."""
+        return HeldBytes(self.weights + other.weights, self.request + other.request)
+
+    def room(self, memory_bytes: float) -> Floats:
+        """Requests of one copy that fit, 0 where weights alone do not [1]."""
+        left = memory_bytes - self.weights
+        each = np.maximum(self.request, memory_bytes / ROOMY)
+        return np.where(left < 0, 0.0, np.floor(np.maximum(left, 0.0) / each))
+
+
+def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amount) -> HeldBytes:
+    """What GPUs hold that serve requests of so many tokens, prompt and output together.
+
+    Examples
+    --------
+    >>> from netplan.performance.serving.plans import serving_plans
+    >>> from netplan.workloads.models import MODELS
+    >>> model = MODELS.load("llama-3-8b")
+    >>> held = held_bytes(model, serving_plans(model, 1, (1,), {}), Formats(), 8192)
+    >>> held.weights.round(-7), held.request.round(-6)
+    (array([1.606e+10]), array([1.074e+09]))
+    """
+    cut = plans.cut
+    step = Step("decode", 1.0, 1.0, tokens)
+    layer = inference_layer(model, cut, step, formats)
+    each = np.zeros(plans.count)
+    for one in layer.operations:
+        each = each + one.share * one.weight_bytes
+    stages = plans.pipeline
+    first, last = embedding_bytes(model, cut), inference_head(model, cut, step).weight_bytes
+    shared = model.tied_embeddings
+    ends = np.where(stages > 1, np.maximum(first, last), first if shared else first + last)
+    layers = -(-model.layers // stages)
+    cache = cached_bytes(model, cut, tokens, formats.cache_bytes) * layers / model.layers
+    return HeldBytes(layers * each + ends, cache)
+
+
+class Speculated(Struct, frozen=True, eq=False):
+    """What is drafted before each step, and how much of it is accepted."""
+
+    draft: Served
+    window: int
+    acceptance: float
+    scheme: Scheme
+
+    @property
+    def tokens(self) -> float:
+        """Tokens that a step gives on average [1]."""
+        return float(tokens_per_step(self.window, self.acceptance, self.scheme))
+
+    @property
+    def checked(self) -> int:
+        """Tokens that the model passes over in a step [1]."""
+        return int(checked_tokens(self.window, self.scheme))
+
+    def drafted(self, plans: ServingPlans, step: Step) -> StepTime:
+        """Time of all passes of the draft before one step."""
+        tree = self.scheme == "tree"
+        levels = Counter(BRANCHES**level if tree else 1 for level in range(self.window))
+        zero = np.zeros(plans.count)
+        whole = StepTime(zero, zero, zero, zero)
+        for tokens, times in levels.items():
+            level = replace(step, tokens=float(tokens))
+            one = model_pass(self.draft, self._plans(plans), level)
+            whole = whole.plus(one.parts.scaled(times))
+        return whole
+
+    def prompt_s(self, plans: ServingPlans, step: Step) -> Floats:
+        """Time in which the draft reads a prompt [s]."""
+        return model_pass(self.draft, self._plans(plans), step).parts.seconds
+
+    def held(self, plans: ServingPlans, tokens: Amount) -> HeldBytes:
+        """What the draft holds of each GPU."""
+        return held_bytes(self.draft.model, self._plans(plans), self.draft.formats, tokens)
+
+    def _plans(self, plans: ServingPlans) -> ServingPlans:
+        """How the draft lies: in one stage, its experts if any on the GPUs of all copies."""
+        ones = np.ones_like(plans.tensor)
+        return replace(plans, pipeline=ones, expert=ones)
