@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import netplan as library
 from tests.cli.command import netplan
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -72,6 +73,16 @@ def kept(before: object, now: object) -> object:
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         return [kept(*pair) for pair in zip(before, now, strict=True)]
     return pytest.approx(now, rel=1e-12) if isinstance(now, float) else now
+
+
+def test_cases_are_one_table_for_programs() -> None:
+    asked = ("compare", "--gpus", "4096", "--no-timing", "--nic", "400", "--nic", "800")
+    lines = list(csv.DictReader(netplan(*asked, "--format", "csv").stdout.splitlines()))
+    cases = json.loads(netplan(*asked, "--format", "json").stdout)["cases"]
+    rows = [(case["nic_gbps"], row["fabric"]) for case in cases for row in case["rows"]]
+    assert [(float(line["nic_gbps"]), line["fabric"]) for line in lines] == rows
+    frame = library.compare("hgx-b200", gpus=4096, timing=False, nic=[400, 800]).to_frame()
+    assert [*frame.index] == [rate for rate, _ in rows]
 
 
 def test_a_repeated_flag_makes_cases_that_single_questions_give() -> None:

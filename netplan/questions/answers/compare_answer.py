@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT
@@ -27,7 +28,7 @@ from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Scale, listed
+from netplan.reports.quantities import Scale, listed, quantity
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -38,6 +39,7 @@ from netplan.reports.sections import (
     Table,
     column,
     columns,
+    data_tables,
     value_at,
 )
 
@@ -331,11 +333,31 @@ class ComparisonCases(Answer):
         """One comparison behind the other, each under its value."""
         for value, comparison in self.cases:
             yield Heading(f"{self.flag} {value}")
-            yield from comparison.sections()
+            for section in comparison.sections():
+                if not isinstance(section, Table):
+                    yield section
+                elif section.only != "programs":
+                    yield replace(section, only=section.only or "people")
+        yield self._as_one()
+
+    def _as_one(self) -> Table[dict[str, Any]]:
+        """The fabrics of all cases, for programs: the first column is the value of a case."""
+        quantities, rows = {self.name: quantity(self.name)}, []
+        for value, comparison in self.cases:
+            fabrics = data_tables(comparison.sections())[0]
+            quantities |= {known.name: known for known in fabrics.quantities}
+            rows += [{self.name: value, **record} for record in fabrics.records()]
+        told: list[Column[dict[str, Any]]] = [
+            column(known, itemgetter(name)) for name, known in quantities.items()
+        ]
+        missing = dict.fromkeys(quantities)
+        return Table("fabrics", told, [{**missing, **row} for row in rows], only="programs")
 
 
 NAME: Column[FabricRow] = column("fabric", "name")
 COUNTS: tuple[Column[FabricRow], ...] = (
+    column("sold", lambda row: not (row.unsold or row.built_with), shown="never"),
+    column("gear", shown="never"),
     column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
     column("switches", "fabric.switches", mark=_uneven),
     column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
