@@ -29,6 +29,9 @@ CASES_LINES = 8
 LEAST_MEGAWATT = 1e5
 WHOLE_FROM = 100.0
 """Amounts from which no fraction is shown [1]."""
+SAME_MONEY = 5e-4
+"""Share of a price below which two are the same on a screen [1]."""
+
 ANY_TO_ANY = "the any-to-any Clos"
 WAITS = {
     "bubble": "bubble",
@@ -310,11 +313,14 @@ def _verdict(answer: Compared) -> Iterator[str]:
     else:
         less = baseline.bill.capital.base - chosen.bill.capital.base
         share = abs(less) / baseline.bill.capital.base if baseline.bill.capital.base else 0.0
-        yield (
-            f"{start}, {amount(abs(less), '')} ({100 * share:.0f} %)"
-            f" {'less' if less > 0 else 'more'} than {ANY_TO_ANY}{_pace(chosen, baseline)}."
-        )
-        yield _apart(chosen.bill, baseline.bill)
+        pace = _pace(chosen, baseline)
+        if share < SAME_MONEY:
+            yield f"{start}, the same money as {ANY_TO_ANY}{pace}."
+        else:
+            more = "less" if less > 0 else "more"
+            money = f"{amount(abs(less), '')} ({100 * share:.0f} %) {more}"
+            yield f"{start}, {money} than {ANY_TO_ANY}{pace}."
+            yield _apart(chosen.bill, baseline.bill)
     yield from (_flip(change) for change in verdict.changes[:1])
     if given_up := _given_up(chosen):
         yield given_up
