@@ -24,6 +24,7 @@ DRAWINGS = ("netplan.topologies.drawings",)
 WINGS = tuple(f"netplan.{room}" for room in ("published", "studies", "procurement", "explore"))
 RUNS = tuple(f"netplan.{room}" for room in ("performance", "simulation", "faults"))
 TRAINING = (*SERVING, *CHIPS, *GRAPHS, *DRAWINGS, *WINGS, "netplan.calibration")
+BUYING = tuple(room for room in TRAINING if room not in (*DRAWINGS, "netplan.procurement"))
 ASK = "import netplan; netplan.{0}('hgx-b200', gpus={1}{2}).text()"
 
 
@@ -51,6 +52,11 @@ def loaded_by(script: str) -> list[str]:
         (ASK.format("loads", 64, ", model='gpt-22b'"), TRAINING),
         (ASK.format("simulate", 16, ", model='llama-3-8b'"), TRAINING),
         (ASK.format("faults", 64, ", model='gpt-22b'"), TRAINING),
+        (ASK.format("diff", 64, ", model='gpt-22b', b={'radix': 64}"), (*TRAINING, *RUNS[1:])),
+        (ASK.format("optimize", 64, ", model='gpt-22b', searched=()"), TRAINING),
+        (ASK.format("procurement", 64, ", model='gpt-22b'"), (*BUYING, "netplan.simulation")),
+        (ASK.format("grow", "None", ", phases=(64, 128)"), (*RUNS, "netplan.traffic", *TRAINING)),
+        (ASK.format("draw", 64, ", fabric='rail-only'"), tuple({*TRAINING} - {*DRAWINGS})),
     ],
 )
 def test_nothing_is_loaded_that_has_no_use(script: str, needless: tuple[str, ...]) -> None:

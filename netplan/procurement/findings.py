@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import BillBooks, FabricBill
@@ -19,9 +19,6 @@ from netplan.questions.answers.bill_columns import no_high, span_column
 from netplan.questions.answers.compare_answer import Comparison
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import CostAnswer
-from netplan.questions.answers.faults_answer import FaultsAnswer
-from netplan.questions.answers.serving_answer import ServingAnswer
-from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.answers.training_runs import TrainingRun, training_runs
 from netplan.questions.choosing.recommendation import Recommendation, recommend, recommend_server
 from netplan.questions.choosing.verdict import Terms, run_tokens
@@ -32,6 +29,11 @@ from netplan.reports.sections import Column, column
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import WORKLOADS, Model
+
+if TYPE_CHECKING:
+    from netplan.questions.answers.faults_answer import FaultsAnswer
+    from netplan.questions.answers.serving_answer import ServingAnswer
+    from netplan.questions.answers.simulate_answer import SimulateAnswer
 
 MOST_DRAWN_LINKS = 400_000
 """Links up to which racks name their devices [1]."""
@@ -50,13 +52,13 @@ class Findings:
     library: Library
     date: str = ""
     tokens: float | None = None
-    faults: FaultsAnswer | None = None
+    faults: "FaultsAnswer | None" = None
     terms: Terms | None = None
     failures: FailureBook | None = None
     books: BillBooks | None = None
     chip: Accelerator | None = None
-    simulation: SimulateAnswer | None = None
-    serving: ServingAnswer | None = None
+    simulation: "SimulateAnswer | None" = None
+    serving: "ServingAnswer | None" = None
 
     @property
     def serves(self) -> bool:

@@ -6,6 +6,7 @@ that are simulated, and what failures do to training, come with ``--faults``.
 
 from collections.abc import Iterator, Sequence
 from math import ceil
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -16,12 +17,13 @@ from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.faults.years.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
-from netplan.questions.answers.faults_answer import FaultsAnswer
-from netplan.questions.answers.served_faults_answer import ServedFaultsAnswer
 from netplan.records import replace
 from netplan.reports.sections import Heading, Paragraph, Section, Table
 from netplan.topologies.fabric import Fabric
 from netplan.units import DAYS_PER_WEEK, HOURS_PER_DAY, PERCENT
+
+if TYPE_CHECKING:
+    from netplan.questions.answers.faults_answer import FaultsAnswer
 
 NETWORK_PARTS = ("nic", "link", "transceiver", "switch", "circuit-switch")
 
@@ -205,7 +207,8 @@ def faults_chapter(found: Findings) -> Iterator[Section]:
     if found.faults is None:
         return
     yield Heading("What breaks, and what it costs", PLAIN, "faults")
-    yield from (Paragraph(text) for text in _plain(found.faults, found.chosen.name))
+    if not found.serves:
+        yield from (Paragraph(text) for text in _plain(found.faults, found.chosen.name))
     for section in found.faults.sections():
         if isinstance(section, Heading):
             yield from (Paragraph(line, "quiet") for line in (section.title, *section.lines))
@@ -216,10 +219,8 @@ def faults_chapter(found: Findings) -> Iterator[Section]:
             yield section
 
 
-def _plain(faults: FaultsAnswer, name: str) -> Iterator[str]:
+def _plain(faults: "FaultsAnswer", name: str) -> Iterator[str]:
     """A year on the ordered network in words."""
-    if isinstance(faults, ServedFaultsAnswer):
-        return
     for one in faults.fabrics:
         if one.name != name:
             continue

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date as calendar_date
-from typing import Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
@@ -22,13 +22,11 @@ from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.asking import asks
 from netplan.questions.choosing.candidates import Rule
 from netplan.questions.choosing.verdict import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
-from netplan.questions.faults import Faults
 from netplan.questions.library import (
     COMPARE_ROLES,
     COST_ROLES,
@@ -42,9 +40,7 @@ from netplan.questions.library import (
 from netplan.questions.money.pricing import MONEY
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
-from netplan.questions.serving import Serving
 from netplan.questions.setup.inputs import fabrics_asked
-from netplan.questions.simulate import Simulate
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
 from netplan.scenarios.expanded_memory import NONE, variants
@@ -55,6 +51,9 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
+
+if TYPE_CHECKING:
+    from netplan.questions.answers.faults_answer import FaultsAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,10 +164,12 @@ class Report(Question[Procurement]):
             overrides=overrides,
         ).one()
 
-    def _broken(self, library: Library, texts: Mapping[str, str]) -> FaultsAnswer | None:
+    def _broken(self, library: Library, texts: Mapping[str, str]) -> "FaultsAnswer | None":
         """Failures, where they are asked for."""
         if not (self.with_faults or self.fail):
             return None
+        from netplan.questions.faults import Faults
+
         # Spares, years and halls are other questions there, which nobody has asked here.
         scenario = self.scenario.replace(floor_plan=None)
         only = library.only(texts, FAULT_ROLES)
@@ -198,9 +199,13 @@ class Report(Question[Procurement]):
         """The same with what the best fabric runs: simulated, and how it serves."""
         simulation = serving = None
         if self.simulate:
+            from netplan.questions.simulate import Simulate
+
             on = self.scenario.replace(fabric=fabric, expanded_memory=None)
             simulation = self.also(Simulate, scenario=on, overrides=overrides).ask()
         if not self.trains:
+            from netplan.questions.serving import Serving
+
             on = self.scenario.replace(fabric=fabric)
             serving = self.also(Serving, scenario=on, overrides=overrides).ask()
         if simulation is None and serving is None:

@@ -17,10 +17,8 @@ from netplan.questions.answers.diff_sides import Goodput, Side
 from netplan.questions.asking import asks
 from netplan.questions.choosing.verdict import rates_of
 from netplan.questions.money.pricing import MONEY
-from netplan.questions.money.token_cost import Served
 from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
 from netplan.questions.question import NETWORK, RUNS, Question
-from netplan.questions.setup.serving_run import serve_best
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books
@@ -313,6 +311,9 @@ class Diff(Question[DiffAnswer]):
 
     def _served(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
         """How it serves by its best plan."""
+        from netplan.questions.money.token_cost import Served
+        from netplan.questions.setup.serving_run import serve_best
+
         terms = rates_of(self, "price", reader, 1, books.prices, side.currency)
         best = serve_best(self, reader, self.cluster.fabric)
         served = Served.of(best.plan, side.bill, terms)

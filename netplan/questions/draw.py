@@ -28,7 +28,6 @@ from netplan.topologies.drawings.network import drawing_of
 from netplan.topologies.drawings.places import NetworkMap, network_map
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import SWITCH, FabricGraph
 from netplan.traffic.patterns import Pattern
 from netplan.units import counted, gbps
@@ -188,6 +187,8 @@ class Draw(Question[DrawAnswer]):
         fabric: Fabric | None = None
         notes: tuple[str, ...] = ()
         if self.cluster.graph is not None:
+            from netplan.topologies.formats.graph_files import read_graph
+
             graph = read_graph(Path(self.cluster.graph), hb_size=self.cluster.hb_size)
         else:
             spec = reader.fabric(self.cluster.fabric, self.cluster.ports)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, to_builtins
 
-from netplan.calibration.cluster import file_text, write_records
 from netplan.performance.pareto import comparable
 from netplan.performance.search import SearchResult
 from netplan.progress import share_done
@@ -96,6 +95,8 @@ class FoundGraph(Struct, frozen=True):
     @property
     def file_text(self) -> str:
         """Its fabric file, which says first what it was found for."""
+        from netplan.calibration.cluster import file_text
+
         asked = f"--gpus {self.sizing.gpus} --radix {self.sizing.radix}"
         asked += f" --hb-size {self.sizing.hb_size}"
         return f"# found for {asked} --fabric {self.spec.name}\n{file_text(self.spec)}"
@@ -191,6 +192,8 @@ class FoundGraphs(Struct, frozen=True):
         InputError
             If one of them is there already, unless ``force`` is said.
         """
+        from netplan.calibration.cluster import write_records
+
         texts = {f"topologies/{one.spec.name}.yaml": one.file_text for one in self.rows}
         return write_records(Path(folder), texts, force=force)
 
