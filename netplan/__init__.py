@@ -2,7 +2,7 @@
 
 Nouns say what is planned: a ``Scenario`` is a ``Cluster``, what runs on it (``Training`` or
 ``Serving``) and the ``Books`` that it is counted with; a ``Fabric`` of it has a ``FabricGraph`` and
-a ``Bill``. Verbs ask, one function a command. All are loaded on first use, so that importing the
+a ``Bill``. Verbs ask, one function a question. All are loaded on first use, so that importing the
 package costs nothing.
 
 Examples

@@ -1,12 +1,13 @@
 """Requests for quotation out of a bill, and the offers on one, side by side."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 from netplan.costing.fabric_bill import Bill, make_bill
 from netplan.costing.materials import Category, parse_spares
@@ -19,12 +20,13 @@ from netplan.procurement.offer_files import read_offers
 from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, RUNNING
-from netplan.questions.own_inputs import check_ranges, optional, several
+from netplan.questions.own_inputs import SCENARIO, check_ranges, optional, several
 from netplan.questions.question import NETWORK, Question
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.bill_books import bill_books
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.scenario import Scenario
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -67,7 +69,7 @@ class Offers(Question[Answer]):
 
     command: ClassVar[str] = "offers"
     examples: ClassVar[tuple[str, ...]] = (
-        "netplan offers --scenario hgx-h100 --fabric rail-only --template rfq.xlsx",
+        "netplan offers hgx-h100 --fabric rail-only --template rfq.xlsx",
         "netplan offers a.xlsx b.xlsx c.xlsx",
         "netplan offers a.xlsx b.xlsx --weeks 12 --suppliers 1 --currency EUR --rate CHF=1.05",
     )
@@ -93,6 +95,33 @@ class Offers(Question[Answer]):
         metavar="CUR=N",
         otherwise="those of the price book",
     )
+
+    @classmethod
+    def on(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
+        """The question about files of offers; a word without dot and slash names the scenario.
+
+        Parameters
+        ----------
+        arguments
+            Files, one by one or together, and the scenario: a name, a path or a `Scenario`.
+        given
+            Inputs of the question, and of the scenario, by name.
+
+        Raises
+        ------
+        NetplanError
+            If there is no such input or scenario, or a value is not allowed.
+        """
+        files: list[Any] = []
+        for argument in (*arguments, given.pop("files", None) or ()):
+            files += argument if isinstance(argument, (tuple, list)) else [argument]
+        scenarios = [place for place in files if _is_scenario(place)]
+        named = given.pop(SCENARIO, None)
+        scenarios += [] if named is None or named in scenarios else [named]
+        if len(scenarios) > 1:
+            raise InputError(f"{scenarios[0]} and {scenarios[1]}: name one scenario")
+        given |= {SCENARIO: scenario for scenario in scenarios}
+        return super().on(files=[path for path in files if not _is_scenario(path)], **given)
 
     def ask(self) -> Answer:
         """The request, or the comparison of the offers on it."""
@@ -210,6 +239,11 @@ class Offers(Question[Answer]):
 
 
 offers = asks(Offers)
+
+
+def _is_scenario(place: object) -> bool:
+    """Whether what stands among files of offers is a scenario, or the name of one."""
+    return isinstance(place, Scenario) or not {".", "/", os.sep} & set(str(place))
 
 
 def _own_rates(texts: Sequence[str]) -> dict[str, float]:

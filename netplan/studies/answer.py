@@ -28,11 +28,11 @@ from netplan.reports.sections import (
 )
 from netplan.studies.chart_tables import MAX_ROWS, chart_tables, point_column
 from netplan.studies.charts import OK, STATUS, Reader, Row, study_charts
-from netplan.studies.definition import STUDIES, Relative, StudyDefinition
+from netplan.studies.definition import ASKED, STUDIES, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import UNEXPECTED, Outcome
 from netplan.studies.published import Published, published_values
-from netplan.studies.questions import ASKED, BILL, currency_of
+from netplan.studies.questions import BILL, currency_of
 from netplan.studies.study import Study
 from netplan.studies.verdict import verdict
 from netplan.units import counted

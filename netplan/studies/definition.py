@@ -2,32 +2,70 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Meta, field
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Record, Shelf, unknown_name
 from netplan.records import Entry
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, plain_name
 from netplan.studies.expressions import parse_expression, require_expression
 from netplan.studies.grid import Axis
 
-Ask = Literal[
-    "search",
-    "compare",
-    "cost",
-    "map",
-    "simulate",
-    "serving",
-    "faults",
-    "loads",
-    "traffic",
-    "optimize",
-    "grow",
-    "collective",
-    "diff",
-]
+FABRICS = "fabrics"
+
+
+class Asked(NamedTuple):
+    """A question that studies put.
+
+    Parameters
+    ----------
+    home
+        Its module and its class.
+    says
+        What each point does.
+    rows
+        Key of its JSON whose first or only row is the answer of a point, if there is one.
+    """
+
+    home: str
+    says: str
+    rows: str = ""
+
+
+ASKED: Mapping[str, Asked] = {
+    "search": Asked("questions.search:Search", "asks for the fastest parallel plan.", "plans"),
+    "compare": Asked(
+        "questions.compare:Compare",
+        "asks what one fabric is made of, what it costs and how fast it trains.",
+        FABRICS,
+    ),
+    "cost": Asked("questions.cost:Cost", "asks what one fabric costs to buy and to run.", FABRICS),
+    "map": Asked(
+        "questions.map:Map", "asks how a model's kernels lie on one chip, and how fast they run."
+    ),
+    "simulate": Asked(
+        "questions.simulate:Simulate", "simulates one iteration on links that all of it shares."
+    ),
+    "serving": Asked("questions.serving:Serving", "asks for the best serving plan.", "plans"),
+    "faults": Asked("questions.faults:Faults", "asks what failures cost on one fabric.", FABRICS),
+    "loads": Asked("questions.loads:Loads", "asks what each link carries."),
+    "traffic": Asked("questions.traffic:Traffic", "asks who sends how much to whom."),
+    "optimize": Asked("questions.optimize:Optimize", "asks for the best networks of all."),
+    "grow": Asked("questions.grow:Grow", "asks for the phases in which a cluster grows."),
+    "collective": Asked("questions.collective:Collective", "asks how long a collective takes."),
+    "diff": Asked(
+        "questions.diff:Diff", "lays two clusters side by side: inputs of one are a.NAME, b.NAME."
+    ),
+    "draw": Asked("questions.draw:Draw", "counts nodes and links of one fabric."),
+    "procurement": Asked("procurement.report:Report", "recommends one of several fabrics."),
+}
+"""Questions by name, but for those about no scenario and those of :data:`FILES`."""
+
+FILES = {"export": "draw", "cables": "cost", "offers": "cost"}
+"""Questions that make a file for others to read, and which question has its counts."""
+
 PART_OF_SCENARIO = re.compile(rf"(?<![\w.@-])(?:{'|'.join(PARTS)})\.[a-z_][a-z_.]*")
 OF_EVERY_SCENARIO = frozenset(("model", "batch", "gpus", "accelerator"))
 """What an axis varies that is settled as soon as somebody's own scenario is studied."""
@@ -157,7 +195,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     ``titles`` are what the study calls an input or output whose usual name says less there.
     """
 
-    ask: Ask
+    ask: str
     scenario: str = DEFAULT
     about: tuple[Name, ...] = ()
     studied: dict[str, Any] | None = None
@@ -178,7 +216,12 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         return super().read(_plainly(data))
 
     def __post_init__(self) -> None:
-        """Refuse names that stand twice, and charts of what is not there."""
+        """Refuse what is no question, names that stand twice, and charts of what is not there."""
+        if self.ask in FILES:
+            counts = FILES[self.ask]
+            raise ValueError(f"ask: {self.ask} makes a file for others: {counts} has its counts")
+        if self.ask not in ASKED:
+            raise ValueError(f"ask: {unknown_name('question', self.ask, list(ASKED))}")
         self._names_once()
         self._inputs_are_there()
         self._charts_show_what_is_there()

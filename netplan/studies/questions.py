@@ -13,7 +13,7 @@ A study that asks for no prices may have the bill of every point beside its answ
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from netplan.catalog import unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
@@ -25,12 +25,12 @@ from netplan.questions.own_inputs import Input, default_of, usual_values
 from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
-from netplan.studies.definition import Ask, StudyDefinition
+from netplan.studies.definition import ASKED, FABRICS, StudyDefinition
 from netplan.studies.files import ROLES
 from netplan.studies.outputs import Json
 
 FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
-FABRIC, FABRICS = "fabric", "fabrics"
+FABRIC = "fabric"
 PRICES, CURRENCY = "prices", "currency"
 WORKLOAD = "workload"
 """Input that says what runs, where the scenario does not."""
@@ -38,52 +38,15 @@ WORKLOAD = "workload"
 BEST = "top"
 """Input that says how many answers are wanted: a point is the best one."""
 
-BILL: Ask = "cost"
+BILL = "cost"
 """The question that gives the bill of a point."""
-
-
-class Asked(NamedTuple):
-    """A question that studies put.
-
-    Parameters
-    ----------
-    name
-        Its class, in the module that is called as the question is.
-    says
-        What each point does.
-    rows
-        Key of its JSON whose first or only row is the answer of a point, if there is one.
-    """
-
-    name: str
-    says: str
-    rows: str = ""
-
-
-ASKED: Mapping[str, Asked] = {
-    "search": Asked("Search", "asks for the fastest parallel plan.", "plans"),
-    "compare": Asked(
-        "Compare", "asks what one fabric is made of, what it costs and how fast it trains.", FABRICS
-    ),
-    "cost": Asked("Cost", "asks what one fabric costs to buy and to run.", FABRICS),
-    "map": Asked("Map", "asks how a model's kernels lie on one chip, and how fast they run."),
-    "simulate": Asked("Simulate", "simulates one iteration on links that all of it shares."),
-    "serving": Asked("Serving", "asks for the best serving plan.", "plans"),
-    "faults": Asked("Faults", "asks what failures cost on one fabric.", FABRICS),
-    "loads": Asked("Loads", "asks what each link carries."),
-    "traffic": Asked("Traffic", "asks who sends how much to whom."),
-    "optimize": Asked("Optimize", "asks for the best networks of all."),
-    "grow": Asked("Grow", "asks for the phases in which a cluster grows."),
-    "collective": Asked("Collective", "asks how long a collective takes."),
-    "diff": Asked("Diff", "lays two clusters side by side: inputs of one are a.NAME, b.NAME."),
-}
 
 
 @cache
 def question_of(ask: str) -> type[Question[Any]]:
     """The class of a question, loaded when a study first puts it."""
-    question: type[Question[Any]]
-    question = getattr(import_module(f"netplan.questions.{ask}"), ASKED[ask].name)
+    module, _, name = ASKED[ask].home.partition(":")
+    question: type[Question[Any]] = getattr(import_module(f"netplan.{module}"), name)
     return question
 
 
@@ -222,7 +185,7 @@ def _is(kind: str, value: Scalar) -> bool:
 
 def questions_of(
     spec: StudyDefinition, named: Mapping[str, set[Scalar]], kind: str = "training"
-) -> Iterator[tuple[Ask, dict[str, set[Scalar]]]]:
+) -> Iterator[tuple[str, dict[str, set[Scalar]]]]:
     """The questions of a study, each with its own of some inputs and their values: the bill last.
 
     Parameters
@@ -265,7 +228,7 @@ def questions_of(
 
 
 def _own(
-    ask: Ask, named: Mapping[str, set[Scalar]], *, runs: bool = True
+    ask: str, named: Mapping[str, set[Scalar]], *, runs: bool = True
 ) -> dict[str, set[Scalar]]:
     """Inputs that a question has, with catalog values of its roles; of what runs if it asks."""
     known = {name for name, each in known_inputs(ask).items() if runs or each.group != "workload"}

@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+import netplan
+from netplan.levels import Level
+from netplan.performance import search
+from netplan.performance.setting import Training as TrainingRun
 from netplan.questions.cost import cost
 from netplan.questions.own_inputs import own_options
 from netplan.questions.question import Question
@@ -69,3 +73,25 @@ def test_shipped_scenarios_answer(name: str) -> None:
     answer = cost(name, workload="training") if scenario.kind == "serving" else cost(name)
     assert answer.inputs["scenario"] == name
     assert answer.inputs["gpus"] == scenario.cluster.gpus
+
+
+def test_fabrics_of_equal_levels_share_one_search_and_lines_by_domain_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[tuple[Level, ...]] = []
+
+    def counted(training: TrainingRun, levels: tuple[Level, ...], **how: Any) -> search.SearchResult:  # noqa: ANN401
+        searched.append(levels)
+        return found(training, levels, **how)
+
+    found = search.search_largest
+    monkeypatch.setattr(search, "search_largest", counted)
+    # 72 GPUs: of no other test, whose searches a process keeps.
+    answer = netplan.compare("hgx-b200", gpus=72, model="gpt-22b", tokens=3e9)
+    text = answer.text()
+    assert "Rail-only by HB domain" in text
+    networks = [row.fabric.levels for row in answer.rows if row.fabric]
+    # Rail-only, rail-optimized, fat-tree, SuperPOD and dragonfly have two levels, tori their own.
+    assert len(networks) == len(answer.rows) == 7
+    assert sorted(searched, key=len) == sorted({*networks}, key=len)
+    assert [len(levels) for levels in sorted(searched, key=len)] == [2, 3, 4]

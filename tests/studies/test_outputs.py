@@ -2,16 +2,18 @@
 
 import subprocess
 import sys
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 import netplan
 from netplan.errors import InputError, NetplanError, UnknownNameError
 from netplan.questions.asking import signature_of
-from netplan.studies.definition import Ask, StudyDefinition
+from netplan.questions.question import Question
+from netplan.records import RecordError
+from netplan.studies.definition import ASKED, FILES, StudyDefinition
 from netplan.studies.outputs import NoRowError, output
-from netplan.studies.questions import ASKED, answer, question_of
+from netplan.studies.questions import answer, question_of
 from netplan.studies.study import make_study
 
 ANSWER: dict[str, Any] = {
@@ -67,8 +69,20 @@ def test_a_wrong_path_says_what_there_is(name: str, error: type, message: str) -
         output(ANSWER, name)
 
 
-def test_every_question_of_studies_is_one_of_the_package() -> None:
-    assert set(ASKED) == set(get_args(Ask))
+def test_studies_ask_every_question_about_a_scenario_or_say_which_has_its_counts() -> None:
+    for name in netplan.__all__:
+        getattr(netplan, name)
+    kinds: list[type[Question[Any]]] = [Question]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    about = {kind.command for kind in kinds if hasattr(kind, "command") and kind.reads}
+    assert {*ASKED, *FILES} == about
+    for ask, other in FILES.items():
+        assert other in ASKED
+        with pytest.raises(RecordError, match=f"{ask} makes a file for others: {other} has"):
+            made(ask, ["cost"], [{"input": "gpus", "values": [64]}])
+    with pytest.raises(RecordError, match="unknown question 'verify'"):
+        made("verify", ["cost"], [{"input": "gpus", "values": [64]}])
     for ask in ASKED:
         question = question_of(ask)
         assert question.command == ask

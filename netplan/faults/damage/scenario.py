@@ -158,7 +158,7 @@ class Draw(Struct, frozen=True):
     text: FaultText
 
 
-class Scenario(Struct, frozen=True, eq=False):
+class FaultScenario(Struct, frozen=True, eq=False):
     """Faults that come together.
 
     Parameters
@@ -215,14 +215,14 @@ class Modes(Struct, frozen=True, eq=False):
     """
 
     chances: tuple[float, ...]
-    scenarios: tuple[Scenario, ...]
+    scenarios: tuple[FaultScenario, ...]
 
-    def draw(self, rng: np.random.Generator) -> Scenario:
+    def draw(self, rng: np.random.Generator) -> FaultScenario:
         """One of the modes, by its chance."""
         return self.scenarios[int(rng.choice(len(self.chances), p=np.array(self.chances)))]
 
 
-def read_scenario(faults: Iterable[str], inventory: Inventory) -> Scenario:
+def read_scenario(faults: Iterable[str], inventory: Inventory) -> FaultScenario:
     """Read faults as written; named parts are looked up, random ones are left to be drawn.
 
     Parameters
@@ -261,7 +261,7 @@ def read_scenario(faults: Iterable[str], inventory: Inventory) -> Scenario:
             if not fault.where:
                 raise
             raise CatalogError(f"{fault.where}{error}") from None
-    return Scenario(inventory, tuple(named), tuple(draws), modes)
+    return FaultScenario(inventory, tuple(named), tuple(draws), modes)
 
 
 def _is_modes(text: str) -> bool:
@@ -283,7 +283,7 @@ def _read_modes(path: Path, inventory: Inventory) -> Modes:
     if set(document.data) != {"modes"} or not isinstance(data, dict) or not data:
         raise CatalogError(f"{path}:{line}: give modes, each with a weight and faults, and no more")
     weights: list[float] = []
-    scenarios: list[Scenario] = []
+    scenarios: list[FaultScenario] = []
     for name, mode in data.items():
         here = f"{path}:{document.line(['modes', name])}: mode {name!r:.40}"
         if not isinstance(mode, dict) or set(mode) != {"weight", "faults"}:

@@ -8,6 +8,7 @@ from netplan.catalog import user_roots
 from netplan.errors import InputError
 from netplan.questions.question import Question
 from netplan.reports.quantities import PREFIXED, words
+from netplan.scenarios.consistent import OF_FABRICS
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.topologies.specs import FABRICS
 from netplan.units import si
@@ -83,10 +84,6 @@ def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str,
     if "fabrics" in asked.given or not usual or len(named) <= FEW_FABRICS:
         return named
     return tuple(name for name in usual if name in named) or named[:2]
-
-
-OF_FABRICS = ("gpus", "fabric", "radix", "oversubscription", "ports")
-"""Inputs that say which network is meant: a graph from a file has all of that."""
 
 
 def refuse_two_networks(asked: Question[Any]) -> None:
