@@ -156,6 +156,18 @@ class Findings:
             return first
         return min(known.values(), key=lambda bill: (not bill.complete, bill.capital.base))
 
+    @cached_property
+    def unsold(self) -> dict[str, str]:
+        """Fabrics that no maker sells for the accelerator, and in what that is sold."""
+        known = {row.name: row.unsold for row in self.comparison.rows if row.unsold}
+        return {} if self.chosen.name in known else known
+
+    @property
+    def unsold_legend(self) -> tuple[str, ...]:
+        """Which fabrics stand in a table and not in the verdict."""
+        sold_in = next(iter(self.unsold.values()), "")
+        return (f"* not sold for {sold_in}: not in the verdict.",) if sold_in else ()
+
     @property
     def whole(self) -> Scale:
         """Scale of amounts in whole units of the currency."""

@@ -68,7 +68,9 @@ def _in_use(found: Findings) -> Iterator[str]:
 
 def _why(found: Findings) -> Iterator[str]:
     """The rule, and what was not told apart."""
-    verdict, names = found.recommendation.verdict, [bill.name for bill in found.cost.bills]
+    verdict = found.recommendation.verdict
+    candidates = {row.name for row in found.comparison.bought}
+    names = [bill.name for bill in found.cost.bills if bill.name in candidates]
     if verdict is None:
         yield from found.recommendation.reasons[:1]
         return

@@ -120,7 +120,7 @@ class Offers(Question[Answer]):
         scenarios += [] if named is None or named in scenarios else [named]
         if len(scenarios) > 1:
             raise InputError(f"{scenarios[0]} and {scenarios[1]}: name one scenario")
-        given |= {SCENARIO: scenario for scenario in scenarios}
+        given |= {SCENARIO: scenarios[0]} if scenarios else {}
         return super().on(files=[path for path in files if not _is_scenario(path)], **given)
 
     def ask(self) -> Answer:

@@ -32,7 +32,7 @@ from netplan.questions.setup.inputs import told
 from netplan.questions.setup.training import assumed
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
-from netplan.reports.quantities import listed, money
+from netplan.reports.quantities import money
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, data_tables
 from netplan.version import __version__
@@ -97,19 +97,10 @@ class Procurement(Findings, Answer):
                 (self._basis(),),
             ),
             (order,),
-            replace(table, columns=columns_of(table, *names), legend=tuple(self._unsold()))
-            if table
-            else None,
+            replace(table, columns=columns_of(table, *names)) if table else None,
             (*reasons, *(text for _, text in (changes.groups if changes else ()))),
             more_of("the whole report", "-o report.html --xlsx bill.xlsx", page=False),
         ).sections()
-
-    def _unsold(self) -> Iterator[str]:
-        """Which fabrics stand in the table and not in the verdict."""
-        rows = [row for row in self.comparison.rows if row.unsold]
-        if rows and self.chosen.name not in [row.name for row in rows]:
-            names = listed([row.name for row in rows])
-            yield f"Not sold for {rows[0].unsold}, so not in the verdict: {names}."
 
     def in_a_line(self) -> str:
         """What to order, and for how much."""

@@ -38,7 +38,7 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
     )
     yield Heading("Fabrics side by side", (said,), "comparison")
     side: list[Column[Priced]] = [
-        column("fabric", "name"),
+        column("fabric", "name", mark=lambda row: ("", " *" if row.name in answer.unsold else "")),
         amount_column(scale.of_money("cost_base"), "capital.base"),
         range_column("bill.capital", scale),
         amount_column("cost_per_gpu", "per_gpu.base", title=each),
@@ -61,7 +61,13 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
                 column("mfu", lambda one: rows[one.name].mfu),
             ]
     chosen = answer.recommendation.fabric
-    yield Table("fabrics", side, priced.rows, chosen=lambda row: row.name == chosen)
+    yield Table(
+        "fabrics",
+        side,
+        priced.rows,
+        legend=answer.unsold_legend,
+        chosen=lambda row: row.name == chosen,
+    )
     for best in list(answer.timed.values())[:1]:
         yield from (Paragraph(said, "quiet") for said in bar_note(best.error))
     for row in priced.refused:

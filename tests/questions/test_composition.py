@@ -10,6 +10,7 @@ from msgspec import structs
 import netplan
 from netplan.levels import Level
 from netplan.performance import search
+from netplan.performance.search import SearchResult
 from netplan.performance.setting import Training as TrainingRun
 from netplan.questions.cost import cost
 from netplan.questions.own_inputs import own_options
@@ -80,11 +81,12 @@ def test_fabrics_of_equal_levels_share_one_search_and_lines_by_domain_have_none(
 ) -> None:
     searched: list[tuple[Level, ...]] = []
 
-    def counted(training: TrainingRun, levels: tuple[Level, ...], **how: Any) -> search.SearchResult:  # noqa: ANN401
-        searched.append(levels)
-        return found(training, levels, **how)
+    search_largest = search.search_largest
 
-    found = search.search_largest
+    def counted(training: TrainingRun, levels: tuple[Level, ...], **how: Any) -> SearchResult:  # noqa: ANN401
+        searched.append(levels)
+        return search_largest(training, levels, **how)
+
     monkeypatch.setattr(search, "search_largest", counted)
     # 72 GPUs: of no other test, whose searches a process keeps.
     answer = netplan.compare("hgx-b200", gpus=72, model="gpt-22b", tokens=3e9)

@@ -17,7 +17,7 @@ from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.choosing.candidates import Basis
-from netplan.questions.choosing.verdict import Probe, Verdict, decide
+from netplan.questions.choosing.verdict import Probe, Verdict, bought, decide
 from netplan.questions.money.token_cost import cheapest
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
@@ -63,7 +63,7 @@ def recommend(
         for bill in answer.bills
     ]
     verdict = decide(candidates, basis, probe)
-    own = {one.name: one for one in candidates if not one.built_with}
+    own = {one.name: one for one in bought(candidates)}
     times_s = {name: one.time_s for name, one in own.items() if one.time_s < inf}
     if verdict is None:
         return _none(answer, times_s)

@@ -97,9 +97,7 @@ def decide(
     >>> print(decide([clos, rails], basis).sentence)
     Within 5 % of the fastest, rails costs least: 60.0 M USD.
     """
-    candidates = [one for one in candidates if not one.built_with]
-    # What nobody sells is no advice, unless nothing else is asked for.
-    candidates = [one for one in candidates if not one.unsold] or candidates
+    candidates = bought(candidates)
     if basis.rule != "price" and all(one.time_s == inf for one in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."
@@ -127,6 +125,12 @@ def decide(
     names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
     alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
     return Verdict(alone, _rule_words(basis), sentence, tied, tuple(changes), caveats)
+
+
+def bought(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that somebody sells for these accelerators; all if nobody sells any."""
+    native = [one for one in candidates if not one.built_with]
+    return [one for one in native if not one.unsold] or native
 
 
 def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:
