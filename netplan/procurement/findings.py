@@ -163,12 +163,6 @@ class Findings:
         return {} if self.chosen.name in known else known
 
     @property
-    def unsold_legend(self) -> tuple[str, ...]:
-        """Which fabrics stand in a table and not in the verdict."""
-        sold_in = next(iter(self.unsold.values()), "")
-        return (f"* not sold for {sold_in}: not in the verdict.",) if sold_in else ()
-
-    @property
     def whole(self) -> Scale:
         """Scale of amounts in whole units of the currency."""
         return Scale(1.0, self.cost.currency, 0)

@@ -60,12 +60,12 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
                 column(time, lambda one: value_at(rows[one.name], "best.iteration_time_s")),
                 column("mfu", lambda one: rows[one.name].mfu),
             ]
-    chosen = answer.recommendation.fabric
+    chosen, foreign = answer.recommendation.fabric, [*answer.unsold.values()][:1]
     yield Table(
         "fabrics",
         side,
         priced.rows,
-        legend=answer.unsold_legend,
+        legend=tuple(f"* not sold for {sold_in}: not in the verdict." for sold_in in foreign),
         chosen=lambda row: row.name == chosen,
     )
     for best in list(answer.timed.values())[:1]:

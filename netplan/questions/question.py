@@ -190,7 +190,11 @@ class Question(Generic[AnswerT_co]):
         given = _placed(cls, arguments, given)
         if not cls.reads:
             return cls._alone(**given)
-        given = {name: value for name, value in given.items() if not _unsaid(value)}
+        given = {
+            name: value
+            for name, value in given.items()
+            if value is not None and not (isinstance(value, (tuple, list)) and not value)
+        }
         catalog = given.get("catalog")
         usual = usual_values(cls.command, (SCENARIO,), catalog)
         name = given.pop(SCENARIO, usual.get(SCENARIO, DEFAULT))
@@ -213,9 +217,8 @@ class Question(Generic[AnswerT_co]):
         scenario = scenario.running(given.pop("workload", cls.workload or scenario.kind))
         known = places(scenario.kind)
         scenario = scenario.replace(**usual_values(cls.command, [*known], given.get("catalog")))
-        settings = read_option(
-            "overrides", _option_of(cls, "overrides"), given.pop("overrides", {})
-        )
+        option = next(option for field_, option in own_options(cls) if field_.name == "overrides")
+        settings = read_option("overrides", option, given.pop("overrides", {}))
         overrides = {**{key: str(value) for key, value in scenario.set.items()}, **settings}  # type: ignore[dict-item]
         for key in [key for key in overrides if key.partition(".")[0] in PARTS]:
             name, value = plain_name(key, scenario.kind), overrides.pop(key)
@@ -364,21 +367,12 @@ def _placed(
     return {**given, **placed}
 
 
-def _unsaid(value: object) -> bool:
-    """Whether a value says nothing: none, or none of several."""
-    return value is None or (isinstance(value, (tuple, list)) and not value)
-
-
 def _check_needed(question: type[Question[Any]], given: Collection[str]) -> None:
     """Refuse a question without what it cannot do without."""
     for field_, option in own_options(question):
         if field_.default is MISSING and field_.name not in given:
             needed = field_.name if option.argument else option.flag_of(field_.name)
             raise InputError(f"netplan {question.command} needs {needed}: give it")
-
-
-def _option_of(question: type[Question[Any]], name: str) -> Option:
-    return next(option for one, option in own_options(question) if one.name == name)
 
 
 def _values(name: str, option: Option, given: Any) -> tuple[Any, ...]:  # noqa: ANN401

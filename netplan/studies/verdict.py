@@ -36,7 +36,8 @@ def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> l
     """Sentences of some findings, each once."""
     found: dict[str, None] = {}
     for one in findings:
-        left = [row for row in rows if _among(row, one, reader)]
+        wanted = one.where.items()
+        left = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
         text = Teller(one, reader).sentence(left)
         if text:
             found[text] = None
@@ -53,10 +54,6 @@ def _joined(said: Sequence[str]) -> list[str]:
         else:
             found.append(text)
     return found
-
-
-def _among(row: Row, finding: Finding, reader: Reader) -> bool:
-    return all(reader.value(row, name) == value for name, value in finding.where.items())
 
 
 def _capital(text: str) -> str:
