@@ -44,11 +44,11 @@ from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
-from netplan.traffic.cuts import collective_bound_s
 from netplan.traffic.demand import split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
+from netplan.traffic.optimum import collective_bound_s
 from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.routing import Router, Routing
 from netplan.traffic.training import use_traffic

@@ -1,6 +1,6 @@
 """Work on links: messages that named flows name the links that may make them wait.
 
-Times become whole ticks (`netplan.simulation.ticks`), so that a run repeats itself exactly.
+Times become whole ticks (`netplan.simulation.work`), so that a run repeats itself exactly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,7 @@ from netplan.arrays import Ints
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
-from netplan.simulation.ticks import in_ticks
-from netplan.simulation.work import Burst, Message, Part, Phase, Pipeline, mapped_pipeline
+from netplan.simulation.work import Burst, Message, Part, Phase, Pipeline, in_ticks, mapped_pipeline
 
 
 class JobWork(Struct, frozen=True, eq=False):

@@ -8,13 +8,56 @@ with F_i and B_i the mean passes of stage i among them,
 
     T(m) = T(6) + (m - 6) x max_i (F_i + B_i)        (off by up to 1.7 % of a full run).
 
-Source: Fang et al., PALM (arXiv:2406.03868), and its code (github.com/fangjh21/PALM).
+*Messages and memory accesses.*
+
+==========  ======================================================================================
+on tiles    a message holds its path, in x first, for bytes / rate + hops x latency; an access holds
+            the path to its channel, and the channel, while it writes and then reads. Collectives
+            are rings of steps with a barrier of all groups of the stage
+on GPUs     nobody waits: a ring takes 2 (p - 1) / p x bytes / rate, inside a node or between them,
+            and a transfer has twice the rate, that of both directions
+==========  ======================================================================================
+
+A transfer between stages is two messages, one after the other: last to first, then first to last.
+Without contention rings of tiles take 2 (p - 1) / p x bytes over the rate inside a tile, beside the
+computation, and accesses do not wait.
+
+*Operations.* One transformer layer is a single operation. With a microbatch of B sequences (of all
+replicas), S tokens, H hidden size, F inner width, A heads, Nd data and Nm tensor degree, all counts
+in elements of two bytes:
+
+=============  ====================================================================================
+products       4 B S H^2 + 2 B S H F + 2 B S^2 H multiply-adds, over Nd Nm; 2 FLOP each, twice as
+               many in the backward pass, three times with recomputation
+input, output  i = o = B S H / Nd
+weights        w = (4 H^2 + 2 H F) / Nm
+between        r = 3 B S H / Nd + (2 B S F + 4 B S H) / (Nd Nm) + 2.5 B S^2 A / (Nd Nm)
+all_reduce     i over Nm in each direction; 4 H^2 + 2 H F / Nm over Nd at the end of the iteration
+=============  ====================================================================================
+
+What goes to memory depends on what the SRAM holds, s bytes a GPU, on a stage of n layers:
+
+=====================  =======================================  ==================================
+                       forward: written, read                   backward: written, read
+=====================  =======================================  ==================================
+2 n w < s              2 (o + r), 2 (o + r)                     2 (o + r), 4 (o + r)
+2 (i + n (o + r)) < s  0, 6 w                                   0, 6 w
+else                   c 2 (o + r), c (2 i + 6 w + 2 r),        c 2 (r + i), c (2 i + 6 w + 4 r),
+                       c = f k, k = ceil(2 i / s)               c = f^k
+=====================  =======================================  ==================================
+
+f is the stationary factor. The optimizer writes and reads some bytes of every weight (Adam 6 and
+22). Source: Fang et al., PALM (arXiv:2406.03868), Sec. IV, Algorithm 1, and its code
+(github.com/fangjh21/PALM), which differs: one all_reduce a direction where Megatron-LM has two,
+4 H^2 that Nm does not divide, and the factor f, which no text explains.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from math import ceil
 from time import perf_counter
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -29,26 +72,297 @@ from netplan.simulation.outcome import (
     lower_bound,
     stage_outcomes,
 )
-from netplan.simulation.palm_model import PalmModel
-from netplan.simulation.palm_network import GpuNetwork, PalmNetwork, TileNetwork
-from netplan.simulation.palm_operation import (
-    LayerOperation,
-    PalmRecompute,
-    Sharing,
-    layer_operation,
-)
+from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import BACKWARD, FINISH, FORWARD
-from netplan.simulation.ticks import TICKED, tick_of
-from netplan.simulation.work import Branch, Burst, Pass, Pipeline, Work, alone_s, parts_of_pipeline
+from netplan.simulation.work import (
+    TICKED,
+    Branch,
+    Burst,
+    Message,
+    Operation,
+    Pass,
+    Pipeline,
+    Work,
+    alone_s,
+    in_ticks,
+    parts_of_pipeline,
+    tick_of,
+)
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.tiles import tile_order
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.families.tiles import ACROSS_Y, mesh_of, tile_order
+from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model, refuse_unlike
+
+HALF = 2
+"""Bytes of an element."""
+PalmRecompute = Literal["none", "full"]
+
+
+class Sharing(Struct, frozen=True):
+    """What one GPU has of a layer: sequences of a microbatch over all replicas, and degrees [1]."""
+
+    microbatch: int
+    data: int
+    tensor: int
+
+
+class LayerOperation(Struct, frozen=True):
+    """One layer on one GPU.
+
+    Parameters
+    ----------
+    flops
+        Forward pass [FLOP].
+    input_bytes
+        Input, output, and what an all_reduce over tensor ranks carries [B].
+    gradient_bytes
+        What an all_reduce over replicas carries [B].
+    forward, backward, update
+        Memory traffic of the passes and of the optimizer.
+    """
+
+    flops: float
+    input_bytes: float
+    gradient_bytes: float
+    forward: Access
+    backward: Access
+    update: Access
+
+
+def layer_operation(
+    model: Model,
+    share: Sharing,
+    *,
+    layers: int,
+    sram_bytes: float,
+    stationary_factor: float,
+    update: Access,
+) -> LayerOperation:
+    """Sizes of one layer on one GPU of a stage.
+
+    Parameters
+    ----------
+    model, share
+        The layer, and what a GPU has of it.
+    layers
+        Layers of the stage, n [1].
+    sram_bytes
+        Memory on the chip, s [B].
+    stationary_factor
+        Share of traffic that remains where something stays on the chip, f [1].
+    update
+        Memory traffic of the optimizer for one weight.
+
+    Examples
+    --------
+    T-145B on 24 x 8 GPUs, 288 sequences at a time:
+
+    >>> from netplan.workloads.models import MODELS
+    >>> share = Sharing(288, data=24, tensor=8)
+    >>> one = layer_operation(
+    ...     MODELS.load("t-145b"), share, layers=10, sram_bytes=40e6, stationary_factor=0.5,
+    ...     update=Access(6, 22),
+    ... )
+    >>> one.flops / 1e12, one.input_bytes / 1e6
+    (11.441792876544, 603.979776)
+    """
+    tokens, hidden = share.microbatch * model.sequence_length, model.hidden_size
+    inner = model.ffn_size or 4 * hidden
+    replicas, ranks = share.data, share.data * share.tensor
+    attended = tokens * model.sequence_length
+    products = 4 * tokens * hidden**2 + 2 * tokens * hidden * inner + 2 * attended * hidden
+    given = tokens * hidden / replicas
+    weights = (4 * hidden**2 + 2 * hidden * inner) / share.tensor
+    between = 3 * given + (2 * tokens * inner + 4 * tokens * hidden) / ranks
+    between += 2.5 * attended * model.heads / ranks
+    forward, backward = _accesses(
+        (given, weights, between), layers, sram_bytes=sram_bytes, factor=stationary_factor
+    )
+    return LayerOperation(
+        flops=2 * products / ranks,
+        input_bytes=HALF * given,
+        gradient_bytes=HALF * (4 * hidden**2 + 2 * hidden * inner / share.tensor),
+        forward=forward,
+        backward=backward,
+        update=update.times(weights),
+    )
+
+
+def _accesses(
+    sizes: tuple[float, float, float], layers: int, *, sram_bytes: float, factor: float
+) -> tuple[Access, Access]:
+    """Memory traffic forward and backward, by the table of this module."""
+    given, weights, between = sizes
+    held = given + between
+    if HALF * layers * weights < sram_bytes:
+        return Access(HALF * held, HALF * held), Access(HALF * held, 2 * HALF * held)
+    if HALF * (given + layers * held) < sram_bytes:
+        return Access(0.0, 6 * weights), Access(0.0, 6 * weights)
+    fills = ceil(HALF * given / sram_bytes)
+    read = HALF * given + 6 * weights
+    forward = Access(HALF * held, read + HALF * between)
+    backward = Access(HALF * held, read + 2 * HALF * between)
+    return forward.times(factor * fills), backward.times(factor**fills)
+
+
+Members = Sequence[int]
+"""GPUs in the order in which they talk."""
+
+
+class PalmNetwork(Protocol):
+    """What carries the messages and memory accesses of stages."""
+
+    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
+        """Sum up so many bytes in each of some groups, at the same time."""
+
+    def access(self, members: Members, access: Access) -> Branch:
+        """Write and read the same on every GPU."""
+
+    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
+        """Hand so many bytes from one stage to another."""
+
+    def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
+        """A computation, its collective, and its memory accesses."""
+
+
+class GpuNetwork(Struct, frozen=True):
+    """Nodes of GPUs that never wait for links."""
+
+    rules: PalmModel
+    on: Accelerator
+    fabric: Fabric
+
+    def _rate(self, *members: int) -> float:
+        """Rate of a ring through some GPUs [B/s]."""
+        sizing, given = self.fabric.sizing, self.rules.communication
+        nodes = {gpu // sizing.hb_size for gpu in members}
+        if len(nodes) == 1:
+            return given.hb_efficiency * sizing.hb_bytes_per_s * self.rules.unit
+        return given.network_efficiency * sizing.network_bytes_per_s * self.rules.unit
+
+    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
+        """A ring, the slowest of all groups."""
+        members = len(groups[0])
+        if members == 1:
+            return ()
+        rate = min(self._rate(*group) for group in groups)
+        return (2 * (members - 1) / members * size_bytes / rate,)
+
+    def access(self, members: Members, access: Access) -> Branch:  # noqa: ARG002 - all alike
+        """The memory of a GPU is its own."""
+        rate = self.on.memory_bytes_per_s * self.rules.unit
+        return (_access_s(access, rate, self.rules),)
+
+    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
+        """Two messages, one after the other."""
+        latency_s = self.on.network_latency_s
+        ends = (sender[-1], receiver[0]), (sender[0], receiver[-1])
+        return tuple(size_bytes / (2 * self._rate(*pair)) + latency_s for pair in ends)
+
+    def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
+        """The collective follows the computation; memory is beside them."""
+        return access, (compute_s, *ring)
+
+
+class TileNetwork:
+    """A mesh of tiles with memory channels."""
+
+    def __init__(
+        self,
+        rules: PalmModel,
+        on: Accelerator,
+        spec: FabricSpec,
+        graph: FabricGraph,
+        *,
+        tick_s: float,
+        contention: bool = True,
+    ) -> None:
+        """Number the links by the cores that they join, and take their rates."""
+        self.rules, self.on, self.contention, self.tick_s = rules, on, contention, tick_s
+        self.mesh = mesh_of(spec, graph.gpus)
+        if not self.mesh.channels:
+            raise InputError(
+                f"{spec.name} has no memory channels, on which stages read and write: give tile"
+                " channels in the fabric file"
+            )
+        self._tile_bytes_per_s = spec.tile.link_bytes_per_s if spec.tile else 0.0
+        ends = list(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
+        self._link = {pair: link for link, pair in enumerate(ends)}
+        self._link |= {pair[::-1]: graph.link_count + link for link, pair in enumerate(ends)}
+        rates = graph.bytes_per_s.copy()
+        if rules.communication.borders == "x":
+            rates[graph.links_of(ACROSS_Y)] = self._tile_bytes_per_s
+        self._rate: list[float] = [*rates.tolist()] * 2
+        self._memories = graph.node_count - len(graph.links_of(MEMORY_GROUP))
+
+    def _path(self, sender: int, receiver: int) -> tuple[int, ...]:
+        """Links from one core to another."""
+        path = self.mesh.path(sender, receiver)
+        return tuple(self._link[step] for step in pairwise(path))
+
+    def _rate_of(self, links: Sequence[int]) -> float:
+        """Rate of the slowest link of a path [B/s]."""
+        return self.rules.unit * min(self._rate[link] for link in links)
+
+    def _message(self, sender: int, receiver: int, size_bytes: float) -> Message:
+        """A message on its path, which it holds all at once."""
+        links = self._path(sender, receiver)
+        seconds = size_bytes / self._rate_of(links) + len(links) * self.on.network_latency_s
+        return Message(links, in_ticks(seconds, self.tick_s))
+
+    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
+        """Rings of p - 1 steps that sum up and as many that gather, a piece to the next in each."""
+        members = len(groups[0])
+        if members == 1:
+            return ()
+        if not self.contention:
+            rate = self._tile_bytes_per_s * self.rules.unit
+            return (in_ticks(2 * (members - 1) / members * size_bytes / rate, self.tick_s),)
+        step = Burst(
+            tuple(
+                self._message(one, following, size_bytes / members)
+                for group in groups
+                for one, following in zip(group, [*group[1:], group[0]], strict=True)
+            )
+        )
+        return (step,) * (2 * (members - 1))
+
+    def access(self, members: Members, access: Access) -> Branch:
+        """Every core takes its path and its channel at once, in the order of the members."""
+        messages = []
+        for one in members:
+            channel, core = self.mesh.channel_of(one)
+            links = (*self._path(one, core), self._link[core, self._memories + channel])
+            seconds = _access_s(access, self._rate_of(links), self.rules)
+            messages.append(Message(links, in_ticks(seconds, self.tick_s)))
+        return self._alone(Burst(tuple(messages)))
+
+    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
+        """Two messages, one after the other."""
+        ends = (sender[-1], receiver[0]), (sender[0], receiver[-1])
+        bursts = (Burst((self._message(*pair, size_bytes),)) for pair in ends)
+        return tuple(phase for burst in bursts for phase in self._alone(burst))
+
+    def _alone(self, burst: Burst) -> Branch:
+        """A burst, or just how long it takes where nothing waits."""
+        return (burst if self.contention else burst.alone_s,)
+
+    def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
+        """Accesses come first; the collective follows the computation, if links are shared."""
+        compute_s = in_ticks(compute_s, self.tick_s)
+        return (access, (compute_s, *ring)) if self.contention else (access, (compute_s,), ring)
+
+
+def _access_s(access: Access, bytes_per_s: float, rules: PalmModel) -> float:
+    """Writing, then reading, where nobody else does [s]."""
+    moved = access.write_bytes + access.read_bytes
+    return moved / bytes_per_s + 2 * rules.memory.access_latency_s
+
 
 PalmSchedule = Literal["1f1b", "gpipe"]
 """Orders of passes that the published code knows."""

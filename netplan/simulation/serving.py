@@ -21,16 +21,25 @@ from netplan.performance.serving.outcomes import ServingCase, decoded_at_once, s
 from netplan.performance.serving.rounds import Pool
 from netplan.records import replace
 from netplan.simulation.account import Account
-from netplan.simulation.flows import IN_PASS, Flows, FlowSender
 from netplan.simulation.linked_work import JobWork, LinkedWork
 from netplan.simulation.links import FlowRouter, Transport
 from netplan.simulation.outcome import Outcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
-from netplan.simulation.ticks import tick_of
 from netplan.simulation.training import TICK_DIGITS, Conditions
-from netplan.simulation.work import Branch, Pass, Phase, Pipeline, joined, one_after_the_other
+from netplan.simulation.work import (
+    IN_PASS,
+    Branch,
+    Flows,
+    FlowSender,
+    Pass,
+    Phase,
+    Pipeline,
+    joined,
+    one_after_the_other,
+    tick_of,
+)
 from netplan.topologies.graph import FabricGraph
 from netplan.workloads.inference import Passes, inference_head, serving_program
 from netplan.workloads.operations import Operation

@@ -25,8 +25,7 @@ from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
-from netplan.simulation.ticks import TICKED, tick_of
-from netplan.simulation.work import SimulatedSchedule
+from netplan.simulation.work import TICKED, SimulatedSchedule, tick_of
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.traffic.patterns import Pattern
@@ -228,7 +227,7 @@ def simulate_jobs(
     """Simulate iterations of several jobs that share the links of a fabric.
 
     Those that share links repeat their iterations beside each other
-    (`netplan.simulation.repeats`).
+    (`netplan.simulation.run`).
 
     Parameters
     ----------

@@ -1,23 +1,36 @@
 """The least time of collectives on any network, whatever the algorithm: the bottleneck cut.
 
-N GPUs gather D bytes, D/N from each. For every set S of nodes that leaves a GPU out, what its GPUs
-hold has to leave it:
+N GPUs, full message D (the gathered result of an all_gather, else the input of one GPU). S is a set
+of nodes that leaves a GPU out, n(S) the GPUs in it, out(S) the capacity of all arcs that leave it.
+GPUs may forward, since algorithms may let them.
 
-    time >= D/N * n(S) / out(S),   n(S) GPUs in S, out(S) the capacity of all arcs that leave it
+===========================  ==================================================================
+all_gather, reduce_scatter   max over S of n(S) D / (N out(S)): the optimum of any algorithm
+all_reduce                   max of D / out(S) over S, and of 2 (g-1) D / (sum of out(S_i)) for
+                             the g parts of partitions, single GPUs and domains or blocks, as
+                             long as sums are formed in GPUs; not always reached
+all_to_all                   the optimum, D/N from each GPU to each other one, as a linear program
+===========================  ==================================================================
 
-The largest of these bounds is reached, by packing a spanning tree for each GPU (the theorem of
-ForestColl, `netplan.traffic.trees`), if every switch can send as much as it takes in; where all
-links are full duplex, it can. So the largest n(S) / out(S) is the optimum. It is found without a
-list of sets: if each GPU is fed at rate r, one GPU can take in N r if and only if no cut between is
-short of it. A short cut has a larger ratio, which gives the next, lower rate (Newton's method,
+*All_gather.* What the GPUs of S hold has to leave it. The largest of these bounds is reached, by
+packing a spanning tree for each GPU (the theorem of ForestColl, `netplan.traffic.trees`), if every
+switch can send as much as it takes in; where all links are full duplex, it can. It is found without
+a list of sets: if each GPU is fed at rate r, one GPU can take in N r if and only if no cut between
+is short of it. A short cut has a larger ratio, which gives the next, lower rate (Newton's method,
 which ends), and each of the GPUs has to be asked once. Those that an automorphism maps to each
-other are asked once together, each on the quotient of `netplan.traffic.symmetry`; most others are
-proven from those that are (`netplan.traffic.proven_nodes`). All numbers are whole, all ratios
-fractions.
+other are asked once together, each on the quotient of `netplan.traffic.symmetry`. All numbers are
+whole, all ratios fractions.
+
+*Proof.* Most others are proven from those asked. A node is proven if the largest flow into it, from
+all GPUs that are fed at the rate in question, is as large as it need be. Any cut between the source
+and a node either keeps a proven one from the source, and is large enough for that, or has all of
+them on the source's side. So all proven nodes count as the source: what comes from them directly is
+often enough, and what is left falls into small parts (a domain behind its leaves), whose flows are
+found together, one sink or more in each. This proves and never refutes: a node that stays behind
+has to be asked on the whole network.
 
 A reduce_scatter is an all_gather with all arcs turned round. An all_reduce is timed as one after
-the other, the best that such a pair can do; `netplan.traffic.cuts` has what no all_reduce beats,
-and where both agree, it is the optimum.
+the other, the best that such a pair can do; where its bound agrees, it is the optimum.
 
 Where so many GPUs are unlike each other that asking them all takes too long, the optimum lies in a
 bracket: below it are the cuts found, above it is a scheme that anyone can run, one spanning tree
@@ -30,19 +43,132 @@ Sources: Zhao and Krishnamurthy, Bandwidth Optimal Pipeline Schedule for Collect
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import inf
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.sparse import block_diag, coo_array, csr_array, hstack, kron
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
-from netplan.topologies.graph.flow import max_flow
-from netplan.traffic.proven_nodes import grown
+from netplan.topologies.graph.flow import LARGEST_FLOW, max_flow, solve_flow
+from netplan.traffic.algorithms import Collective, check_choice
 from netplan.traffic.symmetry import Network, Quotient, representatives
+
+MOST_SINKS = 64
+"""Nodes of one part that may be tried together [1]."""
+
+
+class _Case(Struct, frozen=True, eq=False):
+    """Capacities, feed of each node, and what every node has to get, in one unit."""
+
+    network: Network
+    rate: int
+    feed: Ints
+    need: int
+
+    def from_proven(self, proven: Bools) -> Ints:
+        """What each node gets from proven ones and from its own feed, shape (nodes,)."""
+        found: Ints = self.rate * (self.network.into @ proven.astype(np.int64)) + self.feed
+        return found
+
+
+def grown(network: Network, ratio: Fraction, proven: Bools, flows: int) -> Bools:
+    """Nodes that are proven once those given are, by so many flows at the most.
+
+    Parameters
+    ----------
+    network, ratio
+        Who can send how much to whom; GPUs are fed 1 and an arc carries its capacity times this.
+    proven
+        Nodes that get N, shape (nodes,).
+    flows
+        How many flows may be tried [1].
+
+    Examples
+    --------
+    On a ring of six, what holds for one GPU holds for all; at a faster rate nobody is proven.
+
+    >>> from netplan.traffic.symmetry import ring
+    >>> first = np.arange(6) == 0
+    >>> grown(ring(6), Fraction(5, 2), first, 9).all(), grown(ring(6), Fraction(2), first, 9).sum()
+    (np.True_, np.int64(1))
+    """
+    gpus = network.gpus
+    need = gpus * ratio.denominator
+    largest = ratio.numerator * int(network.into.sum(axis=1).max())
+    proven = proven.copy()
+    if need > LARGEST_FLOW or largest >= 1 << 62:
+        return proven
+    feed = np.where(np.arange(network.nodes) < gpus, ratio.denominator, 0)
+    case = _Case(network, ratio.numerator, feed, need)
+    tried, width = proven.copy(), 1
+    for _ in range(flows):
+        _close(case, proven)
+        if proven[:gpus].all():
+            break
+        sinks = _sinks(case, proven, tried, width)
+        if not len(sinks):
+            break
+        found = _saturated(case, proven, sinks)
+        proven[found] = True
+        if len(found):
+            tried, width = proven.copy(), min(MOST_SINKS, 2 * width)
+        elif width > 1:
+            width = 1
+        else:
+            tried[sinks] = True
+    _close(case, proven)
+    return proven
+
+
+def _close(case: _Case, proven: Bools) -> None:
+    """Add nodes that get enough from proven ones directly, until there are none."""
+    while True:
+        more = ~proven & (case.from_proven(proven) >= case.need)
+        if not more.any():
+            return
+        proven |= more
+
+
+def _sinks(case: _Case, proven: Bools, tried: Bools, width: int) -> Ints:
+    """Nodes to try next: in each part of what is left those that get the most, up to a width."""
+    left = np.flatnonzero(~proven)
+    _, part = connected_components(case.network.out[left][:, left], directed=False)
+    gets = np.minimum(case.from_proven(proven)[left], case.need)
+    whole = case.network.into.sum(axis=1)[left]
+    order = np.lexsort((-whole, -gets, tried[left], part))
+    begins = np.ones(len(order), bool)
+    begins[1:] = part[order][1:] != part[order][:-1]
+    start = np.flatnonzero(begins)
+    place = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
+    own = np.bincount(part, weights=case.feed[left]) > 0  # parts with a GPU
+    fit = (place < width) & own[part[order]] & ~tried[left][order]
+    found: Ints = left[order[fit]][: LARGEST_FLOW // case.need]
+    return found
+
+
+def _saturated(case: _Case, proven: Bools, sinks: Ints) -> Ints:
+    """Those of some sinks that get all they need at once, if proven nodes give without end."""
+    left = np.flatnonzero(~proven)
+    arcs = case.network.out[left][:, left].tocoo()
+    part = connected_parts(len(left), arcs.row, arcs.col)
+    at = np.searchsorted(left, sinks)
+    used = np.isin(part, part[at])
+    kept = used[arcs.row]
+    here = np.flatnonzero(used)
+    source, drain = len(left), len(left) + 1
+    tail = np.concatenate((arcs.row[kept], np.full(len(here), source), at))
+    head = np.concatenate((arcs.col[kept], here, np.full(len(at), drain)))
+    given = case.from_proven(proven)[left]
+    value = np.concatenate((case.rate * arcs.data[kept], given[here], np.full(len(at), case.need)))
+    value = np.minimum(value, case.need)
+    flow = solve_flow(drain + 1, (tail, head), value, source, drain).flow
+    into = np.asarray(flow[at][:, [drain]].todense()).ravel()
+    return sinks[into >= case.need]
+
 
 FEW = 8
 """GPUs that are rather asked than proven from each other [1]."""
@@ -370,21 +496,24 @@ def _all_reduce_bound_s(network: Network, worst: Optimum) -> float:
         # Each block takes in no more than the least cut round it.
         parts = gpus // size
         if parts <= MOST_PARTS:
-            blocks = np.arange(gpus).reshape(parts, size)
-            taken_in = sum(_into_block(network, block) for block in blocks)
+            every = np.arange(gpus)
+            blocks = every.reshape(parts, size)
+            taken_in = sum(
+                _separating(network, np.setdiff1d(every, block), block) for block in blocks
+            )
             bounds.append(Fraction(2 * (parts - 1), taken_in))
     return float(max(bounds)) / network.unit
 
 
-def _into_block(network: Network, block: Ints) -> int:
-    """Least capacity that separates the other GPUs from a block of them."""
-    gpus, nodes = network.gpus, network.nodes
-    arcs = network.out.tocoo()
-    others = np.setdiff1d(np.arange(gpus), block)
-    endless = int(network.out.sum()) + 1
-    tail = np.concatenate((arcs.row, np.full(len(others), nodes), block))
-    head = np.concatenate((arcs.col, others, np.full(len(block), nodes + 1)))
-    value = [*arcs.data.tolist(), *[endless] * (len(others) + len(block))]
+def _separating(network: Network, inside: Ints, outside: Ints) -> int:
+    """Least capacity of arcs that separate some GPUs from others."""
+    nodes, arcs = network.nodes, network.out.tocoo()
+    fed, drained = (np.full(len(ends), nodes + n) for n, ends in enumerate((inside, outside)))
+    tail = np.concatenate((arcs.row, fed, outside))
+    head = np.concatenate((arcs.col, inside, drained))
+    # No GPU sends more than it has links for, nor takes more.
+    ends = network.out.sum(axis=1)[inside], network.into.sum(axis=1)[outside]
+    value = np.concatenate((arcs.data, *ends)).tolist()
     return max_flow(nodes + 2, (tail, head, value), source=nodes, sink=nodes + 1)[0]
 
 
@@ -495,3 +624,95 @@ def _hung(tree: csr_array, gpus: int) -> tuple[Ints, Ints]:
     for node in order[:0:-1].tolist():
         total[above[node]] += total[node]
     return np.where(above < 0, -1, above).astype(np.int64), np.array(total)
+
+
+MAX_CUT_GPUS = 1024
+MAX_FLOW_VARIABLES = 300_000
+
+
+def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: float) -> float:
+    """Lower bound on the time of a collective over all GPUs of a graph [s].
+
+    The full message D counts in bytes. An error says if the collective is unknown, the graph is too
+    large for an exact answer, or not connected.
+
+    Examples
+    --------
+    Two HB domains of 4 GPUs under one switch: (x y - 1) / (x y) D / (C_F + C_S) binds.
+
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.fabric import Sizing
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(gpus=8, radix=8, hb_size=4,
+    ...                 hb_bytes_per_s=120e9, network_bytes_per_s=20e9)
+    >>> graph = expand(FABRICS.load("fat-tree"), sizing)
+    >>> collective_bound_s("all_gather", graph, 1e9)
+    0.00625
+    """
+    check_choice("collective", collective, get_args(Collective))
+    if collective == "all_reduce":
+        return _all_reduce_s(graph, data_bytes)
+    if collective == "all_to_all":
+        return _all_to_all_flow_s(graph, data_bytes)
+    return all_gather_optimum_s(graph, data_bytes)[0]
+
+
+def _all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:
+    """Optimal time of an all_to_all, as a maximum concurrent flow."""
+    gpus, nodes, arcs = graph.gpus, graph.node_count, 2 * graph.link_count
+    if gpus * arcs > MAX_FLOW_VARIABLES:
+        raise InputError(
+            f"{graph.name}: an exact all_to_all bound of {gpus:,} GPUs and {graph.link_count:,}"
+            f" links is too large: take a fabric of at most {MAX_FLOW_VARIABLES // arcs:,} GPUs"
+        )
+    tail = np.concatenate([graph.source, graph.target])
+    head = np.concatenate([graph.target, graph.source])
+    ones, number = np.ones(arcs), np.arange(arcs)
+    # Out of each node less into it, one row a node.
+    balance = coo_array(
+        (np.concatenate([ones, -ones]), (np.concatenate([tail, head]), np.tile(number, 2))),
+        shape=(nodes, arcs),
+    )
+    demand = np.zeros((gpus, nodes))
+    demand[:, :gpus] = -1.0
+    demand[np.arange(gpus), np.arange(gpus)] = gpus - 1
+    unit = float(graph.bytes_per_s.max())
+    capacity = np.tile(graph.bytes_per_s, 2) / unit
+    conserve = hstack([block_diag([balance] * gpus), coo_array(-demand.reshape(-1, 1))]).tocsr()
+    share = hstack([kron(np.ones((1, gpus)), coo_array(np.eye(arcs))), coo_array((arcs, 1))])
+    goal = np.zeros(gpus * arcs + 1)
+    goal[-1] = -1.0
+    from scipy.optimize import linprog  # noqa: PLC0415 - seldom used, and slow to load
+
+    found = linprog(
+        goal,
+        A_ub=share.tocsr(),
+        b_ub=capacity,
+        A_eq=conserve,
+        b_eq=np.zeros(gpus * nodes),
+        method="highs",
+    )
+    rate = -found.fun * unit if found.status == 0 else 0.0
+    if rate <= 0:
+        raise InputError(f"{graph.name}: its links do not join all GPUs, no all_to_all ends")
+    return float(data_bytes / gpus / rate)
+
+
+def _all_reduce_s(graph: FabricGraph, data_bytes: float) -> float:
+    """Bound of an all_reduce [s]; formulas of this module."""
+    if graph.gpus > MAX_CUT_GPUS:
+        raise InputError(
+            f"{graph.name}: exact cuts of {graph.gpus:,} GPUs take too long, at most"
+            f" {MAX_CUT_GPUS:,}: use the closed form of the fabric's levels"
+        )
+    network, gpus = Network.of(graph), np.arange(graph.gpus)
+    least = min(_separating(network, gpus[:1], gpus[gpu : gpu + 1]) for gpu in gpus[1:])
+    if least == 0:
+        raise InputError(f"{graph.name}: its links do not join all GPUs, no all_reduce ends")
+    bounds = [Fraction(1, least)]
+    for size in {1, graph.hb_size}:
+        if size < graph.gpus:
+            parts = np.split(gpus, np.arange(size, graph.gpus, size))
+            out = sum(_separating(network, part, np.setdiff1d(gpus, part)) for part in parts)
+            bounds.append(Fraction(2 * (len(parts) - 1), out))
+    return float(max(bounds)) * data_bytes / network.unit

@@ -113,6 +113,22 @@ def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
     return replace(found, switch_of_gpu=switch_of_gpu)
 
 
+def is_dragonfly(graph: FabricGraph) -> bool:
+    """Whether a fabric is a dragonfly, by the names of its links.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+
+    Returns
+    -------
+    bool
+        Whether it has links inside or between the groups of a dragonfly.
+    """
+    return bool({LOCAL, GLOBAL} & set(graph.group_names))
+
+
 def damaged_map(graph: FabricGraph, nodes: Ints, links: Ints) -> tuple[Ints, DragonflyMap]:
     """What is left of a dragonfly: numbers of its nodes (-1 of others), and the map of it.
 

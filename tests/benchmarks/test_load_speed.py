@@ -19,8 +19,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, combine, flows_matrix, no_traffic
-from netplan.traffic.routing import Router, Routing, link_loads
-from netplan.traffic.routing_clos import ClosTree, _tier_loads
+from netplan.traffic.routing import ClosTree, Router, Routing, _tier_loads, link_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from netplan.traffic.routing_torus import Torus, _dimension_order
 from netplan.traffic.statistics import pair_count

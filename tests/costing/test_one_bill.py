@@ -27,7 +27,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import SWITCH, network_only
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.routing_clos import tree_of_graph
+from netplan.traffic.routing import tree_of_graph
 
 HALL = "example-hall"
 

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.performance.compute import memory_traffic_s
 from netplan.records import replace
-from netplan.simulation.channels import channels_of
-from netplan.simulation.flows import Flows
-from netplan.simulation.links import FlowRouter, Transport
+from netplan.simulation.links import FlowRouter, Transport, channels_of
 from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.training import Conditions, simulate_training
-from netplan.simulation.work import FlowMessage, parts_of_pipeline
+from netplan.simulation.work import FlowMessage, Flows, parts_of_pipeline
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.tiles import mesh_of

@@ -12,9 +12,8 @@ from netplan.errors import CatalogError, InputError
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.simulation.engine import Engine
 from netplan.simulation.outcome import Outcome
-from netplan.simulation.palm import PalmRun, simulate_palm
+from netplan.simulation.palm import PalmRun, TileNetwork, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
-from netplan.simulation.palm_network import TileNetwork
 from netplan.simulation.work import Burst, Message
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand

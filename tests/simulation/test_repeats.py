@@ -3,8 +3,7 @@
 import pytest
 
 from netplan.errors import InputError
-from netplan.simulation.repeats import sharing
-from netplan.simulation.run import PipelineResult, simulate_pipelines
+from netplan.simulation.run import PipelineResult, sharing, simulate_pipelines
 from netplan.simulation.work import Burst, Message, Pass, Pipeline, delay
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from netplan.arrays import Indices, Ints
 from netplan.topologies.families.clos import fat_tree
-from netplan.traffic.routing_clos import ClosTree
+from netplan.traffic.routing import ClosTree
 
 
 def clos_tree(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> ClosTree:

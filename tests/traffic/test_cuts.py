@@ -19,8 +19,7 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.collectives import all_gather_bound_s
-from netplan.traffic.cuts import _all_to_all_flow_s, collective_bound_s
-from netplan.traffic.optimum import all_gather_optimum_s
+from netplan.traffic.optimum import _all_to_all_flow_s, all_gather_optimum_s, collective_bound_s
 
 COLLECTIVES = get_args(Collective)
 PUBLISHED = Path(__file__).parents[1] / "published" / "allgather_bound.csv"

@@ -15,8 +15,14 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.graph.flow import max_flow
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.optimum import _asked, _Cut, _scheme, all_gather_optimum, collective_optimum
-from netplan.traffic.proven_nodes import grown
+from netplan.traffic.optimum import (
+    _asked,
+    _Cut,
+    _scheme,
+    all_gather_optimum,
+    collective_optimum,
+    grown,
+)
 from netplan.traffic.symmetry import Network, automorphism, representatives
 
 PUBLISHED = Path(__file__).parents[1] / "published" / "collectives_optimal.csv"

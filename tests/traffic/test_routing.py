@@ -17,8 +17,7 @@ from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.demand import split_demand
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, combine, flows_matrix, no_traffic
-from netplan.traffic.routing import Routing, link_loads
-from netplan.traffic.routing_clos import clos_loads, tree_of_graph
+from netplan.traffic.routing import Routing, clos_loads, link_loads, tree_of_graph
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from tests.oracles.router import (
     Flow,

@@ -12,7 +12,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic import routing_ecmp
 from netplan.traffic.demand import Leg
-from netplan.traffic.routing_clos import ClosTree, _tier_loads, tree_of_graph
+from netplan.traffic.routing import ClosTree, _tier_loads, tree_of_graph
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 from tests.oracles.router import ecmp
 from tests.traffic.clos_trees import attached, clos_tree, rail_only_tree, rail_order

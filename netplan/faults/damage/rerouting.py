@@ -44,7 +44,6 @@ from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing import Routing, forwarding_nodes, has_domains, joins_all, link_loads
-from netplan.traffic.routing_damaged import ways_left
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 from netplan.traffic.routing_joined import (
     JoinedMap,
@@ -52,6 +51,7 @@ from netplan.traffic.routing_joined import (
     has_joined_switches,
     joined_loads,
     joined_map,
+    ways_left,
 )
 
 

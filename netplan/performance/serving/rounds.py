@@ -14,9 +14,8 @@ from msgspec import Struct
 from netplan.performance.serving.outcomes import ServingCase, decoded_at_once
 from netplan.performance.serving.plans import ServingPlans, placed
 from netplan.records import replace
-from netplan.traffic.cache_transfers import cache_traffic
 from netplan.traffic.matrix import TrafficMatrix, combine
-from netplan.traffic.patterns import Pattern
+from netplan.traffic.patterns import Pattern, cache_traffic
 from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of, training_traffic
 from netplan.workloads.inference import Passes, cached_bytes, serving_program
@@ -49,7 +48,7 @@ class Round(Struct, frozen=True, eq=False):
     pools
         Servers; where they are of two kinds, those that take prompts first.
     stored_bytes
-        Of caches that are sent between both, as in `netplan.traffic.cache_transfers` [B].
+        Of caches that are sent between both, as in `netplan.traffic.patterns` [B].
     """
 
     pools: tuple[Pool, ...]

@@ -14,7 +14,7 @@ from netplan.faults.damage.damage import Damage, find_effects
 from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
-from netplan.simulation.channels import channels_of
+from netplan.simulation.links import channels_of
 from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
 from netplan.traffic.routing import Routing
 from netplan.traffic.routing_joined import has_joined_switches

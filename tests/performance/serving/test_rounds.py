@@ -12,9 +12,9 @@ from netplan.performance.serving.plans import ServingPlans, laid, placed, servin
 from netplan.performance.serving.rounds import serving_round
 from netplan.performance.serving.server import Served
 from netplan.performance.stacks import DEFAULT_SERVING_STACK, SERVING_STACKS
-from netplan.traffic.cache_transfers import homes, overlaps
 from netplan.traffic.hierarchy import Communication, Network
 from netplan.traffic.matrix import TrafficMatrix
+from netplan.traffic.patterns import homes, overlaps
 from netplan.traffic.statistics import hb_share
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.inference import Formats, cached_bytes, inference_layer

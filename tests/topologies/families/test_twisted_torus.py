@@ -25,7 +25,7 @@ from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 from netplan.traffic.optimum import all_gather_optimum_s
 from netplan.traffic.routing import Router, link_loads
 from netplan.traffic.routing_ecmp import ecmp_loads
-from netplan.traffic.routing_twisted import twisted_of_graph
+from netplan.traffic.routing_torus import twisted_of_graph
 from tests.topologies.test_graph import check
 
 TPU = [(4, 4, 8), (4, 8, 8)]
