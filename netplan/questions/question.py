@@ -197,8 +197,16 @@ class Question(Generic[AnswerT_co]):
         }
         catalog = given.get("catalog")
         usual = usual_values(cls.command, (SCENARIO,), catalog)
-        name = given.pop(SCENARIO, usual.get(SCENARIO, DEFAULT))
-        return cls.about(Scenario.load(name, catalog), **given)
+        named = SCENARIO in given
+        scenario = Scenario.load(given.pop(SCENARIO, usual.get(SCENARIO, DEFAULT)), catalog)
+        if named and cls.workload not in ("", scenario.kind) and "model" not in given:
+            runs = "serves" if scenario.kind == "serving" else "trains"
+            raise InputError(
+                f"{scenario.name} {runs} {scenario.workload.model}, and netplan {cls.command} asks"
+                f" about {cls.workload}: give --model to ask it about the same cluster, or name"
+                f" another scenario (netplan catalog list scenario)"
+            )
+        return cls.about(scenario, **given)
 
     @classmethod
     def _alone(cls, **given: Any) -> Self:  # noqa: ANN401

@@ -39,7 +39,7 @@ class Serving(Question[ServingAnswer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan serving serving-r1-h200",
         "netplan serving serving-70b-h200 --gpus 16 --tpot-ms 30 --disaggregated",
-        "netplan serving nvl72-gb200 --gpus 72 --precision fp4",
+        "netplan serving nvl72-gb200 --model deepseek-r1 --gpus 72 --precision fp4",
     )
     reads: ClassVar[frozenset[str]] = SERVED | NETWORK - {"ports"} | {"fabric", "expanded_memory"}
     workload: ClassVar[str] = "serving"

@@ -1,7 +1,7 @@
 """Question classes: each input once, from the defaults file to the option and the documentation."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +214,13 @@ def test_a_wrong_value_in_a_row_names_the_option_not_the_file() -> None:
     with pytest.raises(CatalogError) as caught:
         netplan.compare("rail-only-paper", gpus=64, model="gpt-22b", overrides={key: "-1"})
     assert str(caught.value).startswith(f"--set {key}=-1: prices.0.base: got -1")
+
+
+@pytest.mark.parametrize(
+    ("ask", "name"), [(netplan.search, "serving-r1-h200"), (netplan.serving, "hgx-b200")]
+)
+def test_a_scenario_of_the_other_workload_is_not_answered_with_a_default_one(
+    ask: Callable[..., Any], name: str
+) -> None:
+    with pytest.raises(InputError, match=f"{name} (serves|trains) .*: give --model"):
+        ask(name)
