@@ -6,7 +6,7 @@ Open it as a notebook (cells begin with ``# %%``), or run it: ``python examples/
 # %% The study of the rail-only paper's Fig. 9: two models, three clusters, domains of 1 to all.
 import netplan
 
-answer = netplan.study("hb-size")
+answer = netplan.study("hb-size-paper")
 frame = answer.to_frame()
 print(frame.head())
 
@@ -28,7 +28,7 @@ for value in answer.published:
 # %% Your own cluster and model, said once: the same study about them.
 scenario = netplan.Scenario.load("hgx-b200").replace(gpus=16_384)
 sizes = [8, 72, 256]
-mine = netplan.study("hb-size", scenario, vary={"hb_size": sizes}).to_frame()
+mine = netplan.study("hb-size-paper", scenario, vary={"hb_size": sizes}).to_frame()
 print(mine.set_index("hb_size")[["iteration_time_s", "mfu", "plan"]])
 
 # %% What rail-only costs for each: larger domains have more, smaller rails, and so fewer tiers.

@@ -37,10 +37,12 @@ class _Run(RunStudy):
     __doc__ = RunStudy.__doc__
 
     def evaluate(self, made: Study, path: Path) -> Answer:
-        """Say which file it is if not the one that a user expects."""
+        """Say which file it is, and why if not the one that a user expects."""
         answer = _evaluated(self, made, path)
-        if self.store is None and path != usual_store(made):
-            say(f"{usual_store(made)} holds another question: this one is kept in {path}")
+        if self.store is None:
+            taken = path != usual_store(made)
+            start = f"{usual_store(made)} holds another question: this one is" if taken else "it is"
+            say(f"{start} kept in {path}")
         return answer
 
 

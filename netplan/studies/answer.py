@@ -176,7 +176,7 @@ class StudyAnswer(Answer):
         yield from Screen(
             Heading(f"{self.study.base.name}: {spec.title}", (f"{spec.source}.",)),
             tuple(SENTENCE.split(answer)) if answer else (points[0],),
-            None if table is None else _on_a_screen(table),
+            None if table is None else _on_a_screen(table, answer),
             (
                 *([f"{unexpected_points(self)}."] if self.unexpected else []),
                 *_missing_references(self.rows, spec),
@@ -386,14 +386,24 @@ def _varying(axis: Axis, reader: Reader) -> tuple[str, int, str]:
     return " with ".join(titles), len(axis.rows), which
 
 
-def _on_a_screen(table: Table[Any]) -> Table[Any]:
-    """Some rows of a table, evenly over it; of a long name of the first column the unit."""
+def _on_a_screen(table: Table[Any], answer: str) -> Table[Any]:
+    """Rows that the answer names and some evenly over the table; of a long first name the unit."""
     first, *others = table.columns
     _, comma, unit = first.quantity.title.rpartition(", ")
     if comma and len(first.quantity.title) > LONG_TITLE:
         first = replace(first, quantity=replace(first.quantity, title=unit))
-    rows = spread(table.rows, SCREEN_ROWS)
-    return replace(table, columns=(first, *others), rows=rows, legend=())
+    every = range(len(table.rows))
+    named = [at for at in every if _names(answer, table.columns[0].text(table.rows[at]))]
+    kept = {*named} if len(named) < SCREEN_ROWS else set()
+    kept |= {*spread([at for at in every if at not in kept], SCREEN_ROWS - len(kept))}
+    rows = [table.rows[at] for at in sorted(kept)]
+    legend = (f"{len(rows)} of {len(every):,} rows.",) if len(rows) < len(every) else ()
+    return replace(table, columns=(first, *others), rows=rows, legend=legend)
+
+
+def _names(answer: str, value: str) -> bool:
+    """Whether an answer names a value, such as 8 and not 128."""
+    return re.search(rf"(?<![\w.,-]){re.escape(value)}(?![\w-]|[.,]\d)", answer) is not None
 
 
 def _listed(title: str, rows: Sequence[Row], reader: Reader) -> Iterator[Table[Row]]:

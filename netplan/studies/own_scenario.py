@@ -49,7 +49,7 @@ def on_scenario(
     Examples
     --------
     >>> from netplan.studies.definition import STUDIES
-    >>> spec = on_scenario(STUDIES.load("hb-size"), "hgx-h100")
+    >>> spec = on_scenario(STUDIES.load("hb-size-paper"), "hgx-h100")
     >>> [axis.rows for axis in spec.axes[:3]], spec.axes[3].title, spec.inputs
     ([(('llama-3-405b',),), ((2048,),), ((16384,),)], 'hb_size', {'accelerator': 'h100-80gb'})
     """

@@ -355,7 +355,7 @@ def _expert_networks(rows: Sequence[Row]) -> Iterator[Published]:
 
 
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
-    "hb-size": partial(
+    "hb-size-paper": partial(
         _figure,
         figure_9,
         "Fig. 9 and section 6.2",

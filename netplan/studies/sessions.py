@@ -91,7 +91,7 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
 
     Examples
     --------
-    >>> answer = study("hb-size", vary={"gpus": 16384, "hb_size": [8, 256]})
+    >>> answer = study("hb-size-paper", vary={"gpus": 16384, "hb_size": [8, 256]})
     >>> [(row["model"], row["hb_size"], round(row["mfu"], 3)) for row in answer.rows]
     [('gpt-1t', 8, 0.497), ('gpt-1t', 256, 0.567), ('gpt-146b', 8, 0.339), ('gpt-146b', 256, 0.464)]
     """

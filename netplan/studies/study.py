@@ -246,7 +246,7 @@ def make_study(
     Examples
     --------
     >>> from netplan.studies.definition import STUDIES
-    >>> study = make_study(STUDIES.load("hb-size"), {"gpus": 16384})
+    >>> study = make_study(STUDIES.load("hb-size-paper"), {"gpus": 16384})
     >>> len(study.grid), study.points([0])[0].inputs["hb_size"]
     (30, 1)
     """

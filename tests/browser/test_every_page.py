@@ -26,7 +26,7 @@ def one_chip(answer: StudyAnswer) -> StudyAnswer:
 
 
 PAGES: dict[str, Callable[[], Answer]] = {
-    "study": lambda: netplan.study("hb-size"),
+    "study": lambda: netplan.study("hb-size-paper"),
     "long names": lambda: one_chip(netplan.study("serving")),
     "optimize": lambda: netplan.optimize("rail-only-paper", gpus=4608, radices=(64, 128)),
     "loads": lambda: netplan.loads("rail-only-paper", gpus=1024, radix=64, fabric="rail-optimized"),

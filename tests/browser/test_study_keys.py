@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("study") / "hb-size.html"
-    path.write_text(netplan.study("hb-size").html(), encoding="utf-8")
+    path.write_text(netplan.study("hb-size-paper").html(), encoding="utf-8")
     return path
 
 

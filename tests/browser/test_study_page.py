@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 MARKS = {
-    "hb-size": ".scatterlayer .trace:nth-child(2) .point",
+    "hb-size-paper": ".scatterlayer .trace:nth-child(2) .point",
     "memory-vs-bandwidth": ".heatmap-label",
     "topology-design-space": ".scatterlayer .trace:last-child .point",
 }
 RANGE = "document.querySelector('#chart-1-1')._fullLayout.xaxis.range"
 SERIES = {
-    "hb-size": "GPUs: 32,768",
+    "hb-size-paper": "GPUs: 32,768",
     "memory-vs-bandwidth": "capacity: ",
     "topology-design-space": "fabric: torus-2d",
 }

@@ -49,7 +49,7 @@ def test_every_shelf_that_is_named_is_there() -> None:
         ("netplan compare --fabric torus-2d,rail-on", ["torus-2d,rail-only"]),
         ("netplan compare --model deepseek-v", ["deepseek-v3"]),
         ("netplan cost --prices 2", ["2026"]),
-        ("netplan study run hb-s", ["hb-size"]),
+        ("netplan study run hb-s", ["hb-size", "hb-size-paper"]),
         ("netplan catalog show slim-f", ["slim-fly", "slim-fly-28"]),
         ("netplan catalog list pri", ["prices"]),
         ("netplan compare --set acceler", ["accelerator."]),

@@ -179,13 +179,31 @@ def test_a_wrong_output_is_refused_before_the_first_point(tmp_path: Path) -> Non
     assert [one.name for one in tmp_path.iterdir()] == ["mine.yaml"]
 
 
+def test_the_size_of_domains_is_asked_of_the_default_cluster(tmp_path: Path) -> None:
+    done = netplan("study", "run", "hb-size", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "it is kept in hb-size.study" in done.stderr
+    assert done.stdout.startswith("hgx-b200: ")
+    assert "all else as in\nhgx-b200." in done.stdout
+    # Whatever size the answer names stands in the table, which says how many rows it leaves out.
+    answer = done.stdout.split("\n\n")[1]
+    sizes = {text for text in re.findall(r"\d+", answer.replace(" %", "%")) if int(text) > 5}
+    shown = re.findall(r"^ +([\d,]+) +\d+\.\d+$", done.stdout, re.MULTILINE)
+    assert {"8", "128", "256"} <= sizes & {*shown}
+    assert f"{len(shown)} of 17 rows." in done.stdout
+    assert len(done.stdout.splitlines()) <= 25
+
+
 def test_a_study_of_one_s_own_scenario(tmp_path: Path) -> None:
     (tmp_path / "my-cluster.yaml").write_text(CLUSTER, encoding="utf-8")
-    words = ("study", "run", "hb-size", "--vary", "hb_size=4,8", "--format", "csv")
+    words = ("study", "run", "hb-size-paper", "--vary", "hb_size=4,8", "--format", "csv")
     plain = netplan(*words, "--vary", "gpus=16384", cwd=tmp_path)
     own = netplan(*words[:3], "my-cluster.yaml", *words[3:], cwd=tmp_path)
     assert (plain.returncode, own.returncode) == (0, 0)
-    assert "hb-size.study holds another question: this one is kept in hb-size-" in own.stderr
+    assert (
+        "hb-size-paper.study holds another question: this one is kept in hb-size-paper-"
+        in own.stderr
+    )
     rows = list(csv.DictReader(io.StringIO(own.stdout)))
     assert [(row["model"], row["gpus"], row["hb_size"]) for row in rows] == [
         ("llama-3-8b", "256", "4"),
@@ -207,19 +225,19 @@ def test_fields_go_by_their_name_or_with_their_part_in_front(tmp_path: Path) -> 
     spelled = netplan(*few, "--vary", "cluster.radix=64,128", cwd=tmp_path)
     assert spelled == plain
     assert [row["gpus"] for row in json.loads(plain.stdout)["rows"][:2]] == [1024, 2048]
-    error = refused("study", "run", "hb-size", "--vary", "cluster.radiks=64", cwd=tmp_path)
+    error = refused("study", "run", "hb-size-paper", "--vary", "cluster.radiks=64", cwd=tmp_path)
     assert "field of the scenario 'radiks': did you mean radix" in error
 
 
 def test_a_scheduler_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
-    error = refused("study", "run", "hb-size", "--scheduler", "nonsense", cwd=tmp_path)
+    error = refused("study", "run", "hb-size-paper", "--scheduler", "nonsense", cwd=tmp_path)
     assert "--scheduler nonsense: nobody answers there" in error
     assert list(tmp_path.iterdir()) == []
 
 
 def test_dry_run_says_the_size_and_writes_nothing(tmp_path: Path) -> None:
-    done = netplan("study", "run", "hb-size", "--dry-run", cwd=tmp_path)
-    assert done.stdout.startswith("hb-size: 96 points at about ")
+    done = netplan("study", "run", "hb-size-paper", "--dry-run", cwd=tmp_path)
+    assert done.stdout.startswith("hb-size-paper: 96 points at about ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -234,18 +252,30 @@ def test_two_workers_give_the_same_answer(ready: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "hb-sise"), "unknown study 'hb-sise': did you mean hb-size?"),
-        (("run", "hb-size", "--vary", "hb_sise=8"), "unknown input of search 'hb_sise': did you m"),
-        (("run", "hb-size", "--vary", "gpus="), "write INPUT=VALUE"),
-        (("run", "hb-size", "--vary", "hb_size=70000,80000"), "no point of 12 meets all condit"),
-        (("run", "hb-size", "--vary", "model=gpt-1t"), "model varies together with others"),
+        (("run", "hb-sise"), "unknown study 'hb-sise': did you mean hb-size or hb-size-paper?"),
+        (
+            ("run", "hb-size-paper", "--vary", "hb_sise=8"),
+            "unknown input of search 'hb_sise': did you m",
+        ),
+        (("run", "hb-size-paper", "--vary", "gpus="), "write INPUT=VALUE"),
+        (
+            ("run", "hb-size-paper", "--vary", "hb_size=70000,80000"),
+            "no point of 12 meets all condit",
+        ),
+        (("run", "hb-size-paper", "--vary", "model=gpt-1t"), "model varies together with others"),
         (("run", "batch-size", "--vary", "model=gpt-2t"), "unknown model 'gpt-2t'"),
         (("run", "batch-size", "--workers", "-1"), "--workers: 0"),
         (("run", "batch-size", "--workers", "1000000"), "--workers: 0 (this process alone) to "),
-        (("run", "hb-size", "--vary", "gpus=abc"), "gpus: 'abc' is not a whole number"),
-        (("run", "hb-size", "--vary", "tensor=8"), "unknown input of search 'tensor': write fixed"),
-        (("run", "hb-size", "--vary", "gpus=64", "--vary", "gpus=8"), "--vary gpus is given twice"),
-        (("run", "hb-size", "--vary", f"gpus={'[' * 60_000}"), "is not a whole number"),
+        (("run", "hb-size-paper", "--vary", "gpus=abc"), "gpus: 'abc' is not a whole number"),
+        (
+            ("run", "hb-size-paper", "--vary", "tensor=8"),
+            "unknown input of search 'tensor': write fixed",
+        ),
+        (
+            ("run", "hb-size-paper", "--vary", "gpus=64", "--vary", "gpus=8"),
+            "--vary gpus is given twice",
+        ),
+        (("run", "hb-size-paper", "--vary", f"gpus={'[' * 60_000}"), "is not a whole number"),
         (("run", "batch-size", "--store", "missing/x.study"), "missing/x.study"),
         (("resume", "nothing.study"), "there is no such store"),
         (("status", "nothing.study"), "there is no such store"),

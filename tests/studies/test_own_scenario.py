@@ -33,7 +33,7 @@ def mine(tmp_path: Path) -> Path:
 
 
 def test_hb_size_of_one_s_own_cluster_is_what_search_says(mine: Path) -> None:
-    answer = study("hb-size", scenario=mine)
+    answer = study("hb-size-paper", scenario=mine)
     assert [row["hb_size"] for row in answer.rows] == [2**power for power in range(9)]
     for row in answer.rows:
         assert (row["model"], row["gpus"], row["batch"]) == ("llama-3-8b", 256, "1/gpu")
@@ -43,7 +43,7 @@ def test_hb_size_of_one_s_own_cluster_is_what_search_says(mine: Path) -> None:
 
 
 def test_the_answer_says_which_scenario_was_studied(mine: Path) -> None:
-    answer = study("hb-size", scenario=mine)
+    answer = study("hb-size-paper", scenario=mine)
     text = " ".join(answer.text(100, details=True).split())
     said = "Each of 9 points: search with accelerator h100-80gb; all else as in my-cluster."
     assert said in text
@@ -51,21 +51,21 @@ def test_the_answer_says_which_scenario_was_studied(mine: Path) -> None:
     assert "Studied on my-cluster: Our hall. Of the study gave way: its values of model" in text
     assert "accelerator.hb_bytes_per_s = 9e+11" in text
     assert "The last point of each curve" not in text  # speaks of the study's own GPUs
-    assert "Made by netplan study run hb-size on my-cluster" in text
+    assert "Made by netplan study run hb-size-paper on my-cluster" in text
     assert answer.to_dict()["scenario"] == "my-cluster"
     assert answer.published == ()
-    plain = Study.load("hb-size")
+    plain = Study.load("hb-size-paper")
     assert (plain.base.name, plain.spec.studied) == ("rail-only-paper", None)
 
 
 def test_a_scenario_may_be_given_as_it_is(mine: Path) -> None:
     scenario = Scenario.load(mine)
     few: dict[str, Any] = {"hb_size": [8, 16]}
-    given = study("hb-size", scenario.replace(gpus=512), vary=few)
+    given = study("hb-size-paper", scenario.replace(gpus=512), vary=few)
     assert {row["gpus"] for row in given.rows} == {512}
-    named = study("hb-size", mine, vary={**few, "cluster.gpus": 512})
+    named = study("hb-size-paper", mine, vary={**few, "cluster.gpus": 512})
     assert [row["mfu"] for row in named.rows] == [row["mfu"] for row in given.rows]
-    assert study("hb-size", "hgx-h100", vary=few).rows[0]["gpus"] == 16_384
+    assert study("hb-size-paper", "hgx-h100", vary=few).rows[0]["gpus"] == 16_384
 
 
 def test_its_store_is_not_that_of_the_plain_run(
@@ -73,19 +73,19 @@ def test_its_store_is_not_that_of_the_plain_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     few = {"hb_size": [8, 16]}
-    own, plain = Study.load("hb-size", mine, vary=few), Study.load("hb-size", vary=few)
+    own, plain = Study.load("hb-size-paper", mine, vary=few), Study.load("hb-size-paper", vary=few)
     run_study(own, own_store(own))
-    assert own_store(own) == Path("hb-size.study")
-    assert own_store(plain) != Path("hb-size.study")
+    assert own_store(own) == Path("hb-size-paper.study")
+    assert own_store(plain) != Path("hb-size-paper.study")
     run_study(plain, own_store(plain))
     assert len(list(tmp_path.glob("*.study"))) == 2
     with pytest.raises(InputError, match="made for another study"):
         run_study(plain, own_store(own))
     mine.unlink()  # the store keeps what was studied
-    assert read_study(Path("hb-size.study")).study.base == own.base
+    assert read_study(Path("hb-size-paper.study")).study.base == own.base
     mine.write_text(MINE.replace("256", "512"), encoding="utf-8")
-    other = Study.load("hb-size", mine, vary=few)
-    assert own_store(other) not in (Path("hb-size.study"), own_store(plain))
+    other = Study.load("hb-size-paper", mine, vary=few)
+    assert own_store(other) not in (Path("hb-size-paper.study"), own_store(plain))
 
 
 @pytest.mark.parametrize("name", STUDIES.paths())
@@ -111,12 +111,12 @@ def test_a_scenario_of_the_other_kind_is_refused(mine: Path, tmp_path: Path) -> 
         Study.load("serving", scenario=mine)
     served = tmp_path / "served.yaml"
     served.write_text(SERVED, encoding="utf-8")
-    for name in ("hb-size", "placement", "clusters"):
+    for name in ("hb-size-paper", "placement", "clusters"):
         with pytest.raises(InputError, match=f"served serves, and study {name} is about training"):
             Study.load(name, scenario=served)
     assert Study.load("price-flip", scenario=served).base.kind == "serving"
     with pytest.raises(NetplanError, match=r"no scenario file nowhere\.yaml"):
-        Study.load("hb-size", scenario="nowhere.yaml")
+        Study.load("hb-size-paper", scenario="nowhere.yaml")
 
 
 def test_axes_and_inputs_that_a_study_is_about_stay() -> None:
@@ -150,7 +150,7 @@ def test_what_formulas_count_with_comes_from_the_scenario() -> None:
 
 def test_a_study_is_about_inputs_that_it_has() -> None:
     with pytest.raises(ValueError, match="about: radix is no input of the study"):
-        STUDIES.load("hb-size").changed(about=("radix",))
+        STUDIES.load("hb-size-paper").changed(about=("radix",))
 
 
 HEAD: dict[str, Any] = {"name": "mine", "title": "Mine", "source": "me", "date": "2026"}

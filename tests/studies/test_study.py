@@ -32,7 +32,7 @@ from tests.studies.shipped import SMALL, shipped
 
 RESULTS = Path(__file__).parents[2] / "reports" / "results"
 OF_PAPERS = (
-    "hb-size",
+    "hb-size-paper",
     "hb-bandwidth",
     "batch-size",
     "gpu-generation",
@@ -58,7 +58,7 @@ AXES_19 = ("accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
 
 @pytest.fixture(scope="module")
 def hb_size() -> StudyAnswer:
-    return shipped("hb-size")
+    return shipped("hb-size-paper")
 
 
 @pytest.mark.parametrize("name", STUDIES.paths())
@@ -179,20 +179,20 @@ def test_failed_points_stand_with_their_inputs() -> None:
 
 
 def test_changes_of_a_run() -> None:
-    made = Study.load("hb-size", vary={"gpus": 131_072, "hb_size": [8, 64]})
+    made = Study.load("hb-size-paper", vary={"gpus": 131_072, "hb_size": [8, 64]})
     assert made.point_count == 4
     assert {point.inputs["gpus"] for point in made.points(range(4))} == {131_072}
     assert made.spec.axis_names == ("model", "batch", "gpus", "hb_size")
     single = Study.load("batch-size", vary={"batch": 512, "hb_size": 8})
     assert single.point_count == 1
     with pytest.raises(InputError, match="varies together with others"):
-        Study.load("hb-size", vary={"model": "gpt-1t"})
+        Study.load("hb-size-paper", vary={"model": "gpt-1t"})
     with pytest.raises(InputError, match="axis gpus has a value twice"):
-        Study.load("hb-size", vary={"gpus": [8, 8]})
+        Study.load("hb-size-paper", vary={"gpus": [8, 8]})
     with pytest.raises(NetplanError, match=r"unknown input of search 'hb_sise': did you mean hb_"):
-        Study.load("hb-size", vary={"hb_sise": 8})
+        Study.load("hb-size-paper", vary={"hb_sise": 8})
     with pytest.raises(NetplanError, match=r"unknown input accelerater\.memory_bytes: role"):
-        Study.load("hb-size", vary={"accelerater.memory_bytes": 1})
+        Study.load("hb-size-paper", vary={"accelerater.memory_bytes": 1})
 
 
 def test_the_hash_follows_inputs_and_files(tmp_path: Path) -> None:
@@ -391,7 +391,7 @@ def test_the_study_of_the_documentation_runs(tmp_path: Path) -> None:
 
 
 def test_notes_and_values_go_with_what_they_were_of() -> None:
-    shipped = STUDIES.load("hb-size")
+    shipped = STUDIES.load("hb-size-paper")
     assert "The last point of each curve" in " ".join(make_study(shipped).spec.texts)
     assert make_study(shipped, {"gpus": 131_072}).spec.texts == ()
     other = make_study(shipped, {"accelerator": "b200"}).spec
@@ -406,13 +406,13 @@ def test_notes_and_values_go_with_what_they_were_of() -> None:
 
 
 def test_an_output_without_its_reference_says_why() -> None:
-    found = netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 16]})
+    found = netplan.study("hb-size-paper", vary={"gpus": 256, "hb_size": [8, 16]})
     assert "share_of_256 is empty: it compares with the point of hb_size = 256" in found.text(
         details=True
     )
-    assert "is empty" not in netplan.study("hb-size", vary={"gpus": 256, "hb_size": [8, 256]}).text(
-        details=True
-    )
+    assert "is empty" not in netplan.study(
+        "hb-size-paper", vary={"gpus": 256, "hb_size": [8, 256]}
+    ).text(details=True)
 
 
 def test_design_space_has_every_system_and_its_time_by_part() -> None:

@@ -90,7 +90,7 @@ def words(answer: StudyAnswer) -> str:
 @pytest.mark.parametrize(
     ("name", "charts"),
     [
-        ("hb-size", 2),  # lines, two models
+        ("hb-size-paper", 2),  # lines, two models
         ("memory-vs-bandwidth", 2),  # heat, two models
         ("topology-design-space", 2),  # scatter, two models
         ("batch-size", 1),  # lines, one drawing
