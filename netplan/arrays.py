@@ -1,11 +1,13 @@
 """Array types of the package: a type says the kind of its numbers, a docstring their shape.
 
-Words, which are hashes, are stirred in one way.
+Records of arrays are :class:`Columns`. Words, which are hashes, are stirred in one way.
 """
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +50,71 @@ Amount = Floats | float
 
 Counts = Ints | int
 """One whole number for each entry of an array, or one for all of them."""
+
+
+class Columns(Struct, frozen=True, eq=False):
+    """Arrays with an entry each for the same things, on their last axis.
+
+    What is no array counts for all entries; fields may be columns, or dictionaries of arrays.
+
+    Examples
+    --------
+    >>> class Prices(Columns, frozen=True, eq=False):
+    ...     usd: Amount
+    ...     tax: Amount
+    >>> some = Prices(np.array([3.0, 4.0, 5.0]), 0.2).take(np.array([0, 2]))
+    >>> some.usd, some.tax, Prices.joined([some, some]).usd
+    (array([3., 5.]), 0.2, array([3., 5., 3., 5.]))
+    """
+
+    def take(self, index: Ints | Bools | slice) -> Self:
+        """Some of the entries."""
+        names = self.__struct_fields__
+        return type(self)(*(_taken(getattr(self, name), index) for name in names))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """All entries of several records in a row; what is no array is that of the first."""
+        names = cls.__struct_fields__
+        return cls(*(_joined([getattr(part, name) for part in parts]) for name in names))
+
+
+def _taken(value: Any, index: Ints | Bools | slice) -> Any:  # noqa: ANN401 - of any field
+    if isinstance(value, np.ndarray):
+        return value[index] if value.ndim == 1 else value[..., index]
+    if isinstance(value, dict):
+        return {key: _taken(part, index) for key, part in value.items()}
+    return value.take(index) if isinstance(value, Columns) else value
+
+
+def _joined(values: Sequence[Any]) -> Any:  # noqa: ANN401 - of any field
+    first = values[0]
+    if isinstance(first, np.ndarray):
+        return np.concatenate(values, axis=-1)
+    if isinstance(first, dict):
+        return {key: _joined([part[key] for part in values]) for key in first}
+    return type(first).joined(values) if isinstance(first, Columns) else first
+
+
+class Terms(Columns, frozen=True, eq=False):
+    """Columns that add up, field by field, and are so many times as much.
+
+    Examples
+    --------
+    >>> class Loads(Terms, frozen=True, eq=False):
+    ...     up: Amount
+    >>> (Loads(1.0) + Loads(2.0) * 3.0).up
+    7.0
+    """
+
+    def __add__(self, other: Self) -> Self:
+        """Both together."""
+        names = self.__struct_fields__
+        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
+
+    def __mul__(self, factor: Amount) -> Self:
+        """So many of them."""
+        return type(self)(*(factor * getattr(self, name) for name in self.__struct_fields__))
 
 
 def distinct_values(values: NDArray[NumberT]) -> NDArray[NumberT]:

@@ -21,16 +21,7 @@ from msgspec import Struct, field
 from netplan.arrays import Amount, Floats
 from netplan.catalog import Record, Shelf
 from netplan.inputs.choices import NetworkKind, Precision, Recompute, ScheduleName
-from netplan.performance.calibrated import (
-    Exchange,
-    Kernels,
-    LayerCollectives,
-    Reached,
-    Redone,
-    Sharing,
-    Slice,
-    Stages,
-)
+from netplan.performance import calibrated
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.setting import BUBBLE_SHARE
 from netplan.performance.stacks import Stack
@@ -40,8 +31,8 @@ from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 from netplan.workloads.program import Zero, missing_layers
 
-ColumnsT = TypeVar("ColumnsT", Reached, Sharing)
-TupleT = TypeVar("TupleT", Slice, Redone)
+ColumnsT = TypeVar("ColumnsT", calibrated.Reached, calibrated.Sharing)
+TupleT = TypeVar("TupleT", calibrated.Slice, calibrated.Redone)
 
 
 class RunDegrees(NamedTuple):
@@ -140,13 +131,13 @@ class Runs(Struct, frozen=True, eq=False):
 
     runs: tuple[MeasuredRun, ...]
     measured_s: Floats
-    part: Slice
-    stages: Stages
-    again: Redone
+    part: calibrated.Slice
+    stages: calibrated.Stages
+    again: calibrated.Redone
     degrees: Floats  # shape (7, runs), as in RunDegrees
     links: Bandwidths
-    reached: Reached
-    sharing: Sharing
+    reached: calibrated.Reached
+    sharing: calibrated.Sharing
     pipeline_visible: Floats  # of the stack, before contention
     zero_stage: Floats
     model: CalibrationPart
@@ -170,14 +161,15 @@ class Runs(Struct, frozen=True, eq=False):
         return cls(
             runs=tuple(runs),
             measured_s=np.array([one.seconds for one in runs]),
-            part=_stacked(Slice, [_slice(one) for one in runs]),
+            part=_stacked(calibrated.Slice, [_slice(one) for one in runs]),
             stages=_stages(runs, degrees),
-            again=_stacked(Redone, [_redone(one, model) for one in runs]),
+            again=_stacked(calibrated.Redone, [_redone(one, model) for one in runs]),
             degrees=degrees,
             links=Bandwidths(*links),
-            reached=_columns(Reached, [one.reached for one in on]),
+            reached=_columns(calibrated.Reached, [one.reached for one in on]),
             sharing=_columns(
-                Sharing, [each.sharing(one.zero_stage) for each, one in zip(on, runs, strict=True)]
+                calibrated.Sharing,
+                [each.sharing(one.zero_stage) for each, one in zip(on, runs, strict=True)],
             ),
             pipeline_visible=np.array([one.stack.pipeline_visible for one in runs]),
             zero_stage=np.array([one.zero_stage for one in runs], np.float64),
@@ -187,7 +179,7 @@ class Runs(Struct, frozen=True, eq=False):
     def seconds(self, by: Scaling = NO_CHANGE) -> Floats:
         """Iteration times, for files whose numbers are changed by such factors [s]."""
         on, sharing = self._reached(by), self._sharing(by)
-        kernels = Kernels.of(self.part, on)
+        kernels = calibrated.Kernels.of(self.part, on)
         one = kernels.beside(self._sent(by), self.again, sharing)
         total = self.stages.pipeline_s(one) + self._transfers_s(by, sharing)
         exchange = self._exchange(by)
@@ -196,7 +188,7 @@ class Runs(Struct, frozen=True, eq=False):
         found: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
         return found
 
-    def _reached(self, by: Scaling) -> Reached:
+    def _reached(self, by: Scaling) -> calibrated.Reached:
         on = self.reached
         return replace(
             on,
@@ -207,7 +199,7 @@ class Runs(Struct, frozen=True, eq=False):
             vector=on.vector * by.vector,
         )
 
-    def _sharing(self, by: Scaling) -> Sharing:
+    def _sharing(self, by: Scaling) -> calibrated.Sharing:
         sharing = self.sharing
         contention = sharing.contention * by.contention
         return replace(
@@ -219,7 +211,7 @@ class Runs(Struct, frozen=True, eq=False):
             iteration_s=sharing.iteration_s * by.iteration_s,
         )
 
-    def _sent(self, by: Scaling) -> LayerCollectives:
+    def _sent(self, by: Scaling) -> calibrated.LayerCollectives:
         """Tensor collectives and context rings of a layer, alone."""
         part, links, model = self.part, self.links, self.model
         tensor, context = self.degrees[:2]
@@ -230,9 +222,9 @@ class Runs(Struct, frozen=True, eq=False):
         tensor_s = tensor_s + np.where(tensor > 1, model.collective_s, 0.0)
         keys_bytes = 2 * ELEMENT_BYTES * part.tokens * part.key
         ring_s = keys_bytes * (context - 1) * links.hop(tensor * context, by.network)
-        return LayerCollectives(tensor_s, ring_s)
+        return calibrated.LayerCollectives(tensor_s, ring_s)
 
-    def _transfers_s(self, by: Scaling, sharing: Sharing) -> Floats:
+    def _transfers_s(self, by: Scaling, sharing: calibrated.Sharing) -> Floats:
         """Transfers between stages, as far as they show."""
         tensor, context, data, pipeline = self.degrees[:4]
         sent_bytes = ELEMENT_BYTES * self.part.tokens * self.part.hidden / tensor
@@ -241,10 +233,10 @@ class Runs(Struct, frozen=True, eq=False):
         found: Floats = self.stages.transfers * hop_s * sharing.pipeline_visible
         return found
 
-    def _exchange(self, by: Scaling) -> Exchange:
+    def _exchange(self, by: Scaling) -> calibrated.Exchange:
         tensor, context, data = self.degrees[:3]
         members = context * data
-        return Exchange(
+        return calibrated.Exchange(
             self.links.pace(members, tensor, by.network),
             members,
             self.part.layer_weights,
@@ -265,18 +257,18 @@ def _calibrated(run: MeasuredRun, model: CalibrationPart) -> CalibratedRun:
     )
 
 
-def _slice(run: MeasuredRun) -> Slice:
+def _slice(run: MeasuredRun) -> calibrated.Slice:
     cut = run.degrees
     sharding = Sharding.of(cut.microbatch, tensor=cut.tensor, context=cut.context)
-    return Slice.of(run.model, sharding, sequence_parallel=run.sequence_parallel)
+    return calibrated.Slice.of(run.model, sharding, sequence_parallel=run.sequence_parallel)
 
 
-def _redone(run: MeasuredRun, model: CalibrationPart) -> Redone:
+def _redone(run: MeasuredRun, model: CalibrationPart) -> calibrated.Redone:
     half, parallel = model.half_recompute, run.sequence_parallel
-    return Redone.of(run.recompute, half, sequence_parallel=parallel)
+    return calibrated.Redone.of(run.recompute, half, sequence_parallel=parallel)
 
 
-def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> Stages:
+def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     """Pipelines of runs."""
     layers = np.array([one.model.layers for one in runs], np.float64)
     _, _, _, stages, interleave, _, microbatches = degrees
@@ -284,7 +276,7 @@ def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> Stages:
     less = missing_layers(layers, stages)
     bubble = np.array([BUBBLE_SHARE.get(one.schedule, 1.0) for one in runs])
     chunk = fullest / interleave
-    return Stages(
+    return calibrated.Stages(
         layers, stages, interleave, microbatches, fullest, chunk, less.first, less.last, bubble
     )
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats, Ints
+from netplan.arrays import Amount, Floats, Ints, Terms
 from netplan.errors import InputError
 from netplan.performance.calibrated import Kernels, LayerCollectives, Passes, Redone, Slice
 from netplan.performance.setting import Setting
@@ -40,27 +40,18 @@ from netplan.records import replace
 from netplan.traffic.algorithms import CollectiveTime
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
+from netplan.workloads import operations as ops
 from netplan.workloads.models import Model
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    NO_WORK,
-    CollectiveKind,
-    GroupName,
-    Operation,
-    Sharding,
-    Work,
-    total_bytes,
-)
 from netplan.workloads.program import Program, Repetition
 
 if TYPE_CHECKING:
     from netplan.performance.mapping.layers import LayerExecution
 
 
-_DIMENSION: dict[GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
+_DIMENSION: dict[ops.GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
 
-class Timing(Struct, frozen=True, eq=False):
+class Timing(Terms, frozen=True, eq=False):
     """Parts of a time, which add up to it, each of shape (shardings,) [s].
 
     Parameters
@@ -83,19 +74,6 @@ class Timing(Struct, frozen=True, eq=False):
         """No time at all."""
         return cls(*(np.zeros(count) for _ in cls.__struct_fields__))
 
-    def __add__(self, other: "Timing") -> "Timing":
-        """Part by part."""
-        return Timing(
-            self.compute_s + other.compute_s,
-            self.memory_s + other.memory_s,
-            self.tensor_s + other.tensor_s,
-            self.expert_s + other.expert_s,
-        )
-
-    def __mul__(self, factor: Floats | float) -> "Timing":
-        """So many times as long, shape (shardings,)."""
-        return Timing(*(getattr(self, name) * factor for name in self.__struct_fields__))
-
     @property
     def of_all_steps(self) -> "Timing":
         """Steps one after the other: parts of shape (steps, shardings) summed up."""
@@ -115,9 +93,9 @@ class LayerGroups(Struct, frozen=True, eq=False):
 
     network: Network
     placements: Placements
-    groups: dict[GroupName, Group]
+    groups: dict[ops.GroupName, Group]
     index: Ints
-    known: dict[tuple[CollectiveKind, GroupName], CollectiveTime]
+    known: dict[tuple[ops.CollectiveKind, ops.GroupName], CollectiveTime]
 
     @classmethod
     def of(cls, network: Network, placements: Placements, index: Ints) -> "LayerGroups":
@@ -125,7 +103,9 @@ class LayerGroups(Struct, frozen=True, eq=False):
         groups = {name: group_of(placements, at) for name, at in _DIMENSION.items()}
         return cls(network, placements, groups, index, {})
 
-    def seconds(self, kind: CollectiveKind, group: GroupName, message: Floats | float) -> Floats:
+    def seconds(
+        self, kind: ops.CollectiveKind, group: ops.GroupName, message: Floats | float
+    ) -> Floats:
         """Time of one collective for every sharding [s]."""
         key = kind, group
         if key not in self.known:
@@ -134,7 +114,7 @@ class LayerGroups(Struct, frozen=True, eq=False):
         return self.known[key].seconds(message)
 
 
-def roofline(one: Operation, work: Work, setting: Setting) -> tuple[Amount, Amount]:
+def roofline(one: ops.Operation, work: ops.Work, setting: Setting) -> tuple[Amount, Amount]:
     """Time of FLOPs and kernel latency, and of memory traffic as far as that takes longer [s].
 
     Of a work of an operation, and of the shape of its amounts; as measured, where kernels are.
@@ -156,7 +136,7 @@ def roofline(one: Operation, work: Work, setting: Setting) -> tuple[Amount, Amou
     return compute_s, memory_s
 
 
-def memory_traffic_s(one: Operation, work: Work, setting: Setting) -> Amount:
+def memory_traffic_s(one: ops.Operation, work: ops.Work, setting: Setting) -> Amount:
     """Time of an operation's memory traffic alone [s]; 0 without rates of vectors and memory."""
     training = setting.training
     if not (training.vector_flops_per_s and training.memory_bytes_per_s):
@@ -164,14 +144,16 @@ def memory_traffic_s(one: Operation, work: Work, setting: Setting) -> Amount:
     return _moved_bytes(one, work, setting) / training.memory_bytes_per_s
 
 
-def _moved_bytes(one: Operation, work: Work, setting: Setting) -> Amount:
+def _moved_bytes(one: ops.Operation, work: ops.Work, setting: Setting) -> Amount:
     """Memory traffic of an operation; what spilled counts as so many local bytes more [B]."""
     return work.moved_bytes if setting.spill is None else setting.spill.moved_bytes(one, work)
 
 
-def _work_time(operation: Operation, work: Work, setting: Setting, groups: LayerGroups) -> Timing:
+def _work_time(
+    operation: ops.Operation, work: ops.Work, setting: Setting, groups: LayerGroups
+) -> Timing:
     """Time of one direction of one operation."""
-    if work is NO_WORK:
+    if work is ops.NO_WORK:
         return Timing.none(len(groups.index))
     zero = np.zeros(len(groups.index))
     compute_s, memory_s = (zero + part for part in roofline(operation, work, setting))
@@ -196,12 +178,12 @@ def _is_none(amount: Amount) -> bool:
 
 
 def operation_times(
-    operation: Operation, setting: Setting, groups: LayerGroups
+    operation: ops.Operation, setting: Setting, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one operation, with what is computed again."""
     forward = _work_time(operation, operation.forward, setting, groups)
     backward = _work_time(operation, operation.backward, setting, groups)
-    if operation.weight_gradient is not NO_WORK:
+    if operation.weight_gradient is not ops.NO_WORK:
         backward = backward + _work_time(operation, operation.weight_gradient, setting, groups)
     if operation.recomputed:
         backward = backward + forward
@@ -209,7 +191,7 @@ def operation_times(
 
 
 def waited_times(
-    operations: Sequence[Operation], setting: Setting, groups: LayerGroups
+    operations: Sequence[ops.Operation], setting: Setting, groups: LayerGroups
 ) -> list[tuple[Timing, Timing]]:
     """The same of all operations of a layer, as far as it waits for them and has them."""
     times = [operation_times(one, setting, groups) for one in operations]
@@ -223,10 +205,10 @@ def waited_times(
     return [(ahead * x, back * y) for (ahead, back), x, y in zip(times, *ways, strict=True)]
 
 
-def sections(operations: Sequence[Operation]) -> Iterator[dict[int, list[int]]]:
+def sections(operations: Sequence[ops.Operation]) -> Iterator[dict[int, list[int]]]:
     """Places of operations that run beside each other, by branch; single ones between them.
 
-    >>> alone = Operation("top", "mlp", 0.0, 0.0, NO_WORK, NO_WORK)
+    >>> alone = ops.Operation("top", "mlp", 0.0, 0.0, NO_WORK, NO_WORK)
     >>> list(sections([replace(alone, branch=at) for at in (1, 2, 2, 0)]))
     [{1: [0], 2: [1, 2]}, {0: [3]}]
     """
@@ -241,7 +223,7 @@ def sections(operations: Sequence[Operation]) -> Iterator[dict[int, list[int]]]:
         yield branches
 
 
-def _longest(operations: Sequence[Operation], times_s: Sequence[Floats]) -> list[Floats]:
+def _longest(operations: Sequence[ops.Operation], times_s: Sequence[Floats]) -> list[Floats]:
     """1 for each operation of the longest of its branches, else 0, shape (shardings,) each."""
     found = [np.ones_like(one) for one in times_s]
     for branches in sections(operations):
@@ -261,7 +243,7 @@ class QueuedGradients(NamedTuple):
 
 
 def _queued(
-    operations: Sequence[Operation], setting: Setting, groups: LayerGroups
+    operations: Sequence[ops.Operation], setting: Setting, groups: LayerGroups
 ) -> Iterator[QueuedGradients]:
     """Gradients of operations in the order of the backward pass, the last operation's first."""
     times_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
@@ -276,7 +258,7 @@ def _queued(
                 behind_s = behind_s + times_s[at]
         lead_s = end_s
     for at in reversed(range(len(operations))):
-        held = total_bytes([operations[at].weight_bytes], len(groups.index))
+        held = ops.total_bytes([operations[at].weight_bytes], len(groups.index))
         if held.any():
             yield QueuedGradients(leads[at], held)
 
@@ -315,10 +297,10 @@ def layer_collectives(
     tensor, context = (group_of(placements, at) for at in (TENSOR, CONTEXT))
     rows = network.collective("all_gather", tensor).take(index)
     several = tensor.members.prod(axis=0)[index] > 1
-    tensor_s = rows.seconds(ELEMENT_BYTES * part.tokens * part.hidden) + collective_s * several
+    tensor_s = rows.seconds(ops.ELEMENT_BYTES * part.tokens * part.hidden) + collective_s * several
     # Keys and values of the other GPUs, one neighbour's after the other: the slowest hop counts.
     others = context.members.prod(axis=0)[index] - 1
-    keys_bytes = 2 * ELEMENT_BYTES * part.tokens * part.key
+    keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
     return LayerCollectives(tensor_s, keys_bytes * others * slowest_hop(network, context)[index])
 
 
@@ -384,7 +366,7 @@ class LayerTable(Struct, frozen=True, eq=False):
         return bool(self.first.weight_bytes.any() or self.last.weight_bytes.any())
 
 
-def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> LayerTable:
+def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -> LayerTable:
     """Add up the operations of one layer, for many shardings at once."""
     program = setting.program(sharding)
     count, layer = len(groups.index), program.layer
@@ -410,10 +392,10 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
         gradient=_gradient_time(program, setting, groups) or backward,
         weight_bytes=program.weight_bytes(experts=False),
         expert_bytes=program.weight_bytes(experts=True),
-        activation_bytes=total_bytes(stored, count),
-        working_bytes=total_bytes(working, count),
-        boundary_bytes=total_bytes([layer.boundary_bytes], count),
-        stored_bytes=total_bytes([one.stored_bytes for one in layer.operations], count),
+        activation_bytes=ops.total_bytes(stored, count),
+        working_bytes=ops.total_bytes(working, count),
+        boundary_bytes=ops.total_bytes([layer.boundary_bytes], count),
+        stored_bytes=ops.total_bytes([one.stored_bytes for one in layer.operations], count),
         first=_end(program.first, setting, groups, ends_s[0]),
         last=_end(program.last, setting, groups, ends_s[1]),
         queue=tuple(_queued(layer.operations, setting, groups)) if setting.branched else (),
@@ -422,7 +404,7 @@ def layer_table(setting: Setting, sharding: Sharding, groups: LayerGroups) -> La
 
 
 def calibrated_times(
-    setting: Setting, sharding: Sharding, program: Program, groups: LayerGroups
+    setting: Setting, sharding: ops.Sharding, program: Program, groups: LayerGroups
 ) -> CalibratedLayer:
     """Times of a layer and of the ends under iteration model ``calibrated``.
 
@@ -466,7 +448,7 @@ def _timings(layer: CalibratedLayer) -> tuple[Timing, Timing]:
 
 
 def layer_times(
-    setting: Setting, sharding: Sharding, program: Program, groups: LayerGroups
+    setting: Setting, sharding: ops.Sharding, program: Program, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of one layer: of its operations, or as its kernels are mapped."""
     if setting.execution is not None:
@@ -489,17 +471,17 @@ def _gradient_time(program: Program, setting: Setting, groups: LayerGroups) -> T
     phases = [
         _work_time(one, one.weight_gradient, setting, groups)
         for one in operations
-        if one.weight_gradient is not NO_WORK
+        if one.weight_gradient is not ops.NO_WORK
     ]
     if setting.branched:
         back_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
         waited = zip(operations, _longest(operations, back_s), strict=True)
-        kept = [share for one, share in waited if one.weight_gradient is not NO_WORK]
+        kept = [share for one, share in waited if one.weight_gradient is not ops.NO_WORK]
         phases = [phase * share for phase, share in zip(phases, kept, strict=True)]
     return sum(phases[1:], phases[0]) if phases else None
 
 
-def working_bytes(model: Model, sharding: Sharding) -> Floats:
+def working_bytes(model: Model, sharding: ops.Sharding) -> Floats:
     """What one layer holds while it runs, M (16 h + 2 a s) bytes of M tokens and a heads [B].
 
     Not cut over tensor GPUs. Source: Rajbhandari et al., ZeRO-Infinity (arXiv:2104.07857), Sec. 3.
@@ -507,7 +489,7 @@ def working_bytes(model: Model, sharding: Sharding) -> Floats:
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> working_bytes(MODELS.load("transformer-1t"), Sharding.of(4, tensor=8))
+    >>> working_bytes(MODELS.load("transformer-1t"), ops.Sharding.of(4, tensor=8))
     array([8.72415232e+09])
     """
     tokens: Floats = sharding.microbatch.astype(np.float64) * model.sequence_length
@@ -531,13 +513,13 @@ def _with_spilled(
     return forward + more[0], backward + more[1]
 
 
-def tensor_collective(groups: LayerGroups) -> Callable[[CollectiveKind, Floats], Floats]:
+def tensor_collective(groups: LayerGroups) -> Callable[[ops.CollectiveKind, Floats], Floats]:
     """Time of a collective of the tensor group of each sharding."""
     return lambda kind, message: groups.seconds(kind, "tensor", message)
 
 
 def mapped_times(
-    execution: "LayerExecution", setting: Setting, sharding: Sharding, groups: LayerGroups
+    execution: "LayerExecution", setting: Setting, sharding: ops.Sharding, groups: LayerGroups
 ) -> tuple[Timing, Timing]:
     """Forward and backward time of a layer whose kernels are mapped onto the chip."""
     model, none = setting.layered, np.zeros(len(groups.index))
@@ -550,7 +532,7 @@ def mapped_times(
 
 
 def _end(
-    operation: Operation | None,
+    operation: ops.Operation | None,
     setting: Setting,
     groups: LayerGroups,
     calibrated_s: Amount | None = None,
@@ -566,6 +548,6 @@ def _end(
         time = Timing(none + calibrated_s, none, none, none)
     return End(
         time,
-        total_bytes([operation.weight_bytes], count),
-        total_bytes([operation.activation_bytes], count),
+        ops.total_bytes([operation.weight_bytes], count),
+        ops.total_bytes([operation.activation_bytes], count),
     )

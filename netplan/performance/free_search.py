@@ -25,28 +25,15 @@ that does not block as few of them as fit.
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Columns, Floats, Ints
 from netplan.levels import Level, gpu_count
+from netplan.performance import free_space
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
-from netplan.performance.free_space import (
-    Cells,
-    Cuts,
-    Layers,
-    Rows,
-    enumerate_cuts,
-    filled,
-    filling,
-    listed_cells,
-    outermost,
-    place_layers,
-    place_stages,
-)
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
@@ -94,7 +81,7 @@ class KnownLayers(Struct, frozen=True, eq=False):
 class Shortlist(Struct, frozen=True, eq=False):
     """The cuts on so many GPUs, and which of them may fit the memory, lowest bounds first."""
 
-    cuts: Cuts
+    cuts: free_space.Cuts
     least_bytes: Floats  # memory of each cut with as many replicas as any placement has
     spill_s: Floats  # what each takes longer at least for what spills
     alone: LayerTable  # bytes and computing of a layer of each size, as if each GPU were alone
@@ -141,7 +128,7 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
 @lru_cache(maxsize=32)
 def shortlist(setting: Setting, gpus: int) -> Shortlist:
     """Which cuts may fit, by the least time that they take."""
-    cuts = enumerate_cuts(setting, gpus)
+    cuts = free_space.enumerate_cuts(setting, gpus)
     alone = _without_communication(fastest(setting), cuts.sizes)
     smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
     memory = memory_of(setting, smallest, alone)
@@ -154,7 +141,7 @@ def shortlist(setting: Setting, gpus: int) -> Shortlist:
 
 
 def _least_spill_s(
-    setting: Setting, smallest: Runs, alone: LayerTable, spilled: Spilled, cuts: Cuts
+    setting: Setting, smallest: Runs, alone: LayerTable, spilled: Spilled, cuts: free_space.Cuts
 ) -> Floats:
     """What cuts take longer at least for what spills of the smallest of their schedules [s].
 
@@ -233,7 +220,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
     @property
     def outermost(self) -> Level:
         """The outermost level of several members."""
-        return self.network.levels[outermost(self.sizes)]
+        return self.network.levels[free_space.outermost(self.sizes)]
 
     @property
     def unblocked(self) -> Network:
@@ -246,10 +233,10 @@ class FreeSearch(Struct, frozen=True, eq=False):
         return found[-1][0] * ROUNDING if len(found) == self.top else inf
 
     def with_replicas_inside(
-        self, cells: Cells, microbatches: Ints
-    ) -> Iterator[tuple[Ints, Cells, Ints, Ints]]:
+        self, cells: free_space.Cells, microbatches: Ints
+    ) -> Iterator[tuple[Ints, free_space.Cells, Ints, Ints]]:
         """Every number of replicas inside: whose it is, its cell, fewest and most of it outside."""
-        outer = outermost(self.sizes)
+        outer = free_space.outermost(self.sizes)
         rounds = self.known.cuts.rounds[cells.cut]
         if self.setting.options.fixed.data is not None:
             made = np.flatnonzero(-(-rounds // cells.replicas) == microbatches)
@@ -260,12 +247,14 @@ class FreeSearch(Struct, frozen=True, eq=False):
         most = np.where(microbatches > 1, (rounds - 1) // less, cells.replicas)
         most = np.minimum(most, cells.replicas)
         room, outside = cells.room[:outer], cells.room[outer]
-        first = filling(room, -(-least // outside))
-        count = np.maximum(filling(room, np.minimum(most, room.prod(axis=0))) - first + 1, 0)
+        first = free_space.filling(room, -(-least // outside))
+        count = np.maximum(
+            free_space.filling(room, np.minimum(most, room.prod(axis=0))) - first + 1, 0
+        )
         for part in parts(count, CHUNK_PLANS):
             number, whose, _ = expand(first[part], count[part])
             whose += part.start
-            degrees = filled(room[:, whose], number)
+            degrees = free_space.filled(room[:, whose], number)
             inside = degrees.prod(axis=0)
             low = -(-least[whose] // inside)
             high = np.minimum(most[whose] // inside, outside[whose])
@@ -277,7 +266,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
                 yield whose[made], plans, low[made], high[made]
 
     def fewest_that_fit(
-        self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
+        self, cells: free_space.Cells, microbatches: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Bools]:
         """Fewest replicas outside that fit, and whether any do: memory falls as they rise."""
         return _fewest(cells, microbatches, low, high, self.fit)
@@ -304,11 +293,11 @@ class FreeSearch(Struct, frozen=True, eq=False):
         """Whether more replicas may be faster, as switches form the sums of large groups only."""
         links = self.network.communication.links
         queued = self.setting.assumptions.overlap.data == "queued"  # as all_reduces
-        inside = outermost(self.sizes) == 0
+        inside = free_space.outermost(self.sizes) == 0
         return queued and inside and links is not None and bool(links.domain.in_switch)
 
     def less_spilled(
-        self, cells: Cells, microbatches: Ints, low: Ints, high: Ints
+        self, cells: free_space.Cells, microbatches: Ints, low: Ints, high: Ints
     ) -> tuple[Ints, Ints]:
         """More replicas outside than the fewest, of which less spills: whose, and how many.
 
@@ -323,19 +312,21 @@ class FreeSearch(Struct, frozen=True, eq=False):
         number, whose, _ = expand(low, last - low + 1)
         return whose, number
 
-    def stays_local(self, cells: Cells, microbatches: Ints, outside: Ints) -> Bools:
+    def stays_local(self, cells: free_space.Cells, microbatches: Ints, outside: Ints) -> Bools:
         """Whether nothing of plans lies in an expanded memory."""
         memory = self.memory_of(cells, microbatches, outside)
         local: Bools = ~Spilled.of(self.setting, memory).plans
         return local
 
-    def fit(self, cells: Cells, microbatches: Ints, outside: Ints) -> Bools:
+    def fit(self, cells: free_space.Cells, microbatches: Ints, outside: Ints) -> Bools:
         """Whether plans fit the memory."""
         room = self.setting.training.room_bytes
         fits: Bools = self.memory_of(cells, microbatches, outside).total <= room
         return fits
 
-    def memory_of(self, cells: Cells, microbatches: Ints, outside: Ints | int = 1) -> Memory:
+    def memory_of(
+        self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1
+    ) -> Memory:
         """Memory of cells with so many times the replicas that they have."""
         replicas = cells.placements.degrees[:, DATA].prod(axis=0) * outside
         runs = self.known.cuts.runs(cells.cut, replicas, microbatches)
@@ -343,11 +334,11 @@ class FreeSearch(Struct, frozen=True, eq=False):
 
 
 def _fewest(
-    cells: Cells,
+    cells: free_space.Cells,
     microbatches: Ints,
     low: Ints,
     high: Ints,
-    good: Callable[[Cells, Ints, Ints], Bools],
+    good: Callable[[free_space.Cells, Ints, Ints], Bools],
 ) -> tuple[Ints, Bools]:
     """Fewest replicas outside, from low to high, that are good, as all above are; if any are."""
     fits = good(cells, microbatches, low)
@@ -376,8 +367,8 @@ def _none(search: FreeSearch) -> FreePlans:
         some = order[begin : begin + FIRST_CUTS]
         if known.least_bytes[some[0]] >= least_bytes:
             break
-        layers, _ = place_layers(search.setting, known.cuts, some, search.sizes)
-        placed = place_stages(search.setting, known.cuts, layers, search.sizes)
+        layers, _ = free_space.place_layers(search.setting, known.cuts, some, search.sizes)
+        placed = free_space.place_stages(search.setting, known.cuts, layers, search.sizes)
         cells += len(placed.cut)
         for whose, plans, _, most in search.with_replicas_inside(placed, placed.fewest):
             memory = search.memory_of(plans, placed.fewest[whose], most)
@@ -388,33 +379,29 @@ def _none(search: FreeSearch) -> FreePlans:
     return FreePlans((), known.cuts.count if cells else 0, 0, least_bytes)
 
 
-class _Bounds(NamedTuple):
+class _Bounds(Columns, frozen=True, eq=False):
     """What cells take at least, each of shape (cells,) [s]."""
 
     least_s: Floats  # with any number of microbatches
     filled_s: Floats  # with the fewest, were the bubble none the longer for them
     more_s: Floats  # beyond that, for each further one
 
-    def take(self, some: Ints) -> "_Bounds":
-        """Those of some of the cells."""
-        return _Bounds(*(bound[some] for bound in self))
-
 
 class Placed(Struct, frozen=True, eq=False):
     """Cuts on a fabric, with their layers placed."""
 
     search: FreeSearch
-    rows: Rows
+    rows: free_space.Rows
     table: LayerTable
     least: LayerTable  # the same with all in the faster memory
-    layers: Layers
+    layers: free_space.Layers
     bound_s: Floats  # least time of each entry of the layers
 
     @classmethod
     def of(cls, search: FreeSearch, some: Ints) -> "Placed":
         """Place the layers of some cuts, and bound their times."""
         setting, cuts = search.setting, search.known.cuts
-        layers, rows = place_layers(setting, cuts, some, search.sizes)
+        layers, rows = free_space.place_layers(setting, cuts, some, search.sizes)
         groups = LayerGroups.of(search.network, rows.placements, np.arange(rows.placements.count))
         table = least = layer_table(setting, rows.sharding, groups)
         if (bounding := fastest(setting)) is not setting:
@@ -425,10 +412,10 @@ class Placed(Struct, frozen=True, eq=False):
         bound_s = bound_s + search.known.spill_s[layers.cut]
         return cls(search, rows, table, least, layers, bound_s)
 
-    def cells(self, chosen: Ints) -> Cells:
+    def cells(self, chosen: Ints) -> free_space.Cells:
         """All cells of some of the layers."""
         search, layers = self.search, self.layers.take(chosen)
-        return place_stages(search.setting, search.known.cuts, layers, search.sizes)
+        return free_space.place_stages(search.setting, search.known.cuts, layers, search.sizes)
 
     def best(self, found: list[Found]) -> list[Found]:
         """The best plans of these and those found before."""
@@ -448,7 +435,7 @@ class Placed(Struct, frozen=True, eq=False):
                 found = self._best(self.cells(chosen), found, limit)
         return found
 
-    def _best(self, cells: Cells, found: list[Found], limit: float) -> list[Found]:
+    def _best(self, cells: free_space.Cells, found: list[Found], limit: float) -> list[Found]:
         bounds = self._bounds(cells)
         kept = np.flatnonzero(bounds.least_s <= limit)
         cells, bounds = cells.take(kept), bounds.take(kept)
@@ -458,7 +445,7 @@ class Placed(Struct, frozen=True, eq=False):
             found = self.timed(cells.take(cell), microbatches, found, limit)
         return found
 
-    def _bounds(self, cells: Cells) -> _Bounds:
+    def _bounds(self, cells: free_space.Cells) -> _Bounds:
         """Least time of every cell, and with more microbatches than the fewest."""
         terms, each = self._least_terms(cells, cells.fewest), np.arange(len(cells.cut))
         # Other numbers of replicas may have faster collectives: those bound nothing.
@@ -470,7 +457,7 @@ class Placed(Struct, frozen=True, eq=False):
         return _Bounds(least_s, filled_s, layers * terms.layer_s[cells.row])
 
     def _with_more(
-        self, cells: Cells, bounds: _Bounds, limit: float
+        self, cells: free_space.Cells, bounds: _Bounds, limit: float
     ) -> Iterator[tuple[Ints, Ints]]:
         """Cells with more microbatches than the fewest, as many as a bound does not rule out."""
         within = (limit - bounds.filled_s) / bounds.more_s
@@ -484,7 +471,11 @@ class Placed(Struct, frozen=True, eq=False):
             yield cell[owner], fewest[owner] + number * step[owner]
 
     def timed(
-        self, cells: Cells, microbatches: Ints, found: list[Found], limit: float | None = None
+        self,
+        cells: free_space.Cells,
+        microbatches: Ints,
+        found: list[Found],
+        limit: float | None = None,
     ) -> list[Found]:
         """The best of the plans found so far and those of cells, of so many microbatches each.
 
@@ -504,8 +495,8 @@ class Placed(Struct, frozen=True, eq=False):
         return found
 
     def _plans(
-        self, cells: Cells, microbatches: Ints, limit: float | None
-    ) -> Iterator[tuple[Ints, Cells, Ints]]:
+        self, cells: free_space.Cells, microbatches: Ints, limit: float | None
+    ) -> Iterator[tuple[Ints, free_space.Cells, Ints]]:
         """The plans that count and fit: whose they are, they themselves, their microbatches."""
         search = self.search
         for whose, inside, fewest, most in search.with_replicas_inside(cells, microbatches):
@@ -541,18 +532,18 @@ class Placed(Struct, frozen=True, eq=False):
             if len(some):
                 yield whose[some], inside.take(some).times(outside), made[some]
 
-    def _least_terms(self, plans: Cells, microbatches: Ints) -> Terms:
+    def _least_terms(self, plans: free_space.Cells, microbatches: Ints) -> Terms:
         """What plans take at least on leaves that do not block, whatever spills."""
         search = self.search
-        space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
+        space = free_space.listed_cells(search.known.cuts, plans, self.rows, microbatches)
         return terms_of(search.setting, search.unblocked, space, self.least)
 
     def _seconds(
-        self, network: Network, plans: Cells, microbatches: Ints, limit: float = inf
+        self, network: Network, plans: free_space.Cells, microbatches: Ints, limit: float = inf
     ) -> Floats:
         """Times of plans; of those that spill above the limit, infinite ones [s]."""
         each, search = np.arange(len(plans.cut)), self.search
-        space = listed_cells(search.known.cuts, plans, self.rows, microbatches)
+        space = free_space.listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
         if not search.needs_memory:
             terms = terms_of(setting, network, space, self.table)
@@ -572,7 +563,7 @@ class Placed(Struct, frozen=True, eq=False):
         return seconds
 
 
-def _found(seconds: float, plans: Cells, microbatches: int, at: int) -> Found:
+def _found(seconds: float, plans: free_space.Cells, microbatches: int, at: int) -> Found:
     levels = plans.placements.at(at).levels
     cell = tuple(level._replace(data=1) for level in levels)
     return seconds, int(plans.cut[at]), cell, microbatches, levels, int(plans.row[at])
@@ -586,7 +577,7 @@ def _merged(found: list[Found]) -> list[Found]:
     return list(best.values())
 
 
-def _plan_of(cuts: Cuts, sizes: tuple[int, ...], found: Found) -> Plan:
+def _plan_of(cuts: free_space.Cuts, sizes: tuple[int, ...], found: Found) -> Plan:
     _, cut, _, microbatches, levels, _ = found
     schedules = cuts.schedules
     return Plan(

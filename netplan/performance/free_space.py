@@ -46,18 +46,9 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Ints
+from netplan.arrays import Bools, Columns, Ints
+from netplan.performance import space
 from netplan.performance.setting import Setting
-from netplan.performance.space import (
-    LAYER_DIMENSIONS,
-    PlanSpace,
-    Runs,
-    Schedules,
-    all_divisors,
-    degree_limits,
-    expand,
-    sharding_blocks,
-)
 from netplan.records import replace
 from netplan.traffic.placement import (
     CONTEXT,
@@ -100,7 +91,7 @@ class Cuts(Struct, frozen=True, eq=False):
 
     totals: Ints
     sizes: Sharding
-    schedules: Schedules
+    schedules: space.Schedules
     rounds: Ints
     replicas: Ints
     step: Ints
@@ -110,12 +101,12 @@ class Cuts(Struct, frozen=True, eq=False):
         """Cuts [1]."""
         return len(self.rounds)
 
-    def runs(self, cut: Ints | slice, replicas: Ints, microbatches: Ints) -> Runs:
+    def runs(self, cut: Ints | slice, replicas: Ints, microbatches: Ints) -> space.Runs:
         """What the memory of some cuts depends on, with so many replicas."""
         totals = self.totals[:, self.schedules.totals[cut]]
         totals[DATA] = replicas
         schedules = self.schedules
-        return Runs(totals, schedules.offset[cut], microbatches, schedules.interleave[cut])
+        return space.Runs(totals, schedules.offset[cut], microbatches, schedules.interleave[cut])
 
 
 class Rows(NamedTuple):
@@ -125,19 +116,15 @@ class Rows(NamedTuple):
     sharding: Sharding
 
 
-class Layers(NamedTuple):
+class Layers(Columns, frozen=True, eq=False):
     """Cuts with their tensor, context and expert groups placed on levels, one entry each."""
 
     cut: Ints  # which of the cuts
     degrees: Ints  # shape (levels, dimensions, entries), 1 for pipeline and data
     row: Ints  # which of the distinct layers
 
-    def take(self, some: Ints) -> "Layers":
-        """Some of the entries."""
-        return Layers(self.cut[some], self.degrees[:, :, some], self.row[some])
 
-
-class Cells(Struct, frozen=True, eq=False):
+class Cells(Columns, frozen=True, eq=False):
     """Cuts on the levels of a fabric, one entry each.
 
     Parameters
@@ -161,13 +148,6 @@ class Cells(Struct, frozen=True, eq=False):
     replicas: Ints
     fewest: Ints
 
-    def take(self, some: Ints | Bools | slice) -> "Cells":
-        """Some of the cells."""
-        return Cells(
-            *(self.cut[some], self.row[some], self.placements.take(some), self.room[:, some]),
-            *(self.replicas[some], self.fewest[some]),
-        )
-
     def times(self, replicas: Ints) -> "Cells":
         """With so many times the replicas, all of them along the outermost level."""
         degrees, sizes = self.placements.degrees.copy(), self.placements.sizes or ()
@@ -183,13 +163,13 @@ def outermost(sizes: Sequence[int]) -> int:
 def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
     """All cuts of a replica of at most so many GPUs."""
     totals = _cut_degrees(setting, gpus)
-    sizes_at, block_of = distinct(totals[LAYER_DIMENSIONS])
-    blocks = sharding_blocks(setting, totals, sizes_at, block_of)
+    sizes_at, block_of = distinct(totals[space.LAYER_DIMENSIONS])
+    blocks = space.sharding_blocks(setting, totals, sizes_at, block_of)
     own = np.repeat(totals[:, sizes_at], blocks.count, axis=1)
     sizes = Sharding(blocks.microbatch, own[TENSOR], own[CONTEXT], blocks.panels, own[EXPERT])
-    index, kind, _ = expand(blocks.first[block_of], blocks.count[block_of])
+    index, kind, _ = space.expand(blocks.first[block_of], blocks.count[block_of])
     one = np.ones_like(kind)
-    schedules = Schedules(kind, index, blocks.microbatch[index], one, one)
+    schedules = space.Schedules(kind, index, blocks.microbatch[index], one, one)
 
     fixed, batch = setting.options.fixed, setting.training.batch
     group = schedules.microbatch * totals[EXPERT, kind]
@@ -221,7 +201,7 @@ def _cut_degrees(setting: Setting, gpus: int) -> Ints:
     given = setting.given
     if setting.options.expert_degree is not None:
         given["expert"] = setting.options.expert_degree
-    limits, caps = degree_limits(setting, gpus)
+    limits, caps = space.degree_limits(setting, gpus)
     totals = np.ones((len(DIMENSIONS), 1), dtype=np.int64)
     for at in CUT:
         choices = stage_numbers(setting, gpus) if at == PIPELINE else divisors(limits[at])
@@ -236,13 +216,15 @@ def _cut_degrees(setting: Setting, gpus: int) -> Ints:
     return totals
 
 
-def _with_chunks(setting: Setting, totals: Ints, plain: Schedules) -> tuple[Schedules, Ints]:
+def _with_chunks(
+    setting: Setting, totals: Ints, plain: space.Schedules
+) -> tuple[space.Schedules, Ints]:
     """Schedules with every number of chunks that the rules allow, and which plain one each was."""
     stages, given = totals[PIPELINE, plain.totals], setting.options.fixed.interleave
     if setting.interleave == "none":
         chunks, owner = np.ones_like(stages), np.arange(len(stages))
     else:
-        chunks, owner = all_divisors(_ceil(setting.layers, stages))
+        chunks, owner = space.all_divisors(_ceil(setting.layers, stages))
     keep = np.ones(len(chunks), np.bool_) if given is None else chunks == given
     if setting.interleave == "whole":  # a single stage has nothing to interleave with
         keep &= (chunks == 1) | (stages[owner] > 1)
@@ -260,16 +242,16 @@ def place_layers(
     at, kind_of = distinct(totals)
     wanted = totals[:, at]
     kind, degrees = _place_tensor(setting, wanted[TENSOR], sizes)
-    for dimension in LAYER_DIMENSIONS:
+    for dimension in space.LAYER_DIMENSIONS:
         if dimension != TENSOR:
             owner, degrees = _split(wanted[dimension, kind], dimension, degrees, sizes)
             kind = kind[owner]
     # Pairs of a cut and a way to place it.
     ways = np.bincount(kind, minlength=len(at))
     order = np.argsort(kind, kind="stable")
-    index, owner, _ = expand((np.cumsum(ways) - ways)[kind_of], ways[kind_of])
+    index, owner, _ = space.expand((np.cumsum(ways) - ways)[kind_of], ways[kind_of])
     degrees, cut = degrees[:, :, order[index]], some[owner]
-    flat = np.concatenate(degrees[:, LAYER_DIMENSIONS, :])
+    flat = np.concatenate(degrees[:, space.LAYER_DIMENSIONS, :])
     sharding = cuts.schedules.offset[cut]
     row_at, row = distinct(np.concatenate([flat, sharding[None] + 1]))
     return Layers(cut, degrees, row), Rows(
@@ -286,7 +268,7 @@ def _place_tensor(setting: Setting, wanted: Ints, sizes: Sequence[int]) -> tuple
         keep = fills_innermost(degrees[:, TENSOR], sizes)
         owner, degrees = owner[keep], degrees[:, :, keep]
     ways = np.bincount(owner, minlength=len(values))
-    way, kind, _ = expand((np.cumsum(ways) - ways)[value_of], ways[value_of])
+    way, kind, _ = space.expand((np.cumsum(ways) - ways)[value_of], ways[value_of])
     return kind, degrees[:, :, way]
 
 
@@ -328,7 +310,7 @@ def _split(totals: Ints, dimension: int, degrees: Ints, sizes: Sequence[int]) ->
     beyond = [prod(sizes[level + 1 :]) for level in range(len(sizes))]
     for level, size in enumerate(sizes):
         last = level == len(sizes) - 1
-        part, before = (rest, np.arange(len(rest))) if last else all_divisors(rest)
+        part, before = (rest, np.arange(len(rest))) if last else space.all_divisors(rest)
         used = part * degrees[level].prod(axis=0)[before]
         keep = (used <= size) & (rest[before] // part <= beyond[level])
         part, before = part[keep], before[keep]
@@ -409,12 +391,12 @@ def _changes(setting: Setting) -> Bools:
     return changed
 
 
-def listed_cells(cuts: Cuts, cells: Cells, rows: Rows, microbatches: Ints) -> PlanSpace:
+def listed_cells(cuts: Cuts, cells: Cells, rows: Rows, microbatches: Ints) -> space.PlanSpace:
     """Plans of cells, with their replicas and so many microbatches each."""
     each, row = np.arange(len(cells.cut)), np.arange(rows.placements.count)
     placements = cells.placements
     schedules = cuts.schedules.take(cells.cut)
-    return PlanSpace(
+    return space.PlanSpace(
         *(placements, placements.totals, each, rows.placements, cells.row),
         *(rows.sharding, row, row),
         replace(schedules, totals=each, offset=np.zeros_like(each), microbatches=microbatches),

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints, Numbers
+from netplan.arrays import Bools, Columns, Floats, Ints, Numbers
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.records import replace
@@ -43,7 +43,7 @@ LAYER_DIMENSIONS = [TENSOR, CONTEXT, EXPERT]
 """Dimensions whose groups share the work of a layer."""
 
 
-class Schedules(Struct, frozen=True, eq=False):
+class Schedules(Columns, frozen=True, eq=False):
     """Schedules of all distinct totals, one entry each, those of equal totals side by side."""
 
     totals: Ints  # index of the totals that they belong to
@@ -51,10 +51,6 @@ class Schedules(Struct, frozen=True, eq=False):
     microbatch: Numbers  # b [1]
     interleave: Ints  # v [1]
     microbatches: Ints  # m [1]
-
-    def take(self, chosen: Bools | Ints) -> "Schedules":
-        """Some of the schedules."""
-        return Schedules(*(getattr(self, column)[chosen] for column in self.__struct_fields__))
 
 
 class Runs(NamedTuple):

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Indices, Ints
+from netplan.arrays import Bools, Columns, Indices, Ints
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.records import replace
@@ -66,7 +66,7 @@ def divisors(number: int) -> Ints:
     return np.array(sorted({*small, *(number // d for d in small)}), dtype=np.int64)
 
 
-class Placements(Struct, frozen=True, eq=False):
+class Placements(Columns, frozen=True, eq=False):
     """Placements of parallel degrees on levels, as arrays.
 
     Parameters
@@ -90,10 +90,6 @@ class Placements(Struct, frozen=True, eq=False):
         """Degree of each dimension over all levels, shape (dimensions, placements) [1]."""
         totals: Ints = self.degrees.prod(axis=0)
         return totals
-
-    def take(self, index: Ints | Bools | slice) -> "Placements":
-        """Some of the placements."""
-        return Placements(self.degrees[:, :, index], self.sizes)
 
     def at(self, index: int) -> "Placement":
         """One of the placements."""

@@ -28,6 +28,7 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.records import replace
+from netplan.workloads import operations as ops
 from netplan.workloads.layer_kernels import (
     NORM_FLOPS,
     Product,
@@ -36,18 +37,6 @@ from netplan.workloads.layer_kernels import (
     row_product,
 )
 from netplan.workloads.models import IndexAttention, LatentAttention, LinearAttention, Model
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    MASK_BYTES,
-    Collective,
-    Local,
-    Operation,
-    Shape,
-    Sharding,
-    Tensor,
-    Work,
-    local_sizes,
-)
 from netplan.workloads.parameters import CHUNK, delta_flops
 
 STATE_BYTES = 4.0
@@ -58,8 +47,8 @@ INDEX_FLOPS = 3
 
 
 def attention_operations(
-    model: Model, sharding: Sharding, local: Local, *, stores_scores: bool
-) -> Iterator[Operation]:
+    model: Model, sharding: ops.Sharding, local: ops.Local, *, stores_scores: bool
+) -> Iterator[ops.Operation]:
     """Operations between the norm and the bias, each with its share of the layers."""
     depth, window, linear = model.depth, model.window_attention, model.linear_attention
     full, index = model.full_layers, model.index_attention
@@ -71,13 +60,13 @@ def attention_operations(
         first, last = [*_latent_projections(local, model.latent_attention)], _vproj(local)
         last = _gathering_back(last, local)
     together = full + (0 if own else windows)
-    kinds: list[tuple[int, Operation]] = [(together, one) for one in first]
+    kinds: list[tuple[int, ops.Operation]] = [(together, one) for one in first]
     if index is not None:
         kinds.append((min(index.layers or full, full), _indexer(model, local, index)))
         local = replace(local, keys=min(local.keys, float(index.tokens)))
     kinds.append((full, attention(local, stores_scores=stores_scores)))
     if window is not None:
-        heads = local_sizes(model.in_windows(), sharding) if own else local
+        heads = ops.local_sizes(model.in_windows(), sharding) if own else local
         inside = replace(heads, keys=min(heads.keys, float(window.tokens)))
         seen = replace(attention(inside, stores_scores=stores_scores), name="window-attention")
         if own:
@@ -91,33 +80,33 @@ def attention_operations(
     yield from (replace(one, share=layers / depth) for layers, one in kinds if layers)
 
 
-def _qkv(local: Local) -> Operation:
+def _qkv(local: ops.Local) -> ops.Operation:
     """Projection of the gathered tokens to queries, keys and values of the local heads."""
     columns = local.qkv_local + (local.values_local if local.gated_attention else 0.0)
     return column_product(Product("qkv", "attention", local.rows, local.hidden, columns))
 
 
-def _vproj(local: Local) -> Operation:
+def _vproj(local: ops.Local) -> ops.Operation:
     """Projection of the local heads' results."""
     product = Product("vproj", "attention", local.rows, local.values_local, local.hidden)
     return row_product(product, local.scattered_rows)
 
 
-def _gathering(first: Operation, local: Local) -> Operation:
+def _gathering(first: ops.Operation, local: ops.Local) -> ops.Operation:
     """A product that gathers its tokens itself, since no norm does it."""
-    message = ELEMENT_BYTES * local.rows * local.hidden
-    gather = Collective("all_gather", message, "tensor")
+    message = ops.ELEMENT_BYTES * local.rows * local.hidden
+    gather = ops.Collective("all_gather", message, "tensor")
     return replace(first, forward=replace(first.forward, collectives=(gather,)))
 
 
-def _gathering_back(last: Operation, local: Local) -> Operation:
+def _gathering_back(last: ops.Operation, local: ops.Local) -> ops.Operation:
     """A product that gathers the gradients of its results itself."""
-    message = ELEMENT_BYTES * local.rows * local.hidden
-    gather = Collective("all_gather", message, "tensor")
+    message = ops.ELEMENT_BYTES * local.rows * local.hidden
+    gather = ops.Collective("all_gather", message, "tensor")
     return replace(last, backward=replace(last.backward, collectives=(gather,)))
 
 
-def attention(local: Local, *, stores_scores: bool) -> Operation:
+def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
     """Attention of all local heads.
 
     Symbols: X = b H lk k scores, Y = b H lk (k - 1) sums with k keys of a query; softmax and its
@@ -133,7 +122,7 @@ def attention(local: Local, *, stores_scores: bool) -> Operation:
     both = held * q + held * v
     softmax = 3 * scores + sums
     again = not stores_scores
-    scores_bytes = 0.0 if again else (2 * ELEMENT_BYTES + MASK_BYTES) * scores
+    scores_bytes = 0.0 if again else (2 * ops.ELEMENT_BYTES + ops.MASK_BYTES) * scores
 
     query_key = scores * (2 * q - 1)
     attend = result * (2 * keys - 1)
@@ -141,39 +130,39 @@ def attention(local: Local, *, stores_scores: bool) -> Operation:
     gradients = query * (2 * keys - 1) + maps * keys * (q + v) * (2 * queries - 1)
     gradients = gradients + scores * (2 * v - 1)
     stored = _stored_bytes(local) + scores_bytes
-    gather = Collective("all_gather", ELEMENT_BYTES * both, "context")
-    scatter = Collective("reduce_scatter", ELEMENT_BYTES * both, "context")
-    return Operation(
+    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * both, "context")
+    scatter = ops.Collective("reduce_scatter", ops.ELEMENT_BYTES * both, "context")
+    return ops.Operation(
         "attention",
         "attention",
         0.0,
         stored,
-        forward=Work(
+        forward=ops.Work(
             tensor_flops=query_key + attend,
             vector_flops=softmax,
-            moved_bytes=ELEMENT_BYTES * (query + result + both + rows) + scores_bytes,
+            moved_bytes=ops.ELEMENT_BYTES * (query + result + both + rows) + scores_bytes,
             collectives=(gather,),
         ),
-        backward=Work(
+        backward=ops.Work(
             tensor_flops=gradients + (query_key if again else 0.0),
             vector_flops=softmax + scores + (softmax if again else 0.0),
-            moved_bytes=ELEMENT_BYTES * (both + (query + result)) + stored,
+            moved_bytes=ops.ELEMENT_BYTES * (both + (query + result)) + stored,
             collectives=(gather, scatter),
         ),
-        result=Tensor(rows, v),
-        shapes=(Shape(rows, q, keys, maps), Shape(rows, keys, v, maps)),
+        result=ops.Tensor(rows, v),
+        shapes=(ops.Shape(rows, q, keys, maps), ops.Shape(rows, keys, v, maps)),
         attention=local.attention,
     )
 
 
-def _stored_bytes(local: Local) -> Floats:
+def _stored_bytes(local: ops.Local) -> Floats:
     """Queries and results, keys and values of the local tokens, and two sums a row [B]."""
     b, queries, sizes = local.microbatch, local.queries, local.head_size + local.value_size
     elements = b * (local.heads + local.kv_heads) * queries * sizes + 2 * b * local.heads * queries
-    return ELEMENT_BYTES * elements
+    return ops.ELEMENT_BYTES * elements
 
 
-def _latent_local(model: Model, sharding: Sharding, local: Local) -> Local:
+def _latent_local(model: Model, sharding: ops.Sharding, local: ops.Local) -> ops.Local:
     """Sizes of the heads that are made from latent vectors: as many keys as queries."""
     latent = model.latent_attention
     if latent is None:
@@ -183,19 +172,19 @@ def _latent_local(model: Model, sharding: Sharding, local: Local) -> Local:
         head_size=latent.head_size + latent.rotary_head_size,
         value_head_size=latent.value_head_size,
     )
-    return local_sizes(heads, sharding)
+    return ops.local_sizes(heads, sharding)
 
 
-def _latent_projections(local: Local, latent: LatentAttention) -> Iterator[Operation]:
+def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[ops.Operation]:
     """Down to the latent vectors on scattered tokens, then up to the heads on gathered ones."""
     queries, keys = latent.query_rank or 0, latent.kv_rank + latent.rotary_head_size
     rows = local.scattered_rows
     down = Product("latent-down", "attention", rows, local.hidden, float(queries + keys))
     yield down.operation(forward=(), backward=())
-    message = ELEMENT_BYTES * local.rows * (queries + keys)
-    gather = Collective("all_gather", message, "tensor")
+    message = ops.ELEMENT_BYTES * local.rows * (queries + keys)
+    gather = ops.Collective("all_gather", message, "tensor")
     norm = norm_of("latent-norm", rows, float(queries + latent.kv_rank), (gather,), ())
-    yield replace(norm, result=Tensor(local.rows, float(queries + keys)))
+    yield replace(norm, result=ops.Tensor(local.rows, float(queries + keys)))
     width = float(queries) if queries else local.hidden
     up = column_product(Product("q-up", "attention", local.rows, width, local.queries_local))
     yield up if queries else _gathering(up, local)
@@ -203,20 +192,20 @@ def _latent_projections(local: Local, latent: LatentAttention) -> Iterator[Opera
     yield column_product(Product("kv-up", "attention", local.rows, float(latent.kv_rank), columns))
 
 
-def _indexer(model: Model, local: Local, index: IndexAttention) -> Operation:
+def _indexer(model: Model, local: ops.Local, index: IndexAttention) -> ops.Operation:
     """Scores of all keys for the scattered tokens, by small heads with weights on every GPU."""
     latent, rows = model.latent_attention, local.scattered_rows
     queries = latent.query_rank if latent and latent.query_rank else model.hidden_size
     width = queries * index.heads * index.head_size + model.hidden_size * (
         index.head_size + index.heads
     )
-    weights = ELEMENT_BYTES * width
+    weights = ops.ELEMENT_BYTES * width
     scores = rows * local.sequence * index.heads
     keys = local.microbatch * local.sequence * index.head_size
     made = rows * index.head_size * (index.heads + 1)
     flops = 2 * rows * width + 2 * scores * index.head_size
-    moved = ELEMENT_BYTES * (made + keys + rows * local.hidden) + weights
-    work = Work(
+    moved = ops.ELEMENT_BYTES * (made + keys + rows * local.hidden) + weights
+    work = ops.Work(
         tensor_flops=flops,
         vector_flops=INDEX_FLOPS * scores,
         moved_bytes=moved,
@@ -229,12 +218,12 @@ def _indexer(model: Model, local: Local, index: IndexAttention) -> Operation:
         moved_bytes=2 * moved,
         gradient_bytes=weights,
     )
-    return Operation("index", "attention", weights, ELEMENT_BYTES * made, work, back)
+    return ops.Operation("index", "attention", weights, ops.ELEMENT_BYTES * made, work, back)
 
 
 def _linear(
-    model: Model, sharding: Sharding, local: Local, linear: LinearAttention
-) -> Sequence[Operation]:
+    model: Model, sharding: ops.Sharding, local: ops.Local, linear: LinearAttention
+) -> Sequence[ops.Operation]:
     """Projections and states of gated delta nets, heads cut over the tensor GPUs."""
     tensor, rows = sharding.tensor, local.rows
     k, v = linear.key_head_size, linear.value_head_size
@@ -247,11 +236,11 @@ def _linear(
     vector = rows * (mixed * (2 * linear.convolution + 4) + values * (NORM_FLOPS + 5))
     states = rows / CHUNK * heads * k * v
     tokens = rows * (2 * mixed + 2 * values)
-    weights = ELEMENT_BYTES * (mixed * linear.convolution + 2 * heads)
-    moved = ELEMENT_BYTES * (tokens + 2 * states) + weights
+    weights = ops.ELEMENT_BYTES * (mixed * linear.convolution + 2 * heads)
+    moved = ops.ELEMENT_BYTES * (tokens + 2 * states) + weights
     handed = STATE_BYTES * local.microbatch * heads * k * v * local.context
-    hand_on = (Collective("all_gather", handed, "context"),)
-    work = Work(flops, vector, moved, hand_on, weight_bytes=weights)
+    hand_on = (ops.Collective("all_gather", handed, "context"),)
+    work = ops.Work(flops, vector, moved, hand_on, weight_bytes=weights)
     back = replace(
         work,
         tensor_flops=2 * flops,
@@ -259,11 +248,11 @@ def _linear(
         moved_bytes=2 * moved,
         gradient_bytes=weights,
     )
-    net = Operation("delta", "attention", weights, ELEMENT_BYTES * tokens, work, back)
+    net = ops.Operation("delta", "attention", weights, ops.ELEMENT_BYTES * tokens, work, back)
     first = column_product(Product("delta-in", "attention", rows, local.hidden, columns))
     last = row_product(
         Product("delta-out", "attention", rows, values, local.hidden), local.scattered_rows
     )
     if model.latent_attention is not None:  # the norm does not gather for latent vectors
         first, last = _gathering(first, local), _gathering_back(last, local)
-    return first, replace(net, result=Tensor(rows, values)), last
+    return first, replace(net, result=ops.Tensor(rows, values)), last

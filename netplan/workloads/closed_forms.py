@@ -13,19 +13,8 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.inputs.choices import Strategy
 from netplan.records import replace
+from netplan.workloads import operations as ops
 from netplan.workloads.models import Model, refuse_unlike
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    PLAIN,
-    Collective,
-    CollectiveKind,
-    Layer,
-    Operation,
-    Sharding,
-    Tensor,
-    Variant,
-    Work,
-)
 from netplan.workloads.parameters import stack_of
 
 
@@ -49,7 +38,7 @@ class _Sums(Struct, frozen=True):
         return self.projections + 8 * self.scores
 
 
-def iteration_flops(model: Model, batch: int, variant: Variant = PLAIN) -> IterationFlops:
+def iteration_flops(model: Model, batch: int, variant: ops.Variant = ops.PLAIN) -> IterationFlops:
     """FLOPs of one iteration over the global batch, the numerators of MFU and HFU.
 
     For the standard layer: feed-forward 48 B s h^2 l + 6 B s h V, attention 24 B s h^2 l +
@@ -149,8 +138,12 @@ SCORE_BYTES = 5
 
 
 def counted_layer(
-    model: Model, sharding: Sharding, *, strategy: Strategy = "1d", variant: Variant = PLAIN
-) -> Layer:
+    model: Model,
+    sharding: ops.Sharding,
+    *,
+    strategy: Strategy = "1d",
+    variant: ops.Variant = ops.PLAIN,
+) -> ops.Layer:
     """Attention, feed-forward part and logits of one layer, for many shardings at once.
 
     Parameters
@@ -172,7 +165,7 @@ def counted_layer(
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> layer = counted_layer(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8))
+    >>> layer = counted_layer(MODELS.load("gpt-1t"), ops.Sharding.of(1, tensor=8))
     >>> [operation.name for operation in layer.operations]
     ['attention', 'feed-forward', 'logits']
     """
@@ -189,7 +182,7 @@ def counted_layer(
     logits = 6.0 * model.sequence_length * model.hidden_size * model.vocabulary * sequences
     attention = sums.attention * sequences - 2 * score_flops  # without the second scores
     again = 2 * score_flops if variant.recompute == "selective" else 0.0
-    message = ELEMENT_BYTES * tokens * model.hidden_size
+    message = ops.ELEMENT_BYTES * tokens * model.hidden_size
     stored = _activation_bytes(model) * b / t
     if variant.recompute == "none":
         stored += SCORE_BYTES * b * model.heads * float(model.sequence_length) ** 2 / t
@@ -199,7 +192,7 @@ def counted_layer(
         _operation("logits", logits, 0.0, None),
     )
     boundary = message / t
-    weights = ELEMENT_BYTES * layer_parameters(model) / t
+    weights = ops.ELEMENT_BYTES * layer_parameters(model) / t
     # The sums are known for the whole layer only; they stand at its first operation.
     whole = replace(
         parts[0],
@@ -208,22 +201,24 @@ def counted_layer(
         forward=replace(parts[0].forward, weight_bytes=weights),
         backward=replace(parts[0].backward, weight_bytes=weights, gradient_bytes=weights),
     )
-    tensor = Tensor(tokens / t, model.hidden_size)
+    tensor = ops.Tensor(tokens / t, model.hidden_size)
     operations = tuple(replace(one, result=tensor) for one in (whole, *parts[1:]))
-    return Layer(operations, boundary)
+    return ops.Layer(operations, boundary)
 
 
 def _operation(
     name: str, training: Floats, again: Floats | float, message: Floats | None
-) -> Operation:
+) -> ops.Operation:
     """One sum of products: a third of its training FLOPs forward, the rest backward."""
-    kinds: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter")
-    collectives = tuple(Collective(one, message, "tensor") for one in kinds if message is not None)
-    return Operation(
+    kinds: tuple[ops.CollectiveKind, ...] = ("all_gather", "reduce_scatter")
+    collectives = tuple(
+        ops.Collective(one, message, "tensor") for one in kinds if message is not None
+    )
+    return ops.Operation(
         name,
         "attention" if name == "attention" else "mlp",
         0.0,
         0.0,
-        Work(tensor_flops=training / 3, collectives=collectives),
-        Work(tensor_flops=training * 2 / 3 + again, collectives=collectives),
+        ops.Work(tensor_flops=training / 3, collectives=collectives),
+        ops.Work(tensor_flops=training * 2 / 3 + again, collectives=collectives),
     )

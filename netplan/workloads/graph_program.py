@@ -26,28 +26,17 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
+from netplan.workloads import operations as ops
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.graph_sharding import even_shares
 from netplan.workloads.kernel_graph import UPDATE, KernelGraph
 from netplan.workloads.models import Model
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    INPUT,
-    NO_WORK,
-    Collective,
-    CollectiveKind,
-    Layer,
-    Operation,
-    Sharding,
-    Tensor,
-    Work,
-)
 from netplan.workloads.program import Program, Repetition, Zero
 
 Layered = Model | GraphModel
 """Models of layers that follow each other."""
 
-SENT: dict[str, CollectiveKind] = {
+SENT: dict[str, ops.CollectiveKind] = {
     "all_reduce_bytes": "all_reduce",
     "all_gather_bytes": "all_gather",
     "broadcast_bytes": "broadcast",
@@ -56,7 +45,7 @@ SENT: dict[str, CollectiveKind] = {
 """Collectives of kernels, by the column of their sizes."""
 
 
-def kernel_messages(graph: KernelGraph, chips: int) -> dict[CollectiveKind, Floats]:
+def kernel_messages(graph: KernelGraph, chips: int) -> dict[ops.CollectiveKind, Floats]:
     """Full messages of the collectives of each kernel on so many chips, shape (kernels,) [B].
 
     Examples
@@ -86,7 +75,7 @@ def most_chips(model: GraphModel) -> int:
     return even_shares(model.graph(), repeated=model.layers > 1)
 
 
-def graph_program(model: GraphModel, sharding: Sharding, zero_stage: Zero = 1) -> Program:
+def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 1) -> Program:
     """The program of one iteration, for many shardings at once.
 
     Parameters
@@ -107,7 +96,7 @@ def graph_program(model: GraphModel, sharding: Sharding, zero_stage: Zero = 1) -
     --------
     >>> from netplan.workloads.models import WORKLOADS
     >>> mixer = WORKLOADS.load("examples/mixer.yaml")
-    >>> program = graph_program(mixer, Sharding.of(2, tensor=4))
+    >>> program = graph_program(mixer, ops.Sharding.of(2, tensor=4))
     >>> for use in program.collectives(stages=6, microbatches=1):
     ...     print(use.kind, use.collective, use.data_bytes, use.times)
     tensor all_reduce 67108864.0 8.0
@@ -122,19 +111,19 @@ def graph_program(model: GraphModel, sharding: Sharding, zero_stage: Zero = 1) -
     for at, (kernel, work) in enumerate(zip(graph.kernels, shares.works(), strict=True)):
         before = graph.source[graph.target == at].tolist()
         operations.append(
-            Operation(
+            ops.Operation(
                 *(kernel.name, "mlp"),
                 weight_bytes=weights[at] if model.trains else 0.0,
                 activation_bytes=results[at] if kept[at] else 0.0,
-                forward=NO_WORK if late[at] else work,
-                backward=work if late[at] else NO_WORK,
-                result=Tensor(results[at] / ELEMENT_BYTES),
-                inputs=tuple(graph.names[one] for one in before) or (INPUT,),
+                forward=ops.NO_WORK if late[at] else work,
+                backward=work if late[at] else ops.NO_WORK,
+                result=ops.Tensor(results[at] / ops.ELEMENT_BYTES),
+                inputs=tuple(graph.names[one] for one in before) or (ops.INPUT,),
                 stored_bytes=0.0 if model.trains else weights[at],
             )
         )
     handed_on = np.array([one.handed_on_bytes for one in shares.graphs])[shares.case]
-    layer = Layer(tuple(operations), boundary_bytes=runs * handed_on)
+    layer = ops.Layer(tuple(operations), boundary_bytes=runs * handed_on)
     repetition = Repetition(model.layers, zero_stage, "1d", trains=model.trains)
     return Program(sharding, layer, None, None, repetition)
 
@@ -148,7 +137,7 @@ class _Shares(Struct, frozen=True, eq=False):
     runs: Floats
 
     @classmethod
-    def of(cls, model: GraphModel, sharding: Sharding) -> "_Shares":
+    def of(cls, model: GraphModel, sharding: ops.Sharding) -> "_Shares":
         """The shares of all shardings; where there are none, any share stands for them."""
         distinct, case = np.unique(sharding.tensor, return_inverse=True)
         chips = tuple(distinct.tolist()) or (model.chips,)
@@ -164,7 +153,7 @@ class _Shares(Struct, frozen=True, eq=False):
         """Of one run of each kernel, shape (kernels, shardings)."""
         return np.stack([one.column(column) for one in self.graphs], axis=1)[:, self.case]
 
-    def works(self) -> Iterator[Work]:
+    def works(self) -> Iterator[ops.Work]:
         """What each kernel does for a micro-batch."""
         results = self.runs * self.sizes("output_bytes")
         moved = self.sizes("weight_bytes") + results
@@ -179,12 +168,12 @@ class _Shares(Struct, frozen=True, eq=False):
         }
         for at, kernel in enumerate(self.graph.kernels):
             simd = kernel.kind == "simd"
-            yield Work(
+            yield ops.Work(
                 tensor_flops=0.0 if simd else flops[at],
                 vector_flops=flops[at] if simd else 0.0,
                 moved_bytes=moved[at],
                 collectives=tuple(
-                    Collective(kind, messages[at], "tensor")
+                    ops.Collective(kind, messages[at], "tensor")
                     for kind, messages in sent.items()
                     if messages[at].any()
                 ),

@@ -40,10 +40,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Floats, Ints
+from netplan.arrays import Amount, Columns, Floats
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision, ServingFormat
 from netplan.records import replace
+from netplan.workloads import operations as ops
 from netplan.workloads.attention import INDEX_FLOPS, STATE_BYTES
 from netplan.workloads.models import (
     Experts,
@@ -51,22 +52,6 @@ from netplan.workloads.models import (
     LatentAttention,
     LinearAttention,
     Model,
-)
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    NO_WORK,
-    AttentionShape,
-    Collective,
-    ExpertShape,
-    GroupName,
-    Layer,
-    Module,
-    Operation,
-    RoutedTokens,
-    Shape,
-    Sharding,
-    Tensor,
-    Work,
 )
 from netplan.workloads.parameters import delta_flops
 from netplan.workloads.precision import NUMBER_BYTES
@@ -127,7 +112,7 @@ class Cut(Struct, frozen=True, eq=False):
         return self.gpus / self.expert
 
 
-class Step(Struct, frozen=True, eq=False):
+class Step(Columns, frozen=True, eq=False):
     """What each copy of attention does in one step.
 
     Parameters
@@ -157,24 +142,8 @@ class Step(Struct, frozen=True, eq=False):
         """Tokens whose scores are asked for: the last of a prompt, or all [1]."""
         return self.sequences if self.phase == "prefill" else self.rows
 
-    def take(self, index: Ints) -> "Step":
-        """That of some of the plans."""
-        amounts = (self.sequences, self.tokens, self.context)
-        return Step(self.phase, *(taken(one, index) for one in amounts))
 
-
-def taken(amount: Amount, index: Ints | Bools) -> Amount:
-    """Amounts of some of the plans: a number is that of all.
-
-    Examples
-    --------
-    >>> taken(3.0, np.array([1])), taken(np.array([4.0, 5.0]), np.array([1]))
-    (3.0, array([5.]))
-    """
-    return amount[index] if isinstance(amount, np.ndarray) else amount
-
-
-def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTEEN) -> Layer:
+def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTEEN) -> ops.Layer:
     """The operations of one layer in one step, for many plans at once.
 
     Parameters
@@ -210,10 +179,10 @@ def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTE
         _vector("norm-2", "mlp", rows, hidden),
         *_feed_forward(model, cut, step, formats),
     ]
-    return Layer(tuple(operations), ELEMENT_BYTES * rows * hidden / cut.tensor)
+    return ops.Layer(tuple(operations), ops.ELEMENT_BYTES * rows * hidden / cut.tensor)
 
 
-def inference_head(model: Model, cut: Cut, step: Step) -> Operation:
+def inference_head(model: Model, cut: Cut, step: Step) -> ops.Operation:
     """Scores of the words for the tokens that are sampled."""
     share = model.vocabulary / cut.tensor
     return _product("head", "head", step.sampled, float(model.hidden_size), share, WIDE)
@@ -221,7 +190,7 @@ def inference_head(model: Model, cut: Cut, step: Step) -> Operation:
 
 def embedding_bytes(model: Model, cut: Cut) -> Floats:
     """Weights of the token embedding on one GPU of the first stage [B]."""
-    return ELEMENT_BYTES * model.hidden_size * model.vocabulary / cut.tensor
+    return ops.ELEMENT_BYTES * model.hidden_size * model.vocabulary / cut.tensor
 
 
 def cached_bytes(model: Model, cut: Cut, context: Amount, cache_bytes: float) -> Floats:
@@ -290,39 +259,43 @@ def _heads(heads: int, tensor: Floats) -> Floats:
 
 def _product(  # noqa: PLR0913, PLR0917 - sizes of both factors
     name: str,
-    module: Module,
+    module: ops.Module,
     rows: Amount,
     inner: Amount,
     columns: Amount,
     number: NumberFormat,
-    collectives: tuple[Collective, ...] = (),
-) -> Operation:
+    collectives: tuple[ops.Collective, ...] = (),
+) -> ops.Operation:
     """Rows times a matrix of inner x columns, which one GPU holds."""
-    shape = Shape(rows, inner, columns)
+    shape = ops.Shape(rows, inner, columns)
     weights = number.weight_bytes * inner * columns
     input_bytes = NUMBER_BYTES[number.precision] * rows * inner
-    moved = weights + input_bytes + ELEMENT_BYTES * rows * columns
-    work = Work(shape.flops, 0.0, moved, collectives, weight_bytes=weights)
-    return Operation(
-        *(name, module, weights, 0.0, work, NO_WORK),
-        result=Tensor(rows, columns),
+    moved = weights + input_bytes + ops.ELEMENT_BYTES * rows * columns
+    work = ops.Work(shape.flops, 0.0, moved, collectives, weight_bytes=weights)
+    return ops.Operation(
+        *(name, module, weights, 0.0, work, ops.NO_WORK),
+        result=ops.Tensor(rows, columns),
         shapes=(shape,),
         precision=number.precision,
     )
 
 
-def _vector(name: str, module: Module, rows: Amount, columns: Amount) -> Operation:
+def _vector(name: str, module: ops.Module, rows: Amount, columns: Amount) -> ops.Operation:
     """An operation that reads and writes rows once."""
-    work = Work(vector_flops=rows * columns, moved_bytes=2 * ELEMENT_BYTES * rows * columns)
-    return Operation(name, module, 0.0, 0.0, work, NO_WORK, result=Tensor(rows, columns))
+    work = ops.Work(vector_flops=rows * columns, moved_bytes=2 * ops.ELEMENT_BYTES * rows * columns)
+    return ops.Operation(
+        name, module, 0.0, 0.0, work, ops.NO_WORK, result=ops.Tensor(rows, columns)
+    )
 
 
-def _attention(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[Operation]:
+def _attention(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[ops.Operation]:
     """Attention of every kind, each with its share of the layers."""
     for part in _attention_parts(model):
         share = part.layers / model.layers
         if part.kind == "linear" and model.linear_attention is not None:
-            found: Sequence[Operation] = _linear(model, model.linear_attention, cut, step, formats)
+            found: Sequence[ops.Operation] = _linear(
+                model, model.linear_attention, cut, step, formats
+            )
         elif model.latent_attention is not None:
             found = _latent(part, model.latent_attention, cut, step, formats)
         else:
@@ -331,20 +304,20 @@ def _attention(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator
         yield from (replace(one, name=prefix + one.name, share=share) for one in found)
 
 
-def _reduced(model: Model, step: Step) -> tuple[Collective, ...]:
+def _reduced(model: Model, step: Step) -> tuple[ops.Collective, ...]:
     """Sum of results over the tensor GPUs, which all need it."""
-    message = ELEMENT_BYTES * step.rows * model.hidden_size
-    return (Collective("all_reduce", message, "tensor"),)
+    message = ops.ELEMENT_BYTES * step.rows * model.hidden_size
+    return (ops.Collective("all_reduce", message, "tensor"),)
 
 
-def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[Operation]:
+def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[ops.Operation]:
     """Projections, rotation and storing of keys, attention, projection of the results."""
     model, rows, number = part.model, step.rows, formats.attention
     size, values = model.head_elements, model.value_head_size or model.head_elements
     heads, kv_heads = _heads(model.heads, cut.tensor), _heads(_kv_heads(model), cut.tensor)
     hidden, gates = float(model.hidden_size), values if model.gated_attention else 0
     columns = heads * (size + gates) + kv_heads * (size + values)
-    shape = AttentionShape(
+    shape = ops.AttentionShape(
         *(step.sequences, heads, kv_heads, step.tokens, step.context, (size + values) / 2),
         causal=step.phase == "prefill",
         window=part.window,
@@ -367,7 +340,7 @@ def _kv_heads(model: Model) -> int:
     return model.kv_heads or model.heads
 
 
-def _attend(shape: AttentionShape, stored: Amount, cache_bytes: float) -> Operation:
+def _attend(shape: ops.AttentionShape, stored: Amount, cache_bytes: float) -> ops.Operation:
     """Attention to what is stored; a prompt attends to itself, and reads all of its keys."""
     seen = shape.keys if shape.window is None else np.minimum(shape.window, shape.keys)
     pairs = seen - seen * seen / (2 * shape.keys) if shape.causal else seen
@@ -376,18 +349,18 @@ def _attend(shape: AttentionShape, stored: Amount, cache_bytes: float) -> Operat
     if shape.latent_rank is not None:
         inner = shape.head_size + shape.latent_rank
     read = shape.keys if shape.causal else seen
-    moved = cache_bytes * shape.sequences * read * stored + ELEMENT_BYTES * queries * inner
-    work = Work(2 * queries * pairs * inner, 3 * queries * pairs, moved)
-    return Operation(
-        *("attention", "attention", 0.0, 0.0, work, NO_WORK),
-        result=Tensor(queries, shape.latent_rank or shape.head_size),
+    moved = cache_bytes * shape.sequences * read * stored + ops.ELEMENT_BYTES * queries * inner
+    work = ops.Work(2 * queries * pairs * inner, 3 * queries * pairs, moved)
+    return ops.Operation(
+        *("attention", "attention", 0.0, 0.0, work, ops.NO_WORK),
+        result=ops.Tensor(queries, shape.latent_rank or shape.head_size),
         attention=shape,
     )
 
 
 def _latent(
     part: _Part, latent: LatentAttention, cut: Cut, step: Step, formats: Formats
-) -> list[Operation]:
+) -> list[ops.Operation]:
     """Latent vectors on every GPU, heads cut; what follows depends on the phase."""
     model, rows, number = part.model, step.rows, formats.attention
     heads, hidden = _heads(model.heads, cut.tensor), float(model.hidden_size)
@@ -411,27 +384,27 @@ def _latent(
 
 def _made(
     part: _Part, latent: LatentAttention, heads: Floats, step: Step, formats: Formats
-) -> list[Operation]:
+) -> list[ops.Operation]:
     """Keys and values made of the latent vectors of a prompt, and attention to them."""
     size = (latent.head_size + latent.rotary_head_size + latent.value_head_size) / 2
-    shape = AttentionShape(
+    shape = ops.AttentionShape(
         *(step.sequences, heads, heads, step.tokens, step.context, size), window=part.window
     )
     columns = heads * (latent.head_size + latent.value_head_size)
     rank, number = float(latent.kv_rank), formats.attention
     return [
         _product("key-value-up", "attention", step.rows, rank, columns, number),
-        _attend(shape, heads * 2 * size, ELEMENT_BYTES),
+        _attend(shape, heads * 2 * size, ops.ELEMENT_BYTES),
     ]
 
 
 def _stored_as_made(
     part: _Part, latent: LatentAttention, heads: Floats, step: Step, formats: Formats
-) -> list[Operation]:
+) -> list[ops.Operation]:
     """Attention to the latent vectors as they are stored, between two small products a head."""
     rank, rows = float(latent.kv_rank), step.rows
     stored = rank + latent.rotary_head_size
-    shape = AttentionShape(
+    shape = ops.AttentionShape(
         *(step.sequences, heads, np.ones_like(heads), step.tokens, step.context, stored),
         causal=False,
         window=part.window,
@@ -444,12 +417,14 @@ def _stored_as_made(
     ]
 
 
-def _absorbed(name: str, rows: Amount, inner: float, columns: float, heads: Floats) -> Operation:
+def _absorbed(
+    name: str, rows: Amount, inner: float, columns: float, heads: Floats
+) -> ops.Operation:
     """One product a head by 16-bit weights, half of the up-projection; timed as one product."""
     return _product(name, "attention", rows, inner, columns * heads, WIDE)
 
 
-def _index(model: Model, index: IndexAttention, step: Step, formats: Formats) -> Operation:
+def _index(model: Model, index: IndexAttention, step: Step, formats: Formats) -> ops.Operation:
     """Scores of all stored tokens by small heads, whose keys are stored beside the cache."""
     latent, rows = model.latent_attention, step.rows
     queries = latent.query_rank if latent and latent.query_rank else model.hidden_size
@@ -460,13 +435,13 @@ def _index(model: Model, index: IndexAttention, step: Step, formats: Formats) ->
     pairs = step.context - step.tokens / 2 if step.phase == "prefill" else step.context
     scores = rows * pairs * index.heads
     keys = formats.cache_bytes * step.sequences * step.context * index.head_size
-    work = Work(
+    work = ops.Work(
         tensor_flops=2.0 * rows * matrix + 2 * scores * index.head_size,
         vector_flops=INDEX_FLOPS * scores,
-        moved_bytes=weights + keys + ELEMENT_BYTES * rows * (index.heads + 1) * index.head_size,
+        moved_bytes=weights + keys + ops.ELEMENT_BYTES * rows * (index.heads + 1) * index.head_size,
         weight_bytes=weights,
     )
-    return Operation("index", "attention", weights, 0.0, work, NO_WORK)
+    return ops.Operation("index", "attention", weights, 0.0, work, ops.NO_WORK)
 
 
 def _state_bytes(linear: LinearAttention, cut: Cut) -> Floats:
@@ -477,7 +452,7 @@ def _state_bytes(linear: LinearAttention, cut: Cut) -> Floats:
 
 def _linear(
     model: Model, linear: LinearAttention, cut: Cut, step: Step, formats: Formats
-) -> list[Operation]:
+) -> list[ops.Operation]:
     """Projections, and states that every token reads and writes; a prompt does so in chunks."""
     rows, number, hidden = step.rows, formats.attention, float(model.hidden_size)
     heads, key_heads = _heads(linear.value_heads, cut.tensor), _heads(linear.key_heads, cut.tensor)
@@ -488,18 +463,20 @@ def _linear(
     if step.phase == "decode":
         states = states * step.tokens
     flops = rows * heads * delta_flops(linear)
-    moved = states + 2 * ELEMENT_BYTES * rows * (mixed + values)
-    net = Work(flops, rows * mixed * 2 * linear.convolution, moved)
+    moved = states + 2 * ops.ELEMENT_BYTES * rows * (mixed + values)
+    net = ops.Work(flops, rows * mixed * 2 * linear.convolution, moved)
     return [
         _product("in", "attention", rows, hidden, columns, number),
         _vector("convolution", "attention", rows, mixed),
-        Operation("states", "attention", 0.0, 0.0, net, NO_WORK, result=Tensor(rows, values)),
+        ops.Operation(
+            "states", "attention", 0.0, 0.0, net, ops.NO_WORK, result=ops.Tensor(rows, values)
+        ),
         _vector("gate", "attention", rows, values),
         _product(*("output", "attention", rows, values, hidden, number), _reduced(model, step)),
     ]
 
 
-def _feed_forward(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[Operation]:
+def _feed_forward(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[ops.Operation]:
     """Dense layers and those with experts, each with its share of all layers."""
     experts = model.experts
     sparse = experts.sparse_layers(model.layers) if experts is not None else 0
@@ -519,8 +496,8 @@ def _dense(
     inner: Amount,
     step: Step,
     formats: Formats,
-    collectives: tuple[Collective, ...] = (),
-) -> list[Operation]:
+    collectives: tuple[ops.Collective, ...] = (),
+) -> list[ops.Operation]:
     """Up, activation, down."""
     rows, hidden, number = step.rows, float(model.hidden_size), formats.feed_forward
     ways = 2 if model.gated_ffn else 1
@@ -531,7 +508,7 @@ def _dense(
     ]
 
 
-def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[Operation]:
+def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[ops.Operation]:
     """Router, shared experts, the exchange of tokens, routed experts."""
     experts = model.experts
     if experts is None:
@@ -542,7 +519,7 @@ def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[Operat
         inner = experts.shared_ffn_size / cut.tensor
         found += _dense("shared-", model, inner, step, formats)
     number, tokens = formats.feed_forward, rows * cut.attention_data
-    shape = ExpertShape(
+    shape = ops.ExpertShape(
         hidden=hidden,
         inter=float(experts.ffn_size or model.ffn_size or 4 * model.hidden_size),
         top_k=float(experts.per_token),
@@ -553,15 +530,15 @@ def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[Operat
     )
     matrix = shape.products * hidden * shape.inner
     read = number.weight_bytes * shape.weights(tokens, "random")
-    moved = read + ELEMENT_BYTES * shape.rows(tokens) * (2 * hidden + 3 * shape.inner)
+    moved = read + ops.ELEMENT_BYTES * shape.rows(tokens) * (2 * hidden + 3 * shape.inner)
     sent = _exchange(experts, hidden, cut, step, formats)
-    work = Work(2.0 * shape.rows(tokens) * matrix, 0.0, moved, sent, weight_bytes=read)
-    held = Operation(
+    work = ops.Work(2.0 * shape.rows(tokens) * matrix, 0.0, moved, sent, weight_bytes=read)
+    held = ops.Operation(
         *("experts", "mlp", number.weight_bytes * experts.count / cut.expert * matrix, 0.0),
-        *(work, NO_WORK),
+        *(work, ops.NO_WORK),
         expert_weights=True,
-        result=Tensor(rows, hidden),
-        experts=RoutedTokens(tokens, shape, number.stored),
+        result=ops.Tensor(rows, hidden),
+        experts=ops.RoutedTokens(tokens, shape, number.stored),
         precision=number.precision,
     )
     return [*found, held]
@@ -569,7 +546,7 @@ def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[Operat
 
 def _exchange(
     experts: Experts, hidden: float, cut: Cut, step: Step, formats: Formats
-) -> tuple[Collective, ...]:
+) -> tuple[ops.Collective, ...]:
     """Tokens to their experts and sums back (table of this module); messages of 0 are none."""
     rows = step.rows
     sent = max(NUMBER_BYTES[formats.feed_forward.precision], NUMBER_BYTES["fp8"])
@@ -578,19 +555,21 @@ def _exchange(
     met = cut.expert * (1 - (1 - 1 / cut.expert) ** experts.per_token) * cut.expert_tensor
     own, every = rows / cut.tensor * hidden, rows * cut.attention_data * hidden
     apart, gathered = several & spread, several & ~spread
-    again = np.where(several & (cut.tensor > 1), ELEMENT_BYTES * rows * hidden, 0.0)
-    alone = np.where(several, 0.0, ELEMENT_BYTES * rows * hidden)
+    again = np.where(several & (cut.tensor > 1), ops.ELEMENT_BYTES * rows * hidden, 0.0)
+    alone = np.where(several, 0.0, ops.ELEMENT_BYTES * rows * hidden)
     return (
-        Collective("all_to_all", np.where(apart, sent * own * met, 0.0), "expert"),
-        Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
-        Collective("all_to_all", np.where(apart, ELEMENT_BYTES * own * met, 0.0), "expert"),
-        Collective("reduce_scatter", np.where(gathered, ELEMENT_BYTES * every, 0.0), "expert"),
-        Collective("all_gather", again, "tensor"),
-        Collective("all_reduce", alone, "tensor"),
+        ops.Collective("all_to_all", np.where(apart, sent * own * met, 0.0), "expert"),
+        ops.Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
+        ops.Collective("all_to_all", np.where(apart, ops.ELEMENT_BYTES * own * met, 0.0), "expert"),
+        ops.Collective(
+            "reduce_scatter", np.where(gathered, ops.ELEMENT_BYTES * every, 0.0), "expert"
+        ),
+        ops.Collective("all_gather", again, "tensor"),
+        ops.Collective("all_reduce", alone, "tensor"),
     )
 
 
-SERVED_SPANS: dict[GroupName, tuple[str, ...]] = {"expert": ("tensor", "expert")}
+SERVED_SPANS: dict[ops.GroupName, tuple[str, ...]] = {"expert": ("tensor", "expert")}
 """Dimensions of the GPUs that exchange the tokens of experts."""
 
 
@@ -646,8 +625,8 @@ def serving_program(
     sampled = sum(one.times * one.step.sampled for one in passes)
     tensor, copies = (int(one[0]) for one in (cut.tensor, cut.attention_data))
     return Program(
-        sharding=Sharding.of(1, tensor=tensor, expert=copies),
-        layer=Layer(operations, boundary_bytes),
+        sharding=ops.Sharding.of(1, tensor=tensor, expert=copies),
+        layer=ops.Layer(operations, boundary_bytes),
         first=None,
         last=inference_head(model, cut, Step("decode", sampled, 1.0, 1.0)),
         repetition=Repetition(model.layers, 0, "1d", trains=False, spans=SERVED_SPANS),

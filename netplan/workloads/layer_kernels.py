@@ -10,17 +10,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.records import replace
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    MASK_BYTES,
-    Collective,
-    Local,
-    Module,
-    Operation,
-    Shape,
-    Tensor,
-    Work,
-)
+from netplan.workloads import operations as ops
 
 __all__ = (
     "activation",
@@ -37,48 +27,48 @@ class Product(Struct, frozen=True, eq=False):
     """One local product, (rows x width) times (width x columns)."""
 
     name: str
-    module: Module
+    module: ops.Module
     rows: Floats  # local sizes [1]
     width: Amount
     columns: Amount
     copies: Amount = 1.0  # matrices that share the rows: the experts of one GPU, else 1 [1]
 
     def operation(
-        self, *, forward: tuple[Collective, ...], backward: tuple[Collective, ...]
-    ) -> Operation:
+        self, *, forward: tuple[ops.Collective, ...], backward: tuple[ops.Collective, ...]
+    ) -> ops.Operation:
         """The product with its collectives; the backward pass has two products of the same size."""
         rows, width, columns = self.rows, self.width, self.columns
         matrices = self.copies * width * columns
-        weights = ELEMENT_BYTES * matrices
+        weights = ops.ELEMENT_BYTES * matrices
         result = rows * columns
         touched = rows * width + result + matrices
         gradient_flops = rows * width * (2 * columns - 1)
         # Each matrix sums up the rows that are its own.
         weight_flops = width * columns * (2 * rows - self.copies)
-        return Operation(
+        return ops.Operation(
             self.name,
             self.module,
             weights,
-            ELEMENT_BYTES * rows * width,
-            Work(
+            ops.ELEMENT_BYTES * rows * width,
+            ops.Work(
                 tensor_flops=result * (2 * width - 1),
-                moved_bytes=ELEMENT_BYTES * touched,
+                moved_bytes=ops.ELEMENT_BYTES * touched,
                 collectives=forward,
                 weight_bytes=weights,
             ),
-            Work(
+            ops.Work(
                 tensor_flops=gradient_flops + weight_flops,
-                moved_bytes=ELEMENT_BYTES * 2 * touched,
+                moved_bytes=ops.ELEMENT_BYTES * 2 * touched,
                 collectives=backward,
                 weight_bytes=weights,
                 gradient_bytes=weights,
             ),
-            result=Tensor(rows, columns),
-            shapes=(Shape(rows, width, columns, self.copies),),
+            result=ops.Tensor(rows, columns),
+            shapes=(ops.Shape(rows, width, columns, self.copies),),
         )
 
 
-def column_product(product: Product) -> Operation:
+def column_product(product: Product) -> ops.Operation:
     """Weights cut by columns: the input's gradients are partial sums, scattered backward.
 
     Parameters
@@ -95,13 +85,13 @@ def column_product(product: Product) -> Operation:
     ----------
     arXiv:2410.00273, Tables I and II, and its published code.
     """
-    message = ELEMENT_BYTES * product.rows * product.width
+    message = ops.ELEMENT_BYTES * product.rows * product.width
     return product.operation(
-        forward=(), backward=(Collective("reduce_scatter", message, "tensor"),)
+        forward=(), backward=(ops.Collective("reduce_scatter", message, "tensor"),)
     )
 
 
-def row_product(product: Product, scattered_rows: Floats) -> Operation:
+def row_product(product: Product, scattered_rows: Floats) -> ops.Operation:
     """Weights cut by rows: the results are partial sums, scattered forward by rows.
 
     Parameters
@@ -120,16 +110,16 @@ def row_product(product: Product, scattered_rows: Floats) -> Operation:
     ----------
     arXiv:2410.00273, Tables I and II, and its published code.
     """
-    message = ELEMENT_BYTES * product.rows * product.columns
+    message = ops.ELEMENT_BYTES * product.rows * product.columns
     whole = product.operation(
-        forward=(Collective("reduce_scatter", message, "tensor"),), backward=()
+        forward=(ops.Collective("reduce_scatter", message, "tensor"),), backward=()
     )
-    return replace(whole, result=Tensor(scattered_rows, product.columns))
+    return replace(whole, result=ops.Tensor(scattered_rows, product.columns))
 
 
 def summa_product(
-    name: str, module: Module, local: Local, width: float, columns: Floats
-) -> Operation:
+    name: str, module: ops.Module, local: ops.Local, width: float, columns: Floats
+) -> ops.Operation:
     """Product on a tensor x context grid, in panels (Table A2, Algorithm 1).
 
     Panels of the input travel along the tensor GPUs, panels of the weights along the context GPUs;
@@ -159,35 +149,35 @@ def summa_product(
     arXiv:2410.00273, Table A2 and Algorithm 1, and its published code.
     """
     rows = local.rows
-    inputs = ELEMENT_BYTES * rows * width
-    weights = ELEMENT_BYTES * width * columns
+    inputs = ops.ELEMENT_BYTES * rows * width
+    weights = ops.ELEMENT_BYTES * width * columns
     touched = rows * width + width * columns + rows * columns * local.panels
     whole = Product(name, module, rows, width, columns).operation(forward=(), backward=())
-    forward = Work(
+    forward = ops.Work(
         tensor_flops=2 * rows * columns * width,
-        moved_bytes=ELEMENT_BYTES * touched,
+        moved_bytes=ops.ELEMENT_BYTES * touched,
         collectives=(
-            Collective("broadcast", inputs, "tensor"),
-            Collective("broadcast", weights, "context"),
+            ops.Collective("broadcast", inputs, "tensor"),
+            ops.Collective("broadcast", weights, "context"),
         ),
         panels=local.panels,
     )
-    backward = Work(
+    backward = ops.Work(
         tensor_flops=whole.backward.tensor_flops,
-        moved_bytes=ELEMENT_BYTES * 2 * touched,
+        moved_bytes=ops.ELEMENT_BYTES * 2 * touched,
         collectives=(
-            Collective("broadcast", weights, "context"),
-            Collective("reduce", inputs, "tensor"),
-            Collective("broadcast", inputs, "tensor"),
-            Collective("reduce", weights, "context"),
+            ops.Collective("broadcast", weights, "context"),
+            ops.Collective("reduce", inputs, "tensor"),
+            ops.Collective("broadcast", inputs, "tensor"),
+            ops.Collective("reduce", weights, "context"),
         ),
         panels=local.panels,
     )
-    held = ELEMENT_BYTES * (width // local.context) * columns
+    held = ops.ELEMENT_BYTES * (width // local.context) * columns
     return replace(
         whole,
         weight_bytes=held,
-        activation_bytes=ELEMENT_BYTES * rows * (width // local.tensor),
+        activation_bytes=ops.ELEMENT_BYTES * rows * (width // local.tensor),
         forward=replace(forward, weight_bytes=held),
         backward=replace(backward, weight_bytes=held, gradient_bytes=held),
     )
@@ -197,7 +187,7 @@ NORM_FLOPS = 9
 """Mean, variance, scale and shift, forward [FLOP an element]."""
 
 
-def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> Operation:
+def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> ops.Operation:
     """Add a bias to rows.
 
     Parameters
@@ -221,13 +211,13 @@ def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> Operat
     Published code of arXiv:2410.00273.
     """
     count = rows * width
-    work = Work(vector_flops=count, moved_bytes=ELEMENT_BYTES * (count + copies * width))
-    module: Module = "mlp" if name.startswith("fc") else "attention"
-    weights = ELEMENT_BYTES * width * copies
-    return Operation(name, module, weights, 0.0, work, work, result=Tensor(rows, width))
+    work = ops.Work(vector_flops=count, moved_bytes=ops.ELEMENT_BYTES * (count + copies * width))
+    module: ops.Module = "mlp" if name.startswith("fc") else "attention"
+    weights = ops.ELEMENT_BYTES * width * copies
+    return ops.Operation(name, module, weights, 0.0, work, work, result=ops.Tensor(rows, width))
 
 
-def activation(local: Local, rows: Floats) -> Operation:
+def activation(local: ops.Local, rows: Floats) -> ops.Operation:
     """The activation function of the feed-forward part, on rows x ffn_local elements X.
 
     ======  ============  ==============  ===========  ===============  =======
@@ -262,18 +252,22 @@ def activation(local: Local, rows: Floats) -> Operation:
         name, forward, forward_moves, backward, backward_moves, stores = "swiglu", 5, 3, 10, 5, 2
     else:
         name, forward, forward_moves, backward, backward_moves, stores = "gelu", 8, 2, 13, 3, 1
-    return Operation(
+    return ops.Operation(
         name,
         "mlp",
         0.0,
-        ELEMENT_BYTES * stores * count,
-        Work(vector_flops=forward * count, moved_bytes=ELEMENT_BYTES * forward_moves * count),
-        Work(vector_flops=backward * count, moved_bytes=ELEMENT_BYTES * backward_moves * count),
-        result=Tensor(rows, local.ffn_local),
+        ops.ELEMENT_BYTES * stores * count,
+        ops.Work(
+            vector_flops=forward * count, moved_bytes=ops.ELEMENT_BYTES * forward_moves * count
+        ),
+        ops.Work(
+            vector_flops=backward * count, moved_bytes=ops.ELEMENT_BYTES * backward_moves * count
+        ),
+        result=ops.Tensor(rows, local.ffn_local),
     )
 
 
-def dropout(name: str, count: Floats) -> Operation:
+def dropout(name: str, count: Floats) -> ops.Operation:
     """Dropout; only the mask is stored.
 
     Parameters
@@ -292,12 +286,16 @@ def dropout(name: str, count: Floats) -> Operation:
     ----------
     Published code of arXiv:2410.00273.
     """
-    work = Work(vector_flops=count, moved_bytes=(2 * ELEMENT_BYTES + MASK_BYTES) * count)
-    module: Module = "attention" if name == "drop_v" else "mlp"
-    return Operation(name, module, 0.0, MASK_BYTES * count, work, work, result=Tensor(count))
+    work = ops.Work(
+        vector_flops=count, moved_bytes=(2 * ops.ELEMENT_BYTES + ops.MASK_BYTES) * count
+    )
+    module: ops.Module = "attention" if name == "drop_v" else "mlp"
+    return ops.Operation(
+        name, module, 0.0, ops.MASK_BYTES * count, work, work, result=ops.Tensor(count)
+    )
 
 
-def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
+def layer_norm(name: str, local: ops.Local, *, gathers: bool = True) -> ops.Operation:
     """Norm of scattered rows of the whole embedding (Tables I and II).
 
     What follows needs all rows: the norm gathers them, and scatters their gradients; in front of a
@@ -321,20 +319,20 @@ def layer_norm(name: str, local: Local, *, gathers: bool = True) -> Operation:
     ----------
     arXiv:2410.00273, Tables I and II, and its published code.
     """
-    message = ELEMENT_BYTES * local.rows * local.hidden
-    gather = (Collective("all_gather", message, "tensor"),) if gathers else ()
-    scatter = (Collective("reduce_scatter", message, "tensor"),) if gathers else ()
+    message = ops.ELEMENT_BYTES * local.rows * local.hidden
+    gather = (ops.Collective("all_gather", message, "tensor"),) if gathers else ()
+    scatter = (ops.Collective("reduce_scatter", message, "tensor"),) if gathers else ()
     norm = norm_of(name, local.scattered_rows, local.hidden, gather, scatter)
-    return replace(norm, result=Tensor(local.rows, local.hidden)) if gathers else norm
+    return replace(norm, result=ops.Tensor(local.rows, local.hidden)) if gathers else norm
 
 
-def block_norm(name: str, local: Local, width: Floats, gradients: Floats) -> Operation:
+def block_norm(name: str, local: ops.Local, width: Floats, gradients: Floats) -> ops.Operation:
     """Norm of a SUMMA block of ``width`` columns (Table A2); sums are reduced over the tensor GPUs.
 
     The backward all-reduce has 2e // n1 + 2bl // n2 elements, its ``gradients``.
     """
-    sums = Collective("all_reduce", ELEMENT_BYTES * 2 * local.rows, "tensor")
-    back = Collective("all_reduce", ELEMENT_BYTES * gradients, "tensor")
+    sums = ops.Collective("all_reduce", ops.ELEMENT_BYTES * 2 * local.rows, "tensor")
+    back = ops.Collective("all_reduce", ops.ELEMENT_BYTES * gradients, "tensor")
     return norm_of(name, local.rows, width, (sums,), (back,))
 
 
@@ -342,21 +340,23 @@ def norm_of(
     name: str,
     rows: Floats,
     width: Amount,
-    ahead: tuple[Collective, ...],
-    back: tuple[Collective, ...],
-) -> Operation:
+    ahead: tuple[ops.Collective, ...],
+    back: tuple[ops.Collective, ...],
+) -> ops.Operation:
     """Norm of local rows with its collectives; the first of a layer is the feed-forward part's."""
     count = rows * width
-    forward = Work(
+    forward = ops.Work(
         vector_flops=NORM_FLOPS * count,
-        moved_bytes=ELEMENT_BYTES * (2 * count + 2 * rows + 2 * width),
+        moved_bytes=ops.ELEMENT_BYTES * (2 * count + 2 * rows + 2 * width),
         collectives=ahead,
     )
-    backward = Work(
+    backward = ops.Work(
         vector_flops=8 * count + 4 * rows * (width - 1),
-        moved_bytes=ELEMENT_BYTES * (5 * count + 2 * width),
+        moved_bytes=ops.ELEMENT_BYTES * (5 * count + 2 * width),
         collectives=back,
     )
-    module: Module = "mlp" if name == "ln1" else "attention"
-    weights, stored = ELEMENT_BYTES * 2 * width, ELEMENT_BYTES * count
-    return Operation(name, module, weights, stored, forward, backward, result=Tensor(rows, width))
+    module: ops.Module = "mlp" if name == "ln1" else "attention"
+    weights, stored = ops.ELEMENT_BYTES * 2 * width, ops.ELEMENT_BYTES * count
+    return ops.Operation(
+        name, module, weights, stored, forward, backward, result=ops.Tensor(rows, width)
+    )

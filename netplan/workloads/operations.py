@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats, Ints, Numbers
+from netplan.arrays import Amount, Columns, Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision, Recompute, ServingFormat
 from netplan.workloads.models import Model
@@ -104,7 +104,7 @@ class Variant(Struct, frozen=True):
 PLAIN = Variant()
 
 
-class Sharding(Struct, frozen=True, eq=False):
+class Sharding(Columns, frozen=True, eq=False):
     """Ways to cut one microbatch, one entry each, all of shape (shardings,).
 
     Parameters
@@ -124,10 +124,6 @@ class Sharding(Struct, frozen=True, eq=False):
     context: Ints
     panels: Ints
     expert: Ints
-
-    def take(self, index: Ints) -> "Sharding":
-        """Some of the ways."""
-        return Sharding(*(getattr(self, name)[index] for name in self.__struct_fields__))
 
     @classmethod
     def of(

@@ -46,18 +46,9 @@ from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
+from netplan.workloads import operations as ops
 from netplan.workloads.closed_forms import counted_layer
 from netplan.workloads.models import Model
-from netplan.workloads.operations import (
-    PLAIN,
-    CollectiveKind,
-    GroupName,
-    Layer,
-    Operation,
-    Sharding,
-    Variant,
-    total_bytes,
-)
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 Zero = Literal[0, 1, 2, 3]
@@ -89,7 +80,7 @@ class TrainingMethod(Struct, frozen=True):
     strategy: Strategy = "1d"
     counting: Counting = "detailed"
     mode: Mode = "corrected"
-    variant: Variant = PLAIN
+    variant: ops.Variant = ops.PLAIN
     zero_stage: Zero = 1
     sram_bytes: float = 0.0
 
@@ -100,8 +91,8 @@ DETAILED = TrainingMethod()
 class Synchronisation(Struct, frozen=True):
     """Collectives over the weights of a stage, and whether every microbatch repeats them."""
 
-    forward: tuple[CollectiveKind, ...]
-    backward: tuple[CollectiveKind, ...]
+    forward: tuple[ops.CollectiveKind, ...]
+    backward: tuple[ops.CollectiveKind, ...]
     forward_repeats: bool = False
     backward_repeats: bool = False
 
@@ -213,7 +204,7 @@ class Repetition(Struct, frozen=True):
     zero_stage: Zero
     strategy: Strategy
     trains: bool = True
-    spans: Mapping[GroupName, tuple[str, ...]] = {}
+    spans: Mapping[ops.GroupName, tuple[str, ...]] = {}
 
     @property
     def synchronisation(self) -> Synchronisation:
@@ -235,7 +226,7 @@ class Repetition(Struct, frozen=True):
         """Dimensions of the GPUs that hold the same experts."""
         return tuple(name for name in self.weight_group if name != "expert")
 
-    def dimensions(self, group: GroupName) -> tuple[str, ...]:
+    def dimensions(self, group: ops.GroupName) -> tuple[str, ...]:
         """Dimensions in which the members of a group differ."""
         return self.spans.get(group, (group,))
 
@@ -291,8 +282,8 @@ class CollectiveUse(Struct, frozen=True):
         Whether each pipeline stage runs it, or the first or the last one only.
     """
 
-    kind: GroupName | DataName
-    collective: CollectiveKind
+    kind: ops.GroupName | DataName
+    collective: ops.CollectiveKind
     dimensions: tuple[str, ...]
     data_bytes: float
     times: float
@@ -317,17 +308,17 @@ class Program(Struct, frozen=True, eq=False):
         How often an iteration runs them.
     """
 
-    sharding: Sharding
-    layer: Layer
-    first: Operation | None
-    last: Operation | None
+    sharding: ops.Sharding
+    layer: ops.Layer
+    first: ops.Operation | None
+    last: ops.Operation | None
     repetition: Repetition
 
     def weight_bytes(self, *, experts: bool) -> Floats:
         """16-bit weights of one layer on one GPU: those of experts, or all others [B]."""
         chosen = [one for one in self.layer.operations if one.expert_weights == experts]
         held = [one.share * one.weight_bytes for one in chosen]
-        return total_bytes(held, len(self.sharding.tensor))
+        return ops.total_bytes(held, len(self.sharding.tensor))
 
     def collectives(self, *, stages: int, microbatches: int) -> tuple[CollectiveUse, ...]:
         """All collectives of one iteration on the fullest stage of the slowest replica.
@@ -348,7 +339,7 @@ class Program(Struct, frozen=True, eq=False):
         --------
         >>> from netplan.workloads.models import MODELS
         >>> ptdp = TrainingMethod(counting="counted", zero_stage=0)
-        >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8), ptdp)
+        >>> program = training_program(MODELS.load("gpt-1t"), ops.Sharding.of(1, tensor=8), ptdp)
         >>> for use in program.collectives(stages=64, microbatches=512):
         ...     print(use.kind, use.collective, use.data_bytes, use.times)
         tensor all_gather 104857600.0 4096.0
@@ -370,7 +361,7 @@ class Program(Struct, frozen=True, eq=False):
         runs = rules.runs(stages=float(stages), microbatches=float(microbatches), interleave=1.0)
         for operation in self.layer.operations:
             yield from _work_uses(operation, rules, runs.layers, "each")
-        ends: tuple[tuple[Operation | None, Stage], ...]
+        ends: tuple[tuple[ops.Operation | None, Stage], ...]
         ends = ((self.first, "first"), (self.last, "last"))
         for end, stage in ends:
             if end is not None:
@@ -397,7 +388,7 @@ class Program(Struct, frozen=True, eq=False):
 
 
 def training_program(
-    model: Model, sharding: Sharding, method: TrainingMethod = DETAILED
+    model: Model, sharding: ops.Sharding, method: TrainingMethod = DETAILED
 ) -> Program:
     """The program of training a transformer, for many shardings at once.
 
@@ -418,7 +409,7 @@ def training_program(
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> program = training_program(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8))
+    >>> program = training_program(MODELS.load("gpt-1t"), ops.Sharding.of(1, tensor=8))
     >>> [f"{edge.source} -> {edge.target}" for edge in program.layer.edges[:2]]
     ['input -> fc1', 'fc1 -> fc1-bias']
     """
@@ -451,7 +442,7 @@ def training_program(
 
 
 def _work_uses(
-    operation: Operation, rules: Repetition, runs: float, stage: Stage
+    operation: ops.Operation, rules: Repetition, runs: float, stage: Stage
 ) -> Iterator[CollectiveUse]:
     """Collectives of one operation, of layers or ends that run so often forward and backward."""
     passes = runs * operation.share

@@ -51,17 +51,9 @@ import numpy as np
 from netplan.arrays import Floats, Ints, Numbers
 from netplan.errors import InputError
 from netplan.records import replace
+from netplan.workloads import operations as ops
 from netplan.workloads.families import FourierModel, LinpackModel, RecommendationModel, SpreadModel
 from netplan.workloads.layer_kernels import Product
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    NO_WORK,
-    Collective,
-    Layer,
-    Operation,
-    Sharding,
-    Work,
-)
 from netplan.workloads.program import DETAILED, Program, Repetition, TrainingMethod
 from netplan.workloads.tiled_layer import TiledProduct
 
@@ -70,7 +62,7 @@ BOTTOM, TABLES = 1, 2
 
 
 def spread_program(
-    model: SpreadModel, sharding: Sharding, method: TrainingMethod = DETAILED
+    model: SpreadModel, sharding: ops.Sharding, method: TrainingMethod = DETAILED
 ) -> Program:
     """The program of one iteration, for many numbers of GPUs at once.
 
@@ -96,7 +88,7 @@ def spread_program(
     >>> from netplan.workloads.models import WORKLOADS
     >>> dlrm = WORKLOADS.load("dlrm-793b")
     >>> copied = TrainingMethod(zero_stage=0)
-    >>> program = spread_program(dlrm, Sharding.of(512, tensor=1, expert=128), copied)
+    >>> program = spread_program(dlrm, ops.Sharding.of(512, tensor=1, expert=128), copied)
     >>> for use in program.collectives(stages=1, microbatches=1):
     ...     print(use.kind, use.collective, use.data_bytes, use.times)
     expert all_to_all 857088000.0 2.0
@@ -110,17 +102,17 @@ def spread_program(
         operations = _linpack(model, sharding)
     else:
         raise InputError(f"{model.name}: there is no program of such a model")
-    layer = Layer(operations, boundary_bytes=0.0)
+    layer = ops.Layer(operations, boundary_bytes=0.0)
     return Program(sharding, layer, None, None, Repetition(1, method.zero_stage, "1d"))
 
 
 def _recommendation(
-    model: RecommendationModel, sharding: Sharding, method: TrainingMethod
-) -> tuple[Operation, ...]:
+    model: RecommendationModel, sharding: ops.Sharding, method: TrainingMethod
+) -> tuple[ops.Operation, ...]:
     """Bottom layers, the look-up, the pairs that interact, top layers."""
     batch, tiled = _real(sharding.microbatch), method.counting == "tiled"
 
-    def stack(name: str, products: tuple[tuple[int, int], ...]) -> Iterator[Operation]:
+    def stack(name: str, products: tuple[tuple[int, int], ...]) -> Iterator[ops.Operation]:
         for at, (width, columns) in enumerate(products, start=1):
             sizes = batch, float(width), float(columns)
             if tiled:
@@ -137,76 +129,78 @@ def _recommendation(
     return (*bottom, lookup, *pairs, *top)
 
 
-def _lookup(model: RecommendationModel, batch: Floats, gpus: Floats, *, tiled: bool) -> Operation:
+def _lookup(
+    model: RecommendationModel, batch: Floats, gpus: Floats, *, tiled: bool
+) -> ops.Operation:
     """Rows for all GPUs and those from all; backward their gradients, and the update."""
     rows, vectors = model.sample_bytes * batch, model.sent_bytes * batch
-    exchange = (Collective("all_to_all", vectors, "expert"),)
-    update = NO_WORK
-    backward = Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
+    exchange = (ops.Collective("all_to_all", vectors, "expert"),)
+    update = ops.NO_WORK
+    backward = ops.Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
     if tiled:
         changed = 2 * (rows + model.state_bytes * batch)
-        backward = Work(collectives=exchange)
-        update = Work(moved_bytes=changed, weight_bytes=changed)
-    return Operation(
+        backward = ops.Work(collectives=exchange)
+        update = ops.Work(moved_bytes=changed, weight_bytes=changed)
+    return ops.Operation(
         "lookup",
         "mlp",
         weight_bytes=0.0,
         # Pairs, or the first of listed top layers, keep them for themselves.
         activation_bytes=0.0 if model.pairs or model.top else vectors,
-        forward=Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows),
+        forward=ops.Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows),
         backward=backward,
         weight_gradient=update,
         stored_bytes=model.table_bytes / gpus,
     )
 
 
-def _interaction(model: RecommendationModel, batch: Floats) -> Operation:
+def _interaction(model: RecommendationModel, batch: Floats) -> ops.Operation:
     """Scalar products of all pairs of vectors of each sample."""
     vectors, pairs = (model.tables + 1) * model.embedding * batch, model.pairs * batch
-    ahead = Work(
-        tensor_flops=2 * model.embedding * pairs, moved_bytes=ELEMENT_BYTES * (vectors + pairs)
+    ahead = ops.Work(
+        tensor_flops=2 * model.embedding * pairs, moved_bytes=ops.ELEMENT_BYTES * (vectors + pairs)
     )
-    back = Work(tensor_flops=2 * ahead.tensor_flops, moved_bytes=2 * ahead.moved_bytes)
-    return Operation("interaction", "mlp", 0.0, ELEMENT_BYTES * vectors, ahead, back)
+    back = ops.Work(tensor_flops=2 * ahead.tensor_flops, moved_bytes=2 * ahead.moved_bytes)
+    return ops.Operation("interaction", "mlp", 0.0, ops.ELEMENT_BYTES * vectors, ahead, back)
 
 
-def _fourier(model: FourierModel, gpus: Ints) -> tuple[Operation, ...]:
+def _fourier(model: FourierModel, gpus: Ints) -> tuple[ops.Operation, ...]:
     """Both halves of a transform; the second works on the memory of the first."""
     points = _real(-(-model.side // gpus)) * model.side
     held = model.word_bytes * points
-    half = Work(
+    half = ops.Work(
         vector_flops=model.flops(1) / float(model.side) ** 2 / 2 * points,
         moved_bytes=2 * held,
-        collectives=(Collective("all_to_all", held, "tensor"),),
+        collectives=(ops.Collective("all_to_all", held, "tensor"),),
     )
     return (
-        Operation("columns", "mlp", 0.0, held, half, NO_WORK),
-        Operation("rows", "mlp", 0.0, 0.0, half, NO_WORK),
+        ops.Operation("columns", "mlp", 0.0, held, half, ops.NO_WORK),
+        ops.Operation("rows", "mlp", 0.0, 0.0, half, ops.NO_WORK),
     )
 
 
-def _linpack(model: LinpackModel, grid: Sharding) -> tuple[Operation, ...]:
+def _linpack(model: LinpackModel, grid: ops.Sharding) -> tuple[ops.Operation, ...]:
     """Factorising and update of every step, amounts of shape (steps, shardings)."""
     block, word, side = float(model.block), model.word_bytes, model.sides[:, None]
     rows, columns = _real(-(-side // grid.tensor)), _real(-(-side // grid.context))
     panel, across = rows * block, columns * block
-    factorise = Work(
+    factorise = ops.Work(
         tensor_flops=2 * panel * block,
         moved_bytes=2 * word * panel,
-        collectives=(Collective("broadcast", np.full_like(rows, word * block**2), "tensor"),),
+        collectives=(ops.Collective("broadcast", np.full_like(rows, word * block**2), "tensor"),),
     )
-    update = Work(
+    update = ops.Work(
         tensor_flops=2 * panel * columns,
         moved_bytes=word * (2 * rows * columns + panel + across),
         collectives=(
-            Collective("broadcast", word * panel, "context"),
-            Collective("broadcast", word * across, "tensor"),
+            ops.Collective("broadcast", word * panel, "context"),
+            ops.Collective("broadcast", word * across, "tensor"),
         ),
     )
     held = word * rows[0] * columns[0]
     return (
-        Operation("factorise", "mlp", 0.0, held, factorise, NO_WORK),
-        Operation("update", "mlp", 0.0, 0.0, update, NO_WORK),
+        ops.Operation("factorise", "mlp", 0.0, held, factorise, ops.NO_WORK),
+        ops.Operation("update", "mlp", 0.0, 0.0, update, ops.NO_WORK),
     )
 
 

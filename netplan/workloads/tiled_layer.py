@@ -42,22 +42,10 @@ from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.inputs.choices import Strategy
 from netplan.records import replace
+from netplan.workloads import operations as ops
 from netplan.workloads.models import Model, refuse_unlike
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    PLAIN,
-    Collective,
-    Layer,
-    Module,
-    Operation,
-    Shape,
-    Sharding,
-    Tensor,
-    Variant,
-    Work,
-)
 
-NORMS_AND_SUMS_BYTES = 2 * 2 * ELEMENT_BYTES + 2 * 3 * ELEMENT_BYTES
+NORMS_AND_SUMS_BYTES = 2 * 2 * ops.ELEMENT_BYTES + 2 * 3 * ops.ELEMENT_BYTES
 """Two norms read and write, two sums read two numbers and write one [B a number]."""
 
 
@@ -67,7 +55,7 @@ def gemm_traffic_bytes(
     columns: Amount,
     *,
     sram_bytes: float,
-    element_bytes: float = ELEMENT_BYTES,
+    element_bytes: float = ops.ELEMENT_BYTES,
 ) -> Amount:
     """Bytes that a product of rows x inner and inner x columns numbers moves through memory [B].
 
@@ -134,23 +122,23 @@ class TiledProduct(Struct, frozen=True, eq=False):
     """A product on one GPU, (rows x inner) times (inner x columns), ``times`` over."""
 
     name: str
-    module: Module
+    module: ops.Module
     rows: Amount
     inner: Amount
     columns: Amount
     times: Amount = 1.0
     has_weights: bool = True
 
-    def operation(self, sram_bytes: float) -> Operation:
+    def operation(self, sram_bytes: float) -> ops.Operation:
         """The product in its three phases."""
-        shape = Shape(self.rows, self.inner, self.columns)
-        inputs = ELEMENT_BYTES * self.rows * self.inner
-        matrix = ELEMENT_BYTES * self.inner * self.columns
-        result = ELEMENT_BYTES * self.rows * self.columns
+        shape = ops.Shape(self.rows, self.inner, self.columns)
+        inputs = ops.ELEMENT_BYTES * self.rows * self.inner
+        matrix = ops.ELEMENT_BYTES * self.inner * self.columns
+        result = ops.ELEMENT_BYTES * self.rows * self.columns
 
-        def phase(first: Amount, second: Amount, made: Amount, of_weights: float = 0.0) -> Work:
+        def phase(first: Amount, second: Amount, made: Amount, of_weights: float = 0.0) -> ops.Work:
             reads = _read_bytes(first, second, sram_bytes)
-            return Work(
+            return ops.Work(
                 tensor_flops=self.times * shape.flops,
                 moved_bytes=self.times * (sum(reads) + made),
                 weight_bytes=of_weights * reads[1],
@@ -158,7 +146,7 @@ class TiledProduct(Struct, frozen=True, eq=False):
 
         has = 1.0 if self.has_weights else 0.0
         weight_gradient = phase(inputs, result, matrix)
-        return Operation(
+        return ops.Operation(
             self.name,
             self.module,
             weight_bytes=has * matrix,
@@ -166,19 +154,19 @@ class TiledProduct(Struct, frozen=True, eq=False):
             forward=phase(inputs, matrix, result, has),
             backward=phase(result, matrix, inputs, has),
             weight_gradient=replace(weight_gradient, gradient_bytes=has * matrix),
-            result=Tensor(self.times * self.rows, self.columns),
-            shapes=(Shape(self.times * self.rows, self.inner, self.columns, self.times),),
+            result=ops.Tensor(self.times * self.rows, self.columns),
+            shapes=(ops.Shape(self.times * self.rows, self.inner, self.columns, self.times),),
         )
 
 
 def tiled_layer(
     model: Model,
-    sharding: Sharding,
+    sharding: ops.Sharding,
     *,
     sram_bytes: float,
     strategy: Strategy = "1d",
-    variant: Variant = PLAIN,
-) -> Layer:
+    variant: ops.Variant = ops.PLAIN,
+) -> ops.Layer:
     """The operations of one layer for many shardings at once.
 
     Parameters
@@ -200,7 +188,7 @@ def tiled_layer(
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> model, half = MODELS.load("transformer-1t"), Sharding.of(0.5, tensor=4)
+    >>> model, half = MODELS.load("transformer-1t"), ops.Sharding.of(0.5, tensor=4)
     >>> layer = tiled_layer(model, half, sram_bytes=40e6)
     >>> [operation.name for operation in layer.operations]
     ['qkv', 'scores', 'attend', 'projection', 'up', 'down', 'elementwise']
@@ -215,8 +203,8 @@ def tiled_layer(
     tensor: Floats = sharding.tensor.astype(np.float64)
     sequences: Floats = sharding.microbatch.astype(np.float64)
     tokens, hidden = sequences * model.sequence_length, float(model.hidden_size)
-    message = ELEMENT_BYTES * tokens * hidden
-    summed = (Collective("all_reduce", message, "tensor"),)
+    message = ops.ELEMENT_BYTES * tokens * hidden
+    summed = (ops.Collective("all_reduce", message, "tensor"),)
     operations = []
     for product in _products(model, tokens, sequences, tensor):
         one = product.operation(sram_bytes)
@@ -228,7 +216,7 @@ def tiled_layer(
     ffn = float(model.ffn_size or 4 * model.hidden_size)
     activation = (3 if model.gated_ffn else 2) * ffn / tensor
     operations.append(_elementwise(tokens, hidden, activation))
-    return Layer(tuple(operations), boundary_bytes=message)
+    return ops.Layer(tuple(operations), boundary_bytes=message)
 
 
 def _products(
@@ -251,15 +239,15 @@ def _products(
     )
 
 
-def _elementwise(tokens: Floats, hidden: float, activation: Floats) -> Operation:
+def _elementwise(tokens: Floats, hidden: float, activation: Floats) -> ops.Operation:
     """Norms, residual sums and the activation function, which reads and writes so many columns."""
-    moved = NORMS_AND_SUMS_BYTES * tokens * hidden + ELEMENT_BYTES * tokens * activation
-    return Operation(
+    moved = NORMS_AND_SUMS_BYTES * tokens * hidden + ops.ELEMENT_BYTES * tokens * activation
+    return ops.Operation(
         "elementwise",
         "mlp",
         weight_bytes=0.0,
         activation_bytes=0.0,
-        forward=Work(moved_bytes=moved),
-        backward=Work(moved_bytes=2 * moved),
-        result=Tensor(tokens, hidden),
+        forward=ops.Work(moved_bytes=moved),
+        backward=ops.Work(moved_bytes=2 * moved),
+        result=ops.Tensor(tokens, hidden),
     )

@@ -36,6 +36,7 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
+from netplan.workloads import operations as ops
 from netplan.workloads.attention import attention, attention_operations
 from netplan.workloads.layer_kernels import (
     Product,
@@ -49,20 +50,6 @@ from netplan.workloads.layer_kernels import (
     summa_product,
 )
 from netplan.workloads.models import Experts, Model
-from netplan.workloads.operations import (
-    ELEMENT_BYTES,
-    INPUT,
-    PLAIN,
-    Collective,
-    Layer,
-    Local,
-    Operation,
-    Sharding,
-    Tensor,
-    Variant,
-    Work,
-    local_sizes,
-)
 
 LOSS_FLOPS = 5
 """Shift, exponential, sum, quotient and logarithm of the loss [FLOP a logit]."""
@@ -73,12 +60,12 @@ STATISTIC_BYTES = 4.0
 
 def transformer_layer(
     model: Model,
-    sharding: Sharding,
+    sharding: ops.Sharding,
     *,
     strategy: Strategy = "1d",
     mode: Mode = "corrected",
-    variant: Variant = PLAIN,
-) -> Layer:
+    variant: ops.Variant = ops.PLAIN,
+) -> ops.Layer:
     """The operations of one layer for many shardings at once.
 
     Parameters
@@ -107,13 +94,13 @@ def transformer_layer(
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> layer = transformer_layer(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8))
+    >>> layer = transformer_layer(MODELS.load("gpt-1t"), ops.Sharding.of(1, tensor=8))
     >>> [operation.name for operation in layer.operations][:4]
     ['fc1', 'fc1-bias', 'gelu', 'drop1']
     >>> layer.operations[0].forward.tensor_flops
     array([1.34215107e+12])
     """
-    local, experts = local_sizes(model, sharding), experts_of(model, variant)
+    local, experts = ops.local_sizes(model, sharding), experts_of(model, variant)
     _check_modelled(model, strategy, variant)
     if strategy == "summa":
         return _summa_layer(model, sharding, local, mode, variant)
@@ -136,11 +123,11 @@ def transformer_layer(
     if not variant.sequence_parallel:
         # The next stage takes a share of the rows from each tensor GPU all the same
         # (arXiv:2104.04473, Sec. 4.1).
-        return Layer(_reduced(operations), norm.activation_bytes / local.tensor)
-    return Layer(operations, norm.activation_bytes)
+        return ops.Layer(_reduced(operations), norm.activation_bytes / local.tensor)
+    return ops.Layer(operations, norm.activation_bytes)
 
 
-def _check_modelled(model: Model, strategy: Strategy, variant: Variant) -> None:
+def _check_modelled(model: Model, strategy: Strategy, variant: ops.Variant) -> None:
     """Refuse what no layer is known for."""
     unlike = "experts" if variant.sparse else model.unlike
     if not variant.sequence_parallel and (strategy == "summa" or unlike):
@@ -152,19 +139,19 @@ def _check_modelled(model: Model, strategy: Strategy, variant: Variant) -> None:
         raise InputError(f"{unlike} under SUMMA are not modelled: use strategy 1d or 2d")
 
 
-def _whole_rows(local: Local) -> Local:
+def _whole_rows(local: ops.Local) -> ops.Local:
     """Sizes without sequence parallelism: norms and dropouts have all rows on every tensor GPU."""
     return replace(local, scattered_rows=local.rows, dropped=local.rows * local.hidden)
 
 
-def _reduced(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
     """Operations without sequence parallelism: partial sums are reduced, and nothing is gathered.
 
     Of the four collectives of a layer and direction two all_reduces are left, of the same bytes
     (arXiv:2205.05198, Sec. 4.2.2).
     """
 
-    def work_of(one: Operation, work: Work) -> Work:
+    def work_of(one: ops.Operation, work: ops.Work) -> ops.Work:
         kept = () if one.name.startswith("ln") else work.collectives
         return replace(work, collectives=tuple(_whole(sent) for sent in kept))
 
@@ -174,11 +161,11 @@ def _reduced(operations: Sequence[Operation]) -> tuple[Operation, ...]:
     )
 
 
-def _whole(sent: Collective) -> Collective:
+def _whole(sent: ops.Collective) -> ops.Collective:
     return replace(sent, kind="all_reduce") if sent.kind == "reduce_scatter" else sent
 
 
-def _prediction(model: Model, local: Local) -> Iterator[Operation]:
+def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
     """What stands before a layer that predicts a token further on: two vectors become one.
 
     The hidden vectors and the embeddings of the tokens one further, projected together; such a
@@ -187,13 +174,15 @@ def _prediction(model: Model, local: Local) -> Iterator[Operation]:
     if not model.prediction_layers:
         return
     product = Product("mtp-proj", "mlp", local.rows, 2 * local.hidden, local.hidden / local.tensor)
-    given = Collective("all_gather", 2 * ELEMENT_BYTES * local.rows * local.hidden, "tensor")
-    back = Collective("reduce_scatter", given.message_bytes, "tensor")
+    given = ops.Collective(
+        "all_gather", 2 * ops.ELEMENT_BYTES * local.rows * local.hidden, "tensor"
+    )
+    back = ops.Collective("reduce_scatter", given.message_bytes, "tensor")
     made = product.operation(forward=(given,), backward=(back,))
-    yield replace(made, share=model.prediction_layers / model.depth, inputs=(INPUT,))
+    yield replace(made, share=model.prediction_layers / model.depth, inputs=(ops.INPUT,))
 
 
-def _feed_forward(local: Local, strategy: Strategy, mode: Mode) -> tuple[Operation, ...]:
+def _feed_forward(local: ops.Local, strategy: Strategy, mode: Mode) -> tuple[ops.Operation, ...]:
     """The dense feed-forward part of 1D and 2D-context (Tables I and II)."""
     rows = local.rows
     columns = (2 if local.gated else 1) * local.ffn_local
@@ -210,7 +199,7 @@ def _feed_forward(local: Local, strategy: Strategy, mode: Mode) -> tuple[Operati
 
 
 def _bias_shape(
-    local: Local, strategy: Strategy, mode: Mode, product: str
+    local: ops.Local, strategy: Strategy, mode: Mode, product: str
 ) -> tuple[Floats, Floats | float]:
     """Rows and width of the bias behind a row product; correct are scattered rows, all columns.
 
@@ -225,8 +214,8 @@ def _bias_shape(
 
 
 def _summa_layer(
-    model: Model, sharding: Sharding, local: Local, mode: Mode, variant: Variant
-) -> Layer:
+    model: Model, sharding: ops.Sharding, local: ops.Local, mode: Mode, variant: ops.Variant
+) -> ops.Layer:
     """All products on the tensor x context grid (Table A2)."""
     e, rows = local.hidden, local.rows
     block = rows * local.hidden_local
@@ -253,10 +242,10 @@ def _summa_layer(
         dropout("drop_v", block),
         block_norm("ln2", local, width, gradients),
     )
-    return Layer(operations, norm.activation_bytes)
+    return ops.Layer(operations, norm.activation_bytes)
 
 
-def embedding(model: Model, sharding: Sharding) -> Operation:
+def embedding(model: Model, sharding: ops.Sharding) -> ops.Operation:
     """Look up the local part of the vocabulary; rows found elsewhere come by reduce_scatter.
 
     Raises
@@ -267,32 +256,32 @@ def embedding(model: Model, sharding: Sharding) -> Operation:
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> embedding(MODELS.load("gpt-1t"), Sharding.of(1, tensor=8)).weight_bytes
+    >>> embedding(MODELS.load("gpt-1t"), ops.Sharding.of(1, tensor=8)).weight_bytes
     array([3.2768e+08])
     """
-    local = local_sizes(model, sharding)
+    local = ops.local_sizes(model, sharding)
     words = _local_words(model, sharding)
-    message = ELEMENT_BYTES * local.rows * local.hidden
-    return Operation(
+    message = ops.ELEMENT_BYTES * local.rows * local.hidden
+    return ops.Operation(
         "embedding",
         "head",
-        ELEMENT_BYTES * words * local.hidden,
+        ops.ELEMENT_BYTES * words * local.hidden,
         0.0,
-        Work(
+        ops.Work(
             moved_bytes=2 * message,
-            collectives=(Collective("reduce_scatter", message, "tensor"),),
+            collectives=(ops.Collective("reduce_scatter", message, "tensor"),),
             weight_bytes=message,
         ),
-        Work(
+        ops.Work(
             moved_bytes=2 * message,
-            collectives=(Collective("all_gather", message, "tensor"),),
+            collectives=(ops.Collective("all_gather", message, "tensor"),),
             gradient_bytes=message,
         ),
-        result=Tensor(local.rows / local.tensor, local.hidden),
+        result=ops.Tensor(local.rows / local.tensor, local.hidden),
     )
 
 
-def lm_head(model: Model, sharding: Sharding) -> Operation:
+def lm_head(model: Model, sharding: ops.Sharding) -> ops.Operation:
     """Multiply by the vocabulary and take the loss over the local words.
 
     Once more for every layer that predicts a token further on, with the same weights.
@@ -302,29 +291,29 @@ def lm_head(model: Model, sharding: Sharding) -> Operation:
     InputError
         If the model has no vocabulary.
     """
-    local = local_sizes(model, sharding)
+    local = ops.local_sizes(model, sharding)
     words = _local_words(model, sharding)
     logits = local.rows * words
-    message = ELEMENT_BYTES * local.rows * local.hidden
-    statistics = Collective("all_reduce", 2 * STATISTIC_BYTES * local.rows, "tensor")
+    message = ops.ELEMENT_BYTES * local.rows * local.hidden
+    statistics = ops.Collective("all_reduce", 2 * STATISTIC_BYTES * local.rows, "tensor")
     product = Product("lm-head", "head", local.rows, local.hidden, words)
     whole = product.operation(
-        forward=(Collective("all_gather", message, "tensor"), statistics),
-        backward=(Collective("reduce_scatter", message, "tensor"),),
+        forward=(ops.Collective("all_gather", message, "tensor"), statistics),
+        backward=(ops.Collective("reduce_scatter", message, "tensor"),),
     )
     head = replace(
         whole,
-        activation_bytes=whole.activation_bytes + ELEMENT_BYTES * logits,
+        activation_bytes=whole.activation_bytes + ops.ELEMENT_BYTES * logits,
         forward=replace(whole.forward, vector_flops=LOSS_FLOPS * logits),
         backward=replace(whole.backward, vector_flops=2 * logits),
     )
     return _repeated(head, 1 + model.prediction_layers) if model.prediction_layers else head
 
 
-def _repeated(one: Operation, times: int) -> Operation:
+def _repeated(one: ops.Operation, times: int) -> ops.Operation:
     """An operation so many times over, with the same weights."""
 
-    def again(work: Work) -> Work:
+    def again(work: ops.Work) -> ops.Work:
         return replace(
             work,
             tensor_flops=times * work.tensor_flops,
@@ -342,7 +331,7 @@ def _repeated(one: Operation, times: int) -> Operation:
     )
 
 
-def _local_words(model: Model, sharding: Sharding) -> Floats:
+def _local_words(model: Model, sharding: ops.Sharding) -> Floats:
     """Words on one GPU; the vocabulary is padded to a multiple of the tensor GPUs."""
     if not model.vocabulary:
         raise InputError(f"{model.name} has no vocabulary: leave out the embedding and the head")
@@ -353,7 +342,7 @@ ROUTER_FLOPS = 5
 """Softmax over the experts and choice of the best: vector work [FLOP a token and expert]."""
 
 
-def experts_of(model: Model, variant: Variant) -> Experts | None:
+def experts_of(model: Model, variant: ops.Variant) -> Experts | None:
     """Experts that a model is trained with: those of its file, or those that are asked for.
 
     Raises
@@ -364,7 +353,7 @@ def experts_of(model: Model, variant: Variant) -> Experts | None:
     Examples
     --------
     >>> from netplan.workloads.models import MODELS
-    >>> experts = experts_of(MODELS.load("llama-3-8b"), Variant(experts=8, top_k=2))
+    >>> experts = experts_of(MODELS.load("llama-3-8b"), ops.Variant(experts=8, top_k=2))
     >>> experts.count, experts.per_token
     (8, 2)
     """
@@ -382,8 +371,8 @@ def experts_of(model: Model, variant: Variant) -> Experts | None:
 
 
 def expert_feed_forward(
-    model: Model, sharding: Sharding, local: Local, experts: Experts
-) -> Iterator[Operation]:
+    model: Model, sharding: ops.Sharding, local: ops.Local, experts: Experts
+) -> Iterator[ops.Operation]:
     """Operations of the feed-forward part: of layers with experts, then of those without."""
     routed = _of_width(local, experts.ffn_size or local.ffn, sharding)
     # Experts that are asked for stand in every layer.
@@ -397,23 +386,23 @@ def expert_feed_forward(
     yield from (replace(one, share=share) for one in operations)
 
 
-def _of_width(local: Local, width: float, sharding: Sharding) -> Local:
+def _of_width(local: ops.Local, width: float, sharding: ops.Sharding) -> ops.Local:
     """The sizes of a GPU with another inner width of the feed-forward part."""
     inner: Floats = (int(width) // sharding.tensor).astype(np.float64)
     return replace(local, ffn=float(width), ffn_local=inner)
 
 
-def _dense(local: Local, inner: Local, name: str) -> list[Operation]:
+def _dense(local: ops.Local, inner: ops.Local, name: str) -> list[ops.Operation]:
     """A feed-forward part of all tokens, which gathers and scatters them itself."""
     rows = local.rows
     columns = (2 if local.gated else 1) * inner.ffn_local
-    gather = Collective("all_gather", ELEMENT_BYTES * rows * local.hidden, "tensor")
+    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * rows * local.hidden, "tensor")
     first = column_product(Product("fc1", "mlp", rows, local.hidden, columns))
     last = row_product(
         Product("fc2", "mlp", rows, inner.ffn_local, local.hidden), local.scattered_rows
     )
     found = [
-        replace(first, forward=replace(first.forward, collectives=(gather,)), inputs=(INPUT,)),
+        replace(first, forward=replace(first.forward, collectives=(gather,)), inputs=(ops.INPUT,)),
         bias("fc1-bias", rows, columns),
         activation(inner, rows),
         dropout("drop1", rows * inner.ffn_local),
@@ -423,7 +412,7 @@ def _dense(local: Local, inner: Local, name: str) -> list[Operation]:
     return [replace(one, name=f"{name}{one.name}") for one in found]
 
 
-def _routed(local: Local, experts: Experts, expert_gpus: Floats) -> Sequence[Operation]:
+def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence[ops.Operation]:
     """Router, dispatch, the experts' own operations, and the combination of their results."""
     visits, scattered = experts.per_token * local.rows, experts.per_token * local.scattered_rows
     copies = experts.count / expert_gpus
@@ -446,7 +435,7 @@ def _routed(local: Local, experts: Experts, expert_gpus: Floats) -> Sequence[Ope
     )
 
 
-def _router(local: Local, experts: Experts) -> Operation:
+def _router(local: ops.Local, experts: Experts) -> ops.Operation:
     """A product of the local tokens with one column an expert, and a softmax; not cut."""
     product = Product("router", "mlp", local.scattered_rows, local.hidden, float(experts.count))
     whole = product.operation(forward=(), backward=())
@@ -454,58 +443,58 @@ def _router(local: Local, experts: Experts) -> Operation:
     softmax = ROUTER_FLOPS * choices
     return replace(
         whole,
-        inputs=(INPUT,),
-        activation_bytes=whole.activation_bytes + ELEMENT_BYTES * choices,
+        inputs=(ops.INPUT,),
+        activation_bytes=whole.activation_bytes + ops.ELEMENT_BYTES * choices,
         forward=replace(whole.forward, vector_flops=softmax),
         backward=replace(whole.backward, vector_flops=softmax),
     )
 
 
-def _sent_bytes(local: Local, experts: Experts) -> Floats:
+def _sent_bytes(local: ops.Local, experts: Experts) -> Floats:
     """What one GPU sends to the experts: its scattered tokens, once for each of its experts [B]."""
-    return ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
+    return ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
 
 
-def _gathered_bytes(local: Local, experts: Experts) -> Floats:
+def _gathered_bytes(local: ops.Local, experts: Experts) -> Floats:
     """All tokens that the tensor GPUs of one expert have received together [B]."""
-    return ELEMENT_BYTES * experts.per_token * local.rows * local.hidden
+    return ops.ELEMENT_BYTES * experts.per_token * local.rows * local.hidden
 
 
-def _dispatch(local: Local, experts: Experts) -> Operation:
+def _dispatch(local: ops.Local, experts: Experts) -> ops.Operation:
     """Copy the tokens in the order of their experts, send them, gather them there."""
     sent = _sent_bytes(local, experts)
-    send = Collective("all_to_all", sent, "expert")
-    gather = Collective("all_gather", _gathered_bytes(local, experts), "tensor")
+    send = ops.Collective("all_to_all", sent, "expert")
+    gather = ops.Collective("all_gather", _gathered_bytes(local, experts), "tensor")
     # The conjugate of the gather is the reduce_scatter of the first product's gradients.
-    return Operation(
+    return ops.Operation(
         "dispatch",
         "mlp",
         0.0,
         0.0,
-        Work(moved_bytes=2 * sent, collectives=(send, gather)),
-        Work(moved_bytes=2 * sent, collectives=(send,)),
-        result=Tensor(experts.per_token * local.rows, local.hidden),
-        inputs=(INPUT, "router"),
+        ops.Work(moved_bytes=2 * sent, collectives=(send, gather)),
+        ops.Work(moved_bytes=2 * sent, collectives=(send,)),
+        result=ops.Tensor(experts.per_token * local.rows, local.hidden),
+        inputs=(ops.INPUT, "router"),
     )
 
 
-def _combine(local: Local, experts: Experts) -> Operation:
+def _combine(local: ops.Local, experts: Experts) -> ops.Operation:
     """Send the results back and add them up, weighted by the router."""
     sent = _sent_bytes(local, experts)
-    back = Collective("all_to_all", sent, "expert")
-    gather = Collective("all_gather", _gathered_bytes(local, experts), "tensor")
-    work = Work(
-        vector_flops=2 * sent / ELEMENT_BYTES,
+    back = ops.Collective("all_to_all", sent, "expert")
+    gather = ops.Collective("all_gather", _gathered_bytes(local, experts), "tensor")
+    work = ops.Work(
+        vector_flops=2 * sent / ops.ELEMENT_BYTES,
         moved_bytes=sent + sent / experts.per_token,
         collectives=(back,),
     )
-    return Operation(
+    return ops.Operation(
         "combine",
         "mlp",
         0.0,
         sent,
         work,
         replace(work, collectives=(back, gather)),
-        result=Tensor(local.scattered_rows, local.hidden),
+        result=ops.Tensor(local.scattered_rows, local.hidden),
         inputs=("fc2-bias", "router"),
     )

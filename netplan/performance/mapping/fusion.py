@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Columns, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.mapping.partitions import (
     ROUNDING,
@@ -256,7 +256,7 @@ def finished_sets(graph: KernelGraph, most: int = MAX_IDEALS) -> Bools | None:
     return np.array([[one >> at & 1 for at in range(count)] for one in found], np.bool_)
 
 
-class Candidates(Struct, frozen=True, eq=False):
+class Candidates(Columns, frozen=True, eq=False):
     """Partitions that run, each between two sets of finished kernels, those of one start together.
 
     Parameters
@@ -272,18 +272,6 @@ class Candidates(Struct, frozen=True, eq=False):
     compute_s: Floats
     memory_s: Floats
     setup_s: Floats
-
-    @classmethod
-    def joined(cls, parts: "Iterable[Candidates]") -> "Candidates":
-        """All of them in a row."""
-        columns = zip(
-            *([getattr(one, name) for name in cls.__struct_fields__] for one in parts), strict=True
-        )
-        return cls(*(np.concatenate(column) for column in columns))
-
-    def take(self, index: Ints) -> "Candidates":
-        """Some of them."""
-        return Candidates(*(getattr(self, name)[index] for name in self.__struct_fields__))
 
     def places(self, start: Ints, end: Ints) -> Ints:
         """Where partitions between two sets stand."""

@@ -155,7 +155,7 @@ def layer_partitions(
     sets = every
     if sets is None:
         sets = found_on_orders(graph) if fused else finished_in_order(graph)
-    steps = tuple(Candidates.joined(candidate_partitions(problem, sets)) for problem in problems)
+    steps = tuple(Candidates.joined([*candidate_partitions(problem, sets)]) for problem in problems)
     if not fused:
         steps = tuple(one.take(np.flatnonzero(one.end == one.start + 1)) for one in steps)
     exact = every is not None or not fused

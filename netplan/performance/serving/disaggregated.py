@@ -28,9 +28,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Floats, Ints
+from netplan.arrays import Amount, Bools, Columns, Floats, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.serving.outcomes import (
     Goal,
@@ -51,7 +50,7 @@ ROUNDS = 4
 """Turns in which the requests of the decode pool and the wait before prefill settle [1]."""
 
 
-class Pools(Struct, frozen=True, eq=False):
+class Pools(Columns, frozen=True, eq=False):
     """Servers for prompts and servers for decode, one entry each of a pair, shape (pairs,)."""
 
     prefill: ServingPlans
@@ -61,10 +60,6 @@ class Pools(Struct, frozen=True, eq=False):
     def gpus_used(self) -> Ints:
         """GPUs of both pools [1]."""
         return self.prefill.gpus_used + self.decode.gpus_used
-
-    def take(self, index: Ints | Bools) -> "Pools":
-        """Some of the pairs."""
-        return Pools(self.prefill.take(index), self.decode.take(index))
 
 
 class Sent(NamedTuple):
@@ -120,7 +115,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     tpot_s = steps.step_s + spilled_s
     full_s = (wanted / (copies * room) - 1) * (output - 1) * tpot_s
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
-    transfer = prompt.parts._replace(network_s=prompt.parts.network_s + sent.seconds)
+    transfer = replace(prompt.parts, network_s=prompt.parts.network_s + sent.seconds)
     waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s
     return Outcome(
         plans=decode,
@@ -155,7 +150,7 @@ SWEEP = 2.0 ** np.arange(15)
 POOLS = ("prefill", "decode")
 
 
-class PromptServers(NamedTuple):
+class PromptServers(Columns, frozen=True, eq=False):
     """Servers for prompts, one entry each."""
 
     plans: ServingPlans
@@ -179,7 +174,7 @@ class PromptServers(NamedTuple):
         return self.plans.attention_data * (1 + waits)
 
 
-class TokenServers(NamedTuple):
+class TokenServers(Columns, frozen=True, eq=False):
     """Servers for decode, one entry each; levels are powers of two of requests of a server."""
 
     plans: ServingPlans
@@ -193,27 +188,12 @@ class TokenServers(NamedTuple):
         return self.rate if tpot_s is None else np.where(self.steps_s <= tpot_s, self.rate, 0.0)
 
 
-class Timed(NamedTuple):
+class Timed(Columns, frozen=True, eq=False):
     """Rows, and what they give."""
 
     rows: Floats
     outcome: Outcome
     pools: Pools
-
-
-class PoolsFound(NamedTuple):
-    """Pairs that were timed, and how many there are."""
-
-    outcome: Outcome
-    pools: Pools
-    enumerated: int
-
-
-class Numbers(NamedTuple):
-    """Servers of each pool, if they are given."""
-
-    prefill: int | None
-    decode: int | None
 
 
 class Search(NamedTuple):
@@ -222,9 +202,9 @@ class Search(NamedTuple):
     case: ServingCase
     gpus: int
     goal: Goal
-    numbers: Numbers
     prefill: PromptServers
     decode: TokenServers
+    given: Mapping[str, int]  # servers of a pool, if that is said
 
     @property
     def swept(self) -> bool:
@@ -267,8 +247,10 @@ def pool_degrees(fixed: Mapping[str, int], pool: str) -> dict[str, int]:
     return both | {name.removeprefix(f"{pool}_"): value for name, value in mine.items()}
 
 
-def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goal) -> PoolsFound:
-    """Search pairs of pools (formulas of this module).
+def best_pools(
+    case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goal
+) -> tuple[Timed, int]:
+    """Search pairs of pools (formulas of this module): those that were timed, of how many.
 
     Raises
     ------
@@ -279,10 +261,15 @@ def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goa
     """
     if gpus < len(POOLS):
         raise InputError("disaggregated serving takes 2 GPUs at least, one for each phase")
-    prompts, first = _servers(case, gpus, pool_degrees(fixed, "prefill"))
-    decoders, second = _servers(case, gpus, pool_degrees(fixed, "decode"))
-    prefill, decode = _prompt_servers(case, prompts), _token_servers(case, decoders)
-    search = Search(case, gpus, goal, Numbers(first, second), prefill, decode)
+    plans, given = {}, {}
+    for pool in POOLS:
+        degrees = pool_degrees(fixed, pool)
+        if "replicas" in degrees:
+            given[pool] = degrees.pop("replicas")
+        every = serving_plans(case.served.model, gpus, case.served.sizes, degrees)
+        plans[pool] = every.take(every.places(case.served.sizes) < gpus)  # the other has one, too
+    prefill = _prompt_servers(case, plans["prefill"])
+    search = Search(case, gpus, goal, prefill, _token_servers(case, plans["decode"]), given)
     enumerated = _count(search)
     if not enumerated:
         raise InfeasibleError(
@@ -293,24 +280,9 @@ def best_pools(case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goa
     found = _front(search)
     if not any(goal.meets(one.outcome).any() for one in found):
         found = [_nearest(search)]
-    pools = Pools(
-        ServingPlans.joined([one.pools.prefill for one in found]),
-        ServingPlans.joined([one.pools.decode for one in found]),
-    )
-    _, once = np.unique(
-        np.concatenate([one.rows for one in found], axis=1), axis=1, return_index=True
-    )
-    outcome = Outcome.joined([one.outcome for one in found])
-    return PoolsFound(outcome.take(once), pools.take(once), enumerated)
-
-
-def _servers(
-    case: ServingCase, gpus: int, fixed: dict[str, int]
-) -> tuple[ServingPlans, int | None]:
-    """Shapes of servers that leave a GPU for the other pool, and their number if it is given."""
-    given = fixed.pop("replicas", None)
-    plans = serving_plans(case.served.model, gpus, case.served.sizes, fixed)
-    return plans.take(plans.places(case.served.sizes) < gpus), given
+    timed = Timed.joined(found)
+    _, once = np.unique(timed.rows, axis=1, return_index=True)
+    return timed.take(once), enumerated
 
 
 def _prompt_servers(case: ServingCase, plans: ServingPlans) -> PromptServers:
@@ -329,7 +301,7 @@ def _prompt_servers(case: ServingCase, plans: ServingPlans) -> PromptServers:
     )
     least_s = prompt.latency_s + host_s
     rate = plans.attention_data / busy_s
-    return PromptServers(plans.take(keep), places[keep], least_s[keep], busy_s[keep], rate[keep])
+    return PromptServers(plans, places, least_s, busy_s, rate).take(keep)
 
 
 def _token_servers(case: ServingCase, plans: ServingPlans) -> TokenServers:
@@ -346,7 +318,7 @@ def _token_servers(case: ServingCase, plans: ServingPlans) -> TokenServers:
     rate = np.maximum.accumulate(levels / steps_s, axis=0)
     rate = np.where(levels <= whole, np.concatenate([rate[1:], rate[-1:]]), 0.0)
     least_s = np.minimum.accumulate(steps_s[::-1], axis=0)[::-1]
-    return TokenServers(plans.take(keep), places[keep], room[keep], least_s[:, keep], rate[:, keep])
+    return TokenServers(plans, places, room, least_s, rate).take(keep)
 
 
 def _unbeaten(places: Ints, costs: Floats, fits: Bools) -> Ints:
@@ -372,7 +344,7 @@ def _unbeaten(places: Ints, costs: Floats, fits: Bools) -> Ints:
 
 def _prompt_counts(search: Search) -> Ints:
     """Numbers of prefill servers that are tried."""
-    given = search.numbers.prefill
+    given = search.given.get("prefill")
     return np.array([given] if given else [*_numbers(search.gpus)], dtype=np.int64)
 
 
@@ -399,8 +371,9 @@ def _swept(search: Search) -> Ints:
 
 def _count(search: Search) -> int:
     """Pairs in all their numbers of servers and of requests [1]."""
-    order = np.argsort(search.decode.places * (search.numbers.decode or 1))
-    needed = (search.decode.places * (search.numbers.decode or 1))[order]
+    needed = search.decode.places * search.given.get("decode", 1)
+    order = np.argsort(needed)
+    needed = needed[order]
     tried = np.concatenate([[0], np.cumsum(_swept(search)[order])])
     left = search.gpus - _prompt_counts(search)[:, None] * search.prefill.places
     return int(tried[np.searchsorted(needed, left, side="right")].sum())
@@ -479,7 +452,7 @@ def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:
 
     Both servers, their numbers, and requests in flight, shape (5, rows).
     """
-    numbers, given = _prompt_counts(search), search.numbers.decode
+    numbers, given = _prompt_counts(search), search.given.get("decode")
     each = np.tile(numbers, pairs.shape[1])
     pairs = np.repeat(pairs, len(numbers), axis=1)
     left = search.gpus - each * search.prefill.places[pairs[0]]
@@ -532,7 +505,7 @@ def _nearest(search: Search) -> Timed:
     late = prefill.least_s / (goal.ttft_s or np.inf)
     slow = decode.steps_s[0] / (goal.tpot_s or np.inf)
     over = np.maximum(late[:, None], slow)
-    number, other = (given or 1 for given in search.numbers)
+    number, other = (search.given.get(pool, 1) for pool in POOLS)
     together = number * prefill.places[:, None] + other * decode.places <= search.gpus
     over = np.where(together, over, np.inf)
     some = np.argsort(over, axis=None, kind="stable")

@@ -26,13 +26,12 @@ pool whose cache is full lets requests in as others end, which takes C / (room c
 What is asked of a cluster that serves: requests in flight, and a service level.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Floats, Ints
+from netplan.arrays import Amount, Bools, Columns, Floats
 from netplan.errors import InputError
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.server import (
@@ -44,8 +43,9 @@ from netplan.performance.serving.server import (
     model_pass,
 )
 from netplan.performance.stacks import ServingStack
+from netplan.records import replace
 from netplan.units import si
-from netplan.workloads.inference import Step, taken
+from netplan.workloads.inference import Step
 
 
 class Requests(Struct, frozen=True, eq=False):
@@ -107,7 +107,7 @@ class ServingCase(Struct, frozen=True, eq=False):
         """What GPUs hold."""
         served, tokens = self.served, self.requests.tokens
         own = held_bytes(served.model, plans, served.formats, tokens)
-        return own.plus(self.speculated.held(plans, tokens)) if self.speculated else own
+        return own + self.speculated.held(plans, tokens) if self.speculated else own
 
 
 class Decode(NamedTuple):
@@ -143,12 +143,12 @@ def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Dec
     parts, stage_s = model_pass(case.served, plans, case.decodes(sequences, checked))
     if drafts is not None:
         drafted = drafts.drafted(plans, case.decodes(sequences))
-        parts, stage_s = parts.plus(drafted), stage_s + drafted.seconds
+        parts, stage_s = parts + drafted, stage_s + drafted.seconds
     # A stage has its next turn when all groups of requests had theirs, one a stage at most.
     seconds = np.maximum(parts.seconds, np.clip(running, 1.0, plans.pipeline) * stage_s)
     tokens = drafts.tokens if drafts else 1.0
     host_s = case.stack.step_s / tokens + case.stack.token_s * running
-    return Decode(seconds / tokens + host_s, host_s, parts.scaled(1 / tokens))
+    return Decode(seconds / tokens + host_s, host_s, parts * (1 / tokens))
 
 
 def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill:
@@ -167,13 +167,13 @@ def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefil
     one = model_pass(case.served, plans, case.prompts(sequences))
     drafts = case.speculated
     more_s = drafts.prompt_s(plans, case.prompts(sequences)) if drafts else 0.0
-    parts = one.parts._replace(
-        seconds=one.parts.seconds + more_s, memory_s=one.parts.memory_s + more_s
+    parts = replace(
+        one.parts, seconds=one.parts.seconds + more_s, memory_s=one.parts.memory_s + more_s
     )
     return Prefill(parts.seconds, one.stage_s + more_s, parts)
 
 
-class Outcome(Struct, frozen=True, eq=False):
+class Outcome(Columns, frozen=True, eq=False):
     """What plans give, one entry each.
 
     Parameters
@@ -213,43 +213,6 @@ class Outcome(Struct, frozen=True, eq=False):
         """Tokens of output of the whole cluster [1/s]."""
         whole_s = self.ttft_s + (self.output - 1) * self.tpot_s
         return self.concurrency * self.output / whole_s
-
-    def take(self, index: Ints | Bools) -> "Outcome":
-        """Some of the plans."""
-        arrays = {
-            name: getattr(self, name)[index]
-            for name in ("concurrency", "running", "ttft_s", "tpot_s", "queue_s")
-        }
-        return Outcome(
-            plans=self.plans.take(index),
-            memory_bytes=self.memory_bytes[index],
-            parts={name: part[index] for name, part in self.parts.items()},
-            prompt_parts={name: part[index] for name, part in self.prompt_parts.items()},
-            fits=self.fits[index],
-            output=taken(self.output, index),
-            **arrays,
-        )
-
-    @classmethod
-    def joined(cls, parts: "Sequence[Outcome]") -> "Outcome":
-        """Several one behind the other."""
-        first = parts[0]
-
-        def all_of(name: str) -> Any:  # noqa: ANN401 - arrays of floats, or of truth
-            return np.concatenate([getattr(one, name) for one in parts])
-
-        def each_of(name: str) -> dict[str, Floats]:
-            keys = getattr(first, name)
-            return {key: np.concatenate([getattr(one, name)[key] for one in parts]) for key in keys}
-
-        alike = ("concurrency", "running", "ttft_s", "tpot_s", "queue_s", "memory_bytes", "fits")
-        return cls(
-            plans=ServingPlans.joined([one.plans for one in parts]),
-            parts=each_of("parts"),
-            prompt_parts=each_of("prompt_parts"),
-            output=first.output,
-            **{name: all_of(name) for name in alike},
-        )
 
 
 def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> Outcome:

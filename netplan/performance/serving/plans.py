@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Bools, Ints
+from netplan.arrays import Columns, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement, distinct, divisors
@@ -26,7 +25,7 @@ DEGREES = ("tensor", "pipeline", "expert", "attention_data", "replicas")
 """What a serving plan fixes; expert and attention-data share GPUs with tensor."""
 
 
-class ServingPlans(Struct, frozen=True, eq=False):
+class ServingPlans(Columns, frozen=True, eq=False):
     """Plans, one entry each, all of shape (plans,) [1].
 
     Parameters
@@ -80,16 +79,6 @@ class ServingPlans(Struct, frozen=True, eq=False):
         """How each stage is cut."""
         parts = (self.tensor, self.attention_data, self.expert)
         return Cut(*(part.astype(np.float64) for part in parts))
-
-    def take(self, index: Ints | Bools) -> "ServingPlans":
-        """Some of the plans."""
-        return ServingPlans(*(getattr(self, name)[index] for name in self.__struct_fields__))
-
-    @classmethod
-    def joined(cls, parts: "Sequence[ServingPlans]") -> "ServingPlans":
-        """Several one behind the other."""
-        names = cls.__struct_fields__
-        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in names))
 
 
 def serving_plans(

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats, Ints
+from netplan.arrays import Amount, Floats, Ints, Terms
 from netplan.inputs.choices import Scheme
 from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.plans import ServingPlans, laid
@@ -45,25 +45,13 @@ from netplan.workloads.models import Model
 from netplan.workloads.operations import CollectiveKind, Operation
 
 
-class StepTime(NamedTuple):
+class StepTime(Terms, frozen=True, eq=False):
     """Time of a step, one entry a plan, and what of it computes, reads memory, sends [s]."""
 
     seconds: Floats
     compute_s: Floats
     memory_s: Floats
     network_s: Floats
-
-    def scaled(self, times: Amount) -> "StepTime":
-        """So many of them."""
-        return StepTime(*(times * part for part in self))
-
-    def plus(self, other: "StepTime") -> "StepTime":
-        """One behind the other."""
-        return StepTime(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
-
-    def take(self, index: Ints) -> "StepTime":
-        """Some of the entries."""
-        return StepTime(*(part[index] for part in self))
 
 
 class Served(Struct, frozen=True, eq=False):
@@ -85,7 +73,7 @@ class Served(Struct, frozen=True, eq=False):
         layer = inference_layer(self.model, cut, step, self.formats)
         whole = _nothing(cut)
         for one in layer.operations:
-            whole = whole.plus(self._operation(one, cut).scaled(one.share))
+            whole += self._operation(one, cut) * one.share
         return whole, self._operation(inference_head(self.model, cut, step), cut)
 
     def hop_s(self, cut: Cut, rows: Amount) -> Floats:
@@ -179,7 +167,7 @@ def model_pass(served: Served, plans: ServingPlans, step: Step) -> ModelPass:
     cut, step = plans.take(first).cut, step.take(first)
     layer, head = (part.take(place) for part in served.step(cut, step))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
-    whole = layer.scaled(model.layers).plus(head)
+    whole = layer * model.layers + head
     sent = (stages - 1) * hop_s
     parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
     return ModelPass(parts, _fullest_s(model.layers, stages, layer, head) + hop_s)
@@ -203,7 +191,7 @@ ROOMY = float(2**40)
 """Requests that a cache without bytes has room for [1]."""
 
 
-class HeldBytes(Struct, frozen=True, eq=False):
+class HeldBytes(Terms, frozen=True, eq=False):
     """What one GPU holds of each plan, shape (plans,) [B].
 
     Parameters
@@ -220,10 +208,6 @@ class HeldBytes(Struct, frozen=True, eq=False):
     def of(self, requests: Amount) -> Floats:
         """Weights and the cache of so many requests of one copy of attention [B]."""
         return self.weights + requests * self.request
-
-    def plus(self, other: "HeldBytes") -> "HeldBytes":
-        """What both models of a server hold."""
-        return HeldBytes(self.weights + other.weights, self.request + other.request)
 
     def room(self, memory_bytes: float) -> Floats:
         """Requests of one copy that fit, 0 where weights alone do not [1]."""
@@ -286,7 +270,7 @@ class Speculated(Struct, frozen=True, eq=False):
         for tokens, times in levels.items():
             level = replace(step, tokens=float(tokens))
             one = model_pass(self.draft, self._plans(plans), level)
-            whole = whole.plus(one.parts.scaled(times))
+            whole += one.parts * times
         return whole
 
     def prompt_s(self, plans: ServingPlans, step: Step) -> Floats:

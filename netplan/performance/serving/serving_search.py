@@ -82,7 +82,8 @@ def best_servers(
     sizes = case.served.sizes
     pools: Pools | None = None
     if apart:
-        found, pools, enumerated = best_pools(case, gpus, fixed, goal)
+        timed, enumerated = best_pools(case, gpus, fixed, goal)
+        found, pools = timed.outcome, timed.pools
     else:
         plans, requests = _tried(case, serving_plans(case.served.model, gpus, sizes, fixed), goal)
         found = aggregated(case, plans, requests)

@@ -72,7 +72,7 @@ def test_steps_of_one_request_are_those_of_whole_programs(
     network = Network((ring,), Communication("hierarchical"))
     served = Served(model, Formats(), ServingKernels.of(CHIP), network)
     layer, head = served.step(Cut(one * chips, one, one), Step("decode", one, 1.0, float(context)))
-    whole = layer.scaled(model.layers).plus(head)
+    whole = layer * model.layers + head
     found = decode(Sizes.of(model), TensorGroup.of(CHIP, chips, ways=2), context=context)
     assert whole.network_s == pytest.approx(found.parts.sent_s + found.parts.hops_s)
     assert found.wait_s < whole.seconds < 1.002 * found.wait_s
