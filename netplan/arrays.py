@@ -78,6 +78,14 @@ class Columns(Struct, frozen=True, eq=False):
         names = cls.__struct_fields__
         return cls(*(_joined([getattr(part, name) for part in parts]) for name in names))
 
+    @classmethod
+    def stacked(cls, rows: Sequence[Self]) -> Self:
+        """Records of single numbers as one of arrays, an entry each."""
+        names = cls.__struct_fields__
+        return cls(
+            *(np.array([float(np.ravel(getattr(row, n))[0]) for row in rows]) for n in names)
+        )
+
 
 def _taken(value: Any, index: Ints | Bools | slice) -> Any:  # noqa: ANN401 - of any field
     if isinstance(value, np.ndarray):

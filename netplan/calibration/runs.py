@@ -13,7 +13,7 @@ named as by ``--set``: ``NAME.KEY`` or ``ROLE.KEY``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -30,9 +30,6 @@ from netplan.workloads.accelerators import Accelerator, TrainingRates
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 from netplan.workloads.program import Zero, missing_layers
-
-ColumnsT = TypeVar("ColumnsT", calibrated.Reached, calibrated.Sharing)
-TupleT = TypeVar("TupleT", calibrated.Slice, calibrated.Redone)
 
 
 class RunDegrees(NamedTuple):
@@ -161,15 +158,21 @@ class Runs(Struct, frozen=True, eq=False):
         return cls(
             runs=tuple(runs),
             measured_s=np.array([one.seconds for one in runs]),
-            part=_stacked(calibrated.Slice, [_slice(one) for one in runs]),
+            part=calibrated.Slice.stacked([_slice(one) for one in runs]),
             stages=_stages(runs, degrees),
-            again=_stacked(calibrated.Redone, [_redone(one, model) for one in runs]),
+            again=calibrated.Redone.stacked(
+                [
+                    calibrated.Redone.of(
+                        one.recompute, model.half_recompute, sequence_parallel=one.sequence_parallel
+                    )
+                    for one in runs
+                ]
+            ),
             degrees=degrees,
             links=Bandwidths(*links),
-            reached=_columns(calibrated.Reached, [one.reached for one in on]),
-            sharing=_columns(
-                calibrated.Sharing,
-                [each.sharing(one.zero_stage) for each, one in zip(on, runs, strict=True)],
+            reached=calibrated.Reached.stacked([one.reached for one in on]),
+            sharing=calibrated.Sharing.stacked(
+                [each.sharing(one.zero_stage) for each, one in zip(on, runs, strict=True)]
             ),
             pipeline_visible=np.array([one.stack.pipeline_visible for one in runs]),
             zero_stage=np.array([one.zero_stage for one in runs], np.float64),
@@ -241,8 +244,7 @@ class Runs(Struct, frozen=True, eq=False):
             members,
             self.part.layer_weights,
             self.part.end_weights,
-            sharded=np.where(self.zero_stage >= 1, 1.0, 0.0),
-            gathered=np.where(self.zero_stage == 3, 1.0, 0.0),  # noqa: PLR2004 - ZeRO stages are numbers
+            self.zero_stage,
         )
 
 
@@ -263,11 +265,6 @@ def _slice(run: MeasuredRun) -> calibrated.Slice:
     return calibrated.Slice.of(run.model, sharding, sequence_parallel=run.sequence_parallel)
 
 
-def _redone(run: MeasuredRun, model: CalibrationPart) -> calibrated.Redone:
-    half, parallel = model.half_recompute, run.sequence_parallel
-    return calibrated.Redone.of(run.recompute, half, sequence_parallel=parallel)
-
-
 def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     """Pipelines of runs."""
     layers = np.array([one.model.layers for one in runs], np.float64)
@@ -279,20 +276,6 @@ def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     return calibrated.Stages(
         layers, stages, interleave, microbatches, fullest, chunk, less.first, less.last, bubble
     )
-
-
-def _stacked(kind: type[TupleT], rows: Sequence[TupleT]) -> TupleT:
-    """Named tuples of single numbers as one of arrays."""
-    columns = (
-        np.array([float(np.ravel(one)[0]) for one in each]) for each in zip(*rows, strict=True)
-    )
-    return kind(*columns)
-
-
-def _columns(kind: type[ColumnsT], rows: Sequence[ColumnsT]) -> ColumnsT:
-    """Structs of single numbers as one of arrays."""
-    names = kind.__struct_fields__
-    return kind(**{name: np.array([float(getattr(one, name)) for one in rows]) for name in names})
 
 
 class Parameter(Entry, frozen=True, kw_only=True):

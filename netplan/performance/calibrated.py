@@ -23,12 +23,9 @@ published runs (reports/published/measured-runs.csv); half length from FlashAtte
 (arXiv:2307.08691), 13 and 21 bytes count the passes of unfused softmax and dropout.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Floats
+from netplan.arrays import Amount, Bools, Columns, Floats, Terms
 from netplan.inputs.choices import Recompute
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
@@ -49,7 +46,7 @@ LOGIT_BYTES, WORD_BYTES = 24.0, 12.0
 """Loss and its gradients, a logit; look-up and its gradients, an element [B]."""
 
 
-class Reached(Struct, frozen=True):
+class Reached(Columns, frozen=True, eq=True):
     """What an accelerator and a training stack reach together; numbers, or arrays of one shape.
 
     Parameters
@@ -84,7 +81,7 @@ class Reached(Struct, frozen=True):
     dropout: Amount
 
 
-class Slice(NamedTuple):
+class Slice(Columns, frozen=True, eq=False):
     """What one GPU has of a microbatch and of a layer; numbers, or arrays of one shape [1]."""
 
     tokens: Amount
@@ -140,7 +137,7 @@ class Slice(NamedTuple):
         return self.words * self.hidden
 
 
-class Both(NamedTuple):
+class Both(Terms, frozen=True, eq=False):
     """Times of the forward and of the backward pass, and of what is computed again [s]."""
 
     forward_s: Amount
@@ -189,9 +186,7 @@ def attention_s(part: Slice, on: Reached) -> Both:
         8 * t0 + 2 * whole_s + SCORE_GRADIENT_BYTES * score_s,
         4 * t0 + whole_s / 2 + SCORE_BYTES * score_s,
     )
-    return Both(
-        *(on.fused * one + (1 - on.fused) * other for one, other in zip(fused, scored, strict=True))
-    )
+    return fused * on.fused + scored * (1 - on.fused)
 
 
 def vectors_s(part: Slice, on: Reached) -> Both:
@@ -245,7 +240,7 @@ GATHERED_AGAIN = 0.75
 the last one's result is not needed (arXiv:2205.05198, Sec. 4.2.2) [1]."""
 
 
-class Sharing(Struct, frozen=True):
+class Sharing(Columns, frozen=True, eq=False):
     """How a stack hides communication; numbers, or arrays of one shape.
 
     ``tensor_visible`` and ``pipeline_visible`` are the shares of tensor collectives and of
@@ -273,14 +268,14 @@ class Sharing(Struct, frozen=True):
         return COLLECTIVES * shown * one_s
 
 
-class LayerCollectives(NamedTuple):
+class LayerCollectives(Columns, frozen=True, eq=False):
     """One tensor collective and one round of the context ring of each sharding [s]."""
 
     tensor_s: Amount
     ring_s: Amount
 
 
-class Passes(NamedTuple):
+class Passes(Columns, frozen=True, eq=False):
     """One layer and the ends of a microbatch; numbers, or arrays of one shape [s].
 
     Communication stands apart, as far as it shows; ``again_s`` has all that is computed again.
@@ -311,7 +306,7 @@ class Passes(NamedTuple):
         return self.ahead_s + self.back_s + self.layer_s
 
 
-class Redone(NamedTuple):
+class Redone(Columns, frozen=True, eq=False):
     """What the backward pass computes again; shares, or arrays of one shape [1].
 
     ``scores`` of attention, the ``forward`` pass of the layer, and the ``collectives`` in it.
@@ -333,7 +328,7 @@ class Redone(NamedTuple):
         }[recompute]
 
 
-class Kernels(NamedTuple):
+class Kernels(Columns, frozen=True, eq=False):
     """What computing a layer and the ends of a microbatch takes [s]."""
 
     products: Both
@@ -350,19 +345,17 @@ class Kernels(NamedTuple):
 
     def beside(self, sent: LayerCollectives, again: Redone, sharing: Sharing) -> Passes:
         """The same with what collectives show beside it, and what is computed again."""
-        products, attention, vectors = self[:3]
-        forward_s = products.forward_s + attention.forward_s + vectors.forward_s
-        backward_s = products.backward_s + attention.backward_s + vectors.backward_s
+        attention, whole = self.attention, self.products + self.attention + self.vectors
         tensor_s = sharing.tensor_s(sent.tensor_s)
         ahead_s = tensor_s + shown_s(sent.ring_s, attention.forward_s, sharing.contention)
         back_s = tensor_s + shown_s(2 * sent.ring_s, attention.backward_s, sharing.contention)
-        again_s = again.scores * attention.again_s + again.forward * forward_s
+        again_s = again.scores * attention.again_s + again.forward * whole.forward_s
         again_s = again_s + again.collectives * ahead_s
-        computed = forward_s, backward_s, ahead_s, back_s, again_s
+        computed = whole.forward_s, whole.backward_s, ahead_s, back_s, again_s
         return Passes(*computed, sharing.layer_s, self.head_s, self.embedding_s)
 
 
-class Stages(NamedTuple):
+class Stages(Columns, frozen=True, eq=False):
     """A pipeline and its microbatches; numbers, or arrays of one shape [1].
 
     ``fullest`` layers stand on the fullest stage, ``chunk`` on a virtual one; the first and the
@@ -416,21 +409,30 @@ class Stages(NamedTuple):
         return found
 
 
-class Exchange(NamedTuple):
+class Exchange(Columns, frozen=True, eq=False):
     """Data parallel GPUs and their weights; numbers, or arrays of one shape.
 
     ``s_per_byte`` is the time of gathering one byte over the group of D = ``members`` GPUs, the
     share (D - 1)/D of it over the slowest level [s/B]. ``layer_weights`` and ``end_weights`` are
-    those of one GPU [1]; ``sharded`` and ``gathered`` say whether the optimizer (ZeRO 1) and the
-    weights (ZeRO 3) are cut over the group (1 or 0).
+    those of one GPU [1]; ``zero_stage`` says whether the optimizer (from 1 on) and the weights (3)
+    are cut over the group.
     """
 
     s_per_byte: Amount
     members: Amount
     layer_weights: Amount
     end_weights: Amount
-    sharded: Amount
-    gathered: Amount
+    zero_stage: Amount
+
+    @property
+    def sharded(self) -> Floats:
+        """Whether the optimizer is cut over the group (1 or 0)."""
+        return np.where(np.asarray(self.zero_stage) >= 1, 1.0, 0.0)
+
+    @property
+    def gathered(self) -> Bools:
+        """Whether weights are."""
+        return np.equal(self.zero_stage, 3)
 
     def held(self, stages: Stages) -> Amount:
         """Weights of the fullest stage on one GPU, of even stages, with its ends [1]."""
@@ -441,16 +443,16 @@ class Exchange(NamedTuple):
         """What collectives over data parallel GPUs show in an iteration [s]."""
         once_s = self._once_s(stages, one, sharing)
         if np.any(self.gathered):
-            once_s = np.where(self.gathered > 0, self._gathered_s(stages, one, sharing), once_s)
+            once_s = np.where(self.gathered, self._gathered_s(stages, one, sharing), once_s)
         shown: Amount = np.where(self.members > 1, once_s, 0.0)
         return shown
 
     def _once_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
         """Gradients summed, and weights gathered, once an iteration."""
-        held = self.held(stages)
-        twice = 2 - self.sharded  # unsharded, gradients come back, and no weights
+        held, sharded = self.held(stages), self.sharded
+        twice = 2 - sharded  # unsharded, gradients come back, and no weights
         scatter_s = sharing.repeats * twice * sharing.gradient_bytes * held * self.s_per_byte
-        gather_s = self.sharded * sharing.gather_bytes * held * self.s_per_byte
+        gather_s = sharded * sharing.gather_bytes * held * self.s_per_byte
         each = stages.layers / stages.stages
         pieces = np.where(stages.stages > 1, np.maximum(1.0, each / stages.chunk), stages.layers)
         hidden_s: Amount = 0.0
@@ -458,9 +460,7 @@ class Exchange(NamedTuple):
             behind_s = pass_s * each
             last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
             hidden_s = hidden_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
-        exposed_s = scatter_s + gather_s
-        shown: Amount = np.where(sharing.overlapped > 0, hidden_s, exposed_s)
-        return shown
+        return np.where(sharing.overlapped > 0, hidden_s, scatter_s + gather_s)
 
     def _gathered_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
         """Weights gathered for every pass of every microbatch, gradients scattered likewise."""
@@ -478,6 +478,6 @@ class Exchange(NamedTuple):
         held = self.held(stages)
         states = sharing.optimizer_bytes * held / np.where(self.sharded > 0, self.members, 1.0)
         buffers = sharing.gradient_buffer_bytes * held
-        buffers = buffers / np.where(self.gathered > 0, self.members, 1.0)
+        buffers = buffers / np.where(self.gathered, self.members, 1.0)
         update: Amount = (states + buffers) / on.memory_bytes_per_s
         return update

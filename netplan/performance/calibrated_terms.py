@@ -10,14 +10,14 @@ the ring through all levels of its group.
 Terms have the same face as those of `netplan.performance.iteration`.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.performance.calibrated import Exchange, Passes, Stages
+from netplan.performance.calibrated import Exchange, Stages
 from netplan.performance.compute import CalibratedLayer, LayerTable, slowest_hop
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, Runs, real
@@ -25,13 +25,6 @@ from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, DIMENSIONS, TENSOR
 from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.program import Repetition, missing_layers
-
-T = TypeVar("T", Passes, Stages)
-
-
-def _taken(columns: T, index: Ints) -> T:
-    """Some of the entries of all columns."""
-    return type(columns)(*(np.asarray(column)[index] for column in columns))
 
 
 class _ScheduleTerms(Struct, frozen=True, eq=False):
@@ -130,7 +123,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
-        one, stages = self._passes(row), _taken(self.schedule.stages, schedule)
+        one, stages = self.layer.passes.take(row), self.schedule.stages.take(schedule)
         total = np.asarray(stages.pipeline_s(one))
         total += self._transfers_s(place, schedule)
         total += self.data_s(place, row, schedule)
@@ -141,13 +134,13 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
 
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """What depends on the number of replicas: their collectives, and the update [s]."""
-        stages, exchange = _taken(self.schedule.stages, schedule), self._exchange(place, row)
-        exchanged = exchange.data_s(stages, self._passes(row), self.setting.sharing)
+        stages, exchange = self.schedule.stages.take(schedule), self._exchange(place, row)
+        exchanged = exchange.data_s(stages, self.layer.passes.take(row), self.setting.sharing)
         return np.asarray(exchanged) + self._optimizer_s(exchange, stages)
 
     def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """What of that is less for more replicas: the update [s]."""
-        stages = _taken(self.schedule.stages, schedule)
+        stages = self.schedule.stages.take(schedule)
         return self._optimizer_s(self._exchange(place, row), stages)
 
     def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
@@ -157,7 +150,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         """
         at, on, by = (np.array([index]) for index in (place, row, schedule))
         layer, sharing = self.layer, self.setting.sharing
-        one, stages = self._passes(on), _taken(self.schedule.stages, by)
+        one, stages = self.layer.passes.take(on), self.schedule.stages.take(by)
         exchange = self._exchange(at, on)
         slowest_s, runs = stages.slowest_s(one), stages.microbatches
         held, ends_s = stages.slowest(one)
@@ -184,9 +177,6 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         """None: layers do not run in three phases."""
         return {}
 
-    def _passes(self, row: Ints) -> Passes:
-        return _taken(self.layer.passes, row)
-
     def _transfers_s(self, place: Ints, schedule: Ints) -> Floats:
         terms, sharing = self.schedule, self.setting.sharing
         part = self.setting.calibration
@@ -196,14 +186,12 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         return shown
 
     def _exchange(self, place: Ints, row: Ints) -> Exchange:
-        zero = self.setting.zero_stage
         return Exchange(
             self.placement.exchange_s_per_byte[place],
             self.placement.members[place],
             self.layer.layer_weights[row],
             self.layer.end_weights[row],
-            sharded=float(zero >= 1),
-            gathered=float(zero == 3),  # noqa: PLR2004 - ZeRO stages are numbers
+            float(self.setting.zero_stage),
         )
 
     def _optimizer_s(self, exchange: Exchange, stages: Stages) -> Floats:

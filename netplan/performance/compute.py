@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from netplan.arrays import Amount, Floats, Ints, Terms
 from netplan.errors import InputError
@@ -281,9 +282,8 @@ class CalibratedLayer(Struct, frozen=True, eq=False):
     def spilling(self, forward_s: Floats, backward_s: Floats) -> "CalibratedLayer":
         """The same with so much more memory traffic of what lies in an expanded memory [s]."""
         one = self.passes
-        passes = one._replace(
-            forward_s=one.forward_s + forward_s, backward_s=one.backward_s + backward_s
-        )
+        ahead_s, back_s = one.forward_s + forward_s, one.backward_s + backward_s
+        passes = replace(one, forward_s=ahead_s, backward_s=back_s)
         return replace(self, passes=passes, vectors_s=self.vectors_s + forward_s + backward_s)
 
 
@@ -322,16 +322,14 @@ def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> C
         # One tensor GPU has nothing to cut over others.
         sequence_parallel=np.less(part.scattered, part.tokens),
     )
-    one = kernels.beside(sent, again, setting.sharing)
-    none = np.zeros(np.shape(part.query))
-    return CalibratedLayer(
-        passes=Passes(*(none + column for column in one)),
-        products_s=none + kernels.products.forward_s + kernels.products.backward_s,
-        attention_s=none + kernels.attention.forward_s + kernels.attention.backward_s,
-        vectors_s=none + kernels.vectors.forward_s + kernels.vectors.backward_s,
-        layer_weights=none + part.layer_weights,
-        end_weights=none + part.end_weights,
+    one, none = kernels.beside(sent, again, setting.sharing), np.zeros(np.shape(part.query))
+    products_s, attention_s, vectors_s = (
+        none + times.forward_s + times.backward_s
+        for times in (kernels.products, kernels.attention, kernels.vectors)
     )
+    passes = Passes(*(none + column for column in astuple(one)))
+    weights = none + part.layer_weights, none + part.end_weights
+    return CalibratedLayer(passes, products_s, attention_s, vectors_s, *weights)
 
 
 class End(Struct, frozen=True, eq=False):
