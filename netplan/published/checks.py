@@ -1,7 +1,8 @@
 """What a check is: one published number, netplan's own, and the verdict."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
 from math import isclose
 from typing import Literal
 
@@ -41,17 +42,37 @@ class Check(Struct, frozen=True):
     reason: str = ""
 
 
-def check(
-    name: str, source: str, expected: str, got: str, reason: str = "", *, holds: bool | None = None
+def check(  # noqa: PLR0913 - what a check is
+    name: str,
+    source: str,
+    expected: str,
+    got: str,
+    reason: str = "",
+    *,
+    holds: bool | None = None,
+    why_not: str = "",
 ) -> Check:
     """Compare two numbers as printed, unless it is said whether they agree.
+
+    Parameters
+    ----------
+    name, source, expected, got, reason
+        As in :class:`Check`.
+    holds
+        Whether they agree; None to compare the texts.
+    why_not
+        Why a number that does not agree is known not to reproduce; empty if it should.
 
     Examples
     --------
     >>> check("switches", "Table 2", "256", "256").verdict
     'pass'
+    >>> check("switches", "Table 2", "256", "248", why_not="a slip of the paper").verdict
+    'known'
     """
     holds = expected == got if holds is None else holds
+    if not holds and why_not:
+        return known(name, source, expected, got, why_not)
     return Check(name, source, expected, got, "pass" if holds else "fail", reason)
 
 
@@ -67,11 +88,31 @@ def published(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def stated(values: Iterable[Measured], table: str = "statements") -> Iterator[Check]:
+Suite = Callable[[], Iterator[Check]]
+
+
+def suite(table: str = "statements") -> Callable[[Callable[[], Iterator[Measured | Check]]], Suite]:
+    """Make a function that gives checks, and values that a table states, one that gives checks."""
+
+    def decorate(measure: Callable[[], Iterator[Measured | Check]]) -> Suite:
+        return wraps(measure)(lambda: stated(measure(), table))
+
+    return decorate
+
+
+def not_computed(table: str) -> Iterator[Check]:
+    """Numbers of a table that netplan does not compute, with the reason."""
+    for row in published(table):
+        if row["format"] == "-":
+            yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
+
+
+def stated(values: Iterable[Measured | Check], table: str = "statements") -> Iterator[Check]:
     """Values against what the papers state of them in a table of ``reports/published``.
 
     A row gives a number as printed, a number and a relative tolerance, or the limits between which
     a range or an order of magnitude holds; one with ``known`` is known not to reproduce.
+    Checks among the values stay as they are.
 
     Examples
     --------
@@ -79,9 +120,17 @@ def stated(values: Iterable[Measured], table: str = "statements") -> Iterator[Ch
     [('57', 'pass')]
     """
     rows = {row["name"]: row for row in published(table)}
-    for name, value in values:
+    for given in values:
+        if isinstance(given, Check):
+            yield given
+            continue
+        name, value = given
         row = rows[name]
-        got = value if isinstance(value, str) else format(value, _style(row))
+        style = row.get("format")
+        if not style:  # the digits that are printed
+            digits, exponent, _ = row["expected"].partition(".")[2].partition("e")
+            style = ".3g" if row["low"] else f".{len(digits)}{exponent or 'f'}"
+        got = value if isinstance(value, str) else format(value, style)
         holds = got == row["expected"]
         if row["low"]:
             holds = float(row["low"]) <= float(value) <= float(row["high"])
@@ -90,11 +139,3 @@ def stated(values: Iterable[Measured], table: str = "statements") -> Iterator[Ch
         verdict: Verdict = "pass" if holds else "known" if row["known"] else "fail"
         reason = "" if holds and row["known"] else row["reason"]
         yield Check(name, row["source"], row["expected"], got, verdict, reason)
-
-
-def _style(row: Mapping[str, str]) -> str:
-    """How a value is written: as its row says, or with the digits that are printed."""
-    if row.get("format"):
-        return row["format"]
-    digits, exponent, _ = row["expected"].partition(".")[2].partition("e")
-    return ".3g" if row["low"] else f".{len(digits)}{exponent or 'f'}"

@@ -1,15 +1,32 @@
-"""Checks against DFModel: its solver logs, Table VI, Fig. 9, and the example of its user guide.
+"""DFModel: solver logs, Table VI, Fig. 9, its user guide; design spaces; serving and drafts.
 
-Source: Ko et al., DFModel: Design Space Optimization of Large-Scale Systems Exploiting Dataflow
-Mappings (ACM TACO 2024), and the logs, input files and user guide of its public code.
+Sources: Ko et al., DFModel: Design Space Optimization of Large-Scale Systems Exploiting Dataflow
+Mappings (ACM TACO 2024; arXiv:2412.16432), and the logs, input files and user guide of its public
+code.
+
+*Design spaces* (Sec. VI-C, VII-E, VIII-C): most inputs of these studies are not printed, so a ratio
+passes by its direction (above or below 1), those of the dragonfly and of the TPU within a factor of
+1.5; the number stands beside it. All ratios are those of mean utilisations. The studies
+``dataflow-design-space``, ``sram-vs-dram`` and ``3d-memory`` run the same points.
+
+*Serving* (Sec. VIII-A and B): Llama 3 8B on 16 chips, and drafts for Llama 3 405B on them. One
+throughput is printed with what was measured; the rest are sentences about figures without
+values. Prompts, contexts, windows and acceptances are not printed either: a sentence passes if it
+holds at all points below. The study ``speculative-decoding`` runs the points of Fig. 21.
 """
 
-from collections.abc import Iterator
-from functools import partial
-from itertools import pairwise
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache, partial
+from itertools import pairwise, product
+from statistics import fmean
+from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from netplan.arrays import Amount, Floats, Ints
 from netplan.costing.dfmodel import Units, die_power_w, published_amount
+from netplan.inputs.choices import Scheme
 from netplan.performance.mapping.chip import (
     MappingOptions,
     Pipeline,
@@ -18,7 +35,18 @@ from netplan.performance.mapping.chip import (
 )
 from netplan.performance.mapping.fusion import kernel_by_kernel
 from netplan.performance.mapping.network import ChipNetwork
-from netplan.published.checks import Check, Measured, stated
+from netplan.performance.serving.closed_form import (
+    Pass,
+    PassTime,
+    Phase,
+    Sizes,
+    TensorGroup,
+    decode,
+    pass_time,
+    prefill,
+)
+from netplan.performance.serving.speculation import PassSeconds, speculate
+from netplan.published.checks import Check, Measured, not_computed, published, suite
 from netplan.questions.answers.map_answer import MapResult
 from netplan.questions.map import map as ask_map
 from netplan.records import replace
@@ -39,10 +67,11 @@ GUIDE_DIE_USD = 16522.25023
 """Price of an SN30 without memory, of the user guide's example [USD]."""
 
 
-def dataflow_checks() -> Iterator[Check]:
+@suite("dataflow")
+def dataflow_checks() -> Iterator[Measured | Check]:
     """All checks of the paper."""
     for part in (_kernels, _partitions, _table_vi, _other_families, _guide, _dies):
-        yield from stated(part(), "dataflow")
+        yield from part()
 
 
 def _kernels() -> Iterator[Measured]:
@@ -196,3 +225,432 @@ def _dies() -> Iterator[Measured]:
     """Powers of the four dies of Fig. 9, by the fit to their peaks of Table V."""
     for name, tera in (("H100", 993), ("TPU v4", 275), ("SN30", 614), ("WSE-2", 7500)):
         yield f"power of the die by the fit: {name}, W", die_power_w(tera * 1e12)
+
+
+CHIP_NAMES = ("h100-80gb", "tpu-v4", "sn30", "wse-2")
+KERNEL_BY_KERNEL, DATAFLOW, WAFER = ("h100-80gb", "tpu-v4"), ("sn30",), ("wse-2",)
+DIMENSIONS = ("ring-ring", "ring-ring-ring", "mesh-mesh", "mesh-switch", "switch-switch")
+DRAGONFLY = "mesh-mesh"
+OTHER_NETWORKS = tuple(one for one in DIMENSIONS if one != DRAGONFLY)
+MEMORY_NAMES, LINK_NAMES = ("ddr4", "hbm3"), ("pcie4", "nvlink4")
+FEW_DIMENSIONS = ("ring-ring", DRAGONFLY)
+"""Networks on which checks map the language model; its study has all five."""
+
+SRAM_BYTES, MEMORY_BYTES_PER_S = (150e6, 300e6, 500e6), (100e9, 300e9, 600e9)
+EXECUTIONS = ("fused", "kernel-by-kernel")
+SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+"""Shares of the 2,080 units of Fig. 22 that compute."""
+
+UNITS_FLOPS_PER_S, UNITS_BYTES = 2 * 640e12, 2 * 545_259_520
+STACKS = ("ddr-2d", "hbm-2.5d", "stacked-3d")
+
+
+class System(NamedTuple):
+    """One of the 80 systems, and what it runs."""
+
+    model: str
+    dimensions: str
+    accelerator: str
+    memory: str
+    link: str
+
+
+def _rises(values: ArrayLike) -> str:
+    """Whether values rise along their last axis everywhere."""
+    return str(bool((np.diff(np.asarray(values)) > 0).all()))
+
+
+Values = Mapping[System, float]
+"""Utilisation of each system [1], or its FLOP/s a dollar or a watt."""
+
+
+@suite("dataflow")
+def trend_checks() -> Iterator[Measured | Check]:
+    """All trends, and what cannot be computed."""
+    yield from design_space_ratios({one: utilisation(one) for one in _systems()})
+    yield from fig_19_ratios(_fig_19())
+    yield from fig_22_shares(_fig_22())
+    yield from not_computed("dataflow")
+
+
+def _systems() -> Iterator[System]:
+    """The systems of the checks."""
+    for model in ("gpt-1t", "dlrm-793b", "fft-1t", "hpl-5m"):
+        few = model in ("gpt-1t", "hpl-5m")
+        dimensions = FEW_DIMENSIONS if few else DIMENSIONS
+        yield from (
+            System(model, *one) for one in product(dimensions, CHIP_NAMES, MEMORY_NAMES, LINK_NAMES)
+        )
+
+
+_ask = partial(ask_map, mode="published-code", compute_utilisation=0.9)
+
+
+@cache
+def utilisation(system: System) -> float:
+    """Utilisation of 1,024 chips [1].
+
+    Examples
+    --------
+    >>> round(utilisation(System("fft-1t", "mesh-mesh", "sn30", "hbm3", "nvlink4")), 4)
+    0.0183
+    """
+    language = system.model == "gpt-1t"
+    found = _ask(
+        **system._asdict(),
+        gpus=1024,
+        direction="both" if language else "forward",
+        batch=3072 if language else None,
+        sequence_tile=32 if language else None,
+        execution="kernel-by-kernel" if system.model == "dlrm-793b" else None,
+    )
+    return found.found.totals.utilisation
+
+
+class Ratio(NamedTuple):
+    """Means over systems of a model: those with some values of a field, over those with others.
+
+    Only systems with some values of one more field count, ``among``.
+    """
+
+    name: str
+    model: str
+    field: str
+    first: Collection[str]
+    other: Collection[str]
+    among: tuple[str, Collection[str]] = ("link", LINK_NAMES)
+
+    def sides(self, systems: Iterable[System]) -> tuple[list[System], list[System]]:
+        """Systems on both sides of the ratio."""
+        field, values = self.among
+        mine = [one for one in systems if one.model == self.model and getattr(one, field) in values]
+        first, other = (
+            [one for one in mine if getattr(one, self.field) in side]
+            for side in (self.first, self.other)
+        )
+        return first, other
+
+    def of(self, values: Values) -> float:
+        """The ratio; KeyError without systems on both sides."""
+        first, other = self.sides(values)
+        if not (first and other):
+            raise KeyError(self.field)
+        return fmean(values[one] for one in first) / fmean(values[one] for one in other)
+
+
+def _of_chips(title: str, model: str, chips: Iterable[tuple[str, str]]) -> Iterator[Ratio]:
+    """Ratios of one chip over all others."""
+    for name, chip in chips:
+        rest = [one for one in CHIP_NAMES if one != chip]
+        yield Ratio(f"{title}: {name} over the others", model, "accelerator", (chip,), rest)
+
+
+def _all_to_all(title: str, model: str) -> Iterator[Ratio]:
+    """Ratios of a workload that waits for what all chips exchange."""
+    yield Ratio(f"{title}: NVLink over PCIe", model, "link", ("nvlink4",), ("pcie4",))
+    dragonfly = f"{title}: dragonfly over the others"
+    yield Ratio(dragonfly, model, "dimensions", (DRAGONFLY,), OTHER_NETWORKS)
+    yield from _of_chips(title, model, (("TPU", "tpu-v4"), ("wafer", "wse-2")))
+
+
+def _of_memories(name: str, chips: Collection[str]) -> Ratio:
+    """The fast memory over the slow one, for some chips."""
+    among = ("accelerator", chips)
+    return Ratio(f"GPT 1T, {name}: HBM over DDR", "gpt-1t", "memory", ("hbm3",), ("ddr4",), among)
+
+
+RATIOS = (
+    Ratio(
+        "GPT 1T: dataflow over kernel by kernel",
+        model="gpt-1t",
+        field="accelerator",
+        first=DATAFLOW,
+        other=KERNEL_BY_KERNEL,
+    ),
+    _of_memories("kernel by kernel", KERNEL_BY_KERNEL),
+    _of_memories("dataflow", DATAFLOW),
+    _of_memories("wafer", WAFER),
+    Ratio(
+        "GPT 1T, PCIe: dragonfly over the others",
+        model="gpt-1t",
+        field="dimensions",
+        first=(DRAGONFLY,),
+        other=OTHER_NETWORKS,
+        among=("link", ("pcie4",)),
+    ),
+    Ratio(
+        "GPT 1T, wafer: NVLink over PCIe",
+        model="gpt-1t",
+        field="link",
+        first=("nvlink4",),
+        other=("pcie4",),
+        among=("accelerator", WAFER),
+    ),
+    *_of_chips("GPT 1T", "gpt-1t", [("wafer", "wse-2")]),
+    *_all_to_all("DLRM", "dlrm-793b"),
+    *_all_to_all("FFT", "fft-1t"),
+    *_of_chips("HPL", "hpl-5m", [("wafer", "wse-2")]),
+)
+"""Ratios that Sec. VI-C prints, of utilisation, or of what it calls cost and power efficiency."""
+
+
+def design_space_ratios(values: Values) -> Iterator[Measured]:
+    """Ratios of utilisation of Sec. VI-C that these systems give.
+
+    Raises
+    ------
+    KeyError
+        If systems are missing.
+    """
+    printed = {row["name"] for row in published("dataflow")}
+    yield from ((one.name, one.of(values)) for one in RATIOS if one.name in printed)
+    least = min((value for one, value in values.items() if one.model == "hpl-5m"), default=None)
+    if least is None:
+        raise KeyError("hpl-5m")
+    yield "HPL: least utilisation of all systems", least
+
+
+Fig19 = Mapping[tuple[str, float, float], float]
+"""Utilisation by execution, SRAM [B] and rate of the memory [B/s]."""
+
+
+@cache
+def _fig_19() -> Fig19:
+    """GPT 175B on 4 x 2 chips of 300 TFLOP/s."""
+    found = {}
+    for execution, sram, rate in product(EXECUTIONS, SRAM_BYTES, MEMORY_BYTES_PER_S):
+        overrides = {
+            "accelerator.tensor_flops_per_s": "300e12",
+            "accelerator.sram_bytes": str(sram),
+            "accelerator.memory_bytes_per_s": str(rate),
+        }
+        answer = _ask(
+            model="gpt-175b",
+            accelerator="sn10",
+            link="pcie4",
+            tensor=4,
+            pipeline=2,
+            sequence_tile=32,
+            execution="fused" if execution == "fused" else "kernel-by-kernel",
+            overrides=overrides,
+        )
+        found[execution, sram, rate] = answer.found.totals.utilisation
+    return found
+
+
+def fig_19_ratios(values: Fig19) -> Iterator[Measured]:
+    """What Sec. VII-E says of SRAM and memory rate.
+
+    Raises
+    ------
+    KeyError
+        If points are missing.
+    """
+    gain = {
+        (sram, rate): values["fused", sram, rate] / values["kernel-by-kernel", sram, rate]
+        for sram, rate in product(SRAM_BYTES, MEMORY_BYTES_PER_S)
+    }
+    best = gain[SRAM_BYTES[-1], MEMORY_BYTES_PER_S[-1]]
+    yield "Fig. 19: fused over kernel by kernel, most SRAM and memory rate", best
+    yield "Fig. 19: fused over kernel by kernel, at most", max(gain.values())
+    larger = [[values["fused", sram, rate] for sram in SRAM_BYTES] for rate in MEMORY_BYTES_PER_S]
+    yield "Fig. 19: fused gains from SRAM", _rises(larger)
+    faster = [
+        [values["kernel-by-kernel", sram, rate] for rate in MEMORY_BYTES_PER_S]
+        for sram in SRAM_BYTES
+    ]
+    yield "Fig. 19: kernel by kernel gains from memory rate", _rises(faster)
+
+
+Fig22 = Mapping[tuple[str, float], float]
+"""Throughput by memory and share of the chip that computes [1/s]."""
+
+
+@cache
+def _fig_22() -> Fig22:
+    """GPT 100T on 1,024 chips of 2,080 units."""
+    found = {}
+    for memory, share in product(STACKS, SHARES):
+        overrides = {
+            "accelerator.tensor_flops_per_s": str(round(share * UNITS_FLOPS_PER_S)),
+            "accelerator.sram_bytes": str(round((1 - share) * UNITS_BYTES)),
+        }
+        answer = _ask(
+            model="gpt-100t",
+            accelerator="sn40l",
+            link="sn40l-link",
+            memory=memory,
+            gpus=1024,
+            dimensions="ring-ring",
+            direction="both",
+            batch=3072,
+            sequence_tile=32,
+            overrides=overrides,
+        )
+        found[memory, share] = answer.found.totals.throughput_per_s
+    return found
+
+
+def fig_22_shares(values: Fig22) -> Iterator[Measured]:
+    """Shares of the chip that had best compute, by memory.
+
+    Raises
+    ------
+    KeyError
+        If points are missing.
+    """
+    best = [max(SHARES, key=lambda share: values[memory, share]) for memory in STACKS]
+    yield "Fig. 22: a faster memory wants more of the chip to compute", _rises(best)
+    for memory, share in zip(("2D DDR", "2.5D HBM", "3D memory"), best, strict=True):
+        yield f"Fig. 22, {memory}: best share that computes", share
+
+
+SERVING_CHIP, SERVING_CHIPS = "sn40l", 16
+SERVED, TARGET = "llama-3-8b", "llama-3-405b"
+SMALL, MEDIUM, LARGE = DRAFTS = ("llama-68m", "llama-3-8b", "llama-3-70b")
+
+TENSOR = np.array([1, 2, 4, 8, 16])
+"""Chips of a stage; the 16 have as many stages as that leaves [1]."""
+
+PROMPT = 1024
+"""Tokens of the prompts of Fig. 20, assumed [1]."""
+
+WINDOWS, ACCEPTANCES = np.arange(1, 9), np.array([0.5, 0.6, 0.7, 0.8, 0.9])
+"""Points of Fig. 21, assumed [1]."""
+
+
+@suite("serving")
+def serving_form_checks() -> Iterator[Measured | Check]:
+    """The throughput that was measured, sentences about figures, and what cannot be computed."""
+    yield from fig_20_statements(_fig_20())
+    yield from fig_21_statements(_fig_21())
+    yield from not_computed("serving")
+
+
+class Fig20(NamedTuple):
+    """Both phases of Llama 3 8B on all chips, by chips of a stage."""
+
+    decode: Phase
+    prefill: Phase
+
+
+def _fig_20() -> Fig20:
+    """The points of the figure: long messages go both ways round a ring, short ones one way."""
+    sizes, chip, stages = (
+        Sizes.of(MODELS.load(SERVED)),
+        ACCELERATORS.load(SERVING_CHIP),
+        SERVING_CHIPS // TENSOR,
+    )
+    return Fig20(
+        decode(sizes, TensorGroup.of(chip, TENSOR), stages=stages),
+        prefill(sizes, TensorGroup.of(chip, TENSOR, ways=2), prompt=PROMPT, stages=stages),
+    )
+
+
+def fig_20_statements(found: Fig20) -> Iterator[Measured]:
+    """Throughput of all chips as one stage, and what more chips a stage change."""
+    alone = float(np.asarray(found.decode.tokens_per_s)[-1])
+    yield "Llama 3 8B on 16 SN40L, TP 16: measured, tokens/s", alone
+    yield "Llama 3 8B on 16 SN40L, TP 16: modelled, tokens/s", alone
+    for phase, wait, served in (
+        ("decode", "TPOT", found.decode),
+        ("prefill", "TTFT", found.prefill),
+    ):
+        yield f"Fig. 20: more TP, shorter {wait}", _rises(-np.asarray(served.wait_s))
+        yield (
+            f"Fig. 20: more PP, more tokens/s in {phase}",
+            _rises(np.asarray(served.tokens_per_s)[::-1]),
+        )
+    sent, read = found.prefill.parts, found.decode.parts
+    yield (
+        "Fig. 20, prefill: share of computing and bytes on links, at least",
+        _least_share(sent, sent.compute_s + sent.sent_s),
+    )
+    yield (
+        "Fig. 20, decode: share of memory and hops, at least",
+        _least_share(read, read.memory_s + read.hops_s),
+    )
+
+
+def _least_share(parts: PassTime, some_s: Amount) -> float:
+    """Least share of some parts in the sum of all four [1]."""
+    return float(np.min(some_s / (parts.compute_s + parts.memory_s + parts.sent_s + parts.hops_s)))
+
+
+class Fig21(NamedTuple):
+    """Tokens/s of the target with drafts, and alone.
+
+    Parameters
+    ----------
+    sequence, tree
+        By draft, shape (acceptances, windows) [1/s].
+    alone
+        Without one [1/s].
+    """
+
+    sequence: dict[str, Floats]
+    tree: dict[str, Floats]
+    alone: float
+
+
+@cache
+def _fig_21() -> Fig21:
+    """All drafts on the chips of the target."""
+    return Fig21(
+        {draft: _tokens_per_s(draft, "sequence") for draft in DRAFTS},
+        {draft: _tokens_per_s(draft, "tree") for draft in DRAFTS},
+        float(_tokens_per_s(SMALL, "sequence", np.zeros(1, np.int64))[0, 0]),
+    )
+
+
+def _seconds(model: str) -> PassSeconds:
+    """Time of a pass of a model over tokens at once, on all chips."""
+    sizes, group = (
+        Sizes.of(MODELS.load(model)),
+        TensorGroup.of(ACCELERATORS.load(SERVING_CHIP), SERVING_CHIPS),
+    )
+    return lambda tokens: pass_time(sizes, group, work=Pass(tokens=tokens)).total_s
+
+
+def _tokens_per_s(draft: str, scheme: Scheme, windows: Ints = WINDOWS) -> Floats:
+    """Tokens/s at all points, shape (acceptances, windows) [1/s]."""
+    found = speculate(
+        windows,
+        ACCEPTANCES[:, None],
+        scheme=scheme,
+        draft_s=_seconds(draft),
+        target_s=_seconds(TARGET),
+    )
+    return np.asarray(1 / found.tpot_s)
+
+
+def fig_21_statements(found: Fig21) -> Iterator[Measured]:
+    """Which draft and which window are good."""
+    sequence, tree = found.sequence, found.tree
+    fastest = {DRAFTS[at] for at in np.argmax([tree[one] for one in DRAFTS], axis=0).flat}
+    yield "Fig. 21, tree: fastest draft at every point", " and ".join(sorted(fastest))
+    shorter = _best_windows(tree[SMALL]) < _best_windows(sequence[SMALL])
+    yield "Fig. 21: a tree wants a shorter window than a sequence", str(bool(shorter.all()))
+    longest = max(float(one[:, -1].max()) for one in tree.values())
+    yield "Fig. 21, tree of 8 levels: over no draft, at most", longest / found.alone
+    good = [sequence[draft] / found.alone for draft in (SMALL, MEDIUM)]
+    yield "Fig. 21, sequence: draft of 68M or 8B over none, at least", float(np.min(good))
+    large = sequence[LARGE]
+    yield "Fig. 21, sequence: draft of 70B over none, at least", float(large.min() / found.alone)
+    yield (
+        "Fig. 21, sequence: draft of 70B over that of 8B, at most",
+        float((large / sequence[MEDIUM]).max()),
+    )
+    every = np.stack([sequence[draft] for draft in DRAFTS])
+    yield "Fig. 21, sequence: more acceptance, more tokens/s", _rises(np.swapaxes(every, 1, 2))
+    likely = [sequence[draft][-1] for draft in (SMALL, MEDIUM)]
+    yield (
+        "Fig. 21, sequence: a longer window at the highest acceptance, more tokens/s",
+        _rises(likely),
+    )
+
+
+def _best_windows(tokens_per_s: Floats) -> Ints:
+    """Fastest window of each acceptance [1]."""
+    found: Ints = WINDOWS[np.argmax(tokens_per_s, axis=1)]
+    return found

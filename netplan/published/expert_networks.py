@@ -24,7 +24,7 @@ from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.documents import read_yaml
 from netplan.errors import InputError
-from netplan.published.checks import Check, Measured, stated
+from netplan.published.checks import Check, Measured, suite
 from netplan.questions.serving import serving
 
 TABLE = "expert-networks"
@@ -109,9 +109,10 @@ class Costs(NamedTuple):
         return self.accelerator + share * self.gear
 
 
-def expert_network_checks() -> Iterator[Check]:
+@suite(TABLE)
+def expert_network_checks() -> Iterator[Measured | Check]:
     """Gains that are printed, as far as netplan has them."""
-    yield from stated(expert_network_statements(_served), TABLE)
+    return expert_network_statements(_served)
 
 
 def expert_network_statements(rate: Rate) -> Iterator[Measured]:

@@ -8,6 +8,10 @@ beside it on the same runs. Both know no training software and no half recomputa
 have them. The closed forms of ptd-p have neither ends nor context parallelism.
 
 An error is predicted over measured time less 1, and means are those of its absolute value.
+
+What the model says of software and clusters that nobody has calibrated it on: all runs of one
+source are left out, the fitted numbers are fitted again on the rest, from priors
+that no run has shaped (`traffic/calibrations/published.yaml`), and the runs left out are predicted.
 """
 
 from collections import Counter
@@ -16,10 +20,13 @@ from functools import cache
 from math import gcd
 from statistics import fmean, median
 
+import numpy as np
 from msgspec import Struct
 
-from netplan.calibration.published import SCORED, published_rows, published_run
-from netplan.calibration.runs import MeasuredRun
+from netplan.arrays import Floats
+from netplan.calibration.published import SCORED, published_rows, published_run, published_runs
+from netplan.calibration.run_fits import TrainingProblem
+from netplan.calibration.runs import CALIBRATIONS, MeasuredRun, Runs
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
@@ -333,3 +340,51 @@ RUNS: tuple[Column[TimedRun], ...] = (
     column("prediction_error", lambda one: one.error(OWN)),
 )
 LEFT: tuple[Column[NotScored], ...] = (column("source", form="text"), column("runs"), column("why"))
+
+
+SOURCE = "Published training runs, each source left out of the fit"
+REASON = (
+    "priors of the refitted numbers are netplan's choice, made when the numbers fitted on all runs"
+    " were known (traffic/calibrations/published.yaml)"
+)
+SOURCE_MEAN, MEAN = 0.10, 0.065
+"""Mean errors from which a check fails: of one source, and of all runs [1]."""
+
+
+def sources_left_out(width: float = 1.0) -> dict[str, Floats]:
+    """Errors of a source's runs by a fit to all others.
+
+    Parameters
+    ----------
+    width
+        Factor of the widths of the priors [1].
+
+    Returns
+    -------
+    dict of str to array
+        Absolute relative errors by source, shape (runs,) [1].
+    """
+    part = ITERATION_MODELS.load("calibrated").calibration
+    if part is None:
+        return {}
+    calibration = CALIBRATIONS.load("published")
+    parameters = (one.changed(width=width * one.width) for one in calibration.parameters)
+    runs = Runs.of(published_runs(), part)
+    problem = TrainingProblem.of(runs, calibration.changed(parameters=tuple(parameters)))
+    sources = [one.source for one in runs.runs]
+    errors = np.abs(problem.left_out(sources) / runs.measured_s - 1)
+    return {name: errors[np.array(sources) == name] for name in dict.fromkeys(sources)}
+
+
+def left_out_checks() -> Iterator[Check]:
+    """Mean error of each source, and of all."""
+    by_source = sources_left_out()
+    every = np.concatenate([*by_source.values()])
+    cases = [
+        (f"{source}: mean error of {len(errors)} runs, all others fitted", errors, SOURCE_MEAN)
+        for source, errors in by_source.items()
+    ]
+    for name, errors, most in (*cases, (f"mean error of all {len(every)} runs", every, MEAN)):
+        mean = float(errors.mean())
+        expected, got = f"at most {100 * most:g} %", f"{100 * mean:.1f} %"
+        yield check(name, SOURCE, expected, got, REASON, holds=mean <= most)

@@ -1,19 +1,41 @@
-"""Published measurements of serving: `reports/published/measured-serving.csv`, one row a point.
+"""Published measurements of serving against serving plans.
 
+The points stand in `reports/published/measured-serving.csv`, one row a point.
 Facts only: a model in a precision, the GPUs and how they share it, requests in flight, and the two
 times that users feel. Names of columns with a dot are fields of a part, empty cells are unknown.
+Each point is predicted as it ran: its model and precision on its accelerator, the servers that it
+names, and the requests in flight. Three predictions stand beside each other: by the serving stack
+of every software (``typical-server``), by the stack of the point's own software, and by a plain
+roofline without a host, rings at the links' rates. An error is predicted over measured time less 1;
+what is checked are medians of its absolute value. Nothing is fitted to a point, a model or an
+accelerator: stacks have the same few numbers for all.
+
+Points whose first token takes more than 10 s are left out, since waiting is most of it, and those
+that say neither GPUs nor requests in flight. Pools of unknown size are predicted as one server each
+and stand apart. Servers whose degrees the source multiplied are read as they ran.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from math import isqrt
 from typing import Literal
 
+import numpy as np
 from msgspec import Struct, convert
 
-from netplan.inputs.choices import ServingFormat
-from netplan.published.checks import published
+from netplan.arrays import Bools, Floats
+from netplan.inputs.choices import KernelSource, ServingFormat
+from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
+from netplan.performance.serving.disaggregated import Pools, disaggregated
+from netplan.performance.serving.outcomes import Requests, aggregated
+from netplan.performance.serving.plans import ServingPlans
+from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_STACK, SERVING_STACKS
+from netplan.published.checks import Check, check, published
 from netplan.records import PositiveFloat, PositiveInt
+from netplan.reports.sections import Column, Section, Table, column
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
 
 TABLE = "measured-serving"
 OVERLOAD_S = 10.0
@@ -146,3 +168,223 @@ def serving_point(row: Mapping[str, str]) -> ServingPoint:
             parts.setdefault(part, {})[field] = text
     found: dict[str, object] = {**parts.pop("", {}), **parts}
     return convert(found, ServingPoint, strict=False)
+
+
+TITLE = "Measured serving"
+MOST = {"tpot": 0.20, "ttft": 0.35}
+"""Median errors above which all points fail, and a group of them is known to be off."""
+
+OWN: Mapping[str, str] = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "tensorrt-llm"}
+"""Serving stacks of software."""
+
+POOLS = ("prefill", "decode")
+DOMAINS = 16
+"""HB domains of systems that have several: more than any point has [1]."""
+
+ALL, RAN, LISTED, GUESSED = (
+    "all",
+    "servers with multiplied degrees",
+    "the same with degrees as listed",
+    "pools of unknown size",
+)
+WHY = {
+    "deepseek-r1": "points of TensorRT-LLM that are alike in all that is said differ by 1.5 to 2"
+    " times: some probably propose several tokens a step, which the source does not say",
+    "gb200": "42 servers stand with all GPUs of their system as tensor degree (12 to 72, of 128"
+    " heads), many with more requests than their caches hold: they are systems of pools, whose"
+    " times they have",
+    "llama-3.1-8b": "prompts of vLLM's points alone would take up to 87 % of the peak, more than"
+    " kernels reach: much of them was probably cached; SGLang's wait for seconds where 256"
+    " and more are in flight",
+    GUESSED: "the source does not say how many servers they have; each pool is taken for one",
+}
+"""Why groups of points are off."""
+
+
+class Way(Struct, frozen=True):
+    """A way of predicting a point: the stack that it takes, and kernels."""
+
+    name: str
+    stack_of: Callable[[ServingPoint], str]
+    kernels: KernelSource = "measured"
+
+
+TYPICAL = Way("typical", lambda _: DEFAULT_SERVING_STACK)
+BY_SOFTWARE = Way("own", lambda point: OWN[point.framework])
+ROOFLINE = Way("roofline", lambda _: DATAFLOW_SERVING_STACK, "roofline")
+WAYS = (TYPICAL, BY_SOFTWARE, ROOFLINE)
+
+
+class Times(Struct, frozen=True, eq=False):
+    """TPOT and TTFT of points, shape (points,) [s]."""
+
+    tpot: Floats
+    ttft: Floats
+
+    def errors(self, measured: "Times") -> "Times":
+        """Absolute relative errors [1]."""
+        return Times(np.abs(self.tpot / measured.tpot - 1), np.abs(self.ttft / measured.ttft - 1))
+
+
+class PointErrors(Struct, frozen=True):
+    """Median errors of a group of points by each way of predicting them [1]."""
+
+    kind: str
+    group: str
+    points: int
+    tpot: Mapping[str, float]
+    ttft: Mapping[str, float]
+
+
+def measured(points: Sequence[ServingPoint]) -> Times:
+    """Times of points as published."""
+    return Times(
+        *(np.array([getattr(one, name) for one in points]) for name in ("tpot_s", "ttft_s"))
+    )
+
+
+def predicted(points: Sequence[ServingPoint], way: Way, *, listed: bool = False) -> Times:
+    """Times of points by serving plans, with degrees as they ran or as they are ``listed``.
+
+    Examples
+    --------
+    >>> point = serving_points()[0]
+    >>> times = predicted([point], BY_SOFTWARE)
+    >>> point.tpot_s, times.tpot.round(4), point.ttft_s, times.ttft.round(2)
+    (0.0094766, array([0.0072]), 0.15164, array([0.1]))
+    """
+    chips = {name: ACCELERATORS.load(name) for name in {one.accelerator for one in points}}
+    alike: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for at, one in enumerate(points):
+        wide = "wide" if _gpus(one) > chips[one.accelerator].hb_size else ""
+        alike[one.model, one.accelerator, one.precision, one.mode, way.stack_of(one), wide] += [at]
+    times = Times(np.empty(len(points)), np.empty(len(points)))
+    for index in alike.values():
+        found = _alike([points[at] for at in index], way, listed=listed)
+        times.tpot[index], times.ttft[index] = found.tpot, found.ttft
+    return times
+
+
+def _alike(points: Sequence[ServingPoint], way: Way, *, listed: bool) -> Times:
+    """Times of points of one model on one kind of system, all at once."""
+    first = points[0]
+    chip, model = ACCELERATORS.load(first.accelerator), MODELS.load(first.model)
+    gpus = chip.hb_size * (DOMAINS if _gpus(first) > chip.hb_size else 1)
+    prompt, output, concurrency = (
+        np.array([getattr(one, name) for one in points], dtype=np.float64)
+        for name in ("prompt", "output", "concurrency")
+    )
+    case = serving_case(
+        chip,
+        model,
+        domain_levels(chip, gpus),
+        Requests(prompt, output),
+        formats_of(chip, model, first.precision),
+        Software(SERVING_STACKS.load(way.stack_of(first)), way.kernels),
+    )
+    if first.mode == "aggregated":
+        servers = [one.server if listed else one.server_as_run for one in points]
+        outcome = aggregated(case, _plans(servers), concurrency)
+    else:
+        pools = Pools(*(_plans([getattr(one, name) for one in points]) for name in POOLS))
+        outcome = disaggregated(case, pools, concurrency)
+    return Times(outcome.tpot_s, outcome.ttft_s)
+
+
+def _plans(servers: Sequence[Servers | None]) -> ServingPlans:
+    """Servers as plans, experts undivided where no groups of them are named."""
+    rows = [
+        (one.tensor, one.attention_data, one.expert or 1, one.pipeline, one.count or 1)
+        for one in servers
+        if one is not None
+    ]
+    return ServingPlans(*np.array(rows, dtype=np.int64).T)
+
+
+def _gpus(point: ServingPoint) -> int:
+    """GPUs of a point, one server in each pool whose size is unknown [1]."""
+    pools = (point.server_as_run, point.prefill, point.decode)
+    return sum(one.gpus_each * (one.count or 1) for one in pools if one is not None)
+
+
+@cache
+def point_errors() -> tuple[PointErrors, ...]:
+    """Errors of all points whose GPUs are known, by mode, software, accelerator and model.
+
+    Behind them those of servers with multiplied degrees, as they ran and as they are listed, and
+    pools of unknown size.
+    """
+    timed = [one for one in serving_points() if one.concurrency and not one.overload]
+    points = [one for one in timed if one.gpus]
+    errors = _errors(points)
+    found = [_medians(ALL, ALL, errors, np.ones(len(points), dtype=np.bool_))]
+    for kind in ("mode", "framework", "accelerator", "model"):
+        names = np.array([getattr(one, kind) for one in points])
+        found += [_medians(kind, str(one), errors, names == one) for one in np.unique(names)]
+    ran = np.array([one.server_as_run is not one.server for one in points])
+    listed = [one for one in points if one.server_as_run is not one.server]
+    guessed = [one for one in timed if not one.gpus]
+    found += [
+        _medians("reading", RAN, errors, ran),
+        _medians("reading", LISTED, _errors(listed, listed=True), ran[ran]),
+        _medians("reading", GUESSED, _errors(guessed), np.ones(len(guessed), dtype=np.bool_)),
+    ]
+    return tuple(found)
+
+
+def _errors(points: Sequence[ServingPoint], *, listed: bool = False) -> Mapping[str, Times]:
+    """Errors of points by each way."""
+    seen = measured(points)
+    return {way.name: predicted(points, way, listed=listed).errors(seen) for way in WAYS}
+
+
+def _medians(kind: str, group: str, errors: Mapping[str, Times], some: Bools) -> PointErrors:
+    """Medians of some of the points."""
+    tpot = {name: float(np.median(each.tpot[some])) for name, each in errors.items()}
+    ttft = {name: float(np.median(each.ttft[some])) for name, each in errors.items()}
+    return PointErrors(kind, group, int(some.sum()), tpot, ttft)
+
+
+def measured_point_checks() -> Iterator[Check]:
+    """Median errors of all points by both kinds of stacks, and of groups by their own."""
+    for one in point_errors():
+        for way in (TYPICAL, BY_SOFTWARE) if one.kind == ALL else (BY_SOFTWARE,):
+            yield from (_checked(one, way, name, most) for name, most in MOST.items())
+
+
+def _checked(one: PointErrors, way: Way, name: str, most: float) -> Check:
+    found: Mapping[str, float] = getattr(one, name)
+    row = (
+        f"{one.group}, {way.name} stack: median error of {name.upper()}, %",
+        f"{TITLE}, {one.kind}",
+        f"at most {100 * most:.0f}",
+        f"{100 * found[way.name]:.1f} (roofline {100 * found[ROOFLINE.name]:.1f})",
+    )
+    return check(*row, holds=found[way.name] <= most, why_not=WHY.get(one.group, ""))
+
+
+def point_sections() -> Iterator[Section]:
+    """Errors of all points and of groups, each way beside the others."""
+    waiting = sum(one.overload for one in serving_points())
+    yield Table(
+        "measured-serving",
+        GROUPS,
+        point_errors(),
+        f"{TITLE}: median errors",
+        legend=(
+            "By the typical serving stack, that of the software itself, a roofline without a host.",
+            f"{waiting} points with first tokens after {OVERLOAD_S:g} s are left out: they wait.",
+        ),
+        only="people",
+    )
+
+
+GROUPS: tuple[Column[PointErrors], ...] = (
+    column("name", "group", title="points of"),
+    column("points"),
+    *(
+        column("median_error", f"{name}.{way.name}", title=f"{way.name} {name.upper()}")
+        for way in WAYS
+        for name in MOST
+    ),
+)

@@ -1,49 +1,178 @@
-"""Checks against the rail-only paper: Table 2, Table 4, Fig. 8, faults, Appendices A and D.
+"""The rail-only paper: Table 2, Table 4, Fig. 8 to 11, Appendices A and D.
 
 Source: Wang et al., How to Build Low-cost Networks for Large Language Models (without Sacrificing
-Performance)?, arXiv:2307.12169. What its section 4.1 says of faults in words is checked as numbers
-on its main cluster: that of Table 2 with 32,768 GPUs in HB domains of 256 on switches of 128 ports.
+Performance)?, arXiv:2307.12169.
+
+Times of Fig. 9 to 11 come from any source: ``netplan verify`` takes them from the plan search, a
+study's report from its own rows. The paper does not state the peak rate, latency, bytes per
+parameter or memory limit behind these figures, and no set of them meets all points. So ``verify``
+lists the numbers as known not to reproduce, under one plausible set: H100 (989 TFLOP/s, 80 GB),
+NVLink 900 GB/s (both directions added, as in the rest of the paper), network 50 GB/s, latency 1 us,
+16 bytes a parameter. What holds under every set tried is checked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from math import floor, inf
+from statistics import mean
 from typing import Literal
+
+from msgspec import Struct
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.faults.damage.damage import find_effects
-from netplan.faults.damage.scenario import parse_faults
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.search import Plan, PlanTime, evaluate_plan
+from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Training
-from netplan.published.checks import Check, Measured, check, published, stated
-from netplan.topologies.build import build_fabric
-from netplan.topologies.expand import expand
+from netplan.published.checks import Check, Measured, check, known, published, suite
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.collectives import all_gather_bound_s, all_to_all_s
 from netplan.traffic.placement import Degrees, Placement
+from netplan.units import PERCENT, bytes_per_s
 from netplan.workloads.models import MODELS, Model
 
+CLUSTERS = (16_384, 32_768, 65_536)
+BATCH = {"gpt-1t": 4096, "gpt-146b": 1024}
+HB_GBPS, NETWORK_GBPS = 7200.0, 400.0
+
+
+class Case(Struct, frozen=True):
+    """One training run of the figures; rates in Gb/s, HB both directions added."""
+
+    model: str = "gpt-1t"
+    gpus: int = CLUSTERS[1]
+    domain: int = 256
+    batch: int = BATCH["gpt-1t"]
+    hb_gbps: float = HB_GBPS
+    network_gbps: float = NETWORK_GBPS
+
+
+class Figure(Struct, frozen=True):
+    """One printed number and the one that the times give [%]."""
+
+    name: str
+    published: float
+    got: float
+
+
+Times = Callable[[Case], float]
+"""Iteration time of the best plan of a case [s]; raises KeyError where it is not known."""
+
+
+def figure_9(time_s: Times) -> Iterator[Figure]:
+    """Iteration time over the HB domain size: mean gains over three clusters.
+
+    Examples
+    --------
+    With times that fall to one half at 8 GPUs and stay, the first gain is 50 %.
+
+    >>> figures = list(figure_9(lambda case: 2.0 if case.domain == 1 else 1.0))
+    >>> figures[0].name, figures[0].got, figures[1].got
+    ('gpt-1t: gain from K = 1 to 8, %', 50.0, 0.0)
+    """
+    printed = {"gpt-1t": (36.5, 16.3, 1.3), "gpt-146b": (50.6, 39.1, 8.9)}
+    for model, (first, second, ideal) in printed.items():
+
+        def time(gpus: int, domain: int, model: str = model) -> float:
+            return time_s(Case(model, gpus, domain, BATCH[model]))
+
+        for small, large, theirs in ((1, 8, first), (8, 256, second)):
+            gain = mean(1 - time(gpus, large) / time(gpus, small) for gpus in CLUSTERS)
+            yield Figure(f"{model}: gain from K = {small} to {large}, %", theirs, PERCENT * gain)
+        behind = mean(time(gpus, 256) / time(gpus, gpus) - 1 for gpus in CLUSTERS)
+        yield Figure(f"{model}: K = 256 behind ideal, %", ideal, PERCENT * behind)
+
+
+def figure_10(time_s: Times) -> Iterator[Figure]:
+    """Mean improvement from the lowest to the highest bandwidth of one kind, gpt-1t."""
+    hb_rates, network_rates = (2400.0, 4800.0, 7200.0, 9600.0), (100.0, 200.0, 400.0)
+    printed = {8: (8.0, 35.9), 256: (13.3, 8.0)}
+    for domain, (hb, network) in printed.items():
+
+        def time(hb_gbps: float, network_gbps: float, domain: int = domain) -> float:
+            return time_s(Case(domain=domain, hb_gbps=hb_gbps, network_gbps=network_gbps))
+
+        gain = mean(time(2400.0, rate) / time(9600.0, rate) for rate in network_rates) - 1
+        yield Figure(f"4 x HB bandwidth, K = {domain}, %", hb, PERCENT * gain)
+        gain = mean(time(rate, 100.0) / time(rate, 400.0) for rate in hb_rates) - 1
+        yield Figure(f"4 x network bandwidth, K = {domain}, %", network, PERCENT * gain)
+
+
+def figure_11(time_s: Times) -> Iterator[Figure]:
+    """Speed relative to the ideal over the batch, gpt-1t."""
+    printed = {(256, 256): 93, (256, 4096): 99, (8, 256): 58, (8, 4096): 82}
+    for (domain, batch), theirs in printed.items():
+        ideal, own = (time_s(Case(domain=size, batch=batch)) for size in (CLUSTERS[1], domain))
+        name = f"K = {domain}, batch {batch}: of ideal, %"
+        yield Figure(name, float(theirs), PERCENT * ideal / own)
+
+
 PAPER = "arXiv:2307.12169"
+FLOPS_PER_S = 989e12
+MEMORY_BYTES = 80e9
+LATENCY_S = 1e-6
+WHY = "the paper leaves peak rate, latency, bytes a parameter and memory limit open"
+
+
+@suite()
+def rail_only_figure_checks() -> Iterator[Measured | Check]:
+    """All checks, in the order of the figures."""
+    gains, speeds = [*figure_9(_time_s)], [*figure_11(_time_s)]
+    yield from _gaps(gains, "Fig. 9")
+    large, small = ([figure.got for figure in gains[at : at + 3]] for at in (0, 3))
+    first = all(model[0] > model[1] for model in (large, small))
+    bound = all(ours > theirs for ours, theirs in zip(small, large, strict=True))
+    yield "K = 1 to 8 gains more than 8 to 256", str(first)
+    yield "gpt-146b depends more on the network", str(bound)
+    yield from _gaps(figure_10(_time_s), "Fig. 10")
+    yield from _gaps(speeds, "Fig. 11")
+    # Small and large batch of each domain, one after the other.
+    grows = all(few.got < many.got for few, many in zip(speeds[::2], speeds[1::2], strict=True))
+    yield "a larger batch comes closer to the ideal", str(grows)
+
+
+@lru_cache(maxsize=256)
+def _time_s(case: Case) -> float:
+    """Iteration time of the best plan [s]."""
+    model, iteration_model = MODELS.load(case.model), ITERATION_MODELS.load("ptd-p")
+    training = Training(model, case.batch, FLOPS_PER_S, MEMORY_BYTES, iteration_model)
+    return search_plans(training, _levels(case.domain, case.gpus // case.domain, case)).time_s
+
+
+def _levels(inside: int, outside: int, rates: Case) -> tuple[Level, Level]:
+    """HB domains of so many GPUs, and so many of them on the network."""
+    sizes = ((inside, rates.hb_gbps), (outside, rates.network_gbps))
+    domain, network = (
+        Level("switch", size, bytes_per_s(gbps), step_latency_s=LATENCY_S) for size, gbps in sizes
+    )
+    return domain, network
+
+
+def _gaps(figures: Iterable[Figure], where: str) -> Iterator[Check]:
+    """Numbers of a figure, which its open inputs keep from reproducing."""
+    for figure in figures:
+        got = f"{figure.got:.1f} ({figure.got - figure.published:+.1f})"
+        yield known(figure.name, f"{PAPER}, {where}", f"{figure.published:g}", got, WHY)
+
+
 # The assumptions under which Table 4 reproduces; the paper prints only some of them.
 A100_FLOPS_PER_S = 312e12
-A100_HB_BYTES_PER_S = 600e9  # both directions added, as the paper counts NVLink
-A100_NETWORK_BYTES_PER_S = 25e9
-LATENCY_S = 1e-6
+A100 = Case(hb_gbps=4800.0, network_gbps=200.0)
 
-CLUSTER = Sizing(32_768, 128, 256, 450e9, 50e9)
 PAIR: tuple[Literal["rail-optimized", "rail-only"], ...] = ("rail-optimized", "rail-only")
 
 
-def rail_only_checks() -> Iterator[Check]:
+@suite()
+def rail_only_checks() -> Iterator[Measured | Check]:
     """All checks of the paper, in its order."""
     yield from _table_2()
     yield from _table_4()
-    yield from stated(_appendices())
+    yield from _appendices()
 
 
 def _table_2() -> Iterator[Check]:
@@ -52,13 +181,8 @@ def _table_2() -> Iterator[Check]:
         PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
     )
     for row in published("rail-only-table2"):
-        sizing = Sizing(
-            gpus=int(row["gpus"]),
-            radix=int(row["radix"]),
-            hb_size=int(row["hb_size"]),
-            hb_bytes_per_s=450e9,
-            network_bytes_per_s=50e9,
-        )
+        gpus, radix, hb_size = (int(row[name]) for name in ("gpus", "radix", "hb_size"))
+        sizing = Sizing(gpus, radix, hb_size, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
         where, source = f"{sizing.gpus:,}, radix {sizing.radix}", f"{PAPER}, Table 2"
         costs = {}
         for name, column in zip(PAIR, ("sota", "rail_only"), strict=True):
@@ -73,7 +197,7 @@ def _table_2() -> Iterator[Check]:
         yield check(f"{where}: cost reduction %", source, printed, str(int(percent)), reason)
 
 
-def _table_4() -> Iterator[Check]:
+def _table_4() -> Iterator[Measured | Check]:
     """Iteration times of five published training runs, and the utilisation of Fig. 8."""
     runs = [(row, _table_4_time(row)) for row in published("rail-only-table4")]
     for row, timed in runs:
@@ -93,27 +217,17 @@ def _table_4() -> Iterator[Check]:
             " computed one as 2s/(9h)",
         )
         same_count = computed * timed.iteration_time_s / float(row["measured_s"])
-        yield from stated(
-            [(f"{name}: the same with one FLOP count, points", computed - same_count)]
-        )
+        yield f"{name}: the same with one FLOP count, points", computed - same_count
 
 
 def _table_4_time(row: dict[str, str]) -> PlanTime:
     """Time of one published run, tensor parallel inside servers of eight."""
-    tensor, pipeline, data = (int(row[key]) for key in ("tensor", "pipeline", "data"))
-    batch, microbatch = int(row["batch"]), int(row["microbatch"])
-    plan = Plan(
-        Placement((Degrees(tensor), Degrees(data=data, pipeline=pipeline))),
-        microbatch=microbatch,
-        microbatches=batch // (data * microbatch),
-        interleave=int(row["interleave"]),
-    )
-    levels = (
-        Level("switch", tensor, A100_HB_BYTES_PER_S, step_latency_s=LATENCY_S),
-        Level("switch", data * pipeline, A100_NETWORK_BYTES_PER_S, step_latency_s=LATENCY_S),
-    )
-    assumptions = ITERATION_MODELS.load("ptd-p")
-    training = Training(MODELS.load(row["model"]), batch, A100_FLOPS_PER_S, inf, assumptions)
+    keys = ("tensor", "pipeline", "data", "batch", "microbatch", "interleave")
+    tensor, pipeline, data, batch, microbatch, interleave = (int(row[key]) for key in keys)
+    placement = Placement((Degrees(tensor), Degrees(data=data, pipeline=pipeline)))
+    plan = Plan(placement, microbatch, batch // (data * microbatch), interleave)
+    levels, model = _levels(tensor, data * pipeline, A100), MODELS.load(row["model"])
+    training = Training(model, batch, A100_FLOPS_PER_S, inf, ITERATION_MODELS.load("ptd-p"))
     return evaluate_plan(training, levels, plan)
 
 
@@ -135,34 +249,3 @@ def _appendices() -> Iterator[Measured]:
     yield "all-to-all, 8 x 32: full bisection s", full
     yield "all-to-all, 8 x 32: rail-only s", rail
     yield "all-to-all, 8 x 32: slow-down of rail-only", rail / full - 1
-
-
-def fault_checks() -> Iterator[Check]:
-    """All claims of section 4.1, in its order."""
-    built = {name: build_fabric(FABRICS.load(name), CLUSTER) for name in PAIR}
-    graphs = {name: expand(FABRICS.load(name), CLUSTER) for name in PAIR}
-    link, leaf = (
-        [
-            len(find_effects(graph, parse_faults([fault], graph)).cut_off)
-            for graph in graphs.values()
-        ]
-        for fault in ("host=1", "leaf=1")
-    )
-    hanging = [built[name].tiers[0].switches * cut for name, cut in zip(PAIR, leaf, strict=True)]
-    yield from stated(
-        (
-            ("GPUs cut off by one link, Clos and rail-only", "{} and {}".format(*link)),
-            (
-                "GPUs that hang at exactly one leaf or rail switch, Clos and rail-only",
-                "{:,} and {:,}".format(*hanging),
-            ),
-        )
-    )
-    clos, rail = (built[name].switches + built[name].link_count for name in PAIR)
-    yield check(
-        "rail-only has fewer points of failure: switches and links",
-        f"{PAPER}, section 4.1",
-        "True",
-        str(rail < clos),
-        f"{rail:,} against {clos:,}",
-    )

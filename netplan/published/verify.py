@@ -8,33 +8,20 @@ from typing import Any, ClassVar, NamedTuple
 
 from netplan.errors import InputError
 from netplan.progress import each
-from netplan.published import measured_points
-from netplan.published.checks import Check, published
-from netplan.published.cluster_design import cluster_design_checks
-from netplan.published.collectives import collective_checks
-from netplan.published.dataflow import dataflow_checks
-from netplan.published.dataflow_trends import trend_checks
-from netplan.published.designs import design_checks
-from netplan.published.expert_networks import expert_network_checks
-from netplan.published.families import family_checks
-from netplan.published.foundation import foundation_checks
-from netplan.published.kernels import kernel_checks
-from netplan.published.left_out import left_out_checks
-from netplan.published.measured_runs import (
-    TITLE,
-    RunErrors,
-    measured_run_checks,
-    run_errors,
-    run_sections,
-    timed_runs,
+from netplan.published import (
+    cluster_design,
+    dataflow,
+    expert_networks,
+    fabric_counts,
+    measured_gpus,
+    measured_runs,
+    measured_serving,
+    models,
+    rail_only,
+    reliability,
+    tiled,
 )
-from netplan.published.network import bandwidth_checks, path_checks, traffic_checks
-from netplan.published.parameters import parameter_checks
-from netplan.published.rail_only import fault_checks, rail_only_checks
-from netplan.published.rail_only_figures import rail_only_figure_checks
-from netplan.published.reliability import reliability_checks
-from netplan.published.serving_forms import serving_form_checks
-from netplan.published.tiled import megatron_checks, tiled_checks
+from netplan.published.checks import Check, published
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional
 from netplan.questions.question import Question
@@ -54,29 +41,29 @@ from netplan.reports.sections import (
 from netplan.version import __version__
 
 SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
-    "rail-only": rail_only_checks,
-    "rail-only figures": rail_only_figure_checks,
-    "foundation models": foundation_checks,
-    "dataflow": dataflow_checks,
-    "dataflow trends": trend_checks,
-    "serving forms": serving_form_checks,
-    "tiled accelerators": tiled_checks,
-    "cluster design": cluster_design_checks,
-    "simulated runs": megatron_checks,
-    "measured runs": measured_run_checks,
-    "measured serving": measured_points.measured_point_checks,
-    "sources left out": left_out_checks,
-    "traffic": traffic_checks,
-    "paths": path_checks,
-    "bandwidth": bandwidth_checks,
-    "designs": design_checks,
-    "families": family_checks,
-    "expert networks": expert_network_checks,
-    "collectives": collective_checks,
-    "kernels": kernel_checks,
-    "model parameters": parameter_checks,
-    "reliability": reliability_checks,
-    "faults": fault_checks,
+    "rail-only": rail_only.rail_only_checks,
+    "rail-only figures": rail_only.rail_only_figure_checks,
+    "foundation models": models.foundation_checks,
+    "dataflow": dataflow.dataflow_checks,
+    "dataflow trends": dataflow.trend_checks,
+    "serving forms": dataflow.serving_form_checks,
+    "tiled accelerators": tiled.tiled_checks,
+    "cluster design": cluster_design.cluster_design_checks,
+    "simulated runs": tiled.megatron_checks,
+    "measured runs": measured_runs.measured_run_checks,
+    "measured serving": measured_serving.measured_point_checks,
+    "sources left out": measured_runs.left_out_checks,
+    "traffic": fabric_counts.traffic_checks,
+    "paths": fabric_counts.path_checks,
+    "bandwidth": fabric_counts.bandwidth_checks,
+    "designs": fabric_counts.design_checks,
+    "families": fabric_counts.family_checks,
+    "expert networks": expert_networks.expert_network_checks,
+    "collectives": measured_gpus.collective_checks,
+    "kernels": measured_gpus.kernel_checks,
+    "model parameters": models.parameter_checks,
+    "reliability": reliability.reliability_checks,
+    "faults": reliability.fault_checks,
 }
 """What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
 
@@ -106,14 +93,18 @@ class Verification(Answer):
     checks: tuple[Check, ...]
 
     @property
-    def measured(self) -> RunErrors | None:
+    def measured(self) -> measured_runs.RunErrors | None:
         """Errors of iteration models on measured runs, if these are among the checks."""
-        return run_errors(timed_runs()) if self._has(TITLE) else None
+        return (
+            measured_runs.run_errors(measured_runs.timed_runs())
+            if self._has(measured_runs.TITLE)
+            else None
+        )
 
     @property
-    def served(self) -> tuple[measured_points.PointErrors, ...]:
+    def served(self) -> tuple[measured_serving.PointErrors, ...]:
         """Errors on measured points of serving, if these are among the checks."""
-        return measured_points.point_errors() if self._has(measured_points.TITLE) else ()
+        return measured_serving.point_errors() if self._has(measured_serving.TITLE) else ()
 
     def _has(self, title: str) -> bool:
         """Whether checks of this section are among them."""
@@ -193,9 +184,9 @@ class Verification(Answer):
         for paper, checks in papers.items():
             yield Table("checks", SHOWN, checks, title=paper, only="people")
         if measured := self.measured:
-            yield from run_sections(measured)
+            yield from measured_runs.run_sections(measured)
         if self.served:
-            yield from measured_points.point_sections()
+            yield from measured_serving.point_sections()
         # A long text ends where a reader of a terminal begins.
         yield Paragraph(self.sentence, "strong", only="texts")
 

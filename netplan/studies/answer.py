@@ -26,8 +26,16 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.studies.chart_tables import MAX_ROWS, chart_tables, point_column
-from netplan.studies.charts import OK, STATUS, Reader, Row, study_charts
+from netplan.studies.charts import (
+    MAX_ROWS,
+    OK,
+    STATUS,
+    Reader,
+    Row,
+    chart_tables,
+    point_column,
+    study_charts,
+)
 from netplan.studies.definition import ASKED, STUDIES, Relative, StudyDefinition
 from netplan.studies.grid import Axis
 from netplan.studies.points import UNEXPECTED, Outcome

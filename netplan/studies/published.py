@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
-from netplan.published.cluster_figures import (
+from netplan.published.cluster_design import (
     ClusterTimes,
     Rates,
     best_split,
@@ -28,13 +28,13 @@ from netplan.published.cluster_figures import (
     gain_of_instances,
     instances_needed,
 )
-from netplan.published.rail_only_figures import Case, Figure, Times, figure_9, figure_10, figure_11
+from netplan.published.rail_only import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
 from netplan.reports.quantities import Scalar
 from netplan.units import bytes_per_s
 
 if TYPE_CHECKING:  # these load the questions that they ask
-    from netplan.published.dataflow_trends import System
+    from netplan.published.dataflow import System
 
 Row = Mapping[str, Scalar]
 
@@ -162,7 +162,7 @@ def _stated(
 
 def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
     """Ratios of utilisation, and of FLOP/s a dollar and a watt."""
-    from netplan.published.dataflow_trends import RATIOS, design_space_ratios
+    from netplan.published.dataflow import RATIOS, design_space_ratios
 
     yield from _stated(lambda given: design_space_ratios(_systems(given, "utilisation")), rows)
     a_dollar, a_watt = (_systems(rows, f"flops_per_s_per_{one}") for one in ("usd", "w"))
@@ -182,7 +182,7 @@ def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
 
 def _systems(rows: Sequence[Row], name: str) -> "dict[System, float]":
     """An output of all systems that have it."""
-    from netplan.published.dataflow_trends import System
+    from netplan.published.dataflow import System
 
     return {
         System(*(str(row[field]) for field in System._fields)): value
@@ -193,7 +193,7 @@ def _systems(rows: Sequence[Row], name: str) -> "dict[System, float]":
 
 def _sram(rows: Sequence[Row]) -> Iterator[Measured]:
     """Utilisation by execution, SRAM and memory rate."""
-    from netplan.published.dataflow_trends import fig_19_ratios
+    from netplan.published.dataflow import fig_19_ratios
 
     names = ("execution", "accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
     found: dict[Any, Any] = {tuple(row[name] for name in names): row["utilisation"] for row in rows}

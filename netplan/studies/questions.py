@@ -1,4 +1,4 @@
-"""From a point to its answer: the question that a study puts, and its inputs.
+"""From a point to its answer: the question that a study puts, its inputs and files, its outputs.
 
 A study asks what the commands ask, about its scenario. Inputs are those of the question: fields of
 the scenario and options of its own; names with a dot are catalog values, values that the plan
@@ -8,26 +8,281 @@ question about fabrics is put about one ``fabric`` a point, and its row is the a
 
 A study that asks for no prices may have the bill of every point beside its answer: it is that of
 ``cost``, with the inputs that both have.
+
+An output is a value of the answer's JSON by the path that leads to it, whose steps are keys. In a
+list a step is the number of a row, or one of its texts: ``fabrics.rail-only.cost.base`` is the
+price of the fabric that is called so. A formula, which has no hyphens in its names, may write
+``rail_only``.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from netplan.catalog import unknown_name, user_roots
+from netplan.catalog import Shelf, shipped_root, unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.errors import InfeasibleError, InputError, NetplanError, UnknownNameError
 from netplan.inputs.option import Option, read_option
-from netplan.inputs.readers import NUMBERS, per_gpu
+from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
+from netplan.questions.answers.barred import ENDS
 from netplan.questions.own_inputs import Input, default_of, usual_values
 from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
 from netplan.studies.definition import ASKED, FABRICS, StudyDefinition
-from netplan.studies.files import ROLES
-from netplan.studies.outputs import Json
+
+NONE = "none"
+STANDING_FOR = frozenset((NONE, "all"))
+"""Names of no file: of a part that is left out, and of all that there are."""
+
+ROLES: Mapping[str, str] = {
+    "accelerator": "workloads.accelerators:ACCELERATORS",
+    "model": "workloads.models:WORKLOADS",
+    "memory": "workloads.technologies:MEMORIES",
+    "link": "workloads.technologies:LINKS",
+    "fabric": "topologies.specs:FABRICS",
+    "iteration-model": "simulation.palm_model:ANY_ITERATION_MODEL",
+    "prices": "costing.prices:PRICE_BOOKS",
+    "power": "costing.power:POWER_BOOKS",
+    "cabling": "costing.cabling:CABLING_BOOKS",
+    "economics": "costing.lifetime:ECONOMICS_BOOKS",
+    "failures": "faults.years.rates:FAILURE_BOOKS",
+    "switch": "costing.switches:SWITCHES",
+    "floor-plan": "topologies.cabling.floor_plan:FLOOR_PLANS",
+}
+"""Roles of catalog files whose values a study may replace, and their shelves."""
+
+OTHER_INPUTS = {"draft": "model", "expanded_memory": "memory", "ocs": "switch", "fabrics": "fabric"}
+"""Inputs that name a file of a role which is called otherwise."""
+
+
+@cache
+def shelf_of(role: str) -> Shelf[Any]:
+    """The shelf of a role, loaded when a study first names a file of it."""
+    home, _, name = ROLES[role].partition(":")
+    shelf: Shelf[Any] = getattr(import_module(f"netplan.{home}"), name)
+    return shelf
+
+
+def role_of(name: str) -> str:
+    """Role of the files that an input names; empty of one that names none.
+
+    Examples
+    --------
+    >>> role_of("iteration_model"), role_of("draft"), role_of("gpus")
+    ('iteration-model', 'model', '')
+    """
+    role = OTHER_INPUTS.get(name, name.replace("_", "-"))
+    return role if role in ROLES else ""
+
+
+def value_in(scenario: Scenario, name: str, catalog: str | None = None) -> Any:  # noqa: ANN401
+    """What a scenario has for an input of a study: a field, or a value of a file that it names.
+
+    Parameters
+    ----------
+    scenario, name
+        The scenario, and the input.
+    catalog
+        Folder of the user's own catalogs.
+
+    Returns
+    -------
+    Any
+        The value; None where the scenario leaves it open, or has no such thing.
+
+    Examples
+    --------
+    >>> base = Scenario.load("rail-only-paper")
+    >>> value_in(base, "gpus"), value_in(base, "accelerator.memory_bytes")
+    (32768, 96000000000.0)
+    """
+    role, dot, path = name.partition(".")
+    field = role.replace("-", "_")
+    value: Any = scenario.value(field) if field in places(scenario.kind) else None
+    if not dot or value is None or role not in ROLES:
+        return None if dot else value
+    overrides = {key: str(value) for key, value in scenario.set.items()}
+    try:
+        value = shelf_of(role).load(value, user_roots(catalog), overrides)
+    except NetplanError:
+        return None
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else getattr(value, step, None)
+    return value
+
+
+def files_sha256(
+    usual: Mapping[str, Any], named: Mapping[str, set[Scalar]], catalog: str | None
+) -> str:
+    """Hash of all that a study reads beside its definition: catalog files, and usual values.
+
+    Parameters
+    ----------
+    usual
+        Inputs of its question with their values where the study says nothing.
+    named
+        Every value that each of its inputs takes.
+    catalog
+        Folder of the user's own catalogs.
+
+    Returns
+    -------
+    str
+        SHA-256, in hexadecimal.
+    """
+    roots = user_roots(catalog)
+    left = {name: value for name, value in usual.items() if name not in named}
+    digest = hashlib.sha256(json.dumps(left, sort_keys=True, default=str).encode())
+    for name in sorted({*usual, *named}):
+        role = role_of(name)
+        files = {*_files(named.get(name, {usual.get(name)}))} if role else set()
+        if role == "prices":  # and the books that stand in for these
+            books = [shelf_of(role).load(book, roots) for book in files]
+            files |= {*_files(book.other_speeds for book in books)}
+        for file in sorted(files):
+            path = shelf_of(role).find(file, roots)
+            digest.update(f"{role}/{_place(path)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _files(values: Iterable[Any]) -> Iterator[str]:
+    """Names of files in some values of an input, which may be several in one."""
+    for value in values:
+        names = value if isinstance(value, tuple) else split_names(str(value or NONE))
+        yield from (name for name in map(str, names) if name not in STANDING_FOR)
+
+
+def _place(path: Path) -> str:
+    """A file's name in the hash: the same wherever netplan is installed."""
+    root = shipped_root()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
+
+
+Json = Mapping[str, Any]
+LONGEST_NAME = 60
+"""Signs of a text up to which a row may go by it [1]."""
+
+
+class NoRowError(UnknownNameError):
+    """The answer of this point has no such row; that of another one may."""
+
+
+def output(answer: Json, name: str) -> Scalar:
+    """One output of an answer, by its path.
+
+    Parameters
+    ----------
+    answer
+        JSON of the answer of a point.
+    name
+        The path, with dots.
+
+    Returns
+    -------
+    Scalar
+        The value; a plan as a short label, a list of texts as one text.
+
+    Raises
+    ------
+    UnknownNameError
+        If the answer has no such key.
+    NoRowError
+        If a list of it has no such row.
+    InputError
+        If the path leads to more than one value.
+
+    Examples
+    --------
+    >>> answer = {"fabrics": [{"fabric": "rail-only", "cost": {"base": 2.5}}]}
+    >>> output(answer, "fabrics.rail_only.cost.base"), output(answer, "fabrics.0.fabric")
+    (2.5, 'rail-only')
+    """
+    value: Any = answer
+    path = name
+    while path:
+        if value is None:
+            return None  # such as the plan of a fabric that was not timed
+        if isinstance(value, Mapping) and path in ENDS and path not in value:
+            return None  # of an iteration model without error bars
+        value, path = _step(value, path, name)
+    if isinstance(value, Mapping) and "tensor" in value:
+        return plan_label(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value):
+        return "; ".join(value)
+    raise InputError(
+        f"output {name} is more than one value: name one of {', '.join(_steps(value))}"
+    )
+
+
+def _step(value: Any, path: str, name: str) -> tuple[Any, str]:  # noqa: ANN401 - of JSON
+    """What the first step of a path leads to, and the rest of the path."""
+    if isinstance(value, Mapping):
+        key = _start(value, path)
+        if key is None:
+            raise unknown_name(f"output {name}: key", path.partition(".")[0], list(value))
+        return value[key], path[len(key) + 1 :]
+    if not isinstance(value, (list, tuple)):
+        before = name.removesuffix(f".{path}")
+        raise unknown_name(f"output {name}: key", path, [f"{before} alone, which is one value"])
+    number, _, rest = path.partition(".")
+    if number.isdecimal():
+        if int(number) < len(value):
+            return value[int(number)], rest
+        raise NoRowError(f"output {name}: there are {len(value)} rows, from 0 on")
+    text = _start(_steps(value), path)
+    rows = [row for row in value if isinstance(row, Mapping) and text in row.values()]
+    if text is None or not rows:
+        raise NoRowError(
+            str(unknown_name(f"output {name}: row", path.partition(".")[0], _steps(value)))
+        )
+    if len(rows) > 1:
+        at = ", ".join(str(number) for number, row in enumerate(value) if row in rows)
+        raise InputError(f"output {name}: {len(rows)} rows are called {text}: write one of {at}")
+    return rows[0], path[len(text) + 1 :]
+
+
+def _start(names: Iterable[str], path: str) -> str | None:
+    """The longest of some names, which may have dots, that a path starts with."""
+    wanted = f"{path}.".replace("-", "_")
+    return max(
+        (name for name in names if wanted.startswith(f"{name}.".replace("-", "_"))),
+        key=len,
+        default=None,
+    )
+
+
+def _steps(value: Any) -> list[str]:  # noqa: ANN401 - of JSON
+    """What may follow in a path: keys, or texts that rows of a list go by."""
+    if isinstance(value, Mapping):
+        return list(value)
+    rows: Sequence[Any] = value
+    texts = [
+        text
+        for row in rows
+        if isinstance(row, Mapping)
+        for text in row.values()
+        if isinstance(text, str) and 0 < len(text) <= LONGEST_NAME
+    ]
+    return list(dict.fromkeys(texts)) or [str(number) for number in range(len(rows))]
+
+
+def plan_label(plan: Json) -> str:
+    """A parallel plan in a few signs: degrees, then microbatches times their size."""
+    degrees = [("TP", "tensor"), ("CP", "context"), ("PP", "pipeline"), ("DP", "data")]
+    degrees += [("EP", "expert")]
+    seldom = ("context", "expert")
+    shown = [f"{sign}{plan[key]}" for sign, key in degrees if key not in seldom or plan[key] > 1]
+    stages = f", {plan['interleave']} stages" if plan["interleave"] > 1 else ""
+    return f"{' x '.join(shown)}, {plan['microbatches']} x {plan['microbatch']}{stages}"
+
 
 FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
 FABRIC = "fabric"
@@ -332,7 +587,7 @@ def answer(
 
     Examples
     --------
-    >>> from netplan.studies.outputs import output
+    >>> from netplan.studies.questions import output
     >>> found = answer("search", {"gpus": 1024, "accelerator": "b200", "model": "gpt-175b",
     ...                           "batch": 1024}, scenario="rail-only-paper")
     >>> output(found, "plan.tensor"), output(found, "plan")

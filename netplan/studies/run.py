@@ -22,10 +22,17 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError, NetplanError
-from netplan.studies.interrupts import Interrupts
 from netplan.studies.points import Work, error_line, killed
 from netplan.studies.store import Store
-from netplan.studies.workers import KILLED, Chunk, DaskWorkers, Here, LocalWorkers, WorkerDiedError
+from netplan.studies.workers import (
+    KILLED,
+    Chunk,
+    DaskWorkers,
+    Here,
+    Interrupts,
+    LocalWorkers,
+    WorkerDiedError,
+)
 from netplan.version import __version__
 
 Workers = Here | LocalWorkers | DaskWorkers

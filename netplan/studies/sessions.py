@@ -26,12 +26,11 @@ from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim
 from netplan.scenarios.scenario import Scenario
 from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
 from netplan.studies.definition import StudyDefinition
-from netplan.studies.interrupts import Interrupts
 from netplan.studies.points import Outcome, attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
 from netplan.studies.store import Store, asked
 from netplan.studies.study import Study, make_study, parse_changes
-from netplan.studies.workers import require_dask
+from netplan.studies.workers import Interrupts, require_dask
 from netplan.units import duration
 from netplan.version import __version__
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from netplan.reports.quantities import Scalar
 from netplan.studies import questions
-from netplan.studies.outputs import Json
+from netplan.studies.questions import Json
 from netplan.studies.store import Meta, _sum
 from tests.cli.command import netplan, refused
 

@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 
 from netplan.published.checks import Check, published, stated
-from netplan.published.dataflow_trends import (
-    CHIPS,
+from netplan.published.dataflow import (
+    CHIP_NAMES,
     DIMENSIONS,
-    LINKS,
-    MEMORIES,
+    LINK_NAMES,
+    MEMORY_NAMES,
     RATIOS,
     SHARES,
     STACKS,
@@ -58,12 +58,12 @@ def test_ratios_are_those_of_means() -> None:
     models = ("gpt-1t", "dlrm-793b", "fft-1t", "hpl-5m")
     factors = {
         "dimensions": dict(zip(DIMENSIONS, (1.0, 2.0, 12.0, 3.0, 4.0), strict=True)),
-        "accelerator": dict(zip(CHIPS, (0.1, 0.5, 0.6, 0.03), strict=True)),
+        "accelerator": dict(zip(CHIP_NAMES, (0.1, 0.5, 0.6, 0.03), strict=True)),
         "memory": {"ddr4": 1.0, "hbm3": 1.5},
         "link": {"pcie4": 1.0, "nvlink4": 7.0},
     }
     values = {}
-    for one in product(models, DIMENSIONS, CHIPS, MEMORIES, LINKS):
+    for one in product(models, DIMENSIONS, CHIP_NAMES, MEMORY_NAMES, LINK_NAMES):
         system = System(*one)
         value = 1.0
         for name, of in factors.items():

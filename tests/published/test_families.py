@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from netplan.published.checks import Check, published
-from netplan.published.families import QUANTITIES, family_checks, hops
+from netplan.published.fabric_counts import QUANTITIES, family_checks, hops
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.specs import FABRICS

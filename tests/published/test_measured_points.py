@@ -10,8 +10,8 @@ from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Outcome, Requests, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.performance.stacks import SERVING_STACKS
-from netplan.published import measured_points
-from netplan.published.measured_points import (
+from netplan.published import measured_serving
+from netplan.published.measured_serving import (
     ALL,
     BY_SOFTWARE,
     MOST,
@@ -20,12 +20,14 @@ from netplan.published.measured_points import (
     WAYS,
     WHY,
     PointErrors,
+    Servers,
+    ServingPoint,
     measured,
     measured_point_checks,
     point_errors,
     predicted,
+    serving_points,
 )
-from netplan.published.measured_serving import Servers, ServingPoint, serving_points
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
 
@@ -131,7 +133,7 @@ def test_gates_fail_where_no_reason_is_known(monkeypatch: pytest.MonkeyPatch) ->
         PointErrors("model", "gpt-oss-120b", 10, near, far),
         PointErrors("accelerator", "gb200", 10, far, near),
     )
-    monkeypatch.setattr(measured_points, "point_errors", lambda: groups)
+    monkeypatch.setattr(measured_serving, "point_errors", lambda: groups)
     verdicts = [one.verdict for one in measured_point_checks()]
     # All points twice, by either stack; a group by its own.
     assert verdicts == ["fail", "pass"] * 2 + ["pass", "fail"] + ["known", "pass"]

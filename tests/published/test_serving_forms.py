@@ -7,7 +7,7 @@ import pytest
 
 from netplan.performance.serving.closed_form import PassTime, Phase
 from netplan.published.checks import Check, Measured, stated
-from netplan.published.serving_forms import (
+from netplan.published.dataflow import (
     ACCEPTANCES,
     DRAFTS,
     WINDOWS,

@@ -6,7 +6,7 @@ import pytest
 
 from netplan.errors import InputError
 from netplan.published.checks import published
-from netplan.published.designs import design_checks, design_counts
+from netplan.published.fabric_counts import design_checks, design_counts
 from netplan.published.verify import verify
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.specs import FABRICS

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import netplan
-from netplan.published.cluster_design import instance, timed
-from netplan.published.cluster_figures import (
+from netplan.published.cluster_design import (
     BASELINE,
     CHANGES,
     DEGREES,
@@ -17,7 +16,9 @@ from netplan.published.cluster_figures import (
     RATIOS,
     Rates,
     expanded_needed,
+    instance,
     split,
+    timed,
 )
 from netplan.records import replace
 from netplan.studies.published import Published

@@ -9,9 +9,8 @@ import netplan
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.scenarios.scenario import Scenario
 from netplan.studies.definition import STUDIES, StudyDefinition
-from netplan.studies.own_scenario import on_scenario
 from netplan.studies.sessions import own_store, read_study, run_study, study
-from netplan.studies.study import Study, make_study
+from netplan.studies.study import Study, make_study, on_scenario
 
 MINE = """\
 title: Our hall

@@ -3,8 +3,7 @@
 import pytest
 
 from netplan.reports.quantities import Scalar
-from netplan.studies.outputs import output
-from netplan.studies.questions import answer
+from netplan.studies.questions import answer, output
 
 
 @pytest.mark.parametrize("gpus", [32, 32.0])

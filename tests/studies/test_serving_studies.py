@@ -7,8 +7,7 @@ import pytest
 
 import netplan
 from netplan.reports.quantities import words
-from netplan.studies.outputs import output
-from netplan.studies.questions import answer
+from netplan.studies.questions import answer, output
 from tests.studies.shipped import shipped
 
 

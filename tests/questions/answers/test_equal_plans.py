@@ -22,7 +22,7 @@ from netplan.reports.axes import Axis
 from netplan.reports.plots import Points, line_chart, scatter_chart
 from netplan.reports.quantities import Scale, Words
 from netplan.studies.charts import ends_of
-from netplan.studies.outputs import output
+from netplan.studies.questions import output
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import si_span
 

