@@ -327,3 +327,23 @@ def test_a_break_even_can_be_put_in_by_one_value() -> None:
     assert (row.low, row.base, row.high) == (562, 2000, 2000)
     with pytest.raises(CatalogError, match="low <= base <= high"):
         PRICE_BOOKS.load("2026", overrides={f"{key}.base": "200", f"{key}.low": "300"})
+
+
+def test_breaks_count_what_is_ordered_and_power_what_runs() -> None:
+    """90 modules and 20 spares: 110 are ordered, 100 of which cost less; 90 draw power."""
+    prices = [
+        price.changed(base=600.0, low=None, high=None, breaks=(Break(quantity=100, price=500.0),))
+        if price.what == TRANSCEIVER
+        else price
+        for price in BOOK.prices
+    ]
+    line = replace(optics(90), spares=20)
+    assert price_bill([line], BOOK.changed(prices=tuple(prices))).total.base == 110 * 500
+    power = POWER_BOOKS.load("2026")
+    module = power.draw("transceiver", 400.0)
+    assert module is not None
+    assert power_of([line], power, []).typical_w == 90 * module.typical_w
+    switch = replace(switches(2, radix=64), spares=1)
+    port = power.draw("switch_port", 400.0)
+    assert port is not None
+    assert power_of([switch], power, []).typical_w == 2 * 64 * port.typical_w

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netplan import Scenario
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.faults.damage.capacity import Remaining, remaining_bandwidth
+from netplan.faults.damage.capacity import Remaining, _least_share, remaining_bandwidth
 from netplan.faults.damage.damage import Damage, no_damage
 from netplan.faults.damage.flows import reduced_graph
 from netplan.faults.damage.scenario import parse_faults
@@ -308,3 +309,12 @@ def test_wrong_questions_are_refused() -> None:
         remaining_bandwidth(graph, no_damage(graph), max_pairs=0)
     with pytest.raises(InputError, match="3 nodes and 4 links"):
         egress_bytes_per_s(graph, Damage(np.zeros(3, bool), np.zeros(4, bool)))
+
+
+def test_what_every_pair_has_left_at_least_leaves_out_what_two_domains_lost_alone() -> None:
+    """Domains 3 and 5 have lost one port of eight each: 1 - (1 + 1) / 8 of any pair is left."""
+    graph = Scenario.load("hgx-h100").replace(gpus=128, radix=16).fabric("rail-only").graph()
+    network = reduced_graph(graph)
+    after = network.left(parse_faults(["gpu-30", "gpu-41"], graph))
+    assert _least_share(network.intact, after) == 0.75
+    assert _least_share(network.intact, network.left(parse_faults(["gpu-30"], graph))) == 0.875

@@ -3,6 +3,8 @@
 import random
 from dataclasses import dataclass
 from math import inf, prod
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from netplan.inputs.choices import MemoryPart as Part
 from netplan.inputs.choices import Policy
 from netplan.levels import Level
 from netplan.performance.explain import plan_terms
-from netplan.performance.memory import with_spill
+from netplan.performance.memory import in_flight, with_spill
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Options, Setting, Training
@@ -415,3 +417,16 @@ def test_accelerators_have_both_of_a_second_memory_or_none() -> None:
     wide = replace(h200, expanded_bytes=1e9, expanded_bytes_per_s=2e9)
     assert Expanded.of(wide) == Expanded(1e9, 2e9, 0.0)
     assert prod((wide.expanded_bytes, 2)) == wide.expanded_bytes_per_s
+
+
+@pytest.mark.parametrize(
+    ("interleave", "behind", "held"), [(1, 1, 7), (2, 0, 11.5), (2, 1, 10.5), (4, 1, 9.25)]
+)
+def test_stages_behind_the_first_hold_fewer_microbatches(
+    interleave: int, behind: int, held: float
+) -> None:
+    """p = 8: 8 - 1; 8 + 7/2 = 11.5; one behind starts two chunks of 1/v later: - 2/v."""
+    overlap, options = SimpleNamespace(in_flight="1f1b"), SimpleNamespace(schedule="1f1b")
+    setting: Any = SimpleNamespace(assumptions=SimpleNamespace(overlap=overlap), options=options)
+    sizes = (np.array([float(value)]) for value in (8, 64, interleave))
+    assert in_flight(setting, *sizes, behind=behind).tolist() == [held]

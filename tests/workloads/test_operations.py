@@ -8,7 +8,7 @@ import pytest
 from netplan.inputs.choices import Strategy
 from netplan.workloads.closed_forms import counted_layer, layer_parameters
 from netplan.workloads.models import MODELS, Model
-from netplan.workloads.operations import Layer, Operation, Sharding, Variant
+from netplan.workloads.operations import Layer, Operation, Sharding, Variant, local_sizes
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 # e = 512, h = 8 (q = 64), l = 256, b = 2, n1 = 4: L = 512 rows, e/n1 = 128, 2 heads a GPU.
@@ -219,3 +219,9 @@ def test_arrays_are_the_single_shardings_side_by_side() -> None:
                     assert flops == np.broadcast_to(only.tensor_flops, 1)[0]
                     moved = np.broadcast_to(work.moved_bytes, 3)[at]
                     assert moved == np.broadcast_to(only.moved_bytes, 1)[0]
+
+
+def test_key_heads_that_do_not_divide_are_whole_on_a_gpu() -> None:
+    """12 key and value heads over 8 GPUs: one on each (24 heads for queries: three)."""
+    sizes = local_sizes(model(heads=24, kv_heads=12, hidden_size=24 * 64), Sharding.of(1, tensor=8))
+    assert (sizes.heads.tolist(), sizes.kv_heads.tolist()) == ([3.0], [1.0])

@@ -351,3 +351,9 @@ def test_links_make_nothing_wait_that_the_model_does_not_know() -> None:
     least_s = waiting_s("fat-tree")
     for name in ("hyperx", "jellyfish", "dragonfly"):
         assert waiting_s(name) == pytest.approx(least_s, rel=1e-6)
+
+
+def test_a_slim_fly_fills_its_switches_to_the_last_port() -> None:
+    """Order 5: 50 switches with 7 links each, so that radix 8 leaves one port for a GPU."""
+    graph = network("slim-fly", 50, 8, hosts_per_switch=1)
+    assert (graph.switches, graph.hosts) == (50, 1)

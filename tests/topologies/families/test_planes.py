@@ -13,7 +13,7 @@ from netplan.faults.damage.groups import card_groups
 from netplan.faults.years.effects import kinds_of_units
 from netplan.faults.years.rates import unit_counts
 from netplan.records import replace
-from netplan.topologies.build import build_fabric
+from netplan.topologies.build import build_fabric, own_rates
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
@@ -137,3 +137,11 @@ def test_planes_are_built_from_the_same_boxes(name: str) -> None:
     assert (switch.quantity, switch.price_units, switch.speed_gbps) == (48, 64, 800)
     assert (module.quantity, module.price_units, module.speed_gbps) == (48 * 64 + 1024, 1, 800)
     assert (card.quantity, card.speed_gbps) == (1024, 800)
+
+
+def test_links_of_an_accelerator_are_counted_once_where_a_port_is_split() -> None:
+    """Four planes of 25 GB/s in ports split in two: two links of a GPU, 50 GB/s, not 100."""
+    spec = FABRICS.load("four-planes").changed(link_bytes_per_s=25e9)
+    split = replace(sizing(64), port_split=2)
+    assert own_rates(spec, split).network_bytes_per_s == 50e9
+    assert own_rates(spec, sizing(64)).network_bytes_per_s == 100e9
