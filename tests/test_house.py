@@ -32,6 +32,7 @@ ROOMS = (
         "simulation",
         "faults",
         "scenarios",
+        "decide",
         "questions",
         "procurement",
         "published",

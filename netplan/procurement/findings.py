@@ -15,14 +15,14 @@ from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.faults.years.rates import FailureBook
 from netplan.performance.plan import PlanTime
+from netplan.procurement.recommendation import Recommendation, recommend, recommend_server
 from netplan.questions.answers.bill_columns import no_high, span_column
 from netplan.questions.answers.compare_answer import Comparison
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.answers.training_runs import TrainingRun, training_runs
-from netplan.questions.choosing.recommendation import Recommendation, recommend, recommend_server
-from netplan.questions.choosing.verdict import Terms, run_tokens
 from netplan.questions.library import Library, ReportDefinition
+from netplan.questions.money.run_cost import Terms, run_tokens
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale
 from netplan.reports.sections import Column, column

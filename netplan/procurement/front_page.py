@@ -9,11 +9,11 @@ from typing import NamedTuple
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
+from netplan.decide.difference import PartDifference, difference_words, differences
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.training_runs import TrainingRun
-from netplan.questions.choosing.difference import PartDifference, difference_words, differences
 from netplan.questions.money.token_cost import Served
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table

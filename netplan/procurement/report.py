@@ -17,14 +17,13 @@ from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
+from netplan.decide.candidates import Rule
 from netplan.errors import InputError
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.answers.compare_answer import Comparison
 from netplan.questions.asking import asks
-from netplan.questions.choosing.candidates import Rule
-from netplan.questions.choosing.verdict import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.library import (
@@ -38,6 +37,7 @@ from netplan.questions.library import (
     read_library,
 )
 from netplan.questions.money.pricing import MONEY
+from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.inputs import fabrics_asked

@@ -10,6 +10,8 @@ from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
+from netplan.decide.candidates import Rule
+from netplan.decide.verdict import Probe, bandwidth_needed, decide
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
@@ -17,17 +19,7 @@ from netplan.questions.answers.compare_answer import BASELINE, Comparison, Compa
 from netplan.questions.answers.compare_rows import FabricRow, network_price, priced_row, timed_row
 from netplan.questions.answers.compare_screen import About, DomainRow
 from netplan.questions.asking import asks
-from netplan.questions.choosing.candidates import Rule
-from netplan.questions.choosing.verdict import (
-    RULE,
-    WITHIN,
-    Probe,
-    bandwidth_needed,
-    check_weights,
-    decide,
-    rates_of,
-    terms_of,
-)
+from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.inputs import fabrics_asked
@@ -51,7 +43,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
-    from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
+    from netplan.questions.optimizing.memory_or_gpus import Trade, Weighing
     from netplan.questions.setup.serving_run import Known
     from netplan.workloads.families import OtherModel
 
@@ -355,7 +347,7 @@ def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
 
 def _weighing(plain: PlanSearch, **terms: Any) -> "Weighing":  # noqa: ANN401 - of any type
     """What weighs expanded memories against more GPUs without."""
-    from netplan.questions.choosing.memory_or_gpus import Weighing
+    from netplan.questions.optimizing.memory_or_gpus import Weighing
 
     return Weighing(plain, **terms)
 

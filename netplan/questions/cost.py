@@ -12,8 +12,8 @@ from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InfeasibleError, InputError, not_built
 from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
 from netplan.questions.asking import asks
-from netplan.questions.choosing.verdict import Terms
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
+from netplan.questions.money.run_cost import Terms
 from netplan.questions.money.token_cost import Served
 from netplan.questions.question import NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked

@@ -15,8 +15,8 @@ from netplan.questions.answers.compare_rows import priced_row, timed_row
 from netplan.questions.answers.diff_answer import DiffAnswer
 from netplan.questions.answers.diff_sides import Goodput, Side
 from netplan.questions.asking import asks
-from netplan.questions.choosing.verdict import rates_of
 from netplan.questions.money.pricing import MONEY
+from netplan.questions.money.run_cost import rates_of
 from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.training import check_tiers, plan_search, read_training

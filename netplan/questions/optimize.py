@@ -21,9 +21,8 @@ from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.questions.answers.compare_rows import timed_row
 from netplan.questions.asking import asks
-from netplan.questions.choosing.memory_or_gpus import Trade, Weighing
-from netplan.questions.choosing.verdict import WITHIN, check_within
 from netplan.questions.compare import FABRIC_ORDER
+from netplan.questions.money.run_cost import WITHIN, check_within
 from netplan.questions.optimizing.constraints import Constraint, Limits, constraints_of, judge
 from netplan.questions.optimizing.designs import (
     DEFAULT_RATIOS,
@@ -59,6 +58,7 @@ from netplan.questions.optimizing.hb_gear import (
     gear_rates,
     weighed,
 )
+from netplan.questions.optimizing.memory_or_gpus import Trade, Weighing
 from netplan.questions.own_inputs import check_ranges, optional, shared
 from netplan.questions.question import NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.questions.setup.training import (

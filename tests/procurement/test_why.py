@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from netplan.decide.difference import difference_words, differences
 from netplan.procurement.front_page import decision_chapter, headline
 from netplan.procurement.report import procurement
-from netplan.questions.choosing.difference import difference_words, differences
 from netplan.reports.sections import Table
 
 PAPER: dict[str, Any] = {

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT
 from netplan.costing.pricing import books_in_use
 from netplan.costing.ranges import Range
+from netplan.decide.candidates import Basis
+from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
@@ -21,9 +23,8 @@ from netplan.questions.answers.compare_screen import (
     cases_screen,
     screen,
 )
-from netplan.questions.choosing.candidates import Basis
-from netplan.questions.choosing.verdict import Probe, Terms, Verdict, decide
 from netplan.questions.money.pricing import CASES
+from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace
@@ -44,7 +45,7 @@ from netplan.reports.sections import (
 )
 
 if TYPE_CHECKING:
-    from netplan.questions.choosing.memory_or_gpus import Trade
+    from netplan.questions.optimizing.memory_or_gpus import Trade
 
 BASELINE = "rail-optimized"
 MILLION = 1e6

@@ -11,13 +11,12 @@ from netplan.costing.lifetime import lifetime
 from netplan.costing.materials import BillItem
 from netplan.costing.pricing import NOTHING
 from netplan.costing.ranges import Range
+from netplan.decide.candidates import Candidate
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.bill_columns import ordered
 from netplan.questions.answers.plan_notes import plan_notes
-from netplan.questions.choosing.candidates import Candidate
-from netplan.questions.choosing.verdict import Terms
-from netplan.questions.money.run_cost import RunCost, run_cost
+from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.records import asdict, replace
 from netplan.reports.sections import value_at, values_at
 from netplan.scenarios.expanded_memory import with_memory

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.ranges import Range
+from netplan.decide.difference import difference_words
+from netplan.decide.verdict import Change, Verdict
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import FabricRow, network_price
-from netplan.questions.choosing.difference import difference_words
-from netplan.questions.choosing.verdict import Change, Verdict
 from netplan.reports.quantities import listed
 from netplan.reports.sections import Heading, Paragraph, Section, Verbatim
 from netplan.reports.terminal import folded

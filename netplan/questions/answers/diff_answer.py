@@ -6,9 +6,7 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import Bill
-from netplan.questions.answers.bill_columns import open_above
-from netplan.questions.answers.diff_sides import Pace, Side, pace_of, served_words, token_cost
-from netplan.questions.choosing.difference import (
+from netplan.decide.difference import (
     CENT,
     PartDifference,
     bound_of,
@@ -18,6 +16,8 @@ from netplan.questions.choosing.difference import (
     telling,
     unpriced_words,
 )
+from netplan.questions.answers.bill_columns import open_above
+from netplan.questions.answers.diff_sides import Pace, Side, pace_of, served_words, token_cost
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Scale

@@ -4,16 +4,45 @@ A share is the yearly cost, annuity and energy, for the days of the run. An hour
 server, and all GPUs bought are paid for. Interruptions are not counted.
 """
 
-from typing import Any
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
-from netplan.costing.lifetime import lifetime
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
+from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
-from netplan.questions.choosing.verdict import Terms
+from netplan.decide.candidates import Rule, Run
+from netplan.errors import CatalogError, InputError
+from netplan.questions.question import Question
 from netplan.records import asdict
+from netplan.scenarios.reading import CatalogReader
 from netplan.units import DAY_S, HOURS_PER_DAY, YEAR_S
+from netplan.workloads.models import Model
+from netplan.workloads.parameters import stack_of
+
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel
+
+WITHIN = "Times so near are equal, if without bars."
+"""Help of an input of all questions that weigh iteration times."""
+
+RULE = "What is recommended: the cheapest of the near-fastest, the cheapest run, and so on."
+"""Help of the input that says by which rule a network is recommended."""
+TOKENS_PER_PARAMETER = 20
+
+
+class Terms(Struct, frozen=True):
+    """A run's iterations [1], the price of a GPU hour, and what a year of a network costs."""
+
+    iterations: int
+    gpu_hour: float
+    running: Running
+
+    def run(self, gpus: int) -> Run:
+        """The run on so many GPUs, all of them paid for."""
+        return Run(self.iterations, gpus * self.gpu_hour)
 
 
 class RunCost(Struct, frozen=True):
@@ -90,3 +119,101 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
         gpu_hour=terms.gpu_hour,
         complete=not bill.unpriced_apart,
     )
+
+
+def terms_of(
+    asked: Question[Any],
+    rule: Rule,
+    reader: CatalogReader,
+    run: "tuple[Model | OtherModel, int]",
+    prices: PriceBook,
+    currency: str,
+) -> Terms | None:
+    """A run of a model at a batch, in a currency; None where a price for it is not known.
+
+    Raises
+    ------
+    InputError
+        If the number of tokens is not positive.
+    CatalogError
+        If the rule needs what is not known: a price of a GPU hour, or a rate of exchange.
+    """
+    model, batch = run
+    if not isinstance(model, Model):
+        if rule == "run-cost" or asked.training.tokens is not None:
+            raise InputError(
+                f"{model.name} is of family {model.family}, which has no tokens, and so no run"
+                " of known length: leave --tokens out, and take another --rule than run-cost"
+            )
+        return None
+    tokens, _ = run_tokens(model, asked.training.tokens)
+    return rates_of(
+        asked, rule, reader, ceil(tokens / (batch * model.sequence_length)), prices, currency
+    )
+
+
+def rates_of(
+    asked: Question[Any],
+    rule: Rule,
+    reader: CatalogReader,
+    iterations: int,
+    prices: PriceBook,
+    currency: str,
+) -> Terms | None:
+    """So many iterations at the price of a GPU hour; None or errors as of :meth:`terms`."""
+    book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
+    needed = rule == "run-cost"
+    try:
+        rate = prices.exchange(book.currency, currency)
+    except CatalogError:
+        if needed:
+            raise
+        return None
+    hour = asked.books.terms.gpu_hour
+    if hour is None and book.gpu_hour is not None:
+        hour = rate * book.gpu_hour.base
+    if hour is None:
+        if needed:
+            raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
+        return None
+    return Terms(iterations, hour, Running.of(book, rate))
+
+
+def check_weights(asked: Question[Any], within: float) -> None:
+    """Refuse what no network could be recommended by.
+
+    Raises
+    ------
+    InputError
+        If the tolerance of times is none, or the price of a GPU hour is below 0 or no number.
+    """
+    check_within(within)
+    hour = asked.books.terms.gpu_hour
+    if hour is not None and not 0 <= hour < inf:
+        raise InputError(f"--gpu-hour {hour:g}: give a price of at least 0")
+
+
+def check_within(share: float) -> None:
+    """Refuse a tolerance of iteration times that is none; InputError."""
+    if not 0 <= share < 1:
+        raise InputError(f"--within {100 * share:g}%: give 0% up to below 100%")
+
+
+def run_tokens(model: Model, given: float | None) -> tuple[float, str]:
+    """Tokens of one training run [1], and where the number comes from.
+
+    Where neither the question nor the file says it, 20 for a parameter that a token uses (Hoffmann
+    et al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
+
+    Raises
+    ------
+    InputError
+        If the number asked for is not positive.
+    """
+    if given is not None:
+        if not 0 < given < inf:
+            raise InputError(f"--tokens {given:g} is out of range: give a number above 0")
+        return given, "as asked"
+    if model.training_tokens is not None:
+        return model.training_tokens, "the model's own"
+    return TOKENS_PER_PARAMETER * float(stack_of(model).used), "20 a parameter"

@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
+from netplan.decide.verdict import Verdict
 from netplan.questions.answers.served_plan import ServedPlan
-from netplan.questions.choosing.verdict import Terms, Verdict
-from netplan.questions.money.run_cost import RunCost, run_cost
+from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
 from netplan.reports.sections import Column, column, columns, value_at

@@ -18,7 +18,6 @@ from netplan.questions.answers.compare_answer import dollar_columns, plan_column
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.front_chart import FrontPoint, front_chart
 from netplan.questions.answers.screen_titles import network_words, titled
-from netplan.questions.choosing.memory_or_gpus import Trade
 from netplan.questions.optimizing.constraints import ConstraintCount, unpriced_parts
 from netplan.questions.optimizing.designs import (
     Design,
@@ -32,6 +31,7 @@ from netplan.questions.optimizing.designs import (
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes, gear_known, without_price
+from netplan.questions.optimizing.memory_or_gpus import Trade
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace

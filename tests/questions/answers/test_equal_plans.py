@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 import netplan
+from netplan.decide.candidates import Basis, Candidate, Rule
+from netplan.decide.verdict import Verdict, decide
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
 from netplan.procurement.report_charts import speed_chart
 from netplan.questions.answers.equal_plans import equal_to_best, told_apart
-from netplan.questions.choosing.candidates import Basis, Candidate, Rule
-from netplan.questions.choosing.verdict import Verdict, decide
 from netplan.questions.search import SearchAnswer
 from netplan.records import replace
 from netplan.reports.axes import Axis

@@ -10,7 +10,7 @@ Rules, of the fabrics that have a price for all that sets them apart:
 A product that is built with other accelerators than those asked for is shown, and never wins.
 
 Iteration times that differ by less than the model's error are not told apart
-(`netplan.questions.choosing.candidates`), so nothing is recommended for such a difference, nor
+(`netplan.decide.candidates`), so nothing is recommended for such a difference, nor
 where two cost the same: that is a tie. The runner-up wins at another price, at another value of a
 day of training, or with more network bandwidth.
 
@@ -19,35 +19,21 @@ worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from math import ceil, inf, isclose
-from typing import TYPE_CHECKING, Any, Literal
+from math import inf, isclose
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
-from netplan.costing.prices import PriceBook
-from netplan.errors import CatalogError, InputError
-from netplan.questions.choosing.candidates import Basis, Candidate, Rule, Run, nearly_fastest_s
-from netplan.questions.question import Question
+from netplan.decide.candidates import Basis, Candidate, Run, bought, nearly_fastest_s
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
-from netplan.scenarios.reading import CatalogReader
 from netplan.units import DAYS_PER_YEAR, GIGA
-from netplan.workloads.models import Model
-from netplan.workloads.parameters import stack_of
-
-if TYPE_CHECKING:
-    from netplan.workloads.families import OtherModel
 
 Lever = Literal["price", "bandwidth", "day_value"]
-TOKENS_PER_PARAMETER = 20
 LEAST_PACE = 5e-4
 """Difference of times below which two fabrics are as fast for a reader of a tenth of a percent."""
 MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
 """Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
-
-WITHIN = "Times so near are equal, if without bars."
-"""Help of an input of all questions that weigh iteration times."""
 
 Probe = Callable[[str, float], float | None]
 """Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
@@ -125,12 +111,6 @@ def decide(
     names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
     alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
     return Verdict(alone, _rule_words(basis), sentence, tied, tuple(changes), caveats)
-
-
-def bought(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates that somebody sells for these accelerators; all if nobody sells any."""
-    native = [one for one in candidates if not one.built_with]
-    return [one for one in native if not one.unsold] or native
 
 
 def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:
@@ -455,117 +435,3 @@ def bandwidth_needed(time_s: Callable[[float], float], limit_s: float) -> float 
         middle = (low + high) / 2
         low, high = (low, middle) if time_s(middle) <= limit_s else (middle, high)
     return high
-
-
-RULE = "What is recommended: the cheapest of the near-fastest, the cheapest run, and so on."
-"""Help of the input that says by which rule a network is recommended."""
-
-
-def terms_of(
-    asked: Question[Any],
-    rule: Rule,
-    reader: CatalogReader,
-    run: "tuple[Model | OtherModel, int]",
-    prices: PriceBook,
-    currency: str,
-) -> "Terms | None":
-    """A run of a model at a batch, in a currency; None where a price for it is not known.
-
-    Raises
-    ------
-    InputError
-        If the number of tokens is not positive.
-    CatalogError
-        If the rule needs what is not known: a price of a GPU hour, or a rate of exchange.
-    """
-    model, batch = run
-    if not isinstance(model, Model):
-        if rule == "run-cost" or asked.training.tokens is not None:
-            raise InputError(
-                f"{model.name} is of family {model.family}, which has no tokens, and so no run"
-                " of known length: leave --tokens out, and take another --rule than run-cost"
-            )
-        return None
-    tokens, _ = run_tokens(model, asked.training.tokens)
-    return rates_of(
-        asked, rule, reader, ceil(tokens / (batch * model.sequence_length)), prices, currency
-    )
-
-
-def rates_of(
-    asked: Question[Any],
-    rule: Rule,
-    reader: CatalogReader,
-    iterations: int,
-    prices: PriceBook,
-    currency: str,
-) -> "Terms | None":
-    """So many iterations at the price of a GPU hour; None or errors as of :meth:`terms`."""
-    book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
-    needed = rule == "run-cost"
-    try:
-        rate = prices.exchange(book.currency, currency)
-    except CatalogError:
-        if needed:
-            raise
-        return None
-    hour = asked.books.terms.gpu_hour
-    if hour is None and book.gpu_hour is not None:
-        hour = rate * book.gpu_hour.base
-    if hour is None:
-        if needed:
-            raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
-        return None
-    return Terms(iterations, hour, Running.of(book, rate))
-
-
-def check_weights(asked: Question[Any], within: float) -> None:
-    """Refuse what no network could be recommended by.
-
-    Raises
-    ------
-    InputError
-        If the tolerance of times is none, or the price of a GPU hour is below 0 or no number.
-    """
-    check_within(within)
-    hour = asked.books.terms.gpu_hour
-    if hour is not None and not 0 <= hour < inf:
-        raise InputError(f"--gpu-hour {hour:g}: give a price of at least 0")
-
-
-def check_within(share: float) -> None:
-    """Refuse a tolerance of iteration times that is none; InputError."""
-    if not 0 <= share < 1:
-        raise InputError(f"--within {100 * share:g}%: give 0% up to below 100%")
-
-
-class Terms(Struct, frozen=True):
-    """A run's iterations [1], the price of a GPU hour, and what a year of a network costs."""
-
-    iterations: int
-    gpu_hour: float
-    running: Running
-
-    def run(self, gpus: int) -> Run:
-        """The run on so many GPUs, all of them paid for."""
-        return Run(self.iterations, gpus * self.gpu_hour)
-
-
-def run_tokens(model: Model, given: float | None) -> tuple[float, str]:
-    """Tokens of one training run [1], and where the number comes from.
-
-    Where neither the question nor the file says it, 20 for a parameter that a token uses (Hoffmann
-    et al., Training Compute-Optimal Large Language Models, arXiv:2203.15556), embeddings aside.
-
-    Raises
-    ------
-    InputError
-        If the number asked for is not positive.
-    """
-    if given is not None:
-        if not 0 < given < inf:
-            raise InputError(f"--tokens {given:g} is out of range: give a number above 0")
-        return given, "as asked"
-    if model.training_tokens is not None:
-        return model.training_tokens, "the model's own"
-    return TOKENS_PER_PARAMETER * float(stack_of(model).used), "20 a parameter"

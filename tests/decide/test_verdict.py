@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import netplan
 from netplan.costing.lifetime import Lifetime
 from netplan.costing.ranges import Range
+from netplan.decide.candidates import Basis, Candidate, Rule, Run
+from netplan.decide.verdict import Verdict, decide
 from netplan.errors import InputError
-from netplan.questions.choosing.candidates import Basis, Candidate, Rule, Run
-from netplan.questions.choosing.verdict import Verdict, decide
 from netplan.reports.quantities import Scale
 
 MONEY = Scale(1e6, "M USD", 1)

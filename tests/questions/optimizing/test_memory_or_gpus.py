@@ -13,7 +13,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import End
 from netplan.performance.pareto import pareto_front
 from netplan.procurement.report import procurement
-from netplan.questions.choosing.memory_or_gpus import (
+from netplan.questions.optimizing.memory_or_gpus import (
     MOST_TIMES,
     SCANNED,
     Fewest,

@@ -10,8 +10,7 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.errors import InfeasibleError, InputError
-from netplan.questions.choosing.difference import (
+from netplan.decide.difference import (
     PartDifference,
     bound_of,
     difference_words,
@@ -19,6 +18,7 @@ from netplan.questions.choosing.difference import (
     line_differences,
     unpriced_words,
 )
+from netplan.errors import InfeasibleError, InputError
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 

@@ -1,6 +1,6 @@
 """Which fabric to order, in one sentence, and the reasons for and against it.
 
-The rule is that of ``netplan compare`` (:mod:`netplan.questions.choosing.verdict`), on the bills of
+The rule is that of ``netplan compare`` (:mod:`netplan.decide.verdict`), on the bills of
 the order: spares, discount and networks beside included. Only bills with a price for every switch,
 module and copper cable compete; fibre, racks, the first card of each GPU and the gear inside HB
 domains of the size that is asked for may be without one.
@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.sensitivity import least_saving
+from netplan.decide.candidates import Basis, bought
+from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import CostAnswer
-from netplan.questions.choosing.candidates import Basis
-from netplan.questions.choosing.verdict import Probe, Verdict, bought, decide
 from netplan.questions.money.token_cost import cheapest
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed

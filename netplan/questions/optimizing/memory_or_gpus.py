@@ -25,8 +25,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, SearchResult
-from netplan.questions.choosing.verdict import Terms
-from netplan.questions.money.run_cost import run_cost
+from netplan.questions.money.run_cost import Terms, run_cost
 from netplan.questions.setup.instances import is_spread
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed, money

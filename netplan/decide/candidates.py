@@ -5,7 +5,7 @@ under one plan differ by what they communicate alone, and share all other error.
 as good as each other within a tolerance, the same for all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Literal
 
@@ -96,6 +96,12 @@ class Candidate(Struct, frozen=True):
     def per_year(self) -> float:
         """Annuity and energy of the network in a year."""
         return self.life.per_year.base if self.life else 0.0
+
+
+def bought(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates that somebody sells for these accelerators; all if nobody sells any."""
+    native = [one for one in candidates if not one.built_with]
+    return [one for one in native if not one.unsold] or native
 
 
 class Run(Struct, frozen=True):

@@ -1,1 +1,0 @@
-"""Which of several fabrics to take, by one rule, and what would change that."""
