@@ -11,14 +11,7 @@ from msgspec import Struct
 from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError, not_built
 from netplan.faults.damage.damage import Damage, find_effects
-from netplan.faults.damage.impact import (
-    Impact,
-    Single,
-    Subject,
-    impact_of,
-    single_failures,
-    single_parts,
-)
+from netplan.faults.damage.impact import Impact, Single, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import training_loads
 from netplan.faults.years.clusters import stops_by_record
@@ -233,7 +226,7 @@ class Years(Struct, frozen=True):
 def _years(
     built: tuple[Subject, Wiring],
     inventory: Inventory,
-    singles: Sequence[Single],
+    singles: Sequence[Single[Impact]],
     *,
     shared: Shared,
     cost_per_year: float | None,
@@ -246,14 +239,14 @@ def _years(
     slowness, alone = searched(subject), subject.alone
     if subject.spare_domains:
         parts = single_parts(inventory)
-        impacts = [impact_of(alone, inventory.damage([one])) for one in parts]
+        impacts = [alone.impact(inventory.damage([one])) for one in parts]
         singles = tuple(single_failures(inventory, zip(parts, impacts, strict=True)))
     failing = group_failures(
         subject.graph,
         inventory.groups,
         shared.book,
         end=shared.options.end,
-        effects_of=lambda damages: [effect_of(impact_of(alone, one), slowness) for one in damages],
+        effects_of=lambda damages: [effect_of(alone.impact(one), slowness) for one in damages],
     )
     units = unit_counts(subject.fabric, wiring)
     book = shared.book.stopping(_survived(subject, singles, shared.book))
@@ -272,7 +265,11 @@ def _years(
 
 
 def _policies(
-    subject: Subject, years: Years, singles: Sequence[Single], question: Faults, shared: Shared
+    subject: Subject,
+    years: Years,
+    singles: Sequence[Single[Impact]],
+    question: Faults,
+    shared: Shared,
 ) -> tuple[Policy, ...]:
     """The job without circuit switches and with them, where that was asked for."""
     if question.policy != RECONFIGURE:
@@ -326,7 +323,7 @@ def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
 
 def _failures(
     subject: Subject, inventory: Inventory, question: Faults
-) -> tuple[tuple[Single, ...], ScenarioImpact | str | None, tuple[Damage, str] | None]:
+) -> tuple[tuple[Single[Impact], ...], ScenarioImpact | str | None, tuple[Damage, str] | None]:
     """One failure of each kind, the failures that were asked for, and what is to be drawn.
 
     A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
@@ -335,7 +332,7 @@ def _failures(
     damages = [inventory.damage([one]) for one in parts]
     asked, why = drawn_or_why(inventory, question)
     told = each((*damages, *asked), lambda _: "failures")
-    impacts = [impact_of(subject, damage) for damage in told]
+    impacts = [subject.impact(damage) for damage in told]
     found = _scenario(subject, asked, impacts[len(parts) :], question) if asked else why
     alone = tuple(single_failures(inventory, zip(parts, impacts, strict=False)))
     worst: tuple[Damage, str] | None
@@ -407,7 +404,9 @@ KIND_OF_UNIT: Mapping[Unit, str] = {
 """Kind of part whose single failure shows what a unit of the failure book does."""
 
 
-def _survived(subject: Subject, singles: Sequence[Single], book: FailureBook) -> frozenset[Unit]:
+def _survived(
+    subject: Subject, singles: Sequence[Single[Impact]], book: FailureBook
+) -> frozenset[Unit]:
     """Units whose failure stops no job: it cuts off no GPU, or the job needs no network."""
     cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
     survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
@@ -418,7 +417,7 @@ def _survived(subject: Subject, singles: Sequence[Single], book: FailureBook) ->
 
 def _cut_off_per_year(
     built: tuple[Fabric, Wiring],
-    singles: Sequence[Single],
+    singles: Sequence[Single[Impact]],
     failing: Sequence[GroupFailures],
     shared: Shared,
 ) -> float:

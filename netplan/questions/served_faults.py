@@ -9,7 +9,8 @@ import numpy as np
 from netplan.costing.wiring import Wiring
 from netplan.errors import InfeasibleError, NetplanError, not_built
 from netplan.faults.damage.damage import Damage, find_effects
-from netplan.faults.damage.served import ServedCluster, ServedImpact, served_impact, served_singles
+from netplan.faults.damage.impact import single_failures, single_parts
+from netplan.faults.damage.served import ServedCluster, ServedImpact
 from netplan.faults.years.group_failures import GroupFailures, group_failures
 from netplan.faults.years.rates import FailureBook, bill_wiring, unit_counts
 from netplan.faults.years.served_years import served_forecast
@@ -91,7 +92,10 @@ def _failed(
     fabric = cluster.fabric
     inventory = inventory_of(cluster, question, shared)
     damages, why = drawn_or_why(inventory, question)
-    singles = tuple(served_singles(cluster, inventory))
+    used = np.sort(np.concatenate([gpus.ravel() for gpus in cluster.servers]))
+    parts = single_parts(inventory, used)
+    impacts = [cluster.impact(inventory.damage([part])) for part in parts]
+    singles = tuple(single_failures(inventory, zip(parts, impacts, strict=True)))
     shared = replace(shared, book=shared.book.placed(cluster.graph.hb_size))
     failing = group_failures(cluster.graph, inventory.groups, shared.book, end=shared.options.end)
     return ServedFabric(
@@ -156,7 +160,7 @@ def _scenario(
     cluster: ServedCluster, damages: Sequence[Damage], text: Sequence[str]
 ) -> ServedScenario:
     """The failures that were asked for: the worst of all draws, and their mean."""
-    impacts = [served_impact(cluster, one) for one in damages]
+    impacts = [cluster.impact(one) for one in damages]
     at = max(range(len(impacts)), key=lambda draw: _badness(impacts[draw]))
     effects = find_effects(cluster.graph, damages[at])
     gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]

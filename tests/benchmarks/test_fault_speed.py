@@ -105,4 +105,4 @@ def test_pace_at_32768(benchmark: BenchmarkFixture, name: str, radix: int, hb_si
     cuts = Cuts.of(graph, network_leg(graph, uniform_traffic(graph), forwarding=False))
     damage = damages(graph, 1, "links=10", "leaf=2", "gpu=5")[0]
     effects = find_effects(graph, damage)
-    benchmark(lambda: cuts.paces(damage, effects, np.ones(graph.gpus)).options())
+    benchmark(lambda: cuts.throughput(damage, effects, np.ones(graph.gpus)).options())

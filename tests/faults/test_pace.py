@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, kron
 
-from netplan.faults.damage.cuts import Cuts, Paces, network_leg, uniform_traffic
+from netplan.faults.damage.cuts import (
+    Cuts,
+    CutSets,
+    RelativeThroughput,
+    network_leg,
+    uniform_traffic,
+)
 from netplan.faults.damage.damage import Damage, find_effects, network_links, no_damage
-from netplan.faults.damage.impact import Impact, Subject, impact_of
+from netplan.faults.damage.impact import Impact, Subject
 from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.faults.damage.rerouting import training_loads
 from netplan.faults.damage.scenario import parse_faults
@@ -34,8 +40,8 @@ from tests.faults.damaged import damage_to, fabric
 PORT = 50e9
 
 
-def paces(graph: FabricGraph, damage: Damage, leg: Leg) -> Paces:
-    return Cuts.of(graph, leg).paces(damage, find_effects(graph, damage), np.ones(graph.gpus))
+def paces(graph: FabricGraph, damage: Damage, leg: Leg) -> RelativeThroughput:
+    return Cuts.of(graph, leg).throughput(damage, find_effects(graph, damage), np.ones(graph.gpus))
 
 
 def uniform(graph: FabricGraph) -> Leg:
@@ -212,11 +218,13 @@ def test_rings_are_cut_wherever_damage_makes_it_worst(
     expected = ring_cut_s(graph, sizes, damage, leg)
     assert cuts.time_s(damage) >= expected * (1 - 1e-9)
     assert cuts.intact_s >= ring_cut_s(graph, sizes, no_damage(graph), leg) * (1 - 1e-9)
-    found = cuts.paces(damage, find_effects(graph, damage), np.ones(graph.gpus))
+    found = cuts.throughput(damage, find_effects(graph, damage), np.ones(graph.gpus))
     assert found.share * expected <= cuts.intact_s * (1 + 1e-9)
     # Runs alone are no more than these cuts.
     live = network_links(graph) & ~damage.links_out(graph)
-    for runs, amount in zip(cuts.runs, cuts.run_bytes, strict=True):
+    for runs, amount in zip(cuts.partitions, cuts.crossing, strict=True):
+        if not isinstance(runs, CutSets):
+            continue
         capacity = runs.capacity(graph, live)
         assert np.all(amount <= expected * capacity * (1 + 1e-9)) or expected == np.inf
 
@@ -289,13 +297,13 @@ def test_a_further_failure_is_never_better(
     subject, rng = subject_of(*name), np.random.default_rng(seed)
     inventory = Inventory(subject.graph)
     parts = random_parts(inventory, count, rng)
-    before, after = (impact_of(subject, inventory.damage(some)) for some in (parts[:-1], parts))
+    before, after = (subject.impact(inventory.damage(some)) for some in (parts[:-1], parts))
     assert after.network_share <= before.network_share + 1e-12
     assert (after.pod_share or 0) <= (before.pod_share or 0) + 1e-12
     assert time_s(after) >= time_s(before) * (1 - 1e-12)
     # More idle domains are never worse.
     richer = subject_of(*name[:4], 8)
-    assert time_s(impact_of(richer, inventory.damage(parts))) <= time_s(after) * (1 + 1e-12)
+    assert time_s(richer.impact(inventory.damage(parts))) <= time_s(after) * (1 + 1e-12)
 
 
 # On the fat tree of 100 links and ports of one leaf: its other GPUs have more than their share.
@@ -310,7 +318,7 @@ def test_equal_splitting_is_never_faster_than_the_cuts(
     matrix = subject.traffic
     assert matrix is not None
     damage = Inventory(subject.graph).damage(random_parts(Inventory(subject.graph), count, rng))
-    impact = impact_of(subject, damage)
+    impact = subject.impact(damage)
     found = training_loads(subject.graph, damage, matrix, cuts=subject.cuts)
     assume(not found.lost_bytes and not found.cut_bytes)
     least_s, pace_s = found.cut_s or np.inf, subject.cuts.intact_s / (impact.network_share or 1)
@@ -326,7 +334,7 @@ def test_the_slower_of_two_failures_stays() -> None:
     """A core of a fat tree, and with it a port far away."""
     subject = subject_of("fat-tree", 128, 8, 4)
     times = [
-        time_s(impact_of(subject, parse_faults(faults, subject.graph)))
+        time_s(subject.impact(parse_faults(faults, subject.graph)))
         for faults in ([], ["plane-0/core-0"], ["plane-0/core-0", "gpu-69:1"])
     ]
     assert times == sorted(times)
@@ -335,10 +343,10 @@ def test_the_slower_of_two_failures_stays() -> None:
 def test_a_job_in_one_domain_needs_no_network() -> None:
     subject = subject_of("rail-optimized", 64, 8, 64)
     damage = parse_faults(["link=20", "leaf=2"], subject.graph)
-    found = impact_of(subject, damage)
+    found = subject.impact(damage)
     assert (found.way, found.slowdown, found.network_share) == ("all GPUs", 0, 1)
     assert (found.pod_share, found.bandwidth_share) == (None, None)
-    assert impact_of(subject, parse_faults(["domain-0"], subject.graph)).way == "stopped"
+    assert subject.impact(parse_faults(["domain-0"], subject.graph)).way == "stopped"
 
 
 def test_domains_of_a_lost_group_idle_as_one() -> None:
@@ -347,7 +355,7 @@ def test_domains_of_a_lost_group_idle_as_one() -> None:
     domain, network = subject.fabric.levels
     assert (domain.size, network.size) == (8, 16)
     fewer = (domain, replace(network, size=12))  # four of a group's switches hold two domains
-    found = impact_of(subject, parse_faults(["group-1"], subject.graph))
+    found = subject.impact(parse_faults(["group-1"], subject.graph))
     best = subject.best(fewer)
     assert best is not None
     assert (found.way, found.iteration_time_s) == ("without", best.time_s)
@@ -360,7 +368,7 @@ def test_bytes_over_borders_are_counted_one_by_one() -> None:
     assert isinstance(matrix, TrafficMatrix)
     for leg in (network_leg(subject.graph, matrix), uniform(subject.graph)):
         listed = leg.listed()
-        for one in (subject.cuts.domains, *subject.cuts.others):
+        for one in subject.cuts.partitions:
             found = one.crossing(leg, subject.graph.gpus)
             sent, received = np.zeros((2, one.blocks))
             flows = zip(listed.source, listed.destination, listed.flow_bytes, strict=True)

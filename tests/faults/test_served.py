@@ -9,7 +9,7 @@ import netplan
 from netplan.errors import InputError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
-from netplan.faults.damage.served import ServedCluster, ServedImpact, answering, served_impact
+from netplan.faults.damage.served import ServedCluster, ServedImpact, answering
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal
 from netplan.questions.answers.served_faults_answer import (
@@ -115,7 +115,7 @@ def test_a_gpu_stops_the_server_that_it_belongs_to(tensor: int) -> None:
     one = cluster(EIGHT | {"gpus": 16, "fixed": {"tensor": tensor, "pipeline": 1}})
     for gpu in range(16):
         damage = parse_faults([f"gpu-{gpu}"], one.graph)
-        (paces,) = one.paces(damage, find_effects(one.graph, damage, one.islands))
+        (paces,) = one.shares(damage, find_effects(one.graph, damage, one.islands))
         assert np.flatnonzero((paces == 0).all(axis=1)).tolist() == [gpu // tensor]
         assert np.delete(paces, gpu // tensor, axis=0).min(initial=1) == 1
 
@@ -178,7 +178,7 @@ def test_a_server_for_prompts_is_one_less_for_prompts() -> None:
     one = cluster(ACROSS | {"concurrency": 256, "disaggregated": True})
     assert one.pools is not None
     first = int(one.servers[0][0, 0])
-    found = served_impact(one, parse_faults([f"gpu-{first}"], one.graph))
+    found = one.impact(parse_faults([f"gpu-{first}"], one.graph))
     fewer = replace(one.pools.prefill, replicas=one.pools.prefill.replicas - 1)
     if not int(fewer.replicas[0]):
         assert found.way == "stopped"
@@ -196,7 +196,7 @@ def test_a_further_failure_never_gives_more_tokens(gpus: list[int], ports: list[
     parts = [*[f"gpu-{gpu}:1" for gpu in ports], *[f"gpu-{gpu}" for gpu in gpus]]
     rate = 1.0
     for count in range(1, len(parts) + 1):
-        found = served_impact(SPREAD, parse_faults(parts[:count], SPREAD.graph))
+        found = SPREAD.impact(parse_faults(parts[:count], SPREAD.graph))
         assert found.throughput_share <= rate * (1 + 1e-9)
         assert found.servers_left <= 8
         rate = found.throughput_share

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
+from netplan.faults.damage.impact import Single, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
-from netplan.faults.damage.served import ServedCluster, answering, served_singles
+from netplan.faults.damage.served import ServedCluster, ServedImpact, answering
 from netplan.faults.years.forecast import CheckpointPolicy, ForecastOptions
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook, unit_counts
 from netplan.faults.years.served_years import ServedForecast, served_forecast
@@ -31,7 +32,7 @@ def years(
     one: ServedCluster, failures: FailureBook, restart_h: float = 0.0, level: float = 0.99
 ) -> ServedForecast:
     policy = CheckpointPolicy(1 / 60, restart_h)
-    singles = tuple(served_singles(one, Inventory(one.graph)))
+    singles = singles_of(one)
     return served_forecast(
         one,
         failures,
@@ -39,6 +40,14 @@ def years(
         units=unit_counts(one.fabric),
         singles=singles,
     )
+
+
+def singles_of(cluster: ServedCluster) -> tuple[Single[ServedImpact], ...]:
+    """The failure of one part of each kind, of GPUs one that serves."""
+    inventory = Inventory(cluster.graph)
+    parts = single_parts(inventory, np.sort(np.concatenate([*map(np.ravel, cluster.servers)])))
+    impacts = [cluster.impact(inventory.damage([part])) for part in parts]
+    return tuple(single_failures(inventory, zip(parts, impacts, strict=True)))
 
 
 def tokens(one: ServedCluster, left: int) -> float:
@@ -101,7 +110,7 @@ def test_a_server_box_stops_all_servers_in_it() -> None:
 def test_a_port_slows_servers_that_need_it() -> None:
     """Half a port is down on average: what one takes is missing for 1 - exp(-1/2) of the time."""
     one = cluster(LONG)
-    port = {one.kind: one.impact for one in served_singles(one, Inventory(one.graph))}["nic"]
+    port = {one.kind: one.impact for one in singles_of(one)}["nic"]
     assert port.servers_lost == 0
     assert port.throughput_share < 1
     found = years(one, book(10.0, HOURS / 640, "NIC"))  # 32 ports, 320 failures a year

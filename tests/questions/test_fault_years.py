@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
-from netplan.faults.damage.impact import Impact, Subject, impact_of, single_failures, single_parts
+from netplan.faults.damage.impact import Impact, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.faults.years.checkpoints import exact_time_ratio
 from netplan.faults.years.effects import (
@@ -68,7 +68,7 @@ def case(name: str) -> Case:
     subject = subject_of(name, gpus=512, model="gpt-22b", batch=512)
     fabric, inventory = subject.fabric, Inventory(subject.graph)
     parts = single_parts(inventory)
-    impacts = [impact_of(subject, inventory.damage([one])) for one in parts]
+    impacts = [subject.impact(inventory.damage([one])) for one in parts]
     singles = list(single_failures(inventory, zip(parts, impacts, strict=True)))
     units, slowness = unit_counts(fabric), searched(subject)
     effects = effects_of(fabric, units, singles=singles, slowness=slowness)
@@ -82,10 +82,10 @@ def test_one_part_stands_for_most_of_its_kind() -> None:
     one = next(one for one in single_parts(inventory) if one.kind.name == "nic")
     drawn = np.random.default_rng(0).choice(one.kind.numbers, 9, replace=False)
     shares = [
-        impact_of(subject, inventory.damage([Parts(one.kind, np.array([part]))])).network_share
+        subject.impact(inventory.damage([Parts(one.kind, np.array([part]))])).network_share
         for part in drawn
     ]
-    found = impact_of(subject, inventory.damage([one])).network_share
+    found = subject.impact(inventory.damage([one])).network_share
     assert found == pytest.approx(np.median(shares))
     assert found < 1
 
@@ -162,7 +162,7 @@ def test_racks_of_the_scenario_are_those_of_the_years() -> None:
         groups,
         shared.book.placed(8),
         effects_of=lambda damages: [
-            effect_of(impact_of(base.subject, one), slowness) for one in damages
+            effect_of(base.subject.impact(one), slowness) for one in damages
         ],
     )
     racks = next(kind for kind in failing if kind.name == "Rack")

@@ -24,15 +24,13 @@ So a rail with one of eight spines left is as bad as a lost rail at the most. Th
 no bound: a routing that shares out what a slow block in part has left, port by port, may be faster.
 Where all traffic keeps to its usual ways (no GPU has lost its port) none is.
 
-A pace that not all reach is one that some reach: `Paces.options` says how many domains must be left
-out for which pace. Not seen: links that are whole but in the wrong place (a cut that is no block),
-and equal splitting, for which see `netplan.faults.damage.rerouting`.
+A pace that not all reach is one that some reach: `RelativeThroughput.options` says how many domains
+must be left out for which pace. Not seen: links that are whole but in the wrong place (a cut that
+is no block), and equal splitting, for which see `netplan.faults.damage.rerouting`.
 
-Cuts across the rings of a torus: runs of slabs, wherever they begin and end.
-
-All nodes at one position of an axis are a slab. Each run of slabs, up to half of the ring, is a
-block: a wrapped ring is cut in two at any two positions, so that links lost together are seen
-wherever they are. What leaves run I of a matrix M between slabs is
+Across the rings of a torus all runs of positions, wherever they begin and end, are blocks: a
+wrapped ring is cut in two at any two positions, so that links lost together are seen wherever they
+are. What leaves run I of a matrix M between positions, each up to half of the ring, is
 
     sum of M[s, t] over s in I, t not in I  =  sum over rows of I  -  sum over I x I,
 
@@ -43,19 +41,18 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import prod
 from operator import le
-from typing import Any
+from typing import Self
 
 import numpy as np
 from msgspec import Struct
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.faults.damage.damage import Damage, Effects, network_links
 from netplan.records import replace
 from netplan.topologies.graph import HB_GROUP, MEMORY_GROUP, SWITCH, FabricGraph, connected_parts
-from netplan.traffic.demand import Leg, Products, check_demand, split_demand
+from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic, sum_by
 from netplan.traffic.routing import has_domains, joins_all
 from netplan.traffic.routing_torus import RING
@@ -65,101 +62,32 @@ ROUNDING = 1e-12
 
 
 def out_of_runs(matrix: Floats) -> Floats:
-    """What leaves each run of 1, 2, ... up to half of all slabs, shape (lengths, slabs).
+    """What leaves each run of 1, 2, ... up to half of all positions, shape (lengths, positions).
 
-    Run (l, s) has l + 1 slabs, of which s is the first.
+    Run (l, s) has l + 1 positions, of which s is the first.
 
     Parameters
     ----------
     matrix
-        What goes from each slab to each other, shape (slabs, slabs).
+        What goes from each position to each other, shape (positions, positions).
 
     Examples
     --------
-    Four slabs that send one to the next one each: so does any run.
+    Four positions that send one to the next one each: so does any run.
 
     >>> out_of_runs(np.roll(np.eye(4), 1, axis=1)).tolist()
     [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
-    slabs = len(matrix)
-    twice = np.zeros((2 * slabs + 1, 2 * slabs + 1))
+    positions = len(matrix)
+    twice = np.zeros((2 * positions + 1, 2 * positions + 1))
     twice[1:, 1:] = np.tile(matrix, (2, 2)).cumsum(axis=0).cumsum(axis=1)
-    first = np.arange(slabs)
-    last = first + 1 + np.arange(slabs // 2)[:, None]
-    rows = twice[last, slabs] - twice[first, slabs]
+    first = np.arange(positions)
+    last = first + 1 + np.arange(positions // 2)[:, None]
+    rows = twice[last, positions] - twice[first, positions]
     inside = twice[last, last] - twice[first, last] - twice[last, first] + twice[first, first]
     out: Floats = rows - inside
     # What is rounded off is nothing, or a cut without links would seem to have some.
     return np.where(out > ROUNDING * matrix.sum(), out, 0.0)
-
-
-class Slabs(Struct, frozen=True, eq=False):
-    """The slabs along one axis, which hold whole HB domains.
-
-    Parameters
-    ----------
-    label
-        Position of each node, shape (nodes,).
-    slabs
-        How many there are [1].
-    links
-        Network links between slabs, shape (links,).
-    """
-
-    label: Ints
-    slabs: int
-    links: Ints
-
-    @classmethod
-    def of(cls, graph: FabricGraph, label: Ints) -> "Slabs":
-        """Slabs of nodes with the same number."""
-        apart = (label[graph.source] != label[graph.target]) & network_links(graph)
-        return cls(label, int(label.max()) + 1, np.flatnonzero(apart))
-
-    @property
-    def whole(self) -> Bools:
-        """Whether a run holds whole HB domains, shape (lengths, slabs)."""
-        return np.ones((self.slabs // 2, self.slabs), bool)
-
-    def capacity(self, graph: FabricGraph, live: Bools) -> Floats:
-        """Capacity of the live links out of each run, one way [B/s], shape (lengths, slabs)."""
-        links = self.links[live[self.links]]
-        ends = self.label[graph.source[links]], self.label[graph.target[links]]
-        one_way = self._between(*ends, graph.bytes_per_s[links])
-        return out_of_runs(one_way + one_way.T)
-
-    def crossing(self, leg: Leg, gpus: int) -> Floats:
-        """Bytes that leave each run or enter it, whichever is more [B], shape (lengths, slabs)."""
-        label = self.label[:gpus]
-        amount = self._between(label[leg.source], label[leg.destination], leg.flow_bytes)
-        for products in leg.products:
-            amount += self._of_products(products, label[products.gpu])
-        return np.maximum(out_of_runs(amount), out_of_runs(amount.T))
-
-    def worst(self, pace: Floats) -> Floats:
-        """Pace of the worst run that each slab is in [1], of those of all runs, shape (slabs,)."""
-        found = np.ones(self.slabs)
-        for length in np.flatnonzero((pace < 1).any(axis=1)).tolist():
-            # A slab is in the runs that begin with it, or up to `length` slabs before.
-            begin = np.append(pace[length, self.slabs - length :], pace[length])
-            found = np.minimum(found, sliding_window_view(begin, length + 1).min(axis=1))
-        return found
-
-    def _between(self, source: Ints, target: Ints, amount: Floats) -> Floats:
-        """Amounts from each slab to each other, shape (slabs, slabs)."""
-        found = sum_by(source * self.slabs + target, amount, self.slabs**2)
-        return found.reshape(self.slabs, self.slabs)
-
-    def _of_products(self, products: Products, slab: Ints) -> Floats:
-        """Bytes between slabs; what exchanges nothing is in one HB domain, and so in one slab."""
-        label = np.unique(products.label, return_inverse=True)[1]
-        shape = (int(label.max(initial=-1)) + 1, self.slabs)
-        sent, received = (
-            csr_array((share, (label, slab)), shape=shape)
-            for share in (products.out_share, products.in_share)
-        )
-        found: NDArray[np.float64] = products.pair_bytes * (sent.T @ received).toarray()
-        return found
 
 
 class Partition(Struct, frozen=True, eq=False):
@@ -183,7 +111,7 @@ class Partition(Struct, frozen=True, eq=False):
     whole: Bools
 
     @classmethod
-    def of(cls, graph: FabricGraph, label: Ints) -> "Partition":
+    def of(cls, graph: FabricGraph, label: Ints) -> Self:
         """Blocks of nodes with the same number."""
         blocks = int(label.max()) + 1
         apart = (label[graph.source] != label[graph.target]) & network_links(graph)
@@ -214,9 +142,53 @@ class Partition(Struct, frozen=True, eq=False):
             ways[1] += sum_by(own, products.received_beyond(own), self.blocks)
         return np.maximum(*ways)
 
+    def worst(self, share: Floats) -> Floats:
+        """Share of the worst block that nodes of each number are in [1], shape (numbers,)."""
+        return share
+
+
+class CutSets(Partition, frozen=True, eq=False):
+    """Runs of positions along one ring, each of whole HB domains: a block is a run of positions."""
+
+    def capacity(self, graph: FabricGraph, live: Bools) -> Floats:
+        """Capacity of the live links out of each run, one way [B/s], shape (lengths, positions)."""
+        links = self.links[live[self.links]]
+        ends = self.label[graph.source[links]], self.label[graph.target[links]]
+        one_way = self._between(*ends, graph.bytes_per_s[links])
+        return out_of_runs(one_way + one_way.T)
+
+    def crossing(self, leg: Leg, gpus: int) -> Floats:
+        """Bytes out of each run or into it, whichever is more [B], shape (lengths, positions)."""
+        label = self.label[:gpus]
+        amount = self._between(label[leg.source], label[leg.destination], leg.flow_bytes)
+        for products in leg.products:
+            # What exchanges nothing is in one HB domain, and so at one position.
+            group = np.unique(products.label, return_inverse=True)[1]
+            shape = (int(group.max(initial=-1)) + 1, self.blocks)
+            sent, received = (
+                csr_array((share, (group, label[products.gpu])), shape=shape)
+                for share in (products.out_share, products.in_share)
+            )
+            amount += products.pair_bytes * (sent.T @ received).toarray()
+        return np.maximum(out_of_runs(amount), out_of_runs(amount.T))
+
+    def worst(self, share: Floats) -> Floats:
+        """Share of the worst run that each position is in [1], of all runs, shape (positions,)."""
+        worst = np.ones(self.blocks)
+        for length in np.flatnonzero((share < 1).any(axis=1)).tolist():
+            # A position is in the runs that begin with it, or up to `length` before.
+            begin = np.append(share[length, self.blocks - length :], share[length])
+            worst = np.minimum(worst, sliding_window_view(begin, length + 1).min(axis=1))
+        return worst
+
+    def _between(self, source: Ints, target: Ints, amount: Floats) -> Floats:
+        """Amounts from each position to each other, shape (positions, positions)."""
+        pairs = sum_by(source * self.blocks + target, amount, self.blocks**2)
+        return pairs.reshape(self.blocks, self.blocks)
+
 
 def partitions(graph: FabricGraph) -> tuple[Partition, ...]:
-    """Ways in which a fabric falls into blocks; HB domains come first.
+    """Ways in which a fabric falls into blocks: HB domains first, runs along rings last.
 
     Examples
     --------
@@ -225,26 +197,24 @@ def partitions(graph: FabricGraph) -> tuple[Partition, ...]:
     >>> from netplan import Scenario
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8, hb_size=4)
     >>> graph = scenario.fabric("rail-only").graph()
-    >>> [int(one.whole[one.label[: graph.gpus]].all()) for one in partitions(graph)]
+    >>> [int(blocks.whole[blocks.label[: graph.gpus]].all()) for blocks in partitions(graph)]
     [1, 0, 1]
     """
     domain = np.full(graph.node_count, graph.domains)
     domain[: graph.gpus] = np.arange(graph.gpus) // graph.hb_size
     # Several groups of links may leave the same blocks; one that holds all GPUs is none.
-    labels = {one.tobytes(): one for one, _ in _labels(graph) if one[: graph.gpus].any()}
-    return tuple(Partition.of(graph, label) for label in (domain, *labels.values()))
-
-
-def slabs_of(graph: FabricGraph) -> tuple[Slabs, ...]:
-    """Slabs of whole HB domains along each ring of a fabric."""
-    labels = [one for one, across in _labels(graph) if across and one[: graph.gpus].any()]
-    return tuple(Slabs.of(graph, label) for label in labels)
+    labels = [(label, across) for label, across in _labels(graph) if label[: graph.gpus].any()]
+    distinct = {label.tobytes(): label for label, _ in labels}
+    return (
+        *(Partition.of(graph, label) for label in (domain, *distinct.values())),
+        *(CutSets.of(graph, label) for label, across in labels if across),
+    )
 
 
 def _labels(graph: FabricGraph) -> Iterator[tuple[Ints, bool]]:
     """Numbers of blocks: what hangs together over some groups of links, and with HB domains.
 
-    And whether they are slabs of whole domains across a ring.
+    And whether they are positions of whole domains along a ring.
     """
     inside = ~network_links(graph)
     names = [name for name in graph.group_names if name not in (HB_GROUP, MEMORY_GROUP)]
@@ -298,13 +268,13 @@ def pods_of(graph: FabricGraph) -> Partition | None:
 
 
 class Option(Struct, frozen=True, order=True):
-    """One pace that the network has without some HB domains.
+    """One relative throughput that the network has without some HB domains.
 
     Parameters
     ----------
     domains, gpus
         HB domains that are left out, and GPUs of the one that lost most [1].
-    pace, hb_pace
+    network_share, hb_share
         Shares of their bandwidth that network and HB domains have for the others [1].
     members
         Of each level of the network, the members that hold the domains left out [1].
@@ -312,8 +282,8 @@ class Option(Struct, frozen=True, order=True):
 
     domains: int
     gpus: int
-    pace: float
-    hb_pace: float
+    network_share: float
+    hb_share: float
     members: tuple[int, ...] = ()
 
     def beats(self, other: "Option") -> bool:
@@ -321,8 +291,8 @@ class Option(Struct, frozen=True, order=True):
         return (
             self.domains <= other.domains
             and self.gpus <= other.gpus
-            and self.pace >= other.pace
-            and self.hb_pace >= other.hb_pace
+            and self.network_share >= other.network_share
+            and self.hb_share >= other.hb_share
             and all(map(le, self.members, other.members))
         )
 
@@ -334,23 +304,17 @@ class Cuts(Struct, frozen=True, eq=False):
     ----------
     graph
         The fabric.
-    domains, others
-        HB domains as blocks, besides them all switches as one; and all other partitions.
-    runs
-        Slabs along each ring, of which runs are blocks.
-    domain_bytes, other_bytes, run_bytes
-        Bytes over the border of each block [B], shape (blocks,), or (lengths, slabs).
+    partitions
+        HB domains as blocks, besides them all switches as one; then all other partitions.
+    crossing
+        Bytes over the border of each block [B], shape (blocks,), or (lengths, positions).
     intact_s
         Time of the worst block, a GPU's ports among them [s]; 0 without traffic.
     """
 
     graph: FabricGraph
-    domains: Partition
-    others: tuple[Partition, ...]
-    runs: tuple[Slabs, ...]
-    domain_bytes: Floats
-    other_bytes: tuple[Floats, ...]
-    run_bytes: tuple[Floats, ...]
+    partitions: tuple[Partition, ...]
+    crossing: tuple[Floats, ...]
     intact_s: float
 
     @classmethod
@@ -371,17 +335,13 @@ class Cuts(Struct, frozen=True, eq=False):
         1.0
         """
         live = network_links(graph)
-        domains, *others = partitions(graph)
-        runs = slabs_of(graph)
-        of_domain = domains.crossing(leg, graph.gpus)
-        of_others = tuple(one.crossing(leg, graph.gpus) for one in others)
-        of_runs = tuple(one.crossing(leg, graph.gpus) for one in runs)
+        blocks = partitions(graph)
+        crossing = tuple(partition.crossing(leg, graph.gpus) for partition in blocks)
         times = [np.maximum(*leg.ends(graph.gpus)) / _positive(gpu_bytes_per_s(graph, live))]
-        blocks: tuple[Partition | Slabs, ...] = (domains, *others, *runs)
-        for one, amount in zip(blocks, (of_domain, *of_others, *of_runs), strict=True):
-            times.append(amount / _positive(one.capacity(graph, live)))
-        worst = max(float(each[np.isfinite(each)].max(initial=0.0)) for each in times)
-        return cls(graph, domains, tuple(others), runs, of_domain, of_others, of_runs, worst)
+        for partition, amount in zip(blocks, crossing, strict=True):
+            times.append(amount / _positive(partition.capacity(graph, live)))
+        worst = max(float(time_s[np.isfinite(time_s)].max(initial=0.0)) for time_s in times)
+        return cls(graph, blocks, crossing, worst)
 
     def time_s(self, damage: Damage) -> float:
         """Time over the narrowest cut after a failure [s], which no routing beats.
@@ -391,17 +351,17 @@ class Cuts(Struct, frozen=True, eq=False):
         """
         live = network_links(self.graph) & ~damage.links_out(self.graph)
         worst = 0.0
-        blocks: tuple[Partition | Slabs, ...] = (self.domains, *self.others, *self.runs)
-        amounts = (self.domain_bytes, *self.other_bytes, *self.run_bytes)
-        for one, amount in zip(blocks, amounts, strict=True):
-            crossed = one.whole & (amount > 0)
+        for partition, amount in zip(self.partitions, self.crossing, strict=True):
+            crossed = partition.whole & (amount > 0)
             with np.errstate(divide="ignore"):
-                times = amount[crossed] / one.capacity(self.graph, live)[crossed]
+                times = amount[crossed] / partition.capacity(self.graph, live)[crossed]
             worst = max(worst, float(times.max(initial=0.0)))
         return worst
 
-    def paces(self, damage: Damage, effects: Effects, hb_share: Floats) -> "Paces":
-        """Paces of all blocks after a failure.
+    def throughput(
+        self, damage: Damage, effects: Effects, hb_share: Floats
+    ) -> "RelativeThroughput":
+        """Relative throughput of all blocks after a failure.
 
         Parameters
         ----------
@@ -413,36 +373,33 @@ class Cuts(Struct, frozen=True, eq=False):
         graph = self.graph
         live = network_links(graph) & ~damage.links_out(graph)
         in_part, whole = np.ones(graph.gpus), np.ones(graph.domains)
-        first = np.arange(graph.domains) * graph.hb_size
-        for one, amount in zip(self.others, self.other_bytes, strict=True):
-            pace = self._pace(one.capacity(graph, live), amount)
-            of_gpu = one.label[: graph.gpus]
-            in_part = np.minimum(in_part, np.where(one.whole, 1.0, pace)[of_gpu])
-            whole = np.minimum(whole, np.where(one.whole, pace, 1.0)[of_gpu[first]])
-        for runs, amount in zip(self.runs, self.run_bytes, strict=True):
-            worst = runs.worst(self._pace(runs.capacity(graph, live), amount))
-            whole = np.minimum(whole, worst[runs.label[first]])
+        for partition, amount in zip(self.partitions[1:], self.crossing[1:], strict=True):
+            share = partition.worst(self._share(partition.capacity(graph, live), amount))
+            block = partition.label[: graph.gpus]
+            in_part = np.minimum(in_part, np.where(partition.whole, 1.0, share)[block])
+            of_domain = np.where(partition.whole, share, 1.0)[block[:: graph.hb_size]]
+            whole = np.minimum(whole, of_domain)
         rate = gpu_bytes_per_s(graph, live)
         rate[effects.cut_off] = 0.0
         down = np.zeros(graph.gpus, bool)
         down[effects.gpus_down] = down[effects.cut_off_forwarding] = True
-        return Paces(self, rate, in_part, whole, hb_share, down)
+        return RelativeThroughput(self, rate, in_part, whole, hb_share, down)
 
-    def _pace(self, capacity: Floats, amount: Floats) -> Floats:
-        """Share of the pace of the intact fabric that blocks reach [1], at most 1."""
+    def _share(self, capacity: Floats, amount: Floats) -> Floats:
+        """Share of the throughput of the intact fabric that blocks reach [1], at most 1."""
         some = amount > 0
         return np.where(some, np.minimum(1.0, self.intact_s * capacity / _positive(amount)), 1.0)
 
-    def domain_pace(self, rate: Floats) -> Floats:
-        """Pace of every HB domain, given what each GPU can send [B/s], shape (domains,)."""
+    def domain_share(self, rate: Floats) -> Floats:
+        """Share that every HB domain reaches, by what each GPU can send [B/s], shape (domains,)."""
         domain = np.arange(self.graph.gpus) // self.graph.hb_size
-        return self._pace(
-            sum_by(domain, rate, self.graph.domains), self.domain_bytes[: self.graph.domains]
+        return self._share(
+            sum_by(domain, rate, self.graph.domains), self.crossing[0][: self.graph.domains]
         )
 
 
-class Paces(Struct, frozen=True, eq=False):
-    """What a failure leaves of the pace of every GPU's way out.
+class RelativeThroughput(Struct, frozen=True, eq=False):
+    """What a failure leaves of the throughput of every GPU's way out.
 
     Parameters
     ----------
@@ -451,9 +408,10 @@ class Paces(Struct, frozen=True, eq=False):
     rate
         What each GPU can send over its own live ports [B/s], shape (gpus,).
     in_part
-        Pace of the worst block that each GPU is in and that others may stand in for, shape (gpus,).
+        Share of the worst block that each GPU is in and that others may stand in for [1], shape
+        (gpus,).
     whole
-        Pace of the worst block of several domains that each domain is in, shape (domains,).
+        Share of the worst block of several domains that each domain is in [1], shape (domains,).
     hb_share
         Share of its HB links that each GPU has left [1], shape (gpus,).
     down
@@ -473,13 +431,12 @@ class Paces(Struct, frozen=True, eq=False):
 
         GPUs that have failed are missing with their ports, and no more.
         """
-        return max(min(upper, float(found.min())) for upper, found, _ in self._steps())
+        return max(min(upper, float(shares.min())) for upper, shares, _ in self._steps())
 
     @property
     def of_domains(self) -> Floats:
-        """Pace of the way out of every HB domain alone [1], shape (domains,)."""
-        found = [np.minimum(upper, paces) for upper, paces, _ in self._steps()]
-        best: Floats = np.max(found, axis=0)
+        """Share of the way out of every HB domain alone [1], shape (domains,)."""
+        best: Floats = np.max([np.minimum(*step[:2]) for step in self._steps()], axis=0)
         return best
 
     def options(self, sizes: Sequence[int] = ()) -> list[Option]:
@@ -488,61 +445,44 @@ class Paces(Struct, frozen=True, eq=False):
         ``sizes`` are those of the levels of the network, whose product are the HB domains [1].
         """
         graph = self.cuts.graph
-        levels = _by_domain(graph, np.minimum, self.hb_share)
-        lost = _by_domain(graph, np.logical_or, self.down)
-        found: set[Option] = set()
-        for hb_pace in distinct_values(np.append(levels[levels > 0], 1.0)).tolist():
-            out = lost | (levels < hb_pace)
-            short, lower = self.down | (self.hb_share < hb_pace), 0.0
-            for upper, paces, thin in self._steps():
-                hurt = _by_domain(graph, np.add, (short | thin).astype(np.int64))
-                reached = np.where(out, 0.0, paces)
-                ranks = _Ranks(reached, hurt, self.whole, graph.hb_size, tuple(sizes))
-                found.update(ranks.options((lower, upper), hb_pace))
+        first = np.arange(graph.domains) * graph.hb_size
+        levels = np.minimum.reduceat(self.hb_share, first)
+        lost = np.logical_or.reduceat(self.down, first)
+        least, options = float(self.whole.min()), set[Option]()
+        for hb_share in distinct_values(np.append(levels[levels > 0], 1.0)).tolist():
+            short, lower = self.down | (self.hb_share < hb_share), 0.0
+            for upper, shares, thin in self._steps():
+                hurt = np.add.reduceat((short | thin).astype(np.int64), first)
+                reached = np.where(lost | (levels < hb_share), 0.0, shares)
+                order = np.argsort(reached, kind="stable")
+                ranked, most = reached[order], np.maximum.accumulate(hurt[order])
+                inside = ranked[(ranked > lower) & (ranked < upper)]
+                for share in distinct_values(np.append(inside, upper)).tolist():
+                    count = int(np.searchsorted(ranked, share))
+                    # Without some GPUs of every domain blocks of several domains are no wider.
+                    gpus = graph.hb_size if least < share else int(most[count - 1])
+                    members = tuple(
+                        len(distinct_values(order[:count] // prod(sizes[:level]) % size))
+                        for level, size in enumerate(sizes)
+                    )
+                    options.add(Option(count, gpus if count else 0, share, hb_share, members))
                 lower = upper
-        return [one for one in sorted(found) if not any(b.beats(one) for b in found - {one})]
+        return [
+            option
+            for option in sorted(options)
+            if not any(other.beats(option) for other in options - {option})
+        ]
 
     def _steps(self) -> Iterator[tuple[float, Floats, Bools]]:
-        """Paces at which more blocks give up their ports; then those of domains, and GPUs hurt.
+        """Shares at which more blocks give up their ports; those of domains then, and GPUs hurt.
 
-        Between two such paces the same blocks give up: those that are slower than the upper one.
+        Between two of them the same blocks give up: those that are slower than the upper one.
         """
         graph = self.cuts.graph
         had = gpu_bytes_per_s(graph, network_links(graph))
         for upper in distinct_values(np.append(self.in_part[self.in_part > 0], 1.0)).tolist():
             rate = np.where(self.in_part < upper, 0.0, self.rate)
-            yield upper, np.minimum(self.cuts.domain_pace(rate), self.whole), rate < had
-
-
-class _Ranks(Struct, frozen=True, eq=False):
-    """Domains by the pace that they reach, with their hurt GPUs, and the pace of their blocks.
-
-    ``size`` are the GPUs of a domain, ``sizes`` the members of the network's levels.
-    """
-
-    pace: Floats
-    hurt: Ints
-    whole: Floats
-    size: int
-    sizes: tuple[int, ...]
-
-    def options(self, between: tuple[float, float], hb_pace: float) -> Iterator[Option]:
-        """Paces above one and up to another, and what must be left out for each."""
-        order = np.argsort(self.pace, kind="stable")
-        ranked, most = self.pace[order], np.maximum.accumulate(self.hurt[order])
-        inside = ranked[(ranked > between[0]) & (ranked < between[1])]
-        least = float(self.whole.min())
-        for pace in distinct_values(np.append(inside, between[1])).tolist():
-            domains = int(np.searchsorted(ranked, pace))
-            # Without some GPUs of every domain the blocks of several domains are no wider.
-            gpus = self.size if least < pace else int(most[domains - 1])
-            members = tuple(self._members(order[:domains]))
-            yield Option(domains, gpus if domains else 0, pace, hb_pace, members)
-
-    def _members(self, domains: Ints) -> Iterator[int]:
-        """Of each level, the members that some domains are in."""
-        for level, size in enumerate(self.sizes):
-            yield len(distinct_values(domains // prod(self.sizes[:level]) % size))
+            yield upper, np.minimum(self.cuts.domain_share(rate), self.whole), rate < had
 
 
 def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool = True) -> Leg:
@@ -598,12 +538,6 @@ def gpu_bytes_per_s(graph: FabricGraph, links: Bools) -> Floats:
     ends = np.concatenate([graph.source[links], graph.target[links]])
     rate = np.tile(graph.bytes_per_s[links], 2)
     return sum_by(ends[ends < graph.gpus], rate[ends < graph.gpus], graph.gpus)
-
-
-def _by_domain(graph: FabricGraph, combine: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-    """Combine the values of the GPUs of each domain, shape (domains,)."""
-    found: NDArray[Any] = combine.reduceat(values, np.arange(graph.domains) * graph.hb_size)
-    return found
 
 
 def _positive(values: Floats) -> Floats:

@@ -2,20 +2,20 @@
 
 Three ways to go on are compared, and the fastest counts:
 
-``all GPUs``     every GPU trains on, at the pace that the network has left for all of them, GPUs
-                 without a port of their own sending through their domain;
+``all GPUs``     every GPU trains on, at the throughput that the network has left for all of them,
+                 GPUs without a port of their own sending through their domain;
 ``without``      HB domains that were hit, or that the network serves too slowly, are left out, and
                  the plan search fills what is left;
 ``spare``        idle domains take the place of these; only where there are some.
 
-The pace is that of the job's own traffic over cuts (`netplan.faults.damage.cuts`), in every way to
-go on: what is left out gives no bandwidth back. So a further failure never makes an iteration
-shorter.
+The throughput is that of the job's own traffic over cuts (`netplan.faults.damage.cuts`), in every
+way to go on: what is left out gives no bandwidth back. So a further failure never makes an
+iteration shorter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -89,12 +89,12 @@ class Subject(Struct, frozen=True, dict=True):
     @cached_property
     def traffic(self) -> TrafficMatrix | None:
         """Traffic of one iteration of the best plan; None without one on the fabric's levels."""
-        found = self.intact
-        if found is None or found.levels != self.fabric.levels:
+        plans, gpus = self.intact, self.sizing.gpus
+        if plans is None or plans.levels != self.fabric.levels:
             return None
-        best, gpus = found.best, self.sizing.gpus
+        setting = plans.setting_of(plans.best)
         try:
-            return plan_traffic(found.setting_of(best), best, gpus, "hierarchical", found.levels)
+            return plan_traffic(setting, plans.best, gpus, "hierarchical", plans.levels)
         except InputError:
             return None  # such as a last HB domain that plans of an exact space cannot take
 
@@ -117,9 +117,9 @@ class Subject(Struct, frozen=True, dict=True):
         outer = network_links(self.graph)
         had = self.pods.capacity(self.graph, outer)
         left = self.pods.capacity(self.graph, outer & ~damage.links_out(self.graph))
-        own = distinct_values(self.pods.label[: self.graph.gpus])
-        own = own[had[own] > 0]
-        return float((left[own] / had[own]).min()) if len(own) else None
+        pods = distinct_values(self.pods.label[: self.graph.gpus])
+        pods = pods[had[pods] > 0]
+        return float((left[pods] / had[pods]).min()) if len(pods) else None
 
     @cached_property
     def islands(self) -> tuple[Islands, Islands]:
@@ -140,14 +140,14 @@ class Subject(Struct, frozen=True, dict=True):
 
     def best(self, levels: Sequence[Level]) -> SearchResult | None:
         """Best plan on some levels, None if there is none."""
-        found = self.search.on(tuple(levels)) if self.search else None
-        return found if isinstance(found, SearchResult) else None
+        plans = self.search.on(tuple(levels)) if self.search else None
+        return plans if isinstance(plans, SearchResult) else None
 
     @property
     def unplanned(self) -> str | None:
         """Why no plan fits the intact fabric, in a sentence; None if one does or none is asked."""
-        found = self.search.on(self.fabric.levels) if self.search else None
-        return found if isinstance(found, str) else None
+        plans = self.search.on(self.fabric.levels) if self.search else None
+        return plans if isinstance(plans, str) else None
 
     @property
     def divided(self) -> str | None:
@@ -195,7 +195,7 @@ class Subject(Struct, frozen=True, dict=True):
         return self.best((replace(domain, size=domain.size - idle), *others))
 
     def at(self, option: Option) -> SearchResult | None:
-        """Best plan at the paces of an option, without the domains or GPUs that it leaves out.
+        """Best plan at the shares of an option, without the domains or GPUs that it leaves out.
 
         In the free space of plans the fabric stays as it is: those members of one of its levels
         stay idle that hold the domains or GPUs, of the level where that costs least. Plans that
@@ -203,16 +203,16 @@ class Subject(Struct, frozen=True, dict=True):
         """
         levels, (domains, gpus) = self.fabric.levels, (option.domains, option.gpus)
         if not domains or not levels:
-            return self.best(at_pace(levels, option))
+            return self.best(scaled_levels(levels, option))
         if self.search and self.search.free:
             idle = [gpus, *(option.members or [domains] * (len(levels) - 1))]
-            slowed = at_pace(levels, option)
-            found = [
-                self.best((*slowed[:at], replace(one, size=one.size - less), *slowed[at + 1 :]))
-                for at, (one, less) in enumerate(zip(slowed, idle, strict=False))
-                if one.size > less
+            slowed = scaled_levels(levels, option)
+            results = [
+                self.best((*slowed[:i], replace(level, size=level.size - less), *slowed[i + 1 :]))
+                for i, (level, less) in enumerate(zip(slowed, idle, strict=False))
+                if level.size > less
             ]
-            return min(filter(None, found), key=lambda one: one.time_s, default=None)
+            return min(filter(None, results), key=lambda plans: plans.time_s, default=None)
         if domains >= self.sizing.full_domains:
             return None
         left = (self.sizing.full_domains - domains) * self.sizing.hb_size
@@ -220,15 +220,91 @@ class Subject(Struct, frozen=True, dict=True):
             smaller = build_fabric(self.spec, replace(self.sizing, gpus=left))
         except InputError:
             return None  # such as a torus of a number that is no product of sides
-        return self.best(at_pace(smaller.levels, option))
+        return self.best(scaled_levels(smaller.levels, option))
+
+    def impact(self, damage: Damage) -> "Impact":
+        """What damage does to the fabric and the training on it.
+
+        Raises
+        ------
+        InputError
+            If the damage is that of another graph.
+
+        Examples
+        --------
+        A rail switch of a rail-only network serves one rail of eight domains of eight GPUs.
+
+        >>> from netplan import Scenario
+        >>> from netplan.faults.damage.scenario import parse_faults
+        >>> from netplan.topologies.specs import FABRICS
+        >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=8).sizing
+        >>> spec = FABRICS.load("rail-only")
+        >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
+        >>> impact = subject.impact(parse_faults(["rail-0/leaf-0"], subject.graph))
+        >>> impact.gpus_cut_off, impact.gpus_unreachable, impact.bandwidth_share
+        (8, 0, 0.875)
+        """
+        effects = find_effects(self.graph, damage, self.islands)
+        left = remaining_bandwidth(self.graph, damage, intact=self.flows)
+        hb_share = self.hb_share(damage)
+        hit = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
+        throughput = self.cuts.throughput(damage, effects, hb_share)
+        sizes = [level.size for level in self.fabric.levels[1:]]
+        way, out, plans = self._fastest(throughput.options(sizes))
+        best, time_s = plans.best if plans else None, plans.best.iteration_time_s if plans else None
+        before_s = self.intact.time_s if self.intact else None
+        return Impact(
+            gpus_down=len(effects.gpus_down),
+            gpus_cut_off=len(effects.cut_off),
+            gpus_unreachable=len(effects.cut_off_forwarding),
+            domains_hit=len(distinct_values(hit // self.graph.hb_size)),
+            domains_out=out.domains if out else 0,
+            gpus_out=out.gpus if out else 0,
+            bandwidth_share=left.worst_share,
+            mean_bandwidth_share=left.mean_share,
+            bandwidth_share_low=left.worst_low,
+            network_share=throughput.share,
+            pod_share=self.pod_share(damage),
+            iteration_time_s=time_s,
+            way=way,
+            slowdown=time_s / before_s - 1 if time_s and before_s else None,
+            plan=best.to_dict(1)["plan"] if best else None,
+            note=left.note,
+        )
+
+    def _fastest(self, options: Sequence[Option]) -> tuple[Way, Option | None, SearchResult | None]:
+        """The fastest way to go on, what it leaves out, and its best plan.
+
+        A job that stops would have to leave out what the first option does.
+        """
+        ways: list[tuple[Way, Option]] = []
+        for option in options:
+            if not option.domains:
+                ways.append(("all GPUs", option))
+                continue
+            if option.domains <= self.spare_domains:
+                ways.append(("spare", option))
+            within = bool(self.search) and option.gpus < self.sizing.hb_size
+            if within or option.domains < self.sizing.full_domains:
+                ways.append(("without", option))
+        stopped: tuple[Way, Option | None] = "stopped", options[0] if options else None
+        if self.intact is None:
+            # Without a plan there is no time, but the first way is still how the job goes on.
+            return (*(ways[0] if ways else stopped), None)
+        timed = [
+            (way, option, plans)
+            for way, option in ways
+            if (plans := self.at(replace(option, domains=0, gpus=0) if way == "spare" else option))
+        ]
+        return min(timed, key=lambda choice: choice[2].time_s, default=(*stopped, None))
 
 
-def at_pace(levels: Sequence[Level], option: Option) -> tuple[Level, ...]:
+def scaled_levels(levels: Sequence[Level], option: Option) -> tuple[Level, ...]:
     """Levels with what is left of their bandwidth: the first is the HB domain."""
-    paces = (option.hb_pace, *[option.pace] * (len(levels) - 1))
+    shares = (option.hb_share, *[option.network_share] * (len(levels) - 1))
     return tuple(
-        replace(one, link_bytes_per_s=pace * one.link_bytes_per_s)
-        for one, pace in zip(levels, paces, strict=bool(levels))
+        replace(level, link_bytes_per_s=share * level.link_bytes_per_s)
+        for level, share in zip(levels, shares, strict=bool(levels))
     )
 
 
@@ -252,7 +328,7 @@ class Impact(Struct, frozen=True):
         What the share of the worst pair is no less than [1]; the same where it is exact.
     network_share
         Bandwidth that the network has left for the traffic of the plan on all GPUs, or for uniform
-        traffic without one: its pace over cuts [1].
+        traffic without one: its relative throughput over cuts [1].
     pod_share
         Bandwidth that the worst pod has left to the others, however traffic is split [1]; None
         where the fabric has no pods.
@@ -284,82 +360,6 @@ class Impact(Struct, frozen=True):
     note: str
 
 
-def impact_of(subject: Subject, damage: Damage) -> Impact:
-    """What damage does to a fabric and the training on it.
-
-    Examples
-    --------
-    A rail switch of a rail-only network serves one rail of eight domains of eight GPUs.
-
-    >>> from netplan import Scenario
-    >>> from netplan.faults.damage.scenario import parse_faults
-    >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Scenario.load("hgx-h100").replace(gpus=64, radix=8).sizing
-    >>> spec = FABRICS.load("rail-only")
-    >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
-    >>> found = impact_of(subject, parse_faults(["rail-0/leaf-0"], subject.graph))
-    >>> found.gpus_cut_off, found.gpus_unreachable, found.bandwidth_share
-    (8, 0, 0.875)
-    """
-    effects = find_effects(subject.graph, damage, subject.islands)
-    left = remaining_bandwidth(subject.graph, damage, intact=subject.flows)
-    hb_share = subject.hb_share(damage)
-    gone = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])
-    paces = subject.cuts.paces(damage, effects, hb_share)
-    way, out, found = _fastest(
-        subject, paces.options([one.size for one in subject.fabric.levels[1:]])
-    )
-    intact, best = subject.intact, found.best if found else None
-    before = intact.time_s if intact else None
-    return Impact(
-        gpus_down=len(effects.gpus_down),
-        gpus_cut_off=len(effects.cut_off),
-        gpus_unreachable=len(effects.cut_off_forwarding),
-        domains_hit=len(distinct_values(gone // subject.graph.hb_size)),
-        domains_out=out.domains if out else 0,
-        gpus_out=out.gpus if out else 0,
-        bandwidth_share=left.worst_share,
-        mean_bandwidth_share=left.mean_share,
-        bandwidth_share_low=left.worst_low,
-        network_share=paces.share,
-        pod_share=subject.pod_share(damage),
-        iteration_time_s=best.iteration_time_s if best else None,
-        way=way,
-        slowdown=best.iteration_time_s / before - 1 if best and before else None,
-        plan=best.to_dict(1)["plan"] if best else None,
-        note=left.note,
-    )
-
-
-def _fastest(
-    subject: Subject, options: Sequence[Option]
-) -> tuple[Way, Option | None, SearchResult | None]:
-    """The fastest way to go on, what it leaves out, and its best plan.
-
-    A job that stops would have to leave out what the first option does.
-    """
-    ways: list[tuple[Way, Option]] = []
-    for one in options:
-        if not one.domains:
-            ways.append(("all GPUs", one))
-            continue
-        if one.domains <= subject.spare_domains:
-            ways.append(("spare", one))
-        within = bool(subject.search) and one.gpus < subject.sizing.hb_size
-        if within or one.domains < subject.sizing.full_domains:
-            ways.append(("without", one))
-    stopped: tuple[Way, Option | None] = "stopped", options[0] if options else None
-    if subject.intact is None:
-        # Without a plan there is no time, but the first way is still how the job goes on.
-        return (*(ways[0] if ways else stopped), None)
-    timed = [
-        (way, one, found)
-        for way, one in ways
-        if (found := subject.at(replace(one, domains=0, gpus=0) if way == "spare" else one))
-    ]
-    return min(timed, key=lambda option: option[2].time_s, default=(*stopped, None))
-
-
 SKIPPED = frozenset({"link", "transceiver", "switch", "manager"})
 """Kinds that others stand for: a link by its group, a switch by its tier."""
 
@@ -367,7 +367,10 @@ BIG_GROUPS = frozenset({"rail", "plane", "hall", "row", "batch"})
 """Groups that fail as a whole only in a scenario that says so."""
 
 
-class Single(Struct, frozen=True):
+ImpactT = TypeVar("ImpactT")
+
+
+class Single(Struct, Generic[ImpactT], frozen=True):
     """The failure of one part.
 
     Parameters
@@ -377,32 +380,32 @@ class Single(Struct, frozen=True):
     parts
         How many there are [1].
     impact
-        What it does.
+        What it does, to a job that trains or to a cluster that serves.
     """
 
     kind: str
     part: str
     parts: int
-    impact: Impact
+    impact: ImpactT
 
 
-def single_parts(inventory: Inventory) -> list[Parts]:
-    """One part of each kind, a golden section into its kind.
+def single_parts(inventory: Inventory, used: Ints | None = None) -> list[Parts]:
+    """One part of each kind, a golden section into its kind; of GPUs one of those in use.
 
     Parts of a kind are alike but for those at the edge of a fabric that does not fill its switches,
     and those where pipelines begin, which is where halves and quarters do: one in between stands
     for most.
     """
     return [
-        Parts(kind, one_for_all(kind.numbers))
+        Parts(kind, one_for_all(kind.numbers if used is None or kind.name != "gpu" else used))
         for kind in inventory.kinds.values()
         if kind.name not in SKIPPED | BIG_GROUPS
     ]
 
 
 def single_failures(
-    inventory: Inventory, impacts: Iterable[tuple[Parts, Impact]]
-) -> Iterator[Single]:
+    inventory: Inventory, impacts: Iterable[tuple[Parts, ImpactT]]
+) -> Iterator[Single[ImpactT]]:
     """Failures of single parts, with their names."""
     names = PartNames(inventory)
     for parts, impact in impacts:

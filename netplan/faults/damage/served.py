@@ -11,7 +11,7 @@ a second, or keeps a service level that all do not.
 Requests come to servers over networks of their own, which do not fail here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -22,9 +22,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.damage.capacity import remaining_bandwidth
 from netplan.faults.damage.cuts import Option, gpu_bytes_per_s
 from netplan.faults.damage.damage import Damage, Effects, find_effects, network_links
-from netplan.faults.damage.groups import one_for_all
-from netplan.faults.damage.impact import Subject, at_pace, single_parts
-from netplan.faults.damage.inventory import Inventory, PartNames, Parts
+from netplan.faults.damage.impact import Subject, scaled_levels
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal, Outcome, ServingCase, aggregated
 from netplan.performance.serving.plans import ServingPlans
@@ -119,7 +117,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
                 found[pool] += len(taken)
         return found
 
-    def paces(self, damage: Damage, effects: Effects) -> tuple[Floats, ...]:
+    def shares(self, damage: Damage, effects: Effects) -> tuple[Floats, ...]:
         """Shares of HB links and network that servers have left, by pool, shape (servers, 2) [1].
 
         Both are 0 of servers that stop. What a failed GPU would have sent is gone with its ports:
@@ -128,7 +126,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
         graph, hb_share = self.graph, self.hb_share(damage)
         failed, unreachable = np.zeros((2, graph.gpus), bool)
         failed[effects.gpus_down] = unreachable[effects.cut_off_forwarding] = True
-        found = self.cuts.paces(damage, effects, hb_share)
+        found = self.cuts.throughput(damage, effects, hb_share)
         had = gpu_bytes_per_s(graph, network_links(graph))
         network = replace(found, rate=np.where(failed, had, found.rate)).of_domains
         shares = []
@@ -142,6 +140,49 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             share[stops | (share == 0).any(axis=1)] = 0.0
             shares.append(share)
         return tuple(shares)
+
+    def impact(self, damage: Damage) -> "ServedImpact":  # type: ignore[override]
+        """What damage does to the cluster."""
+        effects = find_effects(self.graph, damage, self.islands)
+        bandwidth = remaining_bandwidth(self.graph, damage, intact=self.flows)
+        shares = self.shares(damage, effects)
+        live = [share[(share > 0).all(axis=1)] for share in shares]
+        lost = [len(share) - len(some) for share, some in zip(shares, live, strict=True)]
+        again = self.restarted(damage.node_down[: self.graph.gpus], lost)
+        left = [
+            np.concatenate([some, np.ones((more, 2))])
+            for some, more in zip(live, again, strict=True)
+        ]
+        best = answering(self, left)
+        way: ServedWay = "stopped"
+        if best is not None:
+            way = "spare" if sum(lost) else "all servers"
+            way = "without" if best.servers < self.server_count else way
+        rate = best.tokens_per_s if best else 0.0
+        return ServedImpact(
+            gpus_down=len(effects.gpus_down),
+            gpus_cut_off=len(effects.cut_off),
+            gpus_unreachable=len(effects.cut_off_forwarding),
+            bandwidth_share=bandwidth.worst_share,
+            bandwidth_share_low=bandwidth.worst_low,
+            pod_share=self.pod_share(damage),
+            servers_lost=sum(lost),
+            servers_restarted=sum(again),
+            servers_slowed=best.slowed if best else 0,
+            servers_left=best.servers if best else 0,
+            ttft_s=best.ttft_s if best else None,
+            tpot_s=best.tpot_s if best else None,
+            tokens_per_s=rate,
+            throughput_share=rate / float(self.outcome.tokens_per_s[0]),
+            keeps_level=(best is not None and best.keeps_level) if self.has_level else None,
+            way=way,
+            note=bandwidth.note,
+        )
+
+    @property
+    def has_level(self) -> bool:
+        """Whether a service level of times is asked for."""
+        return self.goal.ttft_s is not None or self.goal.tpot_s is not None
 
 
 class Answering(Struct, frozen=True):
@@ -178,46 +219,48 @@ def answering(cluster: ServedCluster, left: Sequence[Floats]) -> Answering | Non
         Shares of HB links and network that the servers of each pool have left, above 0, shape
         (servers, 2) [1].
     """
-    slowest = [one.min(axis=1) for one in left]
-    found = []
-    for pace in np.unique(np.concatenate(slowest)).tolist():
-        kept = [one[worst >= pace] for one, worst in zip(left, slowest, strict=True)]
-        if all(map(len, kept)):
-            found.append(_together(cluster, kept))
-    return max(found, key=lambda one: (one.keeps_level, one.tokens_per_s), default=None)
+    slowest = [shares.min(axis=1) for shares in left]
+    best = None
+    for least in np.unique(np.concatenate(slowest)).tolist():
+        kept = [shares[worst >= least] for shares, worst in zip(left, slowest, strict=True)]
+        if not all(map(len, kept)):
+            continue
+        parts = _together(cluster, kept)
+        found = Answering(
+            servers=sum(map(len, kept)),
+            slowed=sum(int((shares < 1).any(axis=1).sum()) for shares in kept),
+            ttft_s=max(float(part.ttft_s[0]) for part in parts),
+            tpot_s=max(float(part.tpot_s[0]) for part in parts),
+            tokens_per_s=sum(float(part.tokens_per_s[0]) for part in parts),
+            keeps_level=all(bool(cluster.goal.meets(part)[0]) for part in parts),
+        )
+        better = (found.keeps_level, found.tokens_per_s)
+        if best is None or better > (best.keeps_level, best.tokens_per_s):
+            best = found
+    return best
 
 
-def _together(cluster: ServedCluster, left: Sequence[Floats]) -> Answering:
-    """What some servers give that all take part."""
+def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[Outcome]:
+    """What requests see of some servers that all take part, those of equal links together."""
     requests = float(cluster.outcome.concurrency[0])
-    count = sum(map(len, left))
     if cluster.pools is not None:
         prefill, decode = (
-            replace(plans, replicas=np.array([len(some)]))
-            for plans, some in zip(cluster.plans, left, strict=True)
+            replace(plans, replicas=np.array([len(shares)]))
+            for plans, shares in zip(cluster.plans, left, strict=True)
         )
         # A cache may come from any server and go to any other: the slowest links count for all.
         slow = slowed(cluster.case, np.concatenate(left).min(axis=0))
-        parts = [disaggregated(slow, Pools(prefill, decode), requests)]
-    else:
-        (plans,), (some,) = cluster.plans, left
-        rows, counts = np.unique(some, axis=0, return_counts=True)
-        parts = [
-            aggregated(
-                slowed(cluster.case, row),
-                replace(plans, replicas=np.array([number])),
-                requests * number / count,
-            )
-            for row, number in zip(rows, counts.tolist(), strict=True)
-        ]
-    return Answering(
-        servers=count,
-        slowed=sum(int((some < 1).any(axis=1).sum()) for some in left),
-        ttft_s=max(float(one.ttft_s[0]) for one in parts),
-        tpot_s=max(float(one.tpot_s[0]) for one in parts),
-        tokens_per_s=sum(float(one.tokens_per_s[0]) for one in parts),
-        keeps_level=all(bool(cluster.goal.meets(one)[0]) for one in parts),
-    )
+        return [disaggregated(slow, Pools(prefill, decode), requests)]
+    (plans,), (shares,) = cluster.plans, left
+    rows, counts = np.unique(shares, axis=0, return_counts=True)
+    return [
+        aggregated(
+            slowed(cluster.case, row),
+            replace(plans, replicas=np.array([count])),
+            requests * count / len(shares),
+        )
+        for row, count in zip(rows, counts.tolist(), strict=True)
+    ]
 
 
 def slowed(case: ServingCase, shares: Floats) -> ServingCase:
@@ -227,7 +270,7 @@ def slowed(case: ServingCase, shares: Floats) -> ServingCase:
         return case
 
     def on(served: Served) -> Served:
-        levels = at_pace(served.network.levels, Option(0, 0, outside, inside))
+        levels = scaled_levels(served.network.levels, Option(0, 0, outside, inside))
         return replace(served, network=replace(served.network, levels=levels))
 
     drafts = case.speculated
@@ -281,67 +324,3 @@ class ServedImpact(Struct, frozen=True):
     keeps_level: bool | None
     way: ServedWay
     note: str
-
-
-def served_impact(cluster: ServedCluster, damage: Damage) -> ServedImpact:
-    """What damage does to a cluster that serves."""
-    effects = find_effects(cluster.graph, damage, cluster.islands)
-    bandwidth = remaining_bandwidth(cluster.graph, damage, intact=cluster.flows)
-    paces = cluster.paces(damage, effects)
-    live = [one[(one > 0).all(axis=1)] for one in paces]
-    lost = [len(one) - len(some) for one, some in zip(paces, live, strict=True)]
-    again = cluster.restarted(damage.node_down[: cluster.graph.gpus], lost)
-    left = [
-        np.concatenate([some, np.ones((more, 2))]) for some, more in zip(live, again, strict=True)
-    ]
-    best = answering(cluster, left)
-    asked = cluster.goal.ttft_s is not None or cluster.goal.tpot_s is not None
-    rate = best.tokens_per_s if best else 0.0
-    return ServedImpact(
-        gpus_down=len(effects.gpus_down),
-        gpus_cut_off=len(effects.cut_off),
-        gpus_unreachable=len(effects.cut_off_forwarding),
-        bandwidth_share=bandwidth.worst_share,
-        bandwidth_share_low=bandwidth.worst_low,
-        pod_share=cluster.pod_share(damage),
-        servers_lost=sum(lost),
-        servers_restarted=sum(again),
-        servers_slowed=best.slowed if best else 0,
-        servers_left=best.servers if best else 0,
-        ttft_s=best.ttft_s if best else None,
-        tpot_s=best.tpot_s if best else None,
-        tokens_per_s=rate,
-        throughput_share=rate / float(cluster.outcome.tokens_per_s[0]),
-        keeps_level=(best is not None and best.keeps_level) if asked else None,
-        way=_way(cluster, best, sum(lost)),
-        note=bandwidth.note,
-    )
-
-
-def _way(cluster: ServedCluster, best: Answering | None, lost: int) -> ServedWay:
-    """How the cluster goes on."""
-    if best is None:
-        return "stopped"
-    if best.servers < cluster.server_count:
-        return "without"
-    return "spare" if lost else "all servers"
-
-
-class ServedSingle(Struct, frozen=True):
-    """The failure of one part: its kind, name, how many there are, and what it does."""
-
-    kind: str
-    part: str
-    parts: int
-    impact: ServedImpact
-
-
-def served_singles(cluster: ServedCluster, inventory: Inventory) -> Iterator[ServedSingle]:
-    """The failure of one part of each kind; of GPUs one that serves."""
-    names = PartNames(inventory)
-    used = np.sort(np.concatenate([gpus.ravel() for gpus in cluster.servers]))
-    for parts in single_parts(inventory):
-        kind = parts.kind
-        one = Parts(kind, one_for_all(used)) if kind.name == "gpu" else parts
-        impact = served_impact(cluster, inventory.damage([one]))
-        yield ServedSingle(kind.name, next(iter(names.of(one))), len(kind.numbers), impact)

@@ -264,7 +264,6 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
     its domain from the job.
 
     >>> from netplan import Scenario
-    >>> from netplan.faults.damage.impact import impact_of
     >>> from netplan.faults.damage.scenario import parse_faults
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.specs import FABRICS
@@ -272,7 +271,7 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
     >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> for part in ("rail-0/leaf-0", "gpu-5"):
-    ...     impact = impact_of(subject, parse_faults([part], subject.graph))
+    ...     impact = subject.impact(parse_faults([part], subject.graph))
     ...     found = effect_of(impact, searched(subject))
     ...     print(found.domains, found.all_gpus)
     8 True
@@ -299,7 +298,11 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
 
 
 def effects_of(
-    fabric: Fabric, units: Mapping[Unit, int], *, singles: Sequence[Single], slowness: Slowness
+    fabric: Fabric,
+    units: Mapping[Unit, int],
+    *,
+    singles: Sequence[Single[Impact]],
+    slowness: Slowness,
 ) -> FailureEffects:
     """Effects of the units of a fabric from the failure of one part of each kind.
 
@@ -319,7 +322,7 @@ def effects_of(
     A failed GPU takes its domain from the job, a failed port takes none.
 
     >>> from netplan import Scenario
-    >>> from netplan.faults.damage.impact import impact_of, single_failures, single_parts
+    >>> from netplan.faults.damage.impact import single_failures, single_parts
     >>> from netplan.faults.damage.inventory import Inventory
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.specs import FABRICS
@@ -327,7 +330,7 @@ def effects_of(
     >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> inventory = Inventory(subject.graph)
-    >>> impacts = ((one, impact_of(subject, inventory.damage([one])))
+    >>> impacts = ((one, subject.impact(inventory.damage([one])))
     ...            for one in single_parts(inventory))
     >>> found = effects_of(subject.fabric, unit_counts(subject.fabric),
     ...                    singles=tuple(single_failures(inventory, impacts)),

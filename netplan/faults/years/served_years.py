@@ -21,7 +21,8 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.faults.damage.served import ServedCluster, ServedImpact, ServedSingle
+from netplan.faults.damage.impact import Single
+from netplan.faults.damage.served import ServedCluster, ServedImpact
 from netplan.faults.years.effects import kinds_of_units
 from netplan.faults.years.forecast import ForecastOptions, Spares, part_spares
 from netplan.faults.years.group_failures import GroupFailures
@@ -111,7 +112,7 @@ def served_forecast(
     options: ForecastOptions,
     *,
     units: dict[Unit, int],
-    singles: Sequence[ServedSingle],
+    singles: Sequence[Single[ServedImpact]],
     groups: Sequence[GroupFailures] = (),
 ) -> ServedForecast:
     """What failures leave of the throughput over time.
@@ -185,7 +186,7 @@ def _what_fails(
     book: FailureBook,
     options: ForecastOptions,
     units: dict[Unit, int],
-    singles: Sequence[ServedSingle],
+    singles: Sequence[Single[ServedImpact]],
     groups: Sequence[GroupFailures],
 ) -> tuple[list[Hit], list[Slow]]:
     """Failures that stop servers, and those that slow them."""

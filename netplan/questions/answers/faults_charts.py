@@ -103,7 +103,7 @@ def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
     return Chart(f"capacity-{kind}", label, SURVIVAL_PX, tuple(data), layout, (said,))
 
 
-def slowdowns(singles: Sequence[tuple[str, Sequence[Single]]]) -> Chart:
+def slowdowns(singles: Sequence[tuple[str, Sequence[Single[Impact]]]]) -> Chart:
     """Slowdown while one part of each kind has failed, one bar a fabric."""
     kinds = list(dict.fromkeys(one.kind for _, alone in singles for one in alone))
     data: list[Json] = []

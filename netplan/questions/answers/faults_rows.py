@@ -59,7 +59,7 @@ class FabricFaults(Struct, frozen=True):
     gpus_used: int | None
     plan: dict[str, Any] | None
     scenario: ScenarioImpact | str | None
-    singles: tuple[Single, ...]
+    singles: tuple[Single[Impact], ...]
     recoveries: tuple[Recovery, ...]
     gpus_cut_off_per_year: float
     forecast: ReliabilityForecast

@@ -6,7 +6,7 @@ Interruptions of a year, goodput, spares to keep, the worst single part, what wo
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from netplan.faults.damage.impact import Single, Way
+from netplan.faults.damage.impact import Impact, Single, Way
 from netplan.faults.years.forecast import Spares
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.records import replace
@@ -256,12 +256,12 @@ def _most_help(fabrics: Sequence[FabricFaults]) -> str:
     )
 
 
-def worst_of(singles: Sequence[Single]) -> Single | None:
+def worst_of(singles: Sequence[Single[Impact]]) -> Single[Impact] | None:
     """The part whose failure alone does most; of equal ones the largest."""
     return max(singles, key=_weight, default=None)
 
 
-def _weight(single: Single) -> tuple[bool, float, int]:
+def _weight(single: Single[Impact]) -> tuple[bool, float, int]:
     impact = single.impact
     return impact.way == "stopped", impact.slowdown or 0.0, impact.gpus_down + impact.gpus_cut_off
 

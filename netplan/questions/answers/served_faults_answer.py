@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.faults.damage.served import ServedImpact, ServedSingle
+from netplan.faults.damage.impact import Single
+from netplan.faults.damage.served import ServedImpact
 from netplan.faults.years.served_years import ServedForecast, ServerStops
 from netplan.questions.answers.faults_answer import FABRIC, FaultsAnswer
 from netplan.questions.answers.faults_screen import PARTS, between, spares_words
@@ -48,7 +49,7 @@ class ServedFabric(Struct, frozen=True):
     transceivers: int
     plan: ServedPlan
     scenario: ServedScenario | str | None
-    singles: tuple[ServedSingle, ...]
+    singles: tuple[Single[ServedImpact], ...]
     forecast: ServedForecast
     notes: tuple[str, ...]
 
@@ -282,7 +283,7 @@ PLANS: tuple[Column[ServedFabric], ...] = (
     *columns("ttft_s", "tpot_s", "tokens_per_s", of="plan"),
     column("gpus_used", "plan.gpus_used", title="GPUs"),
 )
-SINGLE: tuple[Column[tuple[str, ServedSingle]], ...] = (
+SINGLE: tuple[Column[tuple[str, Single[ServedImpact]]], ...] = (
     column("fabric", "0", shown="never"),
     column("kind", "1.kind", title="failed"),
     column("part", "1.part", shown="never"),
