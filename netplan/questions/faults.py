@@ -29,7 +29,6 @@ from netplan.faults.years.rates import (
 from netplan.faults.years.recoveries import (
     Assumed,
     Policy,
-    Standby,
     check_rails,
     circuits,
     idle_price,
@@ -274,10 +273,10 @@ def _policies(
     """The job without circuit switches and with them, where that was asked for."""
     if question.policy != RECONFIGURE:
         return ()
-    standby = Standby(question.cluster.spare_gpus or 1, shared.circuit)
-    assumed = Assumed(shared.options, years.book, years.effects, years.failing)
+    assumed = Assumed(shared.options, years.book, years.effects, years.failing, years.forecast)
     gpu = next(one.impact for one in singles if one.kind == "gpu")
-    return policies(subject, shared.books, standby, assumed, gpu=gpu, today=years.forecast)
+    idle = question.cluster.spare_gpus or 1
+    return policies(subject, shared.books, shared.circuit, assumed, idle=idle, gpu=gpu)
 
 
 def _unswitched(spec: FabricSpec, question: Faults, shared: Shared) -> str | None:

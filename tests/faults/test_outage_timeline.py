@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.faults.years.checkpoints import Checkpoints
-from netplan.faults.years.outages import REASONS, Work, _meet, _shelf_by_year
+from netplan.faults.years.outages import REASONS, RepairQueue, _meet, _shelf_by_year
 
 times = st.lists(st.floats(0.0, 100.0), max_size=30).map(sorted)
 
@@ -83,7 +83,7 @@ def test_hours_are_those_of_a_walk(
     size = len(stops)
     waits = data.draw(st.lists(st.floats(0.0, 30.0), min_size=size, max_size=size))
     ready = np.maximum.accumulate(np.array(stops) + np.array(waits)) if stops else np.zeros(0)
-    work = Work.between(np.array(stops, float), ready, 100 + beyond, job)
+    work = RepairQueue.between(np.array(stops, float), ready, 100 + beyond, job)
     found = np.diff(work.hours_until(edges), axis=0)
     assert np.diff(work.useful_until(edges)) == pytest.approx(found[:, 0])
     walked = walk_job(stops, ready.tolist(), 100 + beyond, job, edges)

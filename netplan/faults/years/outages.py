@@ -53,7 +53,6 @@ from typing import Literal
 
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import astuple
 from scipy.special import stdtrit
 
 from netplan.arrays import Bools, Floats, Ints
@@ -114,11 +113,6 @@ class Effect(Struct, frozen=True):
     def survived(self) -> "Effect":
         """Effect of such a failure that stops no job: the slowdown, where all GPUs go on."""
         return Effect(slowdown=self.slowdown) if self.all_gpus or not self.domains else Effect()
-
-    @property
-    def lasts(self) -> bool:
-        """Whether anything is lost until the repair."""
-        return bool(self.domains or self.slowdown)
 
 
 class PaceTable(Struct, frozen=True, eq=False):
@@ -197,11 +191,6 @@ class EffectArrays(Struct, frozen=True, eq=False):
             tuple(found),
         )
 
-    @property
-    def lasting(self) -> Bools:
-        """Whether a kind takes or slows anything, shape (kinds,)."""
-        return self.domains.any(axis=1) | (self.level >= 0)
-
 
 class Spells(Struct, frozen=True, eq=False):
     """Spells of one pace: when each begins [h], and the time of its iterations [1], (spells,)."""
@@ -219,12 +208,9 @@ class Spells(Struct, frozen=True, eq=False):
         ready: Floats = np.where(waits[at], ends[at], moment_h)
         return ready
 
-    def cut(self, edge_h: Floats) -> "Spells":
-        """The same spells, cut at some moments in order."""
-        at = np.searchsorted(self.begin_h, edge_h, side="right")
-        return Spells(
-            np.insert(self.begin_h, at, edge_h), np.insert(self.factor, at, self.factor[at - 1])
-        )
+
+BITS = 21
+"""Three numbers below two million each share a whole number of 64 bits [bit]."""
 
 
 def spells(
@@ -257,12 +243,20 @@ def spells(
     order = np.argsort(moment, kind="stable")
     moment, failure = moment[order], np.tile(kind, 2)[order]
     sign = np.where(order < count, 1, -1)
-    taken, whole, hit = _domains_down(effects.domains, failure, sign)
-    full = taken + hit <= pace.idle_domains
+    # Domains taken, taken whole and hit, in one sum, which takes a third of the time. No sum is
+    # ever negative, so that none borrows from the next.
+    packed = effects.domains @ (np.int64(1) << BITS * np.arange(3))
+    sums = np.cumsum(packed[failure] * sign)
+    mask = (1 << BITS) - 1
+    taken, whole = sums & mask, sums >> BITS & mask
+    full = taken + (sums >> 2 * BITS) <= pace.idle_domains
     factor = pace.without(taken, whole)
     level, slowdown = effects.level[failure], np.zeros(2 * count)
     for number, (slower, spared) in enumerate(effects.slowdowns):
-        active = _active(level == number, sign)
+        # Whether more of this slowdown have come than gone: only its own events change that.
+        events = np.flatnonzero(level == number)
+        more = np.concatenate([[False], np.cumsum(sign[events]) > 0])
+        active = np.repeat(more, np.diff(events, prepend=0, append=len(sign)))
         slowdown[active & ~full if spared else active] = slower
     factor *= 1 + slowdown
     if pace.wait:
@@ -272,31 +266,6 @@ def spells(
     changes = np.flatnonzero(factor[1:] != factor[:-1]) + 1
     kept = np.concatenate([[0], changes])
     return Spells(np.concatenate([[0.0], moment])[kept], factor[kept])
-
-
-def _active(of_kind: Bools, sign: Ints) -> Bools:
-    """Whether more failures of a kind have come than gone after each event, shape (events,).
-
-    Only events of that kind are counted, and between two of them nothing changes.
-    """
-    at = np.flatnonzero(of_kind)
-    more = np.concatenate([[False], np.cumsum(sign[at]) > 0])
-    return np.repeat(more, np.diff(at, prepend=0, append=len(sign)))
-
-
-BITS = 21
-"""Three numbers below two million each share a whole number of 64 bits [bit]."""
-
-
-def _domains_down(domains: Ints, failure: Ints, sign: Ints) -> tuple[Ints, Ints, Ints]:
-    """Domains taken, taken whole, and hit after each event, in one sum: a third of the time.
-
-    No sum is ever negative, so that none borrows from the next.
-    """
-    packed = domains @ (np.int64(1) << BITS * np.arange(3))
-    sums = np.cumsum(packed[failure] * sign)
-    mask = (1 << BITS) - 1
-    return sums & mask, sums >> BITS & mask, sums >> 2 * BITS
 
 
 class Sources(Struct, frozen=True, eq=False):
@@ -346,11 +315,6 @@ class Sources(Struct, frozen=True, eq=False):
         """Events on the line [1/year]."""
         return float(self.rate_per_year.sum())
 
-    @property
-    def stops_per_year(self) -> float:
-        """Events that stop the job [1/year]."""
-        return float(self.rate_per_year[self.stops].sum())
-
 
 REASONS = ("useful", "checkpoint", "rework", "restart", "waiting")
 """Where the hours of a year go, in the order of the columns."""
@@ -375,61 +339,43 @@ class Chunk(Struct, frozen=True):
         return self.warm_up_h + self.hours * np.arange(self.years + 1, dtype=np.float64)
 
 
-class ChunkOutages(Struct, frozen=True, eq=False):
-    """What years give, a row each.
-
-    ``stopping`` and ``other`` failures have a column a cause; ``time_h`` has the hours by
-    ``REASONS``, ``slowed_h`` the useful hours that a slower pace cost; ``shelf`` has a column a
-    pool and three layers, shape (years, 3, pools): demands, those met at once, and the hours in
-    which a part is lacking.
-    """
-
-    stopping: Ints
-    other: Ints
-    time_h: Floats
-    slowed_h: Floats
-    shelf: Floats
-
-    @classmethod
-    def joined(cls, chunks: "Sequence[ChunkOutages]") -> "ChunkOutages":
-        """The years of all chunks, in order."""
-        columns = zip(*map(astuple, chunks), strict=True)
-        return cls(*(np.concatenate(column) for column in columns))
-
-
 def simulate_chunk(
     sources: Sources, checkpoints: Checkpoints, chunk: Chunk, rng: np.random.Generator
-) -> ChunkOutages:
-    """Draw the failures of a chunk and follow the job through them."""
-    times = _poisson_times(sources.timed_per_year / HOURS_PER_YEAR * chunk.span_h, chunk, rng)
+) -> tuple[Ints, Ints, Floats, Floats, Floats]:
+    """Draw the failures of a chunk and follow the job through them, a row a year.
+
+    Returns
+    -------
+    tuple[Ints, Ints, Floats, Floats, Floats]
+        Failures that stop the job, and all, a column a cause; the hours by ``REASONS``; the useful
+        hours that a slower pace cost; of each pool the demands, those met at once, and the hours in
+        which a part is lacking, shape (years, 3, pools).
+    """
+    # Given their number, times of a Poisson process are sorted uniform times, which exponential
+    # gaps give without sorting.
+    mean = sources.timed_per_year / HOURS_PER_YEAR * chunk.span_h
+    times = rng.standard_exponential(rng.poisson(mean) + 1)
+    np.cumsum(times, out=times)
+    times *= chunk.span_h / times[-1]
+    times = times[:-1]
     kind = _draw_kinds(sources.rate_per_year, len(times), rng)
     at_hand, shelf = _parts_at_hand(sources, times, kind, chunk, rng)
     stopping, other = _counts(sources, times, kind, chunk)
     counted = sources.counted_per_year * (chunk.hours / HOURS_PER_YEAR)
     other += rng.poisson(counted, other.shape)
-    lasts = np.flatnonzero(sources.effects.lasting[kind])
+    effects = sources.effects
+    lasting = effects.domains.any(axis=1) | (effects.level >= 0)
+    lasts = np.flatnonzero(lasting[kind])
     repair_h = sources.repair_h[kind[lasts]] * _spread(len(lasts), chunk, rng)
-    down = spells(
-        times[lasts], at_hand[lasts] + repair_h, kind[lasts], sources.effects, sources.pace
-    )
+    down = spells(times[lasts], at_hand[lasts] + repair_h, kind[lasts], effects, sources.pace)
     stop_h = times[sources.stops[kind]]
     # Beyond the line the process goes on: the next stop decides what the last gap saved.
-    rate = sources.stops_per_year / HOURS_PER_YEAR
+    rate = float(sources.rate_per_year[sources.stops].sum()) / HOURS_PER_YEAR
     beyond = chunk.span_h + (rng.exponential(1 / rate) if rate else checkpoints.cycle_h)
-    work = Work.between(stop_h, down.ready_h(stop_h), beyond, checkpoints)
+    work = RepairQueue.between(stop_h, down.ready_h(stop_h), beyond, checkpoints)
     time_h = np.diff(work.hours_until(chunk.edges_h), axis=0)
-    return ChunkOutages(stopping, other, time_h, _slowed_by_year(work, down, chunk.edges_h), shelf)
-
-
-def _poisson_times(mean: float, chunk: Chunk, rng: np.random.Generator) -> Floats:
-    """Times of a Poisson process on the line, in order [h].
-
-    Given their number, they are sorted uniform times, which exponential gaps give without sorting.
-    """
-    times = rng.standard_exponential(rng.poisson(mean) + 1)
-    np.cumsum(times, out=times)
-    times *= chunk.span_h / times[-1]
-    return times[:-1]
+    slowed_h = _slowed_by_year(work, down, chunk.edges_h)
+    return stopping, stopping + other, time_h, slowed_h, shelf
 
 
 def _draw_kinds(rate: Floats, count: int, rng: np.random.Generator) -> Ints:
@@ -496,7 +442,7 @@ def _counts(sources: Sources, times: Floats, kind: Ints, chunk: Chunk) -> tuple[
     return (found * sources.stops) @ belongs, (found * ~sources.stops) @ belongs
 
 
-class Work(Struct, frozen=True, eq=False):
+class RepairQueue(Struct, frozen=True, eq=False):
     """The gaps between stops, and what the job does in each.
 
     Parameters
@@ -520,7 +466,7 @@ class Work(Struct, frozen=True, eq=False):
     @classmethod
     def between(
         cls, stop_h: Floats, ready_h: Floats, beyond_h: float, saved: Checkpoints
-    ) -> "Work":
+    ) -> "RepairQueue":
         """Work between stops, after each of which the job waits until it is ready."""
         start = np.concatenate([[0.0], stop_h])
         gap = np.diff(start, append=beyond_h)
@@ -575,11 +521,13 @@ def _before(values: Floats, at: Ints) -> Floats:
     return np.concatenate([[0.0], np.cumsum(values)])[at]
 
 
-def _slowed_by_year(work: Work, down: Spells, edges: Floats) -> Floats:
+def _slowed_by_year(work: RepairQueue, down: Spells, edges: Floats) -> Floats:
     """Useful hours that a slower pace cost in each year, shape (years,) [h]."""
-    cut = down.cut(edges)
-    first = np.searchsorted(cut.begin_h, edges)
-    lost = np.diff(work.useful_until(cut.begin_h)) * (1 - 1 / cut.factor[:-1])
+    cut = np.searchsorted(down.begin_h, edges, side="right")
+    begin_h = np.insert(down.begin_h, cut, edges)
+    factor = np.insert(down.factor, cut, down.factor[cut - 1])
+    lost = np.diff(work.useful_until(begin_h)) * (1 - 1 / factor[:-1])
+    first = np.searchsorted(begin_h, edges)
     return np.diff(np.concatenate([[0.0], np.cumsum(lost)])[first])
 
 
@@ -840,23 +788,6 @@ class Outages(Struct, frozen=True):
     met: Ints
     short_h: Floats
 
-    @classmethod
-    def of(cls, sources: Sources, years: ChunkOutages, hours: float) -> "Outages":
-        """Totals of the years."""
-        demands, met, short_h = np.moveaxis(years.shelf, 1, 0)
-        return cls(
-            causes=sources.names,
-            pools=sources.pools,
-            hours=hours,
-            interruptions=years.stopping,
-            failures=years.stopping + years.other,
-            time_h=years.time_h,
-            slowed_h=years.slowed_h,
-            demands=demands.astype(np.int64),
-            met=met.astype(np.int64),
-            short_h=short_h,
-        )
-
     @property
     def years(self) -> int:
         """Simulated years [1]."""
@@ -966,22 +897,33 @@ def simulate_outages(
     exponential = repair == "exponential"
     # Before the first year that counts, pools and repairs forget how they began.
     memory_h = float(sources.lead_h.max(initial=0.0) + sources.repair_h.max(initial=0.0))
-    warm_up_h = _warm_up_h(memory_h * (MEMORY_DECAYS if exponential else 1))
+    memory_h *= MEMORY_DECAYS if exponential else 1
+    doublings = ceil(log2(max(memory_h / LEAST_WARM_UP_H, 1.0)))
+    warm_up_h = LEAST_WARM_UP_H * 2.0**doublings if memory_h else 0.0
     step = _chunk_years(sources.timed_per_year * hours / HOURS_PER_YEAR, warm_up_h / hours)
     # The allocator of Linux gives memory back after each chunk, a third of the time in all, until
     # a large block was freed once; this one is never touched.
     np.empty(RESERVE_BYTES, np.uint8)
     lengths = (min(step, years - first) for first in range(0, years, step))
     chunks = [Chunk(length, hours, warm_up_h, exponential) for length in lengths]
-    told = each(chunks, lambda _: "runs of years")
-    found = [simulate_chunk(sources, checkpoints, chunk, rng) for chunk in told]
-    return Outages.of(sources, ChunkOutages.joined(found), hours)
-
-
-def _warm_up_h(memory_h: float) -> float:
-    """Warm-up that is long enough, in steps of powers of two [h]."""
-    steps = ceil(log2(max(memory_h / LEAST_WARM_UP_H, 1.0)))
-    return LEAST_WARM_UP_H * 2.0**steps if memory_h else 0.0
+    rows = [
+        simulate_chunk(sources, checkpoints, chunk, rng)
+        for chunk in each(chunks, lambda _: "runs of years")
+    ]
+    stopping, failures, time_h, slowed_h, shelf = map(np.concatenate, zip(*rows, strict=True))
+    demands, met, short_h = np.moveaxis(shelf, 1, 0)
+    return Outages(
+        causes=sources.names,
+        pools=sources.pools,
+        hours=hours,
+        interruptions=stopping,
+        failures=failures,
+        time_h=time_h,
+        slowed_h=slowed_h,
+        demands=demands.astype(np.int64),
+        met=met.astype(np.int64),
+        short_h=short_h,
+    )
 
 
 def sources_of(exposure: Exposure) -> Sources:
@@ -998,7 +940,8 @@ def sources_of(exposure: Exposure) -> Sources:
     effects = [*lasting, *(one.survived for one in lasting), *(Effect() for _ in causes)]
     place = np.arange(3 * len(causes)) % max(len(causes), 1)
     stopping = np.arange(3 * len(causes)) < len(causes)
-    timed = stopping | (pool[place] >= 0) | np.array([one.lasts for one in effects], bool)
+    lasts = np.array([bool(one.domains or one.slowdown) for one in effects], bool)
+    timed = stopping | (pool[place] >= 0) | lasts
     kind = np.flatnonzero(timed & (rates > 0))
     return Sources(
         names=names,

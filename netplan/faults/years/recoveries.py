@@ -145,16 +145,10 @@ def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
     if not domains:
         return IdlePrice(None, None, complete=True)
     bill, size = _bill(subject, books), domains * subject.sizing.hb_size
-    try:
-        larger = build_fabric(
-            subject.spec, replace(subject.sizing, gpus=subject.sizing.gpus + size)
-        )
-    except InputError:
-        larger = None  # such as a torus without a free port for one more
-    more = _bill(subject, books, larger) if larger and subject.fabric.tiers else None
+    larger = _larger(subject, size)
     return IdlePrice(
         present=_share(bill, size) if domains < subject.sizing.full_domains else None,
-        larger=more.capital.base - bill.capital.base if more and bill and more.cost else None,
+        larger=_step_price(bill, _bill(subject, books, larger) if larger else None),
         complete=_complete(bill),
     )
 
@@ -196,33 +190,20 @@ def recoveries(
     >>> [(way.circuit_switches, way.idle_gpus, way.extra_gpus) for way in found]
     [(16, 128, 0), (0, 8, 0), (0, 0, 8), (0, 0, 0)]
     """
-    bill = _bill(subject, books)
-    found = [
-        _idle_gpus(subject, bill, books.prices, circuit),
-        _idle_domain(subject, bill),
-        _larger_fabric(subject, bill, books),
-    ]
-    if subject.sizing.hb_size > 1 and subject.fabric.link_count:
-        found.append(Recovery(way="forwarding", hardware="none", iteration_time_s=forwarding_s))
-    return tuple(way for way in found if way is not None)
-
-
-def reconfigured(subject: Subject, books: BillBooks, circuit: SwitchModel, idle: int) -> Recovery:
-    """Some idle GPUs in every domain, which circuit switches bring onto a failed one's rail."""
-    found = _idle_gpus(subject, _bill(subject, books), books.prices, circuit, idle)
-    if found is None:
-        raise InputError(f"{idle:,} idle GPUs leave a domain of {subject.sizing.hb_size:,} none")
-    return found
+    bill, sizing = _bill(subject, books), subject.sizing
+    ways = [_idle_domain(subject, bill), _larger_fabric(subject, bill, books)]
+    if sizing.hb_size > 1:
+        ways.insert(0, _idle_gpus(subject, bill, books.prices, circuit))
+    if sizing.hb_size > 1 and subject.fabric.link_count:
+        ways.append(Recovery(way="forwarding", hardware="none", iteration_time_s=forwarding_s))
+    return tuple(way for way in ways if way is not None)
 
 
 def _idle_gpus(
     subject: Subject, bill: Bill | None, prices: PriceBook, circuit: SwitchModel, each: int = 1
-) -> Recovery | None:
+) -> Recovery:
     """Some idle GPUs in every domain; on separate rails behind circuit switches."""
-    sizing = subject.sizing
-    if sizing.hb_size <= each:
-        return None
-    idle = each * sizing.domains
+    sizing, idle = subject.sizing, each * subject.sizing.domains
     share = Recovery(
         way="idle GPU",
         hardware=("an idle GPU" if each == 1 else f"{each:,} idle GPUs")
@@ -247,33 +228,31 @@ def _behind_circuits(
     one pair of fibres (FR4, LR4); those of parallel fibres would take four. Its second fibre is
     priced where the book prices single-mode ones, though the first has other connectors then.
     """
-    sizing, fabric = subject.sizing, subject.fabric
-    fibres = ENDS_OF_A_LINK * sizing.hb_size
-    if fibres > circuit.cages:
+    fabric, speed_gbps = subject.fabric, subject.sizing.speed_gbps
+    layer = _circuits(subject, circuit)
+    if layer is None:
         reason = (
-            f"not possible: {fibres:,} fibres of a domain must meet on one switch, {circuit.name}"
-            f" has {circuit.cages:,} ports"
+            f"not possible: {ENDS_OF_A_LINK * subject.sizing.hb_size:,} fibres of a domain must"
+            f" meet on one switch, {circuit.name} has {circuit.cages:,} ports"
         )
         return Recovery(way=share.way, hardware=reason)
-    switches = ceil_div(sizing.domains * fabric.ports_per_gpu, circuit.cages // fibres)
     modules = ENDS_OF_A_LINK * fabric.nic_ports if circuit.form == SINGLE_MODE else 0
-    ports, module = (prices.price(part, sizing.speed_gbps) for part in ("ocs_port", "transceiver"))
+    bought = [(layer.ports, prices.price("ocs_port", speed_gbps))]
     # A book has one price for all modules: single-mode ones cost more only in place of copper.
-    host = next(group for group in fabric.links if group.name == "host")
-    added = modules if host.medium == "copper" else 0
+    if modules and next(group.medium for group in fabric.links if group.name == "host") == "copper":
+        bought.append((modules, prices.price("transceiver", speed_gbps)))
     fibre = prices.price("fibre", None, PAIR_OF_FIBRES)
-    further = fabric.nic_ports if fibre is not None else 0
-    bought = [(switches * circuit.cages, ports), (added, module), (further, fibre)]
-    known = [(count, row) for count, row in bought if row is not None and count]
-    sums = [prices.offer(row, count).base * count for count, row in known]
+    if fibre is not None:
+        bought.append((fabric.nic_ports, fibre))
+    sums = [prices.offer(row, count).base * count for count, row in bought if row is not None]
     return replace(
         share,
-        hardware=f"{share.hardware}, {switches:,} {circuit.name} between GPUs and rails"
+        hardware=f"{share.hardware}, {layer.switches:,} {circuit.name} between GPUs and rails"
         + (f", {modules:,} single-mode modules" if modules else ""),
-        circuit_switches=switches,
+        circuit_switches=layer.switches,
         single_mode_modules=modules,
         price=sum(sums, share.price or 0.0) if sums or share.price else None,
-        price_complete=share.price_complete and all(row for count, row in bought if count),
+        price_complete=share.price_complete and len(sums) == len(bought),
     )
 
 
@@ -296,30 +275,40 @@ def _idle_domain(subject: Subject, bill: Bill | None) -> Recovery | None:
 def _larger_fabric(subject: Subject, bill: Bill | None, books: BillBooks) -> Recovery | None:
     """One idle HB domain beside the job's, and the larger network that it needs."""
     size = subject.sizing.hb_size
-    if not subject.fabric.tiers:
-        return None  # a torus has no free port for one more
-    wanted = replace(subject.sizing, gpus=subject.sizing.gpus + size)
-    try:
-        larger = build_fabric(subject.spec, wanted)
-    except InputError:
-        return None  # such as groups that cannot be filled so far
+    larger = _larger(subject, size)
+    if larger is None:
+        return None
     extra = larger.switches - subject.fabric.switches
     links = larger.link_count - subject.fabric.link_count
     tier = f" in {len(larger.tiers)} tiers" if len(larger.tiers) > len(subject.fabric.tiers) else ""
     step = ", the step to the next size" if extra else ", within the present size"
     more = _bill(subject, books, larger)
-    price = more.capital.base - bill.capital.base if more and bill and more.cost else None
     return Recovery(
         way="further domain",
-        hardware=f"{_gpus(size, 'more ')} and a network for {wanted.gpus:,} GPUs"
+        hardware=f"{_gpus(size, 'more ')} and a network for {subject.sizing.gpus + size:,} GPUs"
         f"{tier}: switches {extra:+,}, links {links:+,}{step}",
         extra_gpus=size,
         extra_switches=extra,
         extra_links=links,
-        price=price,
+        price=_step_price(bill, more),
         price_complete=_complete(more),
         iteration_time_s=_time_s(subject.intact),
     )
+
+
+def _larger(subject: Subject, gpus: int) -> Fabric | None:
+    """The fabric with more GPUs; None for a torus, which has no free port, and for full groups."""
+    if not subject.fabric.tiers:
+        return None
+    try:
+        return build_fabric(subject.spec, replace(subject.sizing, gpus=subject.sizing.gpus + gpus))
+    except InputError:
+        return None
+
+
+def _step_price(bill: Bill | None, more: Bill | None) -> float | None:
+    """Base price of the step to a larger network; None without a price."""
+    return more.capital.base - bill.capital.base if more and bill and more.cost else None
 
 
 def _bill(subject: Subject, books: BillBooks, larger: Fabric | None = None) -> Bill | None:
@@ -362,20 +351,14 @@ class Circuits(Struct, frozen=True):
     power_w: float | None
 
 
-class Standby(Struct, frozen=True):
-    """Idle GPUs in each HB domain [1], and the model of the circuit switches."""
-
-    each: int
-    circuit: SwitchModel
-
-
 class Assumed(Struct, frozen=True):
-    """What years of failures assume: options, failure rates, effects, groups that fail whole."""
+    """What years of failures assume without circuit switches, and the years themselves."""
 
     options: ForecastOptions
     book: FailureBook
     effects: FailureEffects
     groups: tuple[GroupFailures, ...]
+    today: ReliabilityForecast
 
 
 class Policy(Struct, frozen=True):
@@ -464,16 +447,23 @@ def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
             f"--policy reconfigure on {subject.spec.name}: one HB domain has no rails to switch:"
             " give more --gpus or a smaller --hb-size"
         )
-    fibres = ENDS_OF_A_LINK * sizing.hb_size
-    if fibres > model.cages:
+    layer = _circuits(subject, model)
+    if layer is None:
         raise InputError(
-            f"--policy reconfigure: {fibres:,} fibres of a domain must meet on one switch,"
-            f" {model.name} has {model.cages:,} ports: give --hb-size up to"
+            f"--policy reconfigure: {ENDS_OF_A_LINK * sizing.hb_size:,} fibres of a domain must"
+            f" meet on one switch, {model.name} has {model.cages:,} ports: give --hb-size up to"
             f" {model.cages // ENDS_OF_A_LINK:,}, or another --ocs"
         )
-    each = model.cages // fibres
-    pairs = sizing.domains * fabric.ports_per_gpu
-    switches = ceil_div(pairs, each)
+    return layer
+
+
+def _circuits(subject: Subject, model: SwitchModel) -> Circuits | None:
+    """Circuit switches of all domains; None where the fibres of one domain fit no switch."""
+    sizing, fabric = subject.sizing, subject.fabric
+    each = model.cages // (ENDS_OF_A_LINK * sizing.hb_size)
+    if not each:
+        return None
+    switches = ceil_div(sizing.domains * fabric.ports_per_gpu, each)
     return Circuits(
         switches=switches,
         ports=switches * model.cages,
@@ -484,7 +474,7 @@ def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
 
 
 def _behind(
-    subject: Subject, found: Circuits, assumed: Assumed, *, bought: Recovery, idle: int
+    subject: Subject, layer: Circuits, assumed: Assumed, *, bought: Recovery, idle: int
 ) -> FailureEffects:
     """Effects of failures with idle GPUs in every domain and circuit switches on the host links."""
     effects, sizing = assumed.effects, subject.sizing
@@ -500,8 +490,8 @@ def _behind(
     for whole, host, count in placed:
         units[whole] += count - units[host]
         units[host] = count
-    units["circuit_switch"] = found.switches
-    lost = Effect(domains=found.domains_each, whole=True)
+    units["circuit_switch"] = layer.switches
+    lost = Effect(domains=layer.domains_each, whole=True)
     standing_by = idle_gpus(
         assumed.book,
         units,
@@ -510,18 +500,18 @@ def _behind(
         hb_size=sizing.hb_size,
         end=assumed.options.end,
     )
-    of_units = {**effects.of_units, "circuit_switch": ((found.switches, lost),)}
+    of_units = {**effects.of_units, "circuit_switch": ((layer.switches, lost),)}
     return replace(effects, of_units=of_units, units=units, idle=standing_by)
 
 
 def policies(
     subject: Subject,
     books: BillBooks,
-    standby: Standby,
+    model: SwitchModel,
     assumed: Assumed,
     *,
+    idle: int,
     gpu: Impact,
-    today: ReliabilityForecast,
 ) -> tuple[Policy, ...]:
     """The job as it goes on without circuit switches, and with them.
 
@@ -529,24 +519,33 @@ def policies(
     ----------
     subject, books
         A fabric of separate rails; prices and parts.
-    standby, assumed
-        What stands by, and what the years assume without it.
-    gpu, today
-        What one failed GPU does without it, and the years without it.
+    model
+        Model of the circuit switches.
+    assumed
+        What the years assume without them.
+    idle
+        GPUs of each domain that stand by [1].
+    gpu
+        What one failed GPU does without them.
     """
-    model, idle = standby.circuit, standby.each
     layer = circuits(subject, model, idle)
-    bought = reconfigured(subject, books, model, idle)
-    changed = _behind(subject, layer, assumed, bought=bought, idle=idle)
+    bought = _idle_gpus(subject, _bill(subject, books), books.prices, model, idle)
+    effects = _behind(subject, layer, assumed, bought=bought, idle=idle)
     years = reliability_forecast(
-        subject.fabric, assumed.book, assumed.options, effects=changed, groups=assumed.groups
+        subject.fabric, assumed.book, assumed.options, effects=effects, groups=assumed.groups
     )
+    # The job has as many GPUs of each domain left as rails.
+    left = (subject.sizing.hb_size - idle) / subject.sizing.hb_size
+    work_share: float | None = years.goodput * left
+    if subject.search:
+        intact, fewer = subject.intact, subject.on_fewer_gpus(idle)
+        work_share = years.goodput * intact.time_s / fewer.time_s if intact and fewer else None
     before = Policy(
         policy="wait" if assumed.options.wait else "go-on",
-        forecast=today,
+        forecast=assumed.today,
         bandwidth_share=gpu.bandwidth_share,
         iteration_time_s=gpu.iteration_time_s,
-        work_share=today.goodput,
+        work_share=assumed.today.goodput,
     )
     after = Policy(
         policy="reconfigure",
@@ -559,22 +558,9 @@ def policies(
         circuit_power_w=layer.power_w,
         price=bought.price,
         price_complete=bought.price_complete,
-        bandwidth_share=_left(subject, idle),
+        bandwidth_share=left,
         iteration_time_s=bought.iteration_time_s,
-        replaced_share=1 - changed.idle.missed if changed.idle else None,
-        work_share=_work(subject, idle, years.goodput),
+        replaced_share=1 - effects.idle.missed if effects.idle else None,
+        work_share=work_share,
     )
     return before, after
-
-
-def _left(subject: Subject, idle: int) -> float:
-    """Share of the GPUs of a domain, and so of its rails, that the job has [1]."""
-    return (subject.sizing.hb_size - idle) / subject.sizing.hb_size
-
-
-def _work(subject: Subject, idle: int, goodput: float) -> float | None:
-    """Useful work without the idle GPUs over that of all GPUs [1]; None without a plan."""
-    if not subject.search:
-        return goodput * _left(subject, idle)
-    intact, fewer = subject.intact, subject.on_fewer_gpus(idle)
-    return goodput * intact.time_s / fewer.time_s if intact and fewer else None
