@@ -73,7 +73,7 @@ def test_one_pair_of_domains_at_32768(
     graph = graph_of(name, 32_768, radix, hb_size)
     damage = damages(graph, 1, "links=10", "leaf=2")[0]
     network = reduced_graph(graph).left(damage)
-    benchmark(network.capacity_bytes_per_s, 1, network.domains - 2)
+    benchmark(network.flow, 1, network.domains - 2)
 
 
 @pytest.mark.parametrize("name", ["rail-optimized", "rail-only", "dragonfly", "torus-3d"])

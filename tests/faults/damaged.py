@@ -9,6 +9,7 @@ import numpy as np
 
 from netplan.arrays import Ints
 from netplan.faults.damage.damage import Damage, no_damage
+from netplan.faults.damage.flows import FlowNetwork
 from netplan.records import replace
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.expand import expand
@@ -156,3 +157,8 @@ def damaged_graph(graph: FabricGraph, damage: Damage) -> FabricGraph:
         length_class=graph.length_class[live],
         group=graph.group[live],
     )
+
+
+def capacity_bytes_per_s(network: FlowNetwork, a: int, b: int) -> float:
+    """Largest flow between two domains [B/s]."""
+    return network.flow(a, b).units * network.reduced.unit_bytes_per_s

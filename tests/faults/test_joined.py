@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.faults.damage.capacity import remaining_bandwidth
-from netplan.faults.damage.flows import MovedFlows, Rings, join, join_by_forests, reduced_graph
+from netplan.faults.damage.flows import (
+    MovedFlows,
+    Rings,
+    merge_by_forests,
+    merge_nodes,
+    reduced_graph,
+)
 from netplan.faults.damage.scenario import parse_faults
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.graph.flow import largest_flow, largest_units
@@ -36,7 +42,9 @@ def test_nodes_that_are_joined_have_that_flow(
     there = rng.random(len(low)) < density
     ends = np.stack((low, high))[:, there]
     units = 2 * rng.integers(1, 4, ends.shape[1]).astype(float)
-    label, fewer = (rule(ends, units, np.full(nodes, need)) for rule in (join, join_by_forests))
+    label, fewer = (
+        rule(ends, units, np.full(nodes, need)) for rule in (merge_nodes, merge_by_forests)
+    )
     view: nx.Graph[int] = nx.Graph()
     view.add_nodes_from(range(nodes))
     for (a, b), rate in zip(ends.T.tolist(), units.tolist(), strict=True):
@@ -51,11 +59,11 @@ def test_nodes_that_are_joined_have_that_flow(
 def test_a_full_mesh_is_joined_by_half_as_many_forests_as_nodes() -> None:
     """Ten nodes have 45 links: five trees of nine. Four are found, and six cannot be."""
     ends = np.stack(np.triu_indices(10, 1))
-    assert np.all(join_by_forests(ends, np.ones(45), np.full(10, 4.0)) == 0)
-    assert len(np.unique(join_by_forests(ends, np.ones(45), np.full(10, 6.0)))) > 1
+    assert np.all(merge_by_forests(ends, np.ones(45), np.full(10, 4.0)) == 0)
+    assert len(np.unique(merge_by_forests(ends, np.ones(45), np.full(10, 6.0)))) > 1
     # Without links, or with more forests than are worth it, every node is alone.
-    assert join_by_forests(ends[:, :0], np.ones(0), np.ones(3)).tolist() == [0, 1, 2]
-    assert join_by_forests(ends, np.ones(45), np.full(10, 65.0)).tolist() == list(range(10))
+    assert merge_by_forests(ends[:, :0], np.ones(0), np.ones(3)).tolist() == [0, 1, 2]
+    assert merge_by_forests(ends, np.ones(45), np.full(10, 65.0)).tolist() == list(range(10))
 
 
 def test_parts_have_needs_and_hubs_of_their_own() -> None:
@@ -63,7 +71,7 @@ def test_parts_have_needs_and_hubs_of_their_own() -> None:
     ring, path = np.array([[0, 0, 1, 2], [1, 3, 2, 3]]), np.array([[4, 5], [5, 6]])
     ends = np.concatenate([ring, path, path + 3], axis=1)
     need = np.repeat([2.0, 1.0, 2.0], [4, 3, 3])
-    label = join(ends, np.ones(8), need)
+    label = merge_nodes(ends, np.ones(8), need)
     assert len(set(label[:4])) == 1
     assert len(set(label[4:7])) == 1
     assert len(set(label.tolist())) == 5

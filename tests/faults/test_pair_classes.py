@@ -21,11 +21,11 @@ from scipy.sparse.csgraph import maximum_flow
 from netplan.arrays import Floats
 from netplan.faults.damage.capacity import form_classes, remaining_bandwidth
 from netplan.faults.damage.damage import Damage, no_damage
-from netplan.faults.damage.flows import FlowNetwork, alike, codes, reduced_graph
+from netplan.faults.damage.flows import FlowNetwork, equal_blocks, reduced_graph, row_codes
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.scenario import parse_faults
 from netplan.topologies.formats.edge_list import edge_list_lines
-from tests.faults.damaged import damage_to, fabric, random_damage
+from tests.faults.damaged import capacity_bytes_per_s, damage_to, fabric, random_damage
 
 PASSING = {"torus-2d", "torus-3d", "torus of 32", "bcube"}
 """Fabrics whose GPUs pass traffic on."""
@@ -152,14 +152,14 @@ def test_rows_have_the_numbers_of_their_order(rows: list[tuple[int, int]]) -> No
     """Small numbers are found in a table, large and negative ones are sorted."""
     ranks = {row: number for number, row in enumerate(sorted(set(rows)))}
     columns = np.array(rows, np.int64).reshape(-1, 2).T
-    assert codes(*columns).tolist() == [ranks[row] for row in rows]
+    assert row_codes(*columns).tolist() == [ranks[row] for row in rows]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), WHOLE)))
 def test_owners_are_alike_if_they_have_equal_values(pairs: list[tuple[int, int]]) -> None:
     owner, value = np.array(pairs, np.int64).reshape(-1, 2).T
     held = [sorted(one for place, one in pairs if place == number) for number in range(6)]
-    number = alike(owner, value, 6)
+    number = equal_blocks(owner, value, 6)
     same = [[one == other for other in held] for one in held]
     assert (number[:, None] == number).tolist() == same
 
@@ -305,7 +305,7 @@ def test_classes_hold_every_pair_once(name: str) -> None:
     reduced = reduced_graph(graph)
     for faults in ([], ["links=10"], ["leaf=2", "gpus=5"]):
         after = reduced.left(parse_faults(faults, graph))
-        rates = codes(reduced.intact.ending.astype(int), after.ending.astype(int))
+        rates = row_codes(reduced.intact.ending.astype(int), after.ending.astype(int))
         classes = form_classes(reduced.blocks, reduced.blocks.alike(rates))
         assert classes is not None
         assert classes.pairs.sum() == 512 * 511 // 2
@@ -335,7 +335,7 @@ def test_domains_over_many_routers_are_exact() -> None:
         hurt = int(np.flatnonzero(left.share == worst)[0])
         for one in (hurt, 0, 4000):
             pair = int(left.first[one]), int(left.second[one])
-            flow = before.reduced.left(damage).capacity_bytes_per_s(*pair)
+            flow = capacity_bytes_per_s(before.reduced.left(damage), *pair)
             assert flow == left.bytes_per_s[one]
 
 
@@ -351,7 +351,7 @@ def test_domains_that_share_leaves_are_exact(gpus: int) -> None:
         worst = int(left.share.argmin())
         for one in (worst, 0, 77):
             pair = int(left.first[one]), int(left.second[one])
-            assert after.capacity_bytes_per_s(*pair) == pytest.approx(left.bytes_per_s[one])
+            assert capacity_bytes_per_s(after, *pair) == pytest.approx(left.bytes_per_s[one])
 
 
 @pytest.mark.parametrize("count", [30, 100])
@@ -364,4 +364,4 @@ def test_tori_with_many_failures_are_exact(count: int) -> None:
     after = reduced_graph(graph).left(damage)
     for one in np.argsort(left.share)[[0, 1, 400, -1]].tolist():
         pair = int(left.first[one]), int(left.second[one])
-        assert after.capacity_bytes_per_s(*pair) == left.bytes_per_s[one]
+        assert capacity_bytes_per_s(after, *pair) == left.bytes_per_s[one]

@@ -73,7 +73,14 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.damage import Damage
-from netplan.faults.damage.flows import Alike, BlockTree, FlowNetwork, alike, codes, reduced_graph
+from netplan.faults.damage.flows import (
+    BlockClasses,
+    BlockTree,
+    FlowNetwork,
+    equal_blocks,
+    reduced_graph,
+    row_codes,
+)
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.topologies.graph.flow import largest_units
 from netplan.traffic.matrix import sum_by
@@ -154,43 +161,41 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         their own. Those of the same graph before a damage may spare some.
         """
         bounds = np.tile(self._direct(a, b), (2, 1))
-        whole = intact.parts if intact is not None and self._like(intact) else ()
+        whole: tuple[_Part, ...] = ()
+        if intact is not None and np.array_equal(self.tier, intact.tier):
+            whole = intact.parts if np.array_equal(self.ends, intact.ends) else ()
         for part in self.parts:
             bounds += part.bounds(a, b, whole[0] if len(whole) == 1 else None)
         return bounds[0], bounds[1]
 
-    def _like(self, other: "PairGraph") -> bool:
-        """Whether links join the same nodes."""
-        return np.array_equal(self.tier, other.tier) and np.array_equal(self.ends, other.ends)
-
     def _direct(self, a: Ints, b: Ints) -> Ints:
         """Capacity of the links from one domain to another, in units."""
-        at = np.flatnonzero(self.ends[0] >= len(self.tier))
-        one, other = self.ends[:, at] - len(self.tier)
-        known = one * self.domains + other
+        links = np.flatnonzero(self.ends[0] >= len(self.tier))
+        low, high = self.ends[:, links] - len(self.tier)
+        known = low * self.domains + high
         order = np.argsort(known)
-        asked = np.minimum(a, b) * self.domains + np.maximum(a, b)
-        begin, end = (np.searchsorted(known[order], asked, side) for side in ("left", "right"))
-        total = np.append(0, np.cumsum(self.units[at[order]]))
-        found: Ints = (total[end] - total[begin]).astype(np.int64)
-        return found
+        pairs = np.minimum(a, b) * self.domains + np.maximum(a, b)
+        begin, end = (np.searchsorted(known[order], pairs, side) for side in ("left", "right"))
+        total = np.append(0, np.cumsum(self.units[links[order]]))
+        direct: Ints = (total[end] - total[begin]).astype(np.int64)
+        return direct
 
     @cached_property
     def parts(self) -> tuple["_Part", ...]:
         """What hangs together over switches, with the numbers that nodes have here."""
         size = len(self.tier)
         live = np.flatnonzero((self.ends[0] < size) & (self.units > 0))
-        own = self.ends[1, live] >= size
-        part = connected_parts(size, *self.ends[:, live[~own]])
-        found = []
-        for one in np.unique(part[self.ends[0, live[own]]]).tolist():
-            links = live[part[self.ends[0, live]] == one]
-            tier = np.where(part == one, self.tier, 0)
-            found.append(_Part(tier, self.domains, self.ends[:, links], self.units[links]))
-        return tuple(found)
+        at_domain = self.ends[1, live] >= size
+        part = connected_parts(size, *self.ends[:, live[~at_domain]])
+        parts = []
+        for number in np.unique(part[self.ends[0, live[at_domain]]]).tolist():
+            links = live[part[self.ends[0, live]] == number]
+            tier = np.where(part == number, self.tier, 0)
+            parts.append(_Part(tier, self.domains, self.ends[:, links], self.units[links]))
+        return tuple(parts)
 
 
-class Sent(Struct, frozen=True, eq=False):
+class RoutedDemand(Struct, frozen=True, eq=False):
     """What some domains send to hubs.
 
     Parameters
@@ -209,12 +214,6 @@ class Sent(Struct, frozen=True, eq=False):
     owner: Ints
     way: Ints
     steps: Ints
-
-    def lost_steps(self, way: Ints, limit: Ints) -> Floats:
-        """What flows exceed the limits of ways by, sorted ones, in steps, shape (domains,)."""
-        place = np.searchsorted(way, self.way).clip(max=len(way) - 1)
-        left = np.where(way[place] == self.way, limit[place], 0)
-        return sum_by(self.owner, (self.steps - left).clip(min=0), len(self.units))
 
 
 class _Part(PairGraph, frozen=True, eq=False):
@@ -248,7 +247,11 @@ class _Part(PairGraph, frozen=True, eq=False):
                 yield spread, self._part(spread, share, intact.hubs)[0]
         for number in range(ROUNDS):
             share = self._share(height)
-            sent = self._sent(self._all, share, self.widest * self.hubs) if number else self.carried
+            sent = (
+                self._sent(np.arange(self.domains), share, self.widest * self.hubs)
+                if number
+                else self.carried
+            )
             part, short = self._part(sent.units, share, self.hubs)
             yield sent.units, part
             height = height - DESCENT * (sent.short | short)
@@ -310,14 +313,10 @@ class _Part(PairGraph, frozen=True, eq=False):
         return share
 
     @cached_property
-    def carried(self) -> Sent:
+    def carried(self) -> RoutedDemand:
         """What all domains send to the hubs by the tiers of switches."""
         share = self._share(self.tier.astype(float))
-        return self._sent(self._all, share, self.widest * self.hubs)
-
-    @property
-    def _all(self) -> Ints:
-        return np.arange(self.domains)
+        return self._sent(np.arange(self.domains), share, self.widest * self.hubs)
 
     def _left(self, intact: "_Part", share: Floats) -> Floats | None:
         """What domains send of what they did before the damage, in units.
@@ -326,11 +325,17 @@ class _Part(PairGraph, frozen=True, eq=False):
         """
         taken = self.widest * intact.hubs
         ways = self._limits(share, taken)
-        lost = intact.carried.lost_steps(_numbers(ways), ways.data) / self._steps
+        # Flows lose what exceeds the limits of ways.
+        carried, number = intact.carried, _numbers(ways)
+        place = np.searchsorted(number, carried.way).clip(max=len(number) - 1)
+        limit = np.where(number[place] == carried.way, ways.data[place], 0)
+        lost = (
+            sum_by(carried.owner, (carried.steps - limit).clip(min=0), self.domains) / self._steps
+        )
         anew = np.flatnonzero((lost >= self.step / 2) & (self.egress > 0))
         if 2 * len(anew) > self.domains:
             return None
-        left: Floats = intact.carried.units - lost
+        left: Floats = carried.units - lost
         left[anew] = self._sent(anew, share, taken).units
         return left
 
@@ -379,7 +384,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         ways.sort_indices()  # once, not for every flow
         return ways
 
-    def _sent(self, those: Ints, share: Floats, taken: Floats) -> Sent:
+    def _sent(self, those: Ints, share: Floats, taken: Floats) -> RoutedDemand:
         """What some domains can send to hubs, with ``share`` and ``taken`` of :meth:`_limits`."""
         size, last = len(self.tier), len(self.tier) + self.domains
         ways = self._limits(share, taken)
@@ -397,10 +402,10 @@ class _Part(PairGraph, frozen=True, eq=False):
                 around = breadth_first_order(left, domain, return_predecessors=False)
                 short[around[around < size]] = True
         if not taking:
-            return Sent(sent, short, *np.zeros((3, 0), np.int64))
+            return RoutedDemand(sent, short, *np.zeros((3, 0), np.int64))
         # Flows of one graph are arrays of one form.
         owner, at, steps = np.concatenate(taking, axis=1)
-        return Sent(sent, short, owner, _numbers(found.flow)[at], steps)
+        return RoutedDemand(sent, short, owner, _numbers(found.flow)[at], steps)
 
 
 def _numbers(ways: csr_array) -> Ints:
@@ -504,16 +509,18 @@ class ClassFlows(Struct, frozen=True, eq=False):
         Blocks of the fabric, and which of them are alike.
     classes
         Pairs that stand for all.
-    graph
-        The graph on which flows are found.
+    node, graph
+        Number of each domain in a graph of what stands for all, -1 of others, shape (domains,); and
+        the graph, on which flows are found.
     least, most
         What flows at least and at most in each class, in units, shape (classes,).
     """
 
     tree: BlockTree
-    blocks: Alike
+    blocks: BlockClasses
     classes: PairClasses
-    graph: "SmallGraph"
+    node: Ints
+    graph: PairGraph
     least: Ints
     most: Ints
 
@@ -522,27 +529,27 @@ class ClassFlows(Struct, frozen=True, eq=False):
         cls, before: FlowNetwork, after: FlowNetwork, intact: "ClassFlows | None" = None
     ) -> "ClassFlows | None":
         """Bounds of flows after a damage; pairs of a class had equally much before, too."""
-        found: list[tuple[int, BlockTree, Alike, Floats, PairClasses]] = []
+        tried: list[tuple[int, BlockTree, BlockClasses, Floats, PairClasses]] = []
         for tree, units in _trees(before, after):
-            blocks = tree.alike(codes(*units.astype(np.int64)))
+            blocks = tree.alike(row_codes(*units.astype(np.int64)))
             classes = form_classes(tree, blocks)
             if classes is not None:
-                found.append((len(classes.first), tree, blocks, units[1], classes))
+                tried.append((len(classes.first), tree, blocks, units[1], classes))
                 if len(classes.first) <= FEW_CLASSES:
                     break
-        if not found:
+        if not tried:
             return None
-        count, tree, blocks, left, classes = min(found, key=itemgetter(0))
-        small = SmallGraph.of(tree, blocks, left)
-        pairs = small.node[classes.first], small.node[classes.second]
-        least, most = small.graph.met(*pairs)
+        count, tree, blocks, left, classes = min(tried, key=itemgetter(0))
+        node, graph = _small_graph(tree, blocks, left)
+        pairs = node[classes.first], node[classes.second]
+        least, most = graph.met(*pairs)
         if intact is not None:
             lost = after.lost_units(classes.first, classes.second)
             least = np.maximum(least, intact.between(classes)[0] - lost)
         if count > FEW_CLASSES and not np.array_equal(least, most):
-            bounds = small.graph.flows(*pairs, intact.graph.graph if intact else None)
+            bounds = graph.flows(*pairs, intact.graph if intact else None)
             least, most = np.maximum(least, bounds[0]), np.minimum(most, bounds[1])
-        return cls(tree, blocks, classes, small, least, most)
+        return cls(tree, blocks, classes, node, graph, least, most)
 
     def settle(self, had_least: Ints, had_most: Ints) -> None:
         """Compute flows that bounds leave open: all, or of too many those that may be the worst.
@@ -553,18 +560,20 @@ class ClassFlows(Struct, frozen=True, eq=False):
         worst = float(_share(self.most, had_least).min(initial=1.0))
         left_open = np.flatnonzero(self.least < self.most)
         every = len(left_open) <= MAX_FLOWS
-        for one in left_open[np.argsort(low[left_open], kind="stable")][:MAX_FLOWS].tolist():
-            if not every and low[one] >= worst:
+        first, second = self.node[self.classes.first], self.node[self.classes.second]
+        for row in left_open[np.argsort(low[left_open], kind="stable")][:MAX_FLOWS].tolist():
+            if not every and low[row] >= worst:
                 break
-            pair = int(self.classes.first[one]), int(self.classes.second[one])
-            self.least[one] = self.most[one] = self.graph.flow(*pair)
-            worst = min(worst, float(_share(self.most[one], had_least[one])))
+            self.least[row] = self.most[row] = self.graph.flow(int(first[row]), int(second[row]))
+            worst = min(worst, float(_share(self.most[row], had_least[row])))
 
     def between(self, classes: PairClasses) -> tuple[Ints, Ints]:
         """What flows at least and at most between other pairs, in units."""
-        own = class_codes(self.tree, self.blocks, self.classes.first, self.classes.second)
-        asked = class_codes(self.tree, self.blocks, classes.first, classes.second)
-        place = np.searchsorted(own, asked)
+        known, asked = (
+            class_codes(self.tree, self.blocks, pairs.first, pairs.second)
+            for pairs in (self.classes, classes)
+        )
+        place = np.searchsorted(known, asked)
         return self.least[place], self.most[place]
 
 
@@ -598,7 +607,7 @@ def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree,
     yield BlockTree.of(joined, ends[:, apart]), units[:, apart]
 
 
-def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:
+def form_classes(tree: BlockTree, blocks: BlockClasses) -> PairClasses | None:
     """Classes of all pairs of domains; None where too many domains stand for themselves.
 
     Examples
@@ -629,7 +638,7 @@ def form_classes(tree: BlockTree, blocks: Alike) -> PairClasses | None:
     return PairClasses(one, two, np.where(orbit[0, one] == orbit[0, two], pairs // 2, pairs))
 
 
-def class_codes(tree: BlockTree, blocks: Alike, one: Ints, two: Ints) -> Ints:
+def class_codes(tree: BlockTree, blocks: BlockClasses, one: Ints, two: Ints) -> Ints:
     """Numbers of pairs of domains, equal for those of one class, shape (pairs,)."""
     level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
     base, places = int(orbit.max(initial=0)) + 1, np.sort(orbit[0][np.stack((one, two))], axis=0)
@@ -643,70 +652,56 @@ def _smallest_block(tree: BlockTree, one: Ints, two: Ints) -> Ints:
     return level
 
 
-def _orbits(tree: BlockTree, blocks: Alike) -> Ints:
+def _orbits(tree: BlockTree, blocks: BlockClasses) -> Ints:
     """Number of the block of each domain on every level, equal for like ones (levels, domains)."""
     return np.stack([of[block] for of, block in zip(blocks.orbit, tree.block, strict=True)])
 
 
-class SmallGraph(Struct, frozen=True, eq=False):
-    """A fabric with like switches put together, and the domains that stand for all.
+def _small_graph(tree: BlockTree, blocks: BlockClasses, units: Floats) -> tuple[Ints, PairGraph]:
+    """Switches of a fabric, like ones put together, and the domains that stand for all.
 
-    Parameters
-    ----------
-    node
-        Number of each domain in the graph, -1 for those that others stand for, shape (domains,).
-    graph
-        Switches and domains.
+    ``units`` are the capacities of its links, shape (links,). The number of each domain in the
+    graph comes first, -1 for those that others stand for, shape (domains,).
     """
-
-    node: Ints
-    graph: PairGraph
-
-    @classmethod
-    def of(cls, tree: BlockTree, blocks: Alike, units: Floats) -> "SmallGraph":
-        """Put together what is alike, where links have some capacities, shape (links,)."""
-        weight = np.zeros(len(tree.tier), np.int64)
-        for tier, stands_for in enumerate(blocks.stands_for[:-1]):
-            own = tree.tier == tier
-            weight[own] = stands_for[tree.home[own]]
-        domains = tree.block.shape[1]
-        weight[:domains] *= blocks.itself[0]
-        kept = np.flatnonzero(weight)
-        itself = int(np.searchsorted(kept, domains))
-        node = np.full(len(weight), -1)
-        node[kept] = np.arange(len(kept))
-        links = np.flatnonzero((node[tree.ends] >= 0).all(axis=0))
-        ends, units = node[tree.ends[:, links]], units[links] * weight[tree.ends[0, links]]
-        colour = _colours(ends, units, weight[kept], itself)
-        # Domains have the first colours, each its own; here they come last, and no damage changes
-        # in which order.
-        first = np.unique(colour, return_index=True)[1]
-        nodes = len(first)
-        number = (np.argsort(np.argsort(first))[colour] - itself) % nodes
-        ends = np.sort(number[ends], axis=0)
-        apart = ends[0] != ends[1]
-        key, place = np.unique(ends[0, apart] * nodes + ends[1, apart], return_inverse=True)
-        total = sum_by(place, units[apart], len(key))
-        tiers = np.zeros(nodes, np.int64)
-        tiers[number] = tree.tier[kept]
-        graph = PairGraph(tiers[: nodes - itself], itself, np.stack(np.divmod(key, nodes)), total)
-        own = kept[:itself]
-        node[own] = number[:itself] - (nodes - itself)
-        return cls(node[:domains], graph)
-
-    def flow(self, a: int, b: int) -> int:
-        """Largest flow between two domains, in units."""
-        return self.graph.flow(int(self.node[a]), int(self.node[b]))
+    weight = np.zeros(len(tree.tier), np.int64)
+    for tier, stands_for in enumerate(blocks.stands_for[:-1]):
+        there = tree.tier == tier
+        weight[there] = stands_for[tree.home[there]]
+    domains = tree.block.shape[1]
+    weight[:domains] *= blocks.itself[0]
+    kept = np.flatnonzero(weight)
+    itself = int(np.searchsorted(kept, domains))
+    node = np.full(len(weight), -1)
+    node[kept] = np.arange(len(kept))
+    links = np.flatnonzero((node[tree.ends] >= 0).all(axis=0))
+    ends, units = node[tree.ends[:, links]], units[links] * weight[tree.ends[0, links]]
+    colour = _colours(ends, units, weight[kept], itself)
+    # Domains have the first colours, each its own; here they come last, and no damage changes
+    # in which order.
+    first = np.unique(colour, return_index=True)[1]
+    nodes = len(first)
+    number = (np.argsort(np.argsort(first))[colour] - itself) % nodes
+    ends = np.sort(number[ends], axis=0)
+    apart = ends[0] != ends[1]
+    key, place = np.unique(ends[0, apart] * nodes + ends[1, apart], return_inverse=True)
+    total = sum_by(place, units[apart], len(key))
+    tiers = np.zeros(nodes, np.int64)
+    tiers[number] = tree.tier[kept]
+    graph = PairGraph(tiers[: nodes - itself], itself, np.stack(np.divmod(key, nodes)), total)
+    node[kept[:itself]] = number[:itself] - (nodes - itself)
+    return node[:domains], graph
 
 
 def _colours(ends: Ints, units: Floats, weight: Ints, domains: int) -> Ints:
     """Numbers of nodes, equal where they have equal links to equal nodes; domains are unequal."""
     tail, head = np.concatenate([ends, ends[::-1]], axis=1)
-    rates = np.tile(codes(units.astype(np.int64)), 2)
+    rates = np.tile(row_codes(units.astype(np.int64)), 2)
     kinds = int(rates.max(initial=0)) + 1
-    colour = codes(np.append(np.arange(domains), np.full(len(weight) - domains, domains)), weight)
+    colour = row_codes(
+        np.append(np.arange(domains), np.full(len(weight) - domains, domains)), weight
+    )
     while True:
-        finer = codes(colour, alike(tail, colour[head] * kinds + rates, len(weight)))
+        finer = row_codes(colour, equal_blocks(tail, colour[head] * kinds + rates, len(weight)))
         if finer.max(initial=0) == colour.max(initial=0):
             return colour
         colour = finer
@@ -799,7 +794,13 @@ class Remaining(Struct, frozen=True, eq=False):
         if not self.all_pairs:
             return "There are no two HB domains to send between."
         if self.complete:
-            return self._of_all_pairs(count)
+            kinds = "1 class" if count == 1 else f"{count:,} classes"
+            classes = "" if count == self.all_pairs else f", in {kinds} of equal damage and place"
+            whole = f"all {self.all_pairs:,} pairs of HB domains{classes}"
+            if self.exact:
+                return f"Exact: {whole}."
+            worst = "is exact" if self.worst_low == self.worst_share else "between bounds"
+            return f"Of {whole}: the worst {worst}, the mean within ± {self.mean_half_width:.2%}."
         drawn = int(np.count_nonzero(self.pairs))
         return (
             f"Of {self.all_pairs:,} pairs of HB domains {count:,} are computed:"
@@ -807,23 +808,12 @@ class Remaining(Struct, frozen=True, eq=False):
             f" at random, for the mean (± {self.mean_half_width:.2%})."
         )
 
-    def _of_all_pairs(self, count: int) -> str:
-        """What is known where no pair is left out."""
-        kinds = "1 class" if count == 1 else f"{count:,} classes"
-        found = "" if count == self.all_pairs else f", in {kinds} of equal damage and place"
-        whole = f"all {self.all_pairs:,} pairs of HB domains{found}"
-        if self.exact:
-            return f"Exact: {whole}."
-        worst = "is exact" if self.worst_low == self.worst_share else "between bounds"
-        return f"Of {whole}: the worst {worst}, the mean within ± {self.mean_half_width:.2%}."
-
 
 def remaining_bandwidth(
     graph: FabricGraph,
     damage: Damage,
     *,
     max_pairs: int = MAX_PAIRS,
-    rng: np.random.Generator | None = None,
     intact: FlowNetwork | None = None,
 ) -> Remaining:
     """Bandwidth that remains between HB domains.
@@ -834,8 +824,6 @@ def remaining_bandwidth(
         The fabric, and what has failed.
     max_pairs
         Pairs to compute at most; with more, some are chosen as this module says [1].
-    rng
-        Draws the pairs; None takes a generator with seed 0.
     intact
         Reduced graph of the intact fabric, where many damages of one fabric are asked for.
 
@@ -858,11 +846,10 @@ def remaining_bandwidth(
     """
     if max_pairs < 1:
         raise InputError(f"{max_pairs} pairs of HB domains are too few: give 1 or more")
-    rng = np.random.default_rng(0) if rng is None else rng
     before = intact or reduced_graph(graph).intact
     after = before.reduced.left(damage)
     all_classes = class_flows(before, after)
-    found = all_classes or _one_by_one(before, after, max_pairs, rng)
+    found = all_classes or _one_by_one(before, after, max_pairs)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
     intact_bytes_per_s, bytes_per_s = found.most * before.reduced.unit_bytes_per_s
     least_share, share = found.shares()
@@ -894,14 +881,12 @@ def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
     return max(0.0, 1 - lost / least)
 
 
-def _one_by_one(
-    before: FlowNetwork, after: FlowNetwork, max_pairs: int, rng: np.random.Generator
-) -> PairFlows:
+def _one_by_one(before: FlowNetwork, after: FlowNetwork, max_pairs: int) -> PairFlows:
     """All pairs, or some chosen ones; and their flows before and after the damage, in units."""
     first, second = np.triu_indices(before.domains, 1)
     pairs = np.ones(len(first), np.int64)
     if len(first) > max_pairs:
-        first, second, pairs = _choose(before, after, max_pairs, rng)
+        first, second, pairs = _choose(before, after, max_pairs)
     ends = list(zip(first.tolist(), second.tolist(), strict=True))
     # The intact flows come first: what damage spares of them is not computed again.
     units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
@@ -909,10 +894,9 @@ def _one_by_one(
     return PairFlows(PairClasses(first, second, pairs), flows, flows)
 
 
-def _choose(
-    before: FlowNetwork, after: FlowNetwork, limit: int, rng: np.random.Generator
-) -> tuple[Ints, Ints, Ints]:
+def _choose(before: FlowNetwork, after: FlowNetwork, limit: int) -> tuple[Ints, Ints, Ints]:
     """Pairs of domains to compute, and 1 for those drawn at random, 0 for those that lost most."""
+    rng = np.random.default_rng(0)
     count, had = before.domains, before.egress_bytes_per_s
     share = np.where(had > 0, after.egress_bytes_per_s / np.where(had > 0, had, 1.0), 1.0)
     order = np.lexsort((after.egress_bytes_per_s, share))
@@ -920,7 +904,7 @@ def _choose(
     other = int(order[-1])
     half = max(1, limit // 2)
     pairs = list(combinations(hurt[:WORST], 2))
-    pairs = [*pairs, *((one, other) for one in hurt if one != other)][:half]
+    pairs = [*pairs, *((domain, other) for domain in hurt if domain != other)][:half]
     # As many as may be are drawn always, so that damages of one fabric are seen by the same pairs.
     a = rng.integers(0, count, limit)
     b = (a + rng.integers(1, count, limit)) % count

@@ -74,12 +74,12 @@ MOST_SPREAD = 8
 """Up to how many times as large as their number values are found in a table [1]."""
 
 
-def alike(owner: Ints, value: Ints, count: int) -> Ints:
+def equal_blocks(owner: Ints, value: Ints, count: int) -> Ints:
     """Number owners by the values that they have, equal ones equally, shape (count,).
 
     Examples
     --------
-    >>> alike(np.array([0, 0, 1, 3, 3]), np.array([5, 7, 5, 7, 5]), 4).tolist()
+    >>> equal_blocks(np.array([0, 0, 1, 3, 3]), np.array([5, 7, 5, 7, 5]), 4).tolist()
     [2, 1, 0, 2]
     """
     ordered = _values_by_owner(owner, value, count)
@@ -122,12 +122,12 @@ def _ranks(value: Ints) -> tuple[int, Ints]:
     return int(number[-1]) + 1, number[value]
 
 
-def codes(*columns: Ints) -> Ints:
+def row_codes(*columns: Ints) -> Ints:
     """Number rows of some columns, equal ones equally, shape (rows,).
 
     Examples
     --------
-    >>> codes(np.array([4, 4, 2, 4]), np.array([0, 1, 0, 0])).tolist()
+    >>> row_codes(np.array([4, 4, 2, 4]), np.array([0, 1, 0, 0])).tolist()
     [1, 2, 0, 1]
     """
     code = _ranks(columns[0])[1]
@@ -187,10 +187,13 @@ class BlockTree(Struct, frozen=True, eq=False):
         blocks = []
         for top in range(int(tier.max(initial=0)) + 1):
             joined = ends[:, (above <= top) & (top > 0)]
-            blocks.append(_of_tiers(connected_parts(len(tier), *joined), tier <= top))
-            own = np.flatnonzero(tier == top)
-            home[own] = blocks[top][own]
-            rank[own] = places(home[own])
+            part, low = connected_parts(len(tier), *joined), tier <= top
+            block = np.full(len(tier), -1, np.int64)
+            block[low] = np.unique(part[low], return_inverse=True)[1]
+            blocks.append(block)
+            on_top = np.flatnonzero(tier == top)
+            home[on_top] = block[on_top]
+            rank[on_top] = places(home[on_top])
         blocks.append(np.zeros(len(tier), np.int64))
         levels = [
             _level((block, around), ends, np.flatnonzero(below == top), (tier, rank))
@@ -199,43 +202,48 @@ class BlockTree(Struct, frozen=True, eq=False):
         domains = int(np.count_nonzero(tier == 0))
         return cls(tier, ends, tuple(levels), home, np.stack([block[:domains] for block in blocks]))
 
-    def alike(self, label: Ints) -> "Alike":
+    def alike(self, label: Ints) -> "BlockClasses":
         """Blocks that are alike, where equal links have equal labels, shape (links,)."""
-        kinds = int(label.max(initial=0)) + 1
-        found: list[Ints] = []
-        inner: Level | None = None
-        for level in self.levels:
-            owner, value = level.owner, level.position * kinds + label[level.link]
+        labels = int(label.max(initial=0)) + 1
+        kinds: list[Ints] = []
+        for level, inner in zip(self.levels, (None, *self.levels), strict=False):
+            owner, value = level.owner, level.position * labels + label[level.link]
             if inner is not None:
                 base = int(value.max(initial=0)) + 1
                 owner = np.concatenate([owner, inner.parent])
-                value = np.concatenate([value, base + found[-1]])
-            found.append(alike(owner, value, len(level.parent)))
-            inner = level
-        return Alike.of(self, found)
-
-
-def _of_tiers(block: Ints, low: Bools) -> Ints:
-    """Number blocks anew by the nodes of low tiers; -1 for all other nodes."""
-    found = np.full(len(block), -1, np.int64)
-    found[low] = np.unique(block[low], return_inverse=True)[1]
-    return found
+                value = np.concatenate([value, base + kinds[-1]])
+            kinds.append(equal_blocks(owner, value, len(level.parent)))
+        # From the whole down, where blocks of one kind are alike if they are in one block.
+        orbit, stands_for, itself = (
+            [np.zeros(1, np.int64)],
+            [np.ones(1, np.int64)],
+            [np.ones(1, bool)],
+        )
+        for level, kind in zip(reversed(self.levels), reversed(kinds), strict=True):
+            parent = level.parent
+            siblings = row_codes(parent, kind)
+            place = places(siblings)
+            others = np.bincount(siblings)[siblings] - KEPT
+            here = np.where(place < KEPT, 1, np.where(place == KEPT, others, 0))
+            orbit.append(row_codes(orbit[-1][parent], kind))
+            stands_for.append(stands_for[-1][parent] * here)
+            itself.append(itself[-1][parent] & (place < KEPT))
+        return BlockClasses(orbit[::-1], stands_for[::-1], itself[::-1])
 
 
 def _level(blocks: tuple[Ints, Ints], ends: Ints, link: Ints, where: tuple[Ints, Ints]) -> Level:
     """Blocks of a level; a link between two domains is one of both, by the other's number."""
     (block, around), (tier, rank) = blocks, where
     direct = np.flatnonzero(tier[ends[1, link]] == 0)
-    nodes = np.concatenate([ends[:, link], ends[::-1, link[direct]]], axis=1)
-    low, high = nodes
-    position = codes(rank[low], tier[high], np.where(tier[high] > 0, rank[high], high))
+    low, high = np.concatenate([ends[:, link], ends[::-1, link[direct]]], axis=1)
+    position = row_codes(rank[low], tier[high], np.where(tier[high] > 0, rank[high], high))
     inside = block >= 0
     parent = np.zeros(int(block.max(initial=-1)) + 1, np.int64)
     parent[block[inside]] = around[inside]
     return Level(parent, block[low], np.append(link, link[direct]), position)
 
 
-class Alike(Struct, frozen=True, eq=False):
+class BlockClasses(Struct, frozen=True, eq=False):
     """Blocks that are alike, level by level from the domains to the whole.
 
     Parameters
@@ -253,25 +261,6 @@ class Alike(Struct, frozen=True, eq=False):
     stands_for: list[Ints]
     itself: list[Bools]
 
-    @classmethod
-    def of(cls, tree: BlockTree, kinds: list[Ints]) -> "Alike":
-        """From the whole down, where blocks of one kind are alike if they are in one block."""
-        orbit, stands_for, itself = (
-            [np.zeros(1, np.int64)],
-            [np.ones(1, np.int64)],
-            [np.ones(1, bool)],
-        )
-        for level, kind in zip(reversed(tree.levels), reversed(kinds), strict=True):
-            parent = level.parent
-            siblings = codes(parent, kind)
-            place = places(siblings)
-            others = np.bincount(siblings)[siblings] - KEPT
-            here = np.where(place < KEPT, 1, np.where(place == KEPT, others, 0))
-            orbit.append(codes(orbit[-1][parent], kind))
-            stands_for.append(stands_for[-1][parent] * here)
-            itself.append(itself[-1][parent] & (place < KEPT))
-        return cls(orbit[::-1], stands_for[::-1], itself[::-1])
-
 
 MAX_FORESTS = 64
 """Forests that are taken away at most; whom they leave apart asks its hub [1]."""
@@ -281,7 +270,7 @@ MAX_SENDERS = 1024
 """Nodes up to which each sends to its hub [1]."""
 
 
-def join(ends: Ints, units: Floats, need: Floats, label: Ints | None = None) -> Ints:
+def merge_nodes(ends: Ints, units: Floats, need: Floats, label: Ints | None = None) -> Ints:
     """Number nodes, equally where any cut between them has the capacity that they need.
 
     Parameters
@@ -299,12 +288,12 @@ def join(ends: Ints, units: Floats, need: Floats, label: Ints | None = None) -> 
     A ring has no two trees, but two ways from each node to any other.
 
     >>> ring, need = np.array([[0, 0, 1, 2], [1, 3, 2, 3]]), np.full(4, 2.0)
-    >>> len(np.unique(join_by_forests(ring, np.ones(4), need)))
+    >>> len(np.unique(merge_by_forests(ring, np.ones(4), need)))
     3
-    >>> join(ring, np.ones(4), need).tolist()
+    >>> merge_nodes(ring, np.ones(4), need).tolist()
     [0, 0, 0, 0]
     """
-    label = join_by_forests(ends, units, need) if label is None else label
+    label = merge_by_forests(ends, units, need) if label is None else label
     count = int(label.max(initial=-1)) + 1
     needed = np.zeros(count)
     needed[label] = need
@@ -323,21 +312,21 @@ def join(ends: Ints, units: Floats, need: Floats, label: Ints | None = None) -> 
     # No flow leads from one part to another: all hubs may be one sink.
     to_hub = np.where(hub[ends] == ends, count, ends)
     merged = np.arange(count)
-    for one in senders.tolist():
-        if largest_units(to_hub, units, one, count) >= needed[one]:
-            merged[one] = hub[one]
+    for sender in senders.tolist():
+        if largest_units(to_hub, units, sender, count) >= needed[sender]:
+            merged[sender] = hub[sender]
     return np.unique(merged, return_inverse=True)[1][label]
 
 
-def join_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
-    """Number nodes as :func:`join`, by forests alone.
+def merge_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
+    """Number nodes as :func:`merge_nodes`, by forests alone.
 
     Examples
     --------
     Of four nodes that all join each other, and one on a single link, two trees join the four.
 
     >>> ends = np.array([[0, 0, 0, 1, 1, 2, 3], [1, 2, 3, 2, 3, 3, 4]])
-    >>> join_by_forests(ends, np.ones(7), np.full(5, 2.0)).tolist()
+    >>> merge_by_forests(ends, np.ones(7), np.full(5, 2.0)).tolist()
     [0, 0, 0, 0, 1]
     """
     nodes = len(need)
@@ -365,7 +354,7 @@ def join_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
     return np.unique(found, return_inverse=True)[1]
 
 
-def widest(ends: Ints, units: Floats, switches: int) -> Floats:
+def widest_paths(ends: Ints, units: Floats, switches: int) -> Floats:
     """Most that one domain has to all that hangs together with each switch, shape (switches,).
 
     Domains have negative numbers.
@@ -375,7 +364,7 @@ def widest(ends: Ints, units: Floats, switches: int) -> Floats:
     Domain -1 has 3 to switch 0 and 4 to switch 1, which hang together; -2 has 5 to switch 2.
 
     >>> ends = np.array([[-1, -1, 0, -2], [0, 1, 1, 2]])
-    >>> widest(ends, np.array([3.0, 4, 9, 5]), 3).tolist()
+    >>> widest_paths(ends, np.array([3.0, 4, 9, 5]), 3).tolist()
     [7.0, 7.0, 5.0]
     """
     part = connected_parts(switches, *ends[:, (ends >= 0).all(axis=0)])
@@ -408,13 +397,13 @@ class Rings(Struct, frozen=True, eq=False):
         following, links = [], []
         for kind in np.unique(group).tolist():
             link = np.flatnonzero(group == kind)
-            one, other = ends[:, link]
+            tail, head = ends[:, link]
             if 2 * len(link) == nodes:  # rings of two nodes have one link
-                one, other, link = np.append(one, other), np.append(other, one), np.tile(link, 2)
-            if len(link) != nodes or len(np.unique(one)) < nodes or len(np.unique(other)) < nodes:
+                tail, head, link = np.append(tail, head), np.append(head, tail), np.tile(link, 2)
+            if len(link) != nodes or len(np.unique(tail)) < nodes or len(np.unique(head)) < nodes:
                 return None
-            order = np.argsort(one)
-            following.append(other[order])
+            order = np.argsort(tail)
+            following.append(head[order])
             links.append(link[order])
         if not links:
             return None
@@ -427,20 +416,18 @@ class Rings(Struct, frozen=True, eq=False):
         Where they lead to all nodes, fewer will do, as in a twisted torus: what commutes and takes
         any node to any other leaves none where it is but all.
         """
-        if any(np.any(one[two] != two[one]) for one, two in combinations(self.following, 2)):
+        if any(np.any(a[b] != b[a]) for a, b in combinations(self.following, 2)):
             return False
-        sizes = [
-            np.bincount(connected_parts(len(one), np.arange(len(one)), one))
-            for one in self.following
-        ]
-        whole = np.bincount(connected_parts(self.following.shape[1], *self.ends))
+        node = np.arange(self.following.shape[1])
+        sizes = [np.bincount(connected_parts(len(node), node, ring)) for ring in self.following]
+        whole = np.bincount(connected_parts(len(node), *self.ends))
         even = all(np.all(size == size[0]) for size in sizes)
         free = bool(np.all(whole == prod(int(size[0]) for size in sizes)))
         return even and (free or len(whole) == 1)
 
     def moves(self, nodes: set[int]) -> dict[int, Ints]:
         """Where all nodes come to when node 0 comes to some others, shape (nodes,) each."""
-        steps = [*self.following, *(np.argsort(one) for one in self.following)]
+        steps = [*self.following, *(np.argsort(ring) for ring in self.following)]
         found = {0: np.arange(self.following.shape[1])}
         rim = [0]
         while rim and not nodes <= found.keys():
@@ -475,12 +462,19 @@ class MovedFlows(Struct, frozen=True, eq=False):
             return None
         full = units[(rings.ends == 0).any(axis=0)].sum()
         place = {
-            int(at): divmod(number, rate.shape[1]) for number, at in enumerate(rings.link.flat)
+            int(link): divmod(number, rate.shape[1]) for number, link in enumerate(rings.link.flat)
         }
-        flows = [_to_next(rings.ends, units, int(one[0])) for one in rings.following]
-        if any(flow.units < full for flow in flows):
-            return None
-        used = [[place[at] for at in flow.links.tolist()] for flow in flows]
+        # Flows from node 0 to its neighbours, within what hangs together with it.
+        nodes = int(rings.ends.max()) + 1
+        part = connected_parts(nodes, *rings.ends)
+        near = np.flatnonzero(part[rings.ends[0]] == part[0])
+        used = []
+        for following in rings.following:
+            ends = np.where(rings.ends == following[0], nodes, rings.ends)[:, near]
+            flow = largest_flow(ends, units[near], 0, nodes)
+            if flow.units < full:
+                return None
+            used.append([place[link] for link in near[flow.links].tolist()])
         moves = rings.moves({node for links in used for _, node in links})
         return cls(rings, [[(ring, moves[node]) for ring, node in links] for links in used])
 
@@ -492,15 +486,6 @@ class MovedFlows(Struct, frozen=True, eq=False):
             flows = np.flatnonzero(np.all([there[ring][begin] for ring, begin in used], axis=0))
             pairs.append(np.stack((flows, following[flows])))
         return connected_parts(self.rings.following.shape[1], *np.concatenate(pairs, axis=1))
-
-
-def _to_next(ends: Ints, units: Floats, other: int) -> Flow:
-    """A largest flow from node 0 to another, within what hangs together with node 0."""
-    nodes = int(ends.max()) + 1
-    part = connected_parts(nodes, *ends)
-    near = np.flatnonzero(part[ends[0]] == part[0])
-    found = largest_flow(np.where(ends == other, nodes, ends)[:, near], units[near], 0, nodes)
-    return Flow(found.units, near[found.links])
 
 
 STEPS_PER_RATE = 1 << 20
@@ -570,7 +555,7 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
         links come last.
         """
         switch = np.flatnonzero(self.domain < 0)
-        turn = self.turning
+        turn = np.arange(self.graph.gpus if self.passing else 0)  # GPUs that pass on the rest
         node = self.domain.copy()
         node[switch] = self.graph.domains + len(turn) + np.arange(len(switch))
         node[turn] = self.graph.domains + np.arange(len(turn))
@@ -585,11 +570,6 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
         return BlockTree.of(*self.switched)
 
     @cached_property
-    def turning(self) -> Ints:
-        """GPUs that pass on what is not theirs."""
-        return np.arange(self.graph.gpus if self.passing else 0)
-
-    @cached_property
     def moved_flows(self) -> MovedFlows | None:
         """Flows between neighbours, where GPUs on rings are the whole network."""
         if not self.passing or np.any(self.domain[self.ends] < 0):
@@ -601,16 +581,6 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
         axis = np.unique(axes, return_inverse=True)[1].astype(np.int64)
         rings = Rings.of(ends, axis[graph.group[links]], graph.gpus)
         return None if rings is None else MovedFlows.of(rings, self.transit)
-
-    @cached_property
-    def exits(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """Links out of domains, which pair of a domain and a node each joins; the pairs' two."""
-        inside = self.domain[self.ends]
-        link, side = np.nonzero((inside >= 0).T & (inside[0] != inside[1])[:, None])
-        key, place = np.unique(
-            inside[side, link] * len(self.domain) + self.ends[1 - side, link], return_inverse=True
-        )
-        return link, place, *np.divmod(key, len(self.domain))
 
 
 class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
@@ -641,7 +611,7 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         if not reduced.passing:
             return self.ending
         at_node = sum_by(reduced.ends.ravel(), np.tile(self.transit, 2), len(reduced.domain))
-        return np.append(self.transit, at_node[reduced.turning])
+        return np.append(self.transit, at_node[: reduced.graph.gpus])
 
     @cached_property
     def joined(self) -> Ints:
@@ -652,28 +622,33 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         moved, known = reduced.moved_flows, None
         if moved is not None:
             known = moved.join((self.transit == reduced.intact.transit)[reduced.place])
-        need = widest(ends - domains, reduced.intact.switched_units, len(tier) - domains)
-        return join(ends[:, between] - domains, self.switched_units[between], need, known)
+        need = widest_paths(ends - domains, reduced.intact.switched_units, len(tier) - domains)
+        return merge_nodes(ends[:, between] - domains, self.switched_units[between], need, known)
 
     @cached_property
     def egress_bytes_per_s(self) -> Floats:
         """Bandwidth that can leave each domain, no less than any max-flow [B/s]."""
-        link, place, domain, node = self.reduced.exits
-        nodes = len(self.reduced.domain)
-        total = sum_by(self.reduced.ends.ravel(), np.tile(self.ending, 2), nodes)
+        reduced, nodes = self.reduced, len(self.reduced.domain)
+        inside = reduced.domain[reduced.ends]
+        link, side = np.nonzero((inside >= 0).T & (inside[0] != inside[1])[:, None])
+        key, place = np.unique(
+            inside[side, link] * nodes + reduced.ends[1 - side, link], return_inverse=True
+        )
+        domain, node = np.divmod(key, nodes)
+        total = sum_by(reduced.ends.ravel(), np.tile(self.ending, 2), nodes)
         to_node = sum_by(place, self.ending[link], len(node))
         # A GPU at the other end is a destination itself: only its own links limit what goes there.
-        onward = np.where(self.reduced.domain[node] >= 0, np.inf, total[node] - to_node)
+        onward = np.where(reduced.domain[node] >= 0, np.inf, total[node] - to_node)
         units = sum_by(domain, np.minimum(to_node, onward), self.domains)
-        return units * self.reduced.unit_bytes_per_s
+        return units * reduced.unit_bytes_per_s
 
     @cached_property
     def lost(self) -> tuple[int, Ints]:
         """Capacity that all have lost, and that each domain has for itself alone, in units."""
         reduced, intact = self.reduced, self.reduced.intact
-        own = np.where(intact.transit > 0, 0.0, intact.ending - self.ending)
-        at = reduced.domain[reduced.ends].max(axis=0)
-        alone = sum_by(at[own > 0], own[own > 0], self.domains)
+        lost = np.where(intact.transit > 0, 0.0, intact.ending - self.ending)
+        domain = reduced.domain[reduced.ends].max(axis=0)
+        alone = sum_by(domain[lost > 0], lost[lost > 0], self.domains)
         return int((intact.transit - self.transit).sum()), alone.astype(np.int64)
 
     def lost_units(self, a: Ints, b: Ints) -> Ints:
@@ -690,16 +665,6 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         """Max-flows found so far."""
         return {}
 
-    def capacity_bytes_per_s(self, a: int, b: int) -> float:
-        """Max-flow between two domains, one way [B/s]; the same both ways, as links are duplex.
-
-        Raises
-        ------
-        InputError
-            If a domain is unknown, or both are the same.
-        """
-        return self.flow(a, b).units * self.reduced.unit_bytes_per_s
-
     def flow(self, a: int, b: int) -> Flow:
         """A largest flow between two domains.
 
@@ -713,7 +678,12 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
                 f"no bandwidth between domains {a} and {b}: give two of 0 to {self.domains - 1}"
             )
         if (a, b) not in self.found:
-            self.found[a, b] = self._spared(a, b) or self._largest(a, b)
+            domain, ends = self.reduced.domain, self.reduced.ends
+            source, sink = len(domain), len(domain) + 1
+            ends = np.where(domain[ends] == a, source, np.where(domain[ends] == b, sink, ends))
+            ending = (ends >= source).any(axis=0)
+            units = np.where(ending, self.ending, self.transit)
+            self.found[a, b] = self._spared(a, b) or largest_flow(ends, units, source, sink)
         return self.found[a, b]
 
     def _spared(self, a: int, b: int) -> Flow | None:
@@ -722,17 +692,9 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         flow = intact.found.get((a, b))
         if flow is None:
             return None
-        at = flow.links
-        whole = np.array_equal(self.transit[at], intact.transit[at])
-        return flow if whole and np.array_equal(self.ending[at], intact.ending[at]) else None
-
-    def _largest(self, a: int, b: int) -> Flow:
-        """A largest flow between two domains, computed anew."""
-        domain, ends = self.reduced.domain, self.reduced.ends
-        source, sink = len(domain), len(domain) + 1
-        ends = np.where(domain[ends] == a, source, np.where(domain[ends] == b, sink, ends))
-        ending = (ends >= source).any(axis=0)
-        return largest_flow(ends, np.where(ending, self.ending, self.transit), source, sink)
+        links = flow.links
+        whole = np.array_equal(self.transit[links], intact.transit[links])
+        return flow if whole and np.array_equal(self.ending[links], intact.ending[links]) else None
 
 
 def reduced_graph(graph: FabricGraph) -> ReducedGraph:
@@ -747,7 +709,7 @@ def reduced_graph(graph: FabricGraph) -> ReducedGraph:
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=256, radix=32)
     >>> graph = scenario.fabric("rail-only").graph()
     >>> network = reduced_graph(graph).left(parse_faults(["gpu-0:1", "gpu-9:1"], graph))
-    >>> network.capacity_bytes_per_s(0, 1) / 50e9
+    >>> network.flow(0, 1).units * network.reduced.unit_bytes_per_s / 50e9
     6.0
     """
     outer = network_links(graph)
@@ -758,22 +720,17 @@ def reduced_graph(graph: FabricGraph) -> ReducedGraph:
     domain, transit = domain_of_node(graph), rate
     if not forwarding_nodes(graph, used)[0]:
         transit = np.where((ends < graph.gpus).any(axis=0), 0.0, rate)
-        ends, domain = _ending_only(graph, ends, domain)
+        # GPUs pass nothing on: links of a domain to a switch end in one place.
+        at_gpu = ends < graph.gpus
+        ends = np.where(at_gpu, ends // graph.hb_size * graph.hb_size, ends)
+        # A link between GPUs of two domains gets nodes of its own, so that nothing passes through.
+        direct = np.flatnonzero(at_gpu.all(axis=0))
+        domain = np.concatenate([domain, domain[ends[:, direct]].ravel()])
+        ends[:, direct] = graph.node_count + np.arange(2 * len(direct)).reshape(2, -1)
     nodes = len(domain)
     key, place = np.unique(ends.min(axis=0) * nodes + ends.max(axis=0), return_inverse=True)
     ends = np.stack(np.divmod(key, nodes))
     return ReducedGraph(graph, domain, ends, used, place, transit, rate, unit)
-
-
-def _ending_only(graph: FabricGraph, ends: Ints, domain: Ints) -> tuple[Ints, Ints]:
-    """Ends where GPUs pass nothing on: links of a domain to a switch end in one place."""
-    at_gpu = ends < graph.gpus
-    ends = np.where(at_gpu, ends // graph.hb_size * graph.hb_size, ends)
-    # A link between GPUs of two domains gets nodes of its own, so that nothing passes through.
-    direct = np.flatnonzero(at_gpu.all(axis=0))
-    domain = np.concatenate([domain, domain[ends[:, direct]].ravel()])
-    ends[:, direct] = graph.node_count + np.arange(2 * len(direct)).reshape(2, -1)
-    return ends, domain
 
 
 def _unit(graph: FabricGraph, outer: Bools) -> float:
