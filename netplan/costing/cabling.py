@@ -8,7 +8,7 @@ from msgspec import Meta
 from netplan.catalog import Record, Shelf
 from netplan.errors import CatalogError
 from netplan.records import Entry, PositiveFloat, PositiveInt
-from netplan.topologies.specs import Medium
+from netplan.topologies.graph import Medium
 
 ANY = "any"
 """Form factor of a cage or a plug that nobody has chosen yet: it fits only its like."""

@@ -22,7 +22,7 @@ from netplan.costing.cabling import CableKind
 from netplan.costing.ports import PortBank, Run
 from netplan.costing.wiring import (
     COPPER,
-    MANAGEMENT,
+    SERVER,
     Ends,
     Hardware,
     Link,
@@ -33,6 +33,7 @@ from netplan.costing.wiring import (
     first_that_closes,
     group_ends,
     port_banks,
+    run_of,
 )
 from netplan.records import replace
 from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out, stock_length_m
@@ -133,7 +134,7 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     runs: list[Run] = []
     notes: list[str] = []
     for group, ends in group_ends(fabric, hardware):
-        links = _links_of(site.network, group.name)
+        links = _links_of(site.network, group, servers=SERVER in ends)
         made = list(_group_runs((group, ends), banks, hardware, cages.batches(site, links)))
         for run, members in made:
             of_link[links[members]] = len(runs)
@@ -144,14 +145,12 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     return Installation(site, wiring, of_link)
 
 
-def _links_of(network: FabricGraph, title: str) -> Ints:
-    """Links of a group, by its title: those of management servers are a group of their own."""
-    name = title.removeprefix(MANAGEMENT)
-    links = network.links_of(name)
-    servers = (network.node_kind[network.source[links]] == MANAGER) | (
-        network.node_kind[network.target[links]] == MANAGER
-    )
-    chosen: Ints = links[servers == (title != name)]
+def _links_of(network: FabricGraph, group: LinkGroup, *, servers: bool) -> Ints:
+    """Links of a group: those of management servers, or all others."""
+    links = network.links_of(group.name)
+    ends = network.source[links], network.target[links]
+    managed = (network.node_kind[np.stack(ends)] == MANAGER).any(axis=0)
+    chosen: Ints = links[managed == servers]
     return chosen
 
 
@@ -191,7 +190,7 @@ def _group_runs(
     found.sort(key=lambda one: one[0].length_m)
     for run, members in found:
         links = np.flatnonzero(members)
-        yield replace(run, name=group.name, ends=ends, links=len(links), measured=True), links
+        yield replace(run_of(run, group, ends), links=len(links), measured=True), links
 
 
 class _Cages(Struct, frozen=True, eq=False):

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.graph import Role
 
 Rule = Literal["port", "speed", "form", "breakout", "lanes", "fibre", "pairs", "reach", "room"]
 
@@ -66,6 +67,7 @@ class Run(Struct, frozen=True):
     parallel: int = 1  # links between the same two devices, as far as is known [1]
     measured: bool = False  # whether the length comes from a floor plan, not from a length class
     counted: tuple[int, int] | None = None  # plugs that no other run counts, if known
+    role: Role = "up"  # of the links
 
     def plugs_at(self, side: int, devices: int) -> int:
         """Plugs at one end, on so many devices: as counted, else with links spread evenly [1]."""

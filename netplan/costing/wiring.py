@@ -9,7 +9,6 @@ Everything here is counts, whatever the number of GPUs; cables that a floor plan
 are :mod:`netplan.costing.installation`.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -24,7 +23,7 @@ from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanErr
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.specs import UNCABLED
+from netplan.topologies.graph import UNCABLED, Role
 
 CARD = "network card"
 TRUNKS = " trunks"
@@ -36,10 +35,7 @@ RJ45 = "rj45"
 """Form of ports that take twisted pairs alone, whatever a fabric plans."""
 
 MANAGEMENT = "management "
-"""Before the name of a link group: the links of it that end on management servers."""
-
-COPPER_TOO = " copper"
-"""After the name of a group of links in copper, beside one in optics."""
+"""Before the name of a run: the links of a group that end on management servers."""
 
 Ends = tuple[str, str]
 """Names of the two banks that a link group joins."""
@@ -102,8 +98,7 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
     runs: list[Run] = []
     notes: list[str] = []
     for group, ends in group_ends(fabric, hardware):
-        kind = _link_kind(group.name.removeprefix(MANAGEMENT))
-        length_m = hardware.cabling.length(kind, group.medium).length_m
+        length_m = hardware.cabling.length(link_kind(group), group.medium).length_m
         sockets = ends[0] in banks and banks[ends[0]].cage.form == RJ45
         copper = COPPER if group.medium == "copper" or sockets else ()
         run = connect(group, ends, banks, Link(hardware.cabling, copper, length_m))
@@ -117,37 +112,30 @@ def copper_note(group: LinkGroup, runs: Sequence[Run]) -> Iterator[str]:
     optics = [run for run in runs if run.medium in ("fibre", "aoc")]
     if group.medium == "copper" and optics:
         yield (
-            f"{group.name.removesuffix(COPPER_TOO)}: planned in copper by the fabric, but no copper"
+            f"{group.title}: planned in copper by the fabric, but no copper"
             f" cable of {optics[0].length_m:g} m fits these cages link by link: optics instead."
         )
 
 
-def _plain(group: str) -> str:
-    """Name of a link group without its width and medium.
+BETWEEN_GPUS: tuple[Role, ...] = ("ring", "mesh", "direct", "board")
+"""Roles of links that join two GPUs."""
+
+
+def link_kind(group: LinkGroup) -> LinkKind:
+    """Kind of a link group in the lengths of a cabling book.
 
     Examples
     --------
-    >>> _plain("leaf-spine 2x copper"), _plain("host copper"), _plain("mesh 2")
-    ('leaf-spine', 'host', 'mesh 2')
-    """
-    return re.sub(r" \d+x$", "", group.removesuffix(COPPER_TOO))
-
-
-def _link_kind(group: str) -> LinkKind:
-    """Kind of a link group, by its name in the fabric.
-
-    Examples
-    --------
-    >>> [_link_kind(name) for name in ("host", "leaf-spine", "spine-core", "mesh 2")]
+    >>> from netplan.topologies.graph import LinkType
+    >>> kinds = [("host", (0, 1)), ("up", (1, 2)), ("up", (2, 3)), ("mesh", (0, 0))]
+    >>> [link_kind(LinkGroup.of(LinkType("", role, tiers=tiers), 1)) for role, tiers in kinds]
     ['host', 'leaf-spine', 'upper', 'ring']
     """
-    group = _plain(group)
-    if group.startswith(("ring", "mesh", "direct", "board")):
+    if group.role in BETWEEN_GPUS:
         return "ring"
-    if group.startswith("level"):
-        return "host"  # in a BCube every level of switches takes ports of the GPUs
-    named: tuple[LinkKind, ...] = ("host", "leaf-spine", "local", "global")
-    return next((kind for kind in named if kind == group), "upper")
+    if group.role in ("host", "local", "global"):
+        return group.role
+    return "leaf-spine" if group.role == "up" and group.tiers == (1, 2) else "upper"
 
 
 def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
@@ -259,34 +247,28 @@ def _tier_widths(fabric: Fabric, hardware: Hardware) -> dict[str, Counter[int]]:
 
 def _tier_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, Ends]]:
     """Each link group with the names of what it joins: tiers, cards, servers, circuit switches."""
-    tiers = [tier.name for tier in fabric.tiers]
+    names = {number: tier.name for number, tier in enumerate(fabric.tiers, start=1)}
     for group in fabric.links:
-        kind = _link_kind(group.name)
+        low, high = (names.get(tier, f"tier {tier}") for tier in group.tiers)
         if group.medium in UNCABLED:
             continue  # nobody buys it
-        if kind == "ring" and hardware.circuits is not None and group.medium == "optical":
+        if group.role == "host":
+            servers = _management_links(fabric) if group.tiers == (0, 1) else 0
+            yield replace(group, links=group.links - servers), (high, CARD)
+            if servers:
+                yield replace(group, links=servers), (high, SERVER)
+        elif group.role not in BETWEEN_GPUS:
+            yield group, (low, high)
+        elif hardware.circuits is not None and group.medium == "optical":
             # A link between cubes becomes two fibres, one from each face to the circuit switch.
             yield replace(group, links=2 * group.links), (CARD, CIRCUITS)
-        elif kind == "ring":
-            yield group, (CARD, CARD)
-        elif (switches := _plain(group.name)) in tiers:
-            yield group, (switches, CARD)
-        elif kind == "host":
-            servers = _management_links(fabric)
-            yield replace(group, links=group.links - servers), (tiers[0], CARD)
-            if servers:
-                yield replace(group, name=f"{MANAGEMENT}host", links=servers), (tiers[0], SERVER)
-        elif kind in ("local", "global"):
-            yield group, (tiers[0], tiers[0])
         else:
-            # Switches joined directly are those of the top tier: a HyperX, a dragonfly+.
-            lower, apart, upper = switches.partition("-")
-            yield group, (lower, upper) if apart else (tiers[-1], tiers[-1])
+            yield group, (CARD, CARD)
 
 
 def _management_links(fabric: Fabric) -> int:
     """Host links beyond the GPUs' own: those of management servers [1]."""
-    hosts = sum(group.links for group in fabric.links if _link_kind(group.name) == "host")
+    hosts = sum(group.links for group in fabric.links if group.role == "host")
     return max(0, hosts - fabric.nic_ports)
 
 
@@ -317,9 +299,9 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
     near, far = (banks[end].cage for end in ends)
     found = first_that_closes(near, far, link)
     if found is not None:
-        return replace(found, name=group.name, links=group.links, ends=ends)
+        return run_of(found, group, ends)
     tried = [
-        list(run_violations(replace(run, name=group.name, links=group.links, ends=ends), banks))
+        list(run_violations(run_of(run, group, ends), banks))
         for run in _candidates(near, far, link, optics=True)
     ]
     if tried:
@@ -329,6 +311,12 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
         f" from {near.links} x {near.speed_gbps:g}G {near.form} to {far.links} x"
         f" {far.speed_gbps:g}G {far.form}: add one, or choose another switch"
     )
+
+
+def run_of(run: Run, group: LinkGroup, ends: Ends) -> Run:
+    """A run of the links of a group between two banks."""
+    name = f"{MANAGEMENT * (SERVER in ends)}{group.name}"
+    return replace(run, name=name, role=group.role, links=group.links, ends=ends)
 
 
 # Designs by the thousand are joined by the same few connections.

@@ -22,14 +22,12 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.simulation.work import Flows
-from netplan.topologies.families.tiles import BORDER
-from netplan.topologies.graph import HB_GROUP, MEMORY_GROUP, FabricGraph
+from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.placement import Placement
 from netplan.traffic.routing import Router, Routing
-from netplan.traffic.routing_torus import RING
 from netplan.traffic.training import use_traffic
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.program import CollectiveUse
@@ -76,14 +74,14 @@ def channels_of(graph: FabricGraph) -> Channels | None:
     >>> int(found.core[2]), graph.node_name(int(graph.target[found.link[2]]))
     (7, 'row-0/tile-0/memory-1')
     """
-    if MEMORY_GROUP not in graph.group_names:
+    if not graph.has("memory"):
         return None
-    links = graph.links_of(MEMORY_GROUP)
+    links = graph.links_with("memory")
     none = graph.link_count
     nearest = np.full(graph.gpus, none)
     np.minimum.at(nearest, graph.source[links], links)
     between = (graph.source < graph.gpus) & (graph.target < graph.gpus)
-    inside = np.array([not name.endswith(BORDER) for name in graph.group_names])[graph.group]
+    inside = ~np.array([group.crosses for group in graph.groups])[graph.group]
     for used in (between & inside, between):  # over borders only from tiles without a channel
         ends = graph.source[used], graph.target[used]
         here, there = (np.concatenate(pair) for pair in (ends, ends[::-1]))
@@ -252,8 +250,8 @@ class FlowRouter:
         graph = self.transport.graph
         apart = [
             code
-            for code, name in enumerate(graph.group_names)
-            if self.transport.in_phases and (name == HB_GROUP or name.startswith(RING))
+            for code, group in enumerate(graph.groups)
+            if self.transport.in_phases and group.role in ("hb", "ring")
         ]
         phases: list[Bools] = [graph.group == code for code in apart]
         return [*phases, ~np.isin(graph.group, apart)]

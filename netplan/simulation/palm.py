@@ -91,8 +91,8 @@ from netplan.simulation.work import (
     tick_of,
 )
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.tiles import ACROSS_Y, mesh_of, tile_order
-from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
+from netplan.topologies.families.tiles import mesh_of, tile_order
+from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
@@ -210,6 +210,8 @@ def _accesses(
     return forward.times(factor * fills), backward.times(factor**fills)
 
 
+ALONG_Y = 2
+"""Axis of the links along columns."""
 Members = Sequence[int]
 """GPUs in the order in which they talk."""
 
@@ -296,9 +298,11 @@ class TileNetwork:
         self._link |= {pair[::-1]: graph.link_count + link for link, pair in enumerate(ends)}
         rates = graph.bytes_per_s.copy()
         if rules.communication.borders == "x":
-            rates[graph.links_of(ACROSS_Y)] = self._tile_bytes_per_s
+            for code, group in enumerate(graph.groups):
+                if group.crosses and group.axis == ALONG_Y:
+                    rates[graph.group == code] = self._tile_bytes_per_s
         self._rate: list[float] = [*rates.tolist()] * 2
-        self._memories = graph.node_count - len(graph.links_of(MEMORY_GROUP))
+        self._memories = graph.node_count - len(graph.links_with("memory"))
 
     def _path(self, sender: int, receiver: int) -> tuple[int, ...]:
         """Links from one core to another."""

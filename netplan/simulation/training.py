@@ -27,7 +27,7 @@ from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
 from netplan.simulation.work import TICKED, SimulatedSchedule, tick_of
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
+from netplan.topologies.graph import FabricGraph
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import Routing
 from netplan.units import si
@@ -308,7 +308,7 @@ def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
         schedule=conditions.schedule,
         scope=Scope(
             trains=conditions.trains,
-            channels=MEMORY_GROUP in graph.group_names,
+            channels=graph.has("memory"),
             each_replica=conditions.each_replica,
         ),
     )

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Codes, Indices
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import FabricGraph, LinkType
 
 
 class NameBlock(Struct, frozen=True):
@@ -112,8 +112,8 @@ class Links(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    group
-        Name of the link group.
+    kind
+        What they are.
     source, target
         Nodes joined, shape (links,).
     source_port, target_port
@@ -124,7 +124,7 @@ class Links(Struct, frozen=True, eq=False):
         Code into ``LENGTH_CLASSES``.
     """
 
-    group: str
+    kind: LinkType
     source: AnyInts
     target: AnyInts
     source_port: AnyInts
@@ -146,7 +146,7 @@ def assemble(name: str, gpus: int, hb_size: int, parts: Sequence[Wired]) -> Fabr
     links = [block for part in parts for block in part.links if len(block.source)]
     sizes = [len(block.names) for block in nodes]
     counts = [len(block.source) for block in links]
-    groups = list(dict.fromkeys(block.group for block in links))
+    groups = list(dict.fromkeys(block.kind for block in links))
 
     def column(field: str) -> Indices:
         values = [np.broadcast_to(getattr(b, field), b.source.shape) for b in links]
@@ -169,6 +169,6 @@ def assemble(name: str, gpus: int, hb_size: int, parts: Sequence[Wired]) -> Fabr
         target_port=column("target_port"),
         bytes_per_s=np.repeat(np.array([b.bytes_per_s for b in links], np.float64), counts),
         length_class=codes([block.length_class for block in links], counts),
-        group=codes([groups.index(block.group) for block in links], counts),
-        group_names=tuple(groups),
+        group=codes([groups.index(block.kind) for block in links], counts),
+        groups=tuple(groups),
     )

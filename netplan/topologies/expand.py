@@ -27,7 +27,7 @@ from netplan.topologies.families.product import direct_links, wire_product
 from netplan.topologies.families.switched import wire_any_to_any, wire_rail_only
 from netplan.topologies.families.tiles import wire_tiles
 from netplan.topologies.families.torus import wire_torus
-from netplan.topologies.graph import GPU, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
+from netplan.topologies.graph import GPU, HB_LINKS, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
 from netplan.topologies.keys import OWN_GRAPHS
 from netplan.topologies.specs import FabricSpec
 
@@ -87,7 +87,7 @@ def wire_domains(spec: FabricSpec, sizing: Sizing) -> Wired:
     plane = np.tile(np.arange(ports, dtype=np.int32), sizing.gpus)
     switch = sizing.gpus + gpu // sizing.hb_size * ports + plane
     names = NameBlock("domain-{}/nvswitch-{}", (sizing.domains, ports))
-    links = Links("hb", gpu, switch, plane, gpu % sizing.hb_size, rate, INSIDE)
+    links = Links(HB_LINKS, gpu, switch, plane, gpu % sizing.hb_size, rate, INSIDE)
     return Wired((Nodes(HB_SWITCH, -1, names),), (links,))
 
 
@@ -102,14 +102,14 @@ def _wire_two_tiers(spec: FabricSpec, sizing: Sizing, rate: float) -> Wired:
     plane = np.tile(np.arange(planes, dtype=np.int32), sizing.gpus)
     domain, rank = np.divmod(gpu, np.int32(sizing.hb_size))
     below = sizing.gpus + (domain * planes + plane) * leaves + rank // held
-    lower = Links("hb", gpu, below, plane, rank % held, rate, INSIDE)
+    lower = Links(HB_LINKS, gpu, below, plane, rank % held, rate, INSIDE)
     copies = sizing.domains * planes
     copy, leaf, spine = (
         one.ravel() for one in np.indices((copies, leaves, spines), dtype=np.int32)
     )
     first = sizing.gpus + copies * leaves
     upper = Links(
-        "hb",
+        HB_LINKS,
         sizing.gpus + copy * leaves + leaf,
         first + copy * spines + spine,
         held + spine,
@@ -135,7 +135,7 @@ def _direct(spec: FabricSpec, sizing: Sizing, rate: float) -> Links:
         np.add.outer(0 * base, port).ravel() for port in (first_port, second_port)
     )
     ports = source_port[there], target_port[there]
-    return Links("hb", source[there], target[there], *ports, rate, INSIDE)
+    return Links(HB_LINKS, source[there], target[there], *ports, rate, INSIDE)
 
 
 def _pattern(spec: FabricSpec, size: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
@@ -177,7 +177,7 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
         from netplan.topologies.own.graph_fabric import graph_of  # noqa: PLC0415 - as in building
 
         graph = graph_of(spec, sizing)
-        bare = sizing.hb_size > 1 and "hb" not in graph.group_names
+        bare = sizing.hb_size > 1 and not graph.has("hb")
         return with_domains(graph, sizing.hb_bytes_per_s) if bare else graph
     expected = fabric.link_count + domain_link_count(spec, sizing)
     if expected > MAX_LINKS:
@@ -224,7 +224,7 @@ def switched_domain_size(graph: FabricGraph) -> int:
     Examples
     --------
     >>> from netplan import Scenario
-    >>> from netplan.topologies.graph import network_only
+    >>> from netplan.topologies.graph import HB_LINKS, network_only
     >>> from netplan.topologies.specs import FABRICS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=20, radix=8)
     >>> graph = expand(FABRICS.load("rail-only"), scenario.sizing)
@@ -261,7 +261,7 @@ def with_domains(graph: FabricGraph, hb_bytes_per_s: float) -> FabricGraph:
     Examples
     --------
     >>> from netplan import Scenario
-    >>> from netplan.topologies.graph import network_only
+    >>> from netplan.topologies.graph import HB_LINKS, network_only
     >>> from netplan.topologies.specs import FABRICS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
     >>> graph = expand(FABRICS.load("rail-only"), scenario.sizing)
@@ -291,5 +291,5 @@ def with_domains(graph: FabricGraph, hb_bytes_per_s: float) -> FabricGraph:
         bytes_per_s=np.concatenate((np.full(gpus, hb_bytes_per_s), graph.bytes_per_s)),
         length_class=np.insert(graph.length_class, 0, np.full(gpus, INSIDE, np.int8)),
         group=np.insert(graph.group + np.int8(1), 0, np.zeros(gpus, np.int8)),
-        group_names=("hb", *graph.group_names),
+        groups=(HB_LINKS, *graph.groups),
     )

@@ -13,7 +13,8 @@ from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.families.clos import ClosCounts, ceil_div, check_radix
-from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.graph import HOST_LINKS, LinkType, Medium
+from netplan.topologies.specs import FabricSpec
 from netplan.units import gbps
 
 MIN_GPUS, MAX_GPUS = 8, 4_194_304
@@ -102,17 +103,23 @@ class SwitchTier(Struct, frozen=True):
     ports_used: int
 
 
-class LinkGroup(Struct, frozen=True):
-    """Links of one kind: as built, at least, what they are made of, and how wide they are.
+class LinkGroup(LinkType, frozen=True, kw_only=True):
+    """Links of one kind, and how many there are: as built, and at least [1]."""
 
-    A link of ``width`` has so many times the rate of a network port, and takes as many at a switch.
-    """
-
-    name: str
     links: int
     links_lower_bound: int
-    medium: Medium
-    width: int = 1
+
+    @classmethod
+    def of(cls, kind: LinkType, links: int, lower_bound: int | None = None) -> "LinkGroup":
+        """So many links of a kind; the lower bound is as many where nobody says less."""
+        facts = {field: getattr(kind, field) for field in LinkType.__struct_fields__}
+        least = links if lower_bound is None else lower_bound
+        return cls(**facts, links=links, links_lower_bound=least)
+
+    @property
+    def kind(self) -> LinkType:
+        """What the links are, without their number."""
+        return LinkType(*(getattr(self, field) for field in LinkType.__struct_fields__))
 
 
 Reach = Literal["any-to-any", "rail-only", "direct"]
@@ -264,7 +271,14 @@ def clos_parts(
     missing = (0,) * (built.tiers - bound.tiers)
     numbered = (f"tier {number}" for number in range(len(TIER_NAMES) + 1, built.tiers + 1))
     switch_names = (*TIER_NAMES[: built.tiers], *numbered)
-    link_names = ("host", *(f"{a}-{b}" for a, b in pairwise(switch_names)))
+    names = enumerate(pairwise(switch_names), start=1)
+    kinds = (
+        replace(HOST_LINKS, medium=host_medium),
+        *(
+            LinkType(f"{a}-{b}", "up", tiers=(tier, tier + 1), width=built.trunk_width)
+            for tier, (a, b) in names
+        ),
+    )
     tiers = zip(
         switch_names,
         built.switches_per_tier,
@@ -272,13 +286,8 @@ def clos_parts(
         built.ports_used_per_tier,
         strict=True,
     )
-    links = zip(link_names, built.links_per_tier, bound.links_per_tier + missing, strict=False)
+    links = zip(kinds, built.links_per_tier, bound.links_per_tier + missing, strict=False)
     return (
         tuple(SwitchTier(*tier) for tier in tiers),
-        tuple(
-            LinkGroup(*group, host_medium)
-            if group[0] == "host"
-            else LinkGroup(*group, "optical", built.trunk_width)
-            for group in links
-        ),
+        tuple(LinkGroup.of(*group) for group in links),
     )

@@ -361,9 +361,9 @@ def _phase(
             tiers.append(SwitchTier(tier.name, count, count, int(degree[mine].sum())))
     found = dict(zip(graph.group_names, _counts(graph, links), strict=True))
     groups = [
-        LinkGroup(one.name, found[one.name], found[one.name], one.medium, one.width)
-        for one in fabric.links
-        if found.get(one.name)
+        LinkGroup.of(group.kind, found[group.name])
+        for group in fabric.links
+        if found.get(group.name)
     ]
     part = replace(
         fabric,

@@ -17,7 +17,8 @@ from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing, clos_parts
 from netplan.topologies.families.clos import ClosCounts, ceil_div, leaf_ports
-from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.graph import Medium
+from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s
 
 

@@ -15,6 +15,7 @@ from netplan.documents import Document, lineless
 from netplan.errors import CatalogError
 from netplan.inputs.choices import NetworkKind
 from netplan.records import NonNegativeInt, PositiveFloat, PositiveInt, RecordError, replace
+from netplan.topologies.graph import Medium
 from netplan.topologies.keys import (
     DIRECT,
     DRAGONFLIES,
@@ -35,9 +36,6 @@ from netplan.topologies.own.functions import FUNCTIONS
 from netplan.topologies.parts import Axis, DomainKind, Tile
 from netplan.topologies.torus_sizes import MAX_DIMENSIONS, refuse_other_cubes, refuse_other_twists
 
-Medium = Literal["optical", "copper", "on-board", "on-chip"]
-"""What links are made of; those of a board or a chip come with it."""
-UNCABLED: tuple[Medium, ...] = ("on-board", "on-chip")
 Arrangement = Literal["absolute", "relative", "circulant"]
 HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
 MESH_AXES = 2

@@ -103,9 +103,7 @@ def path_statistics(graph: FabricGraph, *, through_domains: bool = False) -> Pat
 
 def _reduce(graph: FabricGraph, *, through_domains: bool) -> tuple[csr_array, Ints]:
     """Neighbours of one GPU of each class, then of all other nodes; size of each class."""
-    used = np.ones(graph.link_count, bool)
-    if not through_domains:
-        used[graph.links_of("hb")] = False
+    used = ~graph.is_role("hb") if not through_domains else np.ones(graph.link_count, bool)
     ends = graph.source[used], graph.target[used]
     both_ways = np.concatenate(ends), np.concatenate(ends[::-1])
     # A matrix holds a pair of nodes once: parallel links make no path shorter.

@@ -44,7 +44,6 @@ from netplan.arrays import Bools, Floats, Indices, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.topologies.graph import (
     GPU,
-    HB_GROUP,
     HB_SWITCH,
     SWITCH,
     FabricGraph,
@@ -56,7 +55,6 @@ from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, sum_by
 from netplan.traffic.routing_dragonfly import (
-    HOST,
     dragonfly_detours,
     dragonfly_loads,
     dragonfly_map,
@@ -72,7 +70,6 @@ from netplan.traffic.routing_joined import (
     switch_ways,
 )
 from netplan.traffic.routing_torus import (
-    RING,
     LaidTorus,
     Twisted,
     torus_loads,
@@ -198,9 +195,6 @@ def clos_loads(tree: ClosTree, leg: Leg, link_count: int) -> Floats:
     return loads
 
 
-MESH = "mesh "
-
-
 def has_domains(graph: FabricGraph) -> bool:
     """Whether the graph has links inside HB domains.
 
@@ -214,7 +208,7 @@ def has_domains(graph: FabricGraph) -> bool:
     bool
         Whether it has such links.
     """
-    return HB_GROUP in graph.group_names
+    return graph.has("hb")
 
 
 def _is_star(graph: FabricGraph, links: np.ndarray) -> bool:
@@ -351,7 +345,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         if rng is not None or not self._has_stars:
             return _along(self._domain_arcs, leg, rng)
         loads = np.zeros((2, graph.link_count))
-        links = graph.links_of(HB_GROUP)
+        links = graph.links_with("hb")
         gpu = graph.source[links]
         share = np.bincount(gpu, minlength=graph.gpus)
         for row, amount in enumerate(leg.ends(graph.gpus)):
@@ -383,7 +377,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
     def _dragonfly_hosts(self, leg: Leg) -> Floats:
         """Load of the links of hosts of a dragonfly [B], shape (2, links)."""
         graph = self.graph
-        loads, hosts = np.zeros((2, graph.link_count)), graph.links_of(HOST)
+        loads, hosts = np.zeros((2, graph.link_count)), graph.links_with("host")
         for row, amount in enumerate(leg.ends(graph.gpus)):
             loads[row, hosts] = amount[graph.source[hosts]]
         return loads
@@ -407,11 +401,10 @@ class Router(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _own(self) -> Routing:
-        """Routing that the fabric is built for, by the names of its link groups."""
+        """Routing that the fabric is built for, by the roles of its links."""
         if has_joined_switches(self.graph):
             return "adaptive"
-        direct = [name for name in self.graph.group_names if name.startswith((RING, MESH))]
-        rings = bool(direct) and all(name.startswith(RING) for name in direct)
+        rings = self.graph.has("ring") and not self.graph.has("mesh")
         return "dimension-order" if rings and self._is_torus else "ecmp"
 
     @cached_property
@@ -432,9 +425,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _network(self) -> Ints:
         """Links that are in no HB domain."""
-        outside = np.ones(self.graph.link_count, bool)
-        outside[self.graph.links_of(HB_GROUP)] = False
-        return np.flatnonzero(outside)
+        return np.flatnonzero(~self.graph.is_role("hb"))
 
     @cached_property
     def _forwards_between_rails(self) -> bool:
@@ -445,7 +436,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _has_stars(self) -> bool:
-        return _is_star(self.graph, self.graph.links_of(HB_GROUP))
+        return _is_star(self.graph, self.graph.links_with("hb"))
 
     @cached_property
     def _tree(self) -> ClosTree | None:
@@ -457,7 +448,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _domain_arcs(self) -> Arcs:
-        links, forwards = self.graph.links_of(HB_GROUP), np.ones(self.graph.node_count, bool)
+        links, forwards = self.graph.links_with("hb"), np.ones(self.graph.node_count, bool)
         return make_arcs(self.graph.source, self.graph.target, forwards, links)
 
     @cached_property

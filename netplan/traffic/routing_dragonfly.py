@@ -36,8 +36,6 @@ from netplan.topologies.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import places, sum_by
 
-LOCAL, GLOBAL, HOST = "local", "global", "host"
-
 
 class DragonflyMap(Struct, frozen=True, eq=False):
     """A dragonfly; switches are numbered group by group.
@@ -92,19 +90,19 @@ class DragonflyMap(Struct, frozen=True, eq=False):
 
 
 def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
-    """Read the structure of a dragonfly off the links ``host``, ``local``, ``global`` of its graph.
+    """Read the structure of a dragonfly off the links of hosts, inside groups and between them.
 
     Raises
     ------
     InputError
         If a GPU has no single host link, or two groups are not joined.
     """
-    hosts = graph.links_of(HOST)
+    hosts = graph.links_with("host")
     gpus = graph.source[hosts]
     if len(hosts) != graph.gpus or not np.array_equal(np.sort(gpus), np.arange(graph.gpus)):
         raise InputError(f"{graph.name}: dragonfly routing needs one host link a GPU")
     nodes = np.flatnonzero(graph.node_kind == SWITCH)
-    number, found = _mapped(graph, nodes, graph.links_of(LOCAL), graph.links_of(GLOBAL))
+    number, found = _mapped(graph, nodes, graph.links_with("local"), graph.links_with("global"))
     if not found.joined.all():
         one, other = np.argwhere(~found.joined)[0]
         raise InputError(f"{graph.name}: no link joins groups {one} and {other} of the dragonfly")
@@ -114,7 +112,7 @@ def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
 
 
 def is_dragonfly(graph: FabricGraph) -> bool:
-    """Whether a fabric is a dragonfly, by the names of its links.
+    """Whether a fabric is a dragonfly, by the roles of its links.
 
     Parameters
     ----------
@@ -126,7 +124,7 @@ def is_dragonfly(graph: FabricGraph) -> bool:
     bool
         Whether it has links inside or between the groups of a dragonfly.
     """
-    return bool({LOCAL, GLOBAL} & set(graph.group_names))
+    return graph.has("local", "global")
 
 
 def damaged_map(graph: FabricGraph, nodes: Ints, links: Ints) -> tuple[Ints, DragonflyMap]:
@@ -136,11 +134,7 @@ def damaged_map(graph: FabricGraph, nodes: Ints, links: Ints) -> tuple[Ints, Dra
     Groups are what hangs together over local links. In place of GPUs the map has switches, each at
     itself.
     """
-    group = graph.group[links]
-    local, outer = (
-        links[np.isin(group, [n for n, one in enumerate(graph.group_names) if one == name])]
-        for name in (LOCAL, GLOBAL)
-    )
+    local, outer = (links[graph.is_role(role)[links]] for role in ("local", "global"))
     number, found = _mapped(graph, nodes, local, outer)
     ends = number[graph.source[local]], number[graph.target[local]]
     mesh = SwitchMesh(len(nodes), len(nodes), *ends)

@@ -42,15 +42,12 @@ from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
 from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints
 from netplan.records import replace
-from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
 from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
 from netplan.topologies.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_dragonfly import (
-    GLOBAL,
-    LOCAL,
     DragonflyMap,
     damaged_map,
     dragonfly_detours,
@@ -60,24 +57,12 @@ from netplan.traffic.routing_dragonfly import (
 )
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
-INSIDE = (LOCAL, "leaf-spine")
-"""Links inside groups of switches."""
-BETWEEN = (
-    LOCAL,
-    GLOBAL,
-    "between groups",
-    BETWEEN_SWITCHES,
-    "between subgraphs",
-    "inside groups",
-    "dimension ",
-)
-"""Links of networks whose switches are joined directly, which no other ones have."""
 STEPS = 64
 
 
 def has_joined_switches(graph: FabricGraph) -> bool:
-    """Whether a fabric is one of switches that are joined directly, by the names of its links."""
-    return any(name.startswith(BETWEEN) for name in graph.group_names)
+    """Whether a fabric is one of switches that are joined directly."""
+    return graph.has("local", "global", "joined")
 
 
 class Plane(Struct, frozen=True, eq=False, dict=True):
@@ -203,8 +188,8 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
     to_host = (graph.node_kind[first] == GPU) | (graph.node_kind[second] == GPU)
     hosts, between = network[to_host], network[~to_host]
     gpu, switch = host_ends(graph, hosts)
-    codes = [code for code, name in enumerate(graph.group_names) if name in INSIDE]
-    inside = between[np.isin(graph.group[between], codes)]
+    grouped = graph.has("local", "up")
+    inside = between[graph.is_role("local", "up")[between]]
     part = connected_parts(graph.node_count, graph.source[between], graph.target[between])
     group = connected_parts(graph.node_count, graph.source[inside], graph.target[inside])
     tier = graph.node_tier[graph.node_kind == SWITCH].min(initial=1)
@@ -227,7 +212,7 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
                 links=links,
                 ends=np.stack((number[graph.source[links]], number[graph.target[links]])),
                 number=number,
-                group=group[with_hosts] if codes else np.arange(len(with_hosts)),
+                group=group[with_hosts] if grouped else np.arange(len(with_hosts)),
                 hubs=len(with_hosts) < len(node),
                 hosts=hosts[here],
                 taken=taken,

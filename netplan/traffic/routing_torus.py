@@ -276,9 +276,6 @@ def _axis_loads(torus: Torus, axis: int, shares: tuple[Floats, Floats], table: F
     return loads
 
 
-RING = "ring "
-
-
 class LaidTorus(Struct, frozen=True, eq=False):
     """A torus, or a mesh, on a graph.
 
@@ -316,8 +313,7 @@ def torus_of_graph(graph: FabricGraph) -> LaidTorus:
     >>> torus_of_graph(scenario.fabric("torus-3d").graph()).torus
     Torus(sizes=(1, 4, 4, 4), closed=True)
     """
-    names = [int(n.split()[1]) if n.startswith(RING) else 0 for n in graph.group_names]
-    axis_of_link = np.array([*names, 0], np.int64)[graph.group]
+    axis_of_link = graph.axis_of_link("ring")
     if not axis_of_link.any():
         raise InputError(f"{graph.name} has no rings: take routing 'ecmp' or 'auto'")
     sizes, closed = [graph.hb_size], True
@@ -492,8 +488,7 @@ def twisted_of_graph(graph: FabricGraph) -> Twisted | None:
     >>> found[0].sizes, found[1] is None
     ((4, 4, 8), True)
     """
-    names = [int(n.split()[1]) - 1 if n.startswith(RING) else -1 for n in graph.group_names]
-    axis_of_link = np.array([*names, -1], np.int64)[graph.group]
+    axis_of_link = graph.axis_of_link("ring") - 1
     axes, rails = int(axis_of_link.max(initial=-1)) + 1, graph.hb_size
     if axes < 2 or graph.gpus % rails:  # noqa: PLR2004 - one axis has nothing to be twisted along
         return None

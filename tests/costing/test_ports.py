@@ -15,6 +15,7 @@ from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
+from netplan.topologies.graph import LinkType
 from tests.costing.fabrics import SPECS, built, fabrics, sizing
 
 BOOK = CABLING_BOOKS.load("2026")
@@ -205,8 +206,9 @@ def test_no_module_for_the_cage_is_one_clear_line() -> None:
 def test_an_unknown_tier_is_a_port_that_does_not_exist() -> None:
     fabric = built("rail-optimized", 1024, 64)
     host, *_ = fabric.links
-    wrong = replace(fabric, links=(host, LinkGroup("leaf-attic", 1024, 1024, "optical")))
-    with pytest.raises(NetplanError, match="cables end on attic"):
+    attic = LinkType("leaf-attic", "up", tiers=(1, 3))
+    wrong = replace(fabric, links=(host, LinkGroup.of(attic, 1024)))
+    with pytest.raises(NetplanError, match="cables end on tier 3"):
         wire(wrong, Hardware(BOOK))
 
 

@@ -10,8 +10,9 @@ from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import MAX_RADIX
+from netplan.topologies.graph import UNCABLED
 from netplan.topologies.keys import DIRECT, JOINED
-from netplan.topologies.specs import FABRICS, UNCABLED
+from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 
 FEW_SIZES = ("bcube", "product", "tiles", *DIRECT, *JOINED)

@@ -12,7 +12,7 @@ from netplan.errors import InputError
 from netplan.questions.loads import loads
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph import FabricGraph, LinkType
 from netplan.topologies.graph.flow import max_flow
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.optimum import (
@@ -49,7 +49,7 @@ def graph_of(
         bytes_per_s=np.broadcast_to(np.asarray(rates, float), len(links)).copy(),
         length_class=none.astype(np.int8),
         group=none.astype(np.int8),
-        group_names=("all",),
+        groups=(LinkType("all", "direct"),),
     )
 
 

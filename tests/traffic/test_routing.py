@@ -13,7 +13,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph import GPU, FabricGraph
+from netplan.topologies.graph import GPU, HOST_LINKS, FabricGraph, LinkType
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.demand import split_demand
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, combine, flows_matrix, no_traffic
@@ -358,7 +358,7 @@ def test_gpus_do_not_forward_where_switches_suffice() -> None:
         bytes_per_s=np.ones(12),
         length_class=zeros.astype(np.int8),
         group=np.array([0] * 8 + [1] * 4, np.int8),
-        group_names=("host", "leaf-spine"),
+        groups=(HOST_LINKS, LinkType("leaf-spine", "up", tiers=(1, 2))),
     )
     matrix = flows_matrix(4, source=[0], destination=[3], flow_bytes=[8.0])
     loads = link_loads(graph, matrix)

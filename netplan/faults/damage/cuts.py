@@ -51,11 +51,10 @@ from scipy.sparse import csr_array
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.faults.damage.damage import Damage, Effects, network_links
 from netplan.records import replace
-from netplan.topologies.graph import HB_GROUP, MEMORY_GROUP, SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic, sum_by
 from netplan.traffic.routing import has_domains, joins_all
-from netplan.traffic.routing_torus import RING
 
 ROUNDING = 1e-12
 """Part of all amounts that sums may be wrong by [1]."""
@@ -217,19 +216,16 @@ def _labels(graph: FabricGraph) -> Iterator[tuple[Ints, bool]]:
     And whether they are positions of whole domains along a ring.
     """
     inside = ~network_links(graph)
-    names = [name for name in graph.group_names if name not in (HB_GROUP, MEMORY_GROUP)]
-    group_of_link = [names.index(name) if name in names else 0 for name in graph.group_names]
-    rings = [name for name in names if name.startswith(RING)]
-    if len(rings) == len(names):
-        axes = sorted({name.split()[1] for name in rings})
-        axis = np.array([axes.index(name.split()[1]) for name in names])
-        subsets = [
-            one for size in range(1, len(axes)) for one in combinations(range(len(axes)), size)
-        ]
+    kinds = [group for group in graph.groups if group.role not in ("hb", "memory")]
+    rings = {group.axis for group in kinds if group.role == "ring"}
+    subsets: list[tuple[int, ...]]
+    if all(group.role == "ring" for group in kinds):
+        axes, axis_of_link = sorted(rings), graph.axis_of_link("ring")
+        subsets = [one for size in range(1, len(axes)) for one in combinations(axes, size)]
     else:
-        axes, axis = names, np.arange(len(names))
-        subsets = [tuple(range(size)) for size in range(1, len(names))]
-    axis_of_link = axis[np.array(group_of_link)][graph.group] if names else inside
+        axes = [code for code, group in enumerate(graph.groups) if group in kinds]
+        axis_of_link = graph.group.astype(np.int64)
+        subsets = [tuple(axes[:size]) for size in range(1, len(axes))]
     for subset in subsets:
         kept = ~inside & np.isin(axis_of_link, subset)
         across = bool(rings) and len(subset) == len(axes) - 1
@@ -256,10 +252,10 @@ def pods_of(graph: FabricGraph) -> Partition | None:
     ([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7], True)
     """
     outer = network_links(graph)
-    names = [name for name in graph.group_names if name != HB_GROUP]
-    if len(names) < 2 or not (graph.node_kind == SWITCH).any():  # noqa: PLR2004 - one tier
+    codes = [code for code, group in enumerate(graph.groups) if group.role != "hb"]
+    if len(codes) < 2 or not (graph.node_kind == SWITCH).any():  # noqa: PLR2004 - one tier
         return None
-    below = outer & (graph.group != graph.group_names.index(names[-1]))
+    below = outer & (graph.group != codes[-1])
     for links in (below | ~outer, below):
         label = connected_parts(graph.node_count, graph.source[links], graph.target[links])
         if label[: graph.gpus].any():

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
-from netplan.topologies.graph import HB_GROUP, MEMORY_GROUP, FabricGraph, connected_parts
+from netplan.topologies.graph import FabricGraph, connected_parts
 
 
 class Damage(Struct, frozen=True, eq=False):
@@ -197,8 +197,8 @@ def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Islands | None = No
 
 def network_links(graph: FabricGraph) -> Bools:
     """Links outside HB domains that join GPUs, shape (links,); channels to memory do not."""
-    joins = [name not in (HB_GROUP, MEMORY_GROUP) for name in graph.group_names]
-    return np.array([*joins, True])[graph.group]
+    joining: Bools = ~graph.is_role("hb", "memory")
+    return joining
 
 
 def directed(graph: FabricGraph, links: Ints) -> tuple[Ints, Ints]:

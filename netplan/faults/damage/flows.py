@@ -576,10 +576,8 @@ class ReducedGraph(Struct, frozen=True, eq=False, dict=True):
             return None
         graph, links = self.graph, self.used
         ends = np.stack((graph.source[links], graph.target[links])).astype(np.int64)
-        # "ring 1 copper" and "ring 1 optical" are one axis.
-        axes = np.array([name.rpartition(" ")[0] for name in graph.group_names])
-        axis = np.unique(axes, return_inverse=True)[1].astype(np.int64)
-        rings = Rings.of(ends, axis[graph.group[links]], graph.gpus)
+        axis = graph.axis_of_link("ring", "mesh")[links]
+        rings = Rings.of(ends, axis, graph.gpus)
         return None if rings is None else MovedFlows.of(rings, self.transit)
 
 

@@ -42,7 +42,6 @@ from netplan.topologies.cabling.floor_plan import Layout
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import (
     GPU,
-    HB_GROUP,
     HB_SWITCH,
     INSIDE,
     RACK,
@@ -174,7 +173,7 @@ def domain_of_node(graph: FabricGraph) -> Ints:
     """HB domain of every GPU and HB switch, -1 for all other nodes, shape (nodes,)."""
     domain = np.full(graph.node_count, -1, np.int64)
     domain[: graph.gpus] = np.arange(graph.gpus) // graph.hb_size
-    links = graph.links_of(HB_GROUP)
+    links = graph.links_with("hb")
     switches = graph.node_kind == HB_SWITCH
     for _ in range(HB_TIERS):
         for one, other in ((graph.source, graph.target), (graph.target, graph.source)):
@@ -199,7 +198,7 @@ def domain_groups(graph: FabricGraph) -> RiskGroups:
     """
     of_node = domain_of_node(graph)
     count = graph.domains
-    links = graph.links_of(HB_GROUP)
+    links = graph.links_with("hb")
     ends = graph.source[links], graph.target[links]
     if (of_node[ends[0]] != of_node[ends[1]]).any():  # domains of several sizes
         part = connected_parts(graph.node_count, *ends)

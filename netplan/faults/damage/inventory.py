@@ -66,7 +66,6 @@ from netplan.topologies.cabling.device_names import slashless
 from netplan.topologies.fabric import TIER_NAMES
 from netplan.topologies.graph import (
     GPU,
-    HB_GROUP,
     HB_SWITCH,
     MANAGER,
     MEMORY,
@@ -271,9 +270,9 @@ def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
     ends = (2 * link[:, None] + np.arange(2)).ravel()
     at = np.stack((graph.source[link], graph.target[link]), axis=1).ravel()
     groups = [
-        PartKind(name, "link", graph.links_of(name))
-        for name in graph.group_names
-        if name != HB_GROUP
+        PartKind(group.name, "link", graph.links_of(group.name))
+        for group in graph.groups
+        if group.role != "hb"
     ]
     tiers = sorted(graph.switches_per_tier())
     tier_names = {tier: (*TIER_NAMES, f"tier-{tier}")[min(max(tier, 1), 4) - 1] for tier in tiers}
@@ -282,7 +281,7 @@ def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
         PartKind("nic", "end", ends[graph.node_kind[at] == GPU]),
         PartKind("link", "link", link),
         *groups,
-        PartKind("hb-link", "link", graph.links_of(HB_GROUP)),
+        PartKind("hb-link", "link", graph.links_with("hb")),
         PartKind("transceiver", "end", transceiver_ends(graph)),
         nodes("switch", SWITCH),
         *(nodes(name, SWITCH, tier) for tier, name in tier_names.items()),

@@ -34,7 +34,12 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.bcube import bcube_ports
 from netplan.topologies.families.dragonfly import dragonfly_shape
 from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, cut_switches
+from netplan.topologies.families.joined_switches import (
+    BETWEEN_SWITCHES,
+    SwitchGraph,
+    SwitchLinks,
+    cut_switches,
+)
 from netplan.topologies.families.mixed_domains import domain_of_gpu
 from netplan.topologies.families.switched import clos_tree, endpoints
 from netplan.topologies.graph import connected_parts, network_only
@@ -211,7 +216,7 @@ def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
     """Whether all HB domains stay joined, whichever switch of a graph fails."""
     nodes = int(max(source.max(), target.max())) + 1
     names = NameBlock("node-{}", (nodes,))
-    links = SwitchLinks("network", source, target)
+    links = SwitchLinks(BETWEEN_SWITCHES, source, target)
     for lost in cut_switches(SwitchGraph((("node", names),), 1, (links,), "")):
         kept = (source != lost) & (target != lost)
         part = connected_parts(nodes, source[kept], target[kept])[:domains]
@@ -229,7 +234,7 @@ def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
     first = graph.node_count - fabric.switches
     gpu = np.arange(graph.gpus)
     leader = gpu // graph.hb_size * graph.hb_size
-    network = np.concatenate([graph.links_of(tier.name) for tier in fabric.tiers])
+    network = graph.links_with("host")
     source, target = graph.source[network], graph.target[network]
     for tier in fabric.tiers:
         last = first + tier.switches

@@ -364,9 +364,9 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
     (['host'], ['leaf-spine'], ['leaf'], ['spine'])
     """
     there = list(kinds)
-    links = [name for name in there if name in {group.name for group in fabric.links}]
-    hosts = [name for name in links if place_of(name) == "host"]
-    trunks = [name for name in links if name not in hosts]
+    places = {group.name: place_of(group) for group in fabric.links}
+    hosts = [name for name in there if places.get(name) == "host"]
+    trunks = [name for name in there if places.get(name) == "trunk"]
     tiers = [name for name in there if name in TIER_NAMES or name.startswith("tier-")]
     return {
         "gpu": [name for name in there if name == "gpu"],

@@ -26,7 +26,7 @@ from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf, unknown_name
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.ports import PortBank, plugs_needed
+from netplan.costing.ports import PortBank, Run, plugs_needed
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.switches import check_switch
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring, wire
@@ -34,7 +34,7 @@ from netplan.errors import InputError
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.specs import UNCABLED
+from netplan.topologies.graph import UNCABLED, LinkType
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_YEAR
 
 Place = Literal["host", "trunk"]
@@ -74,18 +74,15 @@ class LinkParts(Struct, frozen=True):
         return self.copper_links / self.copper_cables if self.copper_cables else 0.0
 
 
-def place_of(group: str) -> Place:
-    """Place of a link group, by its name in the fabric.
-
-    Every link of a BCube has a GPU at one end; its levels are numbered, a tier each.
+def place_of(links: LinkType | Run) -> Place:
+    """Place of links: every link of a BCube has a GPU at one end.
 
     Examples
     --------
-    >>> [place_of(name) for name in ("host", "level 1", "leaf-spine", "ring 2 copper")]
-    ['host', 'host', 'trunk', 'trunk']
+    >>> [place_of(LinkType("", role)) for role in ("host", "up", "ring")]
+    ['host', 'trunk', 'trunk']
     """
-    at_host = group == "host" or group.startswith(("level ", "management "))
-    return "host" if at_host else "trunk"
+    return "host" if links.role == "host" else "trunk"
 
 
 def bill_wiring(fabric: Fabric, books: BillBooks) -> Wiring:
@@ -141,7 +138,7 @@ def _by_medium(fabric: Fabric) -> dict[Place, LinkParts]:
     for place in places:
         # Links on a chip are no parts.
         cabled = [group for group in fabric.links if group.medium not in UNCABLED]
-        groups = [group for group in cabled if place_of(group.name) == place]
+        groups = [group for group in cabled if place_of(group) == place]
         optical = sum(group.links for group in groups if group.medium == "optical")
         copper = sum(group.links for group in groups) - optical
         ends = ENDS_OF_A_LINK * optical
@@ -156,7 +153,7 @@ def _as_wired(wiring: Wiring) -> dict[Place, LinkParts]:
     }
     ends: dict[tuple[str, str, int], dict[Place, int]] = {}
     for run in wiring.runs:
-        place = place_of(run.name)
+        place = place_of(run)
         found = counts[place]
         found["links"] += run.links
         if run.medium in ("dac", "aec"):
@@ -546,7 +543,7 @@ def unit_counts(
     >>> units["host_link"], units["leaf_switch"], units["upper_switch"], units["trunk_transceiver"]
     (1024, 32, 16, 2048)
     """
-    hosts = [group for group in fabric.links if place_of(group.name) == "host"]
+    hosts = [group for group in fabric.links if place_of(group) == "host"]
     leaves = sum(tier.switches for tier in fabric.tiers[: len(hosts)])
     parts = link_parts(fabric, wiring)
     host, trunk = parts["host"], parts["trunk"]

@@ -239,7 +239,7 @@ def _behind_circuits(
     modules = ENDS_OF_A_LINK * fabric.nic_ports if circuit.form == SINGLE_MODE else 0
     bought = [(layer.ports, prices.price("ocs_port", speed_gbps))]
     # A book has one price for all modules: single-mode ones cost more only in place of copper.
-    if modules and next(group.medium for group in fabric.links if group.name == "host") == "copper":
+    if modules and next(group.medium for group in fabric.links if group.role == "host") == "copper":
         bought.append((modules, prices.price("transceiver", speed_gbps)))
     fibre = prices.price("fibre", None, PAIR_OF_FIBRES)
     if fibre is not None:

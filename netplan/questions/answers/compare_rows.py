@@ -32,6 +32,7 @@ ORDERED = {
     "modules": ordered("transceiver"),
     "copper_ordered": ordered("copper_cable", "active_copper_cable"),
 }
+OF_LINKS = ("name", "links", "links_lower_bound", "medium", "width")
 
 
 class FabricRow(Struct, frozen=True):
@@ -201,7 +202,9 @@ class FabricRow(Struct, frozen=True):
             "count_status": self.count_status,
             "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
             "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
-            "link_groups": [asdict(group) for group in fabric.links] if fabric else [],
+            "link_groups": [
+                values_at(group, *OF_LINKS) for group in value_at(fabric, "links") or ()
+            ],
             "hb_size": value_at(fabric, "sizing.hb_size"),
             "cost": {"currency": currency, **price} if price else None,
             "cost_usd": dollars,

@@ -15,7 +15,7 @@ from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
 from netplan.simulation.links import channels_of
-from netplan.topologies.graph import MEMORY_GROUP, FabricGraph
+from netplan.topologies.graph import FabricGraph
 from netplan.traffic.routing import Routing
 from netplan.traffic.routing_joined import has_joined_switches
 from netplan.units import counted
@@ -227,7 +227,7 @@ def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
         raise _no_link(name, "unknown", inventory) from None
     if parts.kind.space == "end":
         return parts.numbers // 2
-    if parts.kind.name == MEMORY_GROUP:  # which has one link, its channel
+    if parts.kind.name == "memory":  # which has one link, its channel
         return np.flatnonzero(np.isin(graph.target, parts.numbers))
     if parts.kind.space != "link":
         raise _no_link(name, f"a {parts.kind.name}", inventory)

@@ -90,7 +90,7 @@ class Difference(Struct, frozen=True):
 
 def cables_of(graph: FabricGraph) -> Iterator[Cable]:
     """Cables of a graph; those inside HB domains are left out, ports count from 1."""
-    network = network_only(graph) if "hb" in graph.group_names else graph
+    network = network_only(graph)
     names = network.node_names()
     for a, a_port, z, z_port, rate, *_ in network.link_rows():
         yield Cable(End(names[a], str(a_port + 1)), End(names[z], str(z_port + 1)), gbps(rate))

@@ -167,7 +167,7 @@ def cable_plan(
     ('host-1:2--leaf-1:2', 8)
     """
     # A graph without HB links was read from a file: its GPU ports are as that file says.
-    network = network_only(graph) if "hb" in graph.group_names else graph
+    network = network_only(graph)
     known, spot = places or {}, Place()
     devices = [
         Device(name, ROLES[kind], known.get(name, spot))

@@ -17,7 +17,6 @@ from netplan.levels import Level
 from netplan.reports.escape import TIMES, short
 from netplan.reports.svg import arc, box, drawing, line, shifted, text
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
-from netplan.topologies.families.hammingmesh import BOARD_LINKS
 from netplan.topologies.graph import SWITCH, FabricGraph
 
 WIDTH, LABEL_WIDTH = 760.0, 210.0
@@ -87,7 +86,7 @@ def fabric_drawing(
     tiers = (_tier(fabric, tier, named.get(tier.name, ())) for tier in reversed(fabric.tiers))
     rows = [*tiers, _gpus(fabric)]
     within = [group for group in fabric.links if _ends(fabric, group) is None]
-    loops = [group for group in within if not group.name.startswith(BOARD_LINKS)]
+    loops = [group for group in within if group.role != "board"]
     # Links among devices of one row are drawn as curves above it.
     top = MARGIN + max(LOOP_LINE * len(loops), LOOP_ROOM if loops else 0.0)
     tops = {row.name: top + number * (BOX_HEIGHT + GAP) for number, row in enumerate(rows)}
@@ -97,8 +96,7 @@ def fabric_drawing(
         shapes += _joined(fabric, group, rows, tops, _kind(group, kinds))
     for number, group in enumerate(loops):
         y = top - LOOP_LINE * (len(loops) - number) + 8
-        words = group.name.removesuffix(f" {group.medium}")
-        shapes.append(text(MARGIN, y, f"{words}: {_link_words(fabric, group)}", "sub"))
+        shapes.append(text(MARGIN, y, f"{group.title}: {_link_words(fabric, group)}", "sub"))
     if loops:
         drawn = [_kind(group, kinds) for group in loops]
         shapes += _loops(loops, drawn, rows[0].centres, top)
@@ -166,7 +164,7 @@ def _gpus(fabric: Fabric) -> _Row:
     """Row of HB domains, or of GPUs where a domain holds one."""
     sizing = fabric.sizing
     joined = _joined_by(fabric.levels[1:]) if fabric.network == "direct" else ""
-    boards = sum(group.links for group in fabric.links if group.name.startswith(BOARD_LINKS))
+    boards = sum(group.links for group in fabric.links if group.role == "board")
     if boards:
         joined = f"{boards:,} links on boards"
     if sizing.hb_size == 1:
@@ -191,13 +189,11 @@ def _joined_by(axes: Sequence[Level]) -> str:
 
 def _ends(fabric: Fabric, group: LinkGroup) -> tuple[str, str] | None:
     """Rows that a link group joins, the lower one first; None for links within one row."""
-    names = [tier.name for tier in fabric.tiers]
-    if group.name in names:
-        return "", group.name
-    if group.name == "host" and names:
-        return "", names[0]
-    lower, dash, upper = group.name.partition("-")
-    return (lower, upper) if dash and lower in names and upper in names else None
+    low, high = group.tiers
+    if group.role not in ("host", "up"):
+        return None
+    names = ("", *(tier.name for tier in fabric.tiers))
+    return names[low], names[high]
 
 
 def _joined(
@@ -228,9 +224,9 @@ def _loops(
     """Curves among the devices of a row: neighbours; then a ring's way back, or farther ones."""
     for x1, x2 in pairwise(centres):
         yield arc(x1 + 8, x2 - 8, y, 11, kinds[0])
-    if groups[0].name.startswith("ring"):
+    if groups[0].role == "ring":
         yield arc(centres[0], centres[-1], y, 34, kinds[-1])
-    elif len(groups) > 1 or groups[0].name.startswith("mesh"):
+    elif len(groups) > 1 or groups[0].role == "mesh":
         for x1, x2 in zip(centres, centres[2:], strict=False):
             yield arc(x1, x2, y, 28, kinds[-1])
 

@@ -15,7 +15,7 @@ from netplan.topologies.colours import Coloured
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import MAX_SPOTS, NetworkMap, arc_of
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.graph import HB_GROUP, SWITCH, FabricGraph
+from netplan.topologies.graph import SWITCH, FabricGraph
 from netplan.units import counted
 
 MARGIN, LABELS, LEGEND = 26.0, 150.0, 54.0
@@ -204,7 +204,7 @@ def _inside(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -> Floats
     """Share of the busiest link inside the HB domain of each spot [1]; None without loads."""
     if coloured.share is None:
         return None
-    most, hb = np.zeros(len(found.first)), graph.links_of(HB_GROUP)
+    most, hb = np.zeros(len(found.first)), graph.links_with("hb")
     spot = found.spot[graph.source[hb]]
     np.maximum.at(most, spot[spot >= 0], coloured.share[hb][spot >= 0])
     return most

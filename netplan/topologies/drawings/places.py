@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.levels import Level
-from netplan.topologies.graph import GPU, HB_GROUP, HB_SWITCH, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
 
 MAX_SPOTS, MAX_WIRES = 640, 6_000
 """Spots and lines of a drawing that shows every one of them, for want of another [1]."""
@@ -141,9 +141,8 @@ def _spots(graph: FabricGraph) -> tuple[Ints, Ints, Ints]:
 
 def _wires(graph: FabricGraph, spot: Ints, spots: int) -> tuple[Ints, Ints]:
     """Two spots of each wire, and the wire of each link; HB domains are no wires."""
-    hb = graph.group_names.index(HB_GROUP) if HB_GROUP in graph.group_names else -1
     a, b = spot[graph.source], spot[graph.target]
-    shown = (graph.group != hb) & (a >= 0) & (b >= 0) & (a != b)
+    shown = ~graph.is_role("hb") & (a >= 0) & (b >= 0) & (a != b)
     pair = np.minimum(a, b)[shown] * spots + np.maximum(a, b)[shown]
     distinct, at = np.unique(pair, return_inverse=True)
     wire = np.full(graph.link_count, -1, np.int64)

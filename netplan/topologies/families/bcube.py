@@ -24,7 +24,7 @@ from netplan.topologies.fabric import (
     port_words,
 )
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
+from netplan.topologies.graph import HALL, RACK, ROW, SWITCH, LinkType
 from netplan.topologies.idle_places import ceil_root, idle_note, whole_part
 from netplan.topologies.specs import FabricSpec
 
@@ -56,7 +56,16 @@ def build_bcube(spec: FabricSpec, sizing: Sizing) -> Fabric:
         sizing=sizing,
         tiers=tuple(SwitchTier(f"level {i}", counts[i], counts[i], gpus) for i in numbers),
         links=tuple(
-            LinkGroup(f"level {i}", gpus, gpus, spec.host_medium if i == 0 else "optical")
+            LinkGroup.of(
+                LinkType(
+                    f"level {i}",
+                    "host",
+                    axis=i + 1,
+                    tiers=(0, i + 1),
+                    medium=spec.host_medium if i == 0 else "optical",
+                ),
+                gpus,
+            )
             for i in numbers
         ),
         nic_ports=gpus * spec.dimensions,
@@ -109,7 +118,7 @@ def wire_bcube(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired
         first += switches
         length = RACK if group.medium == "copper" else (HALL if level else ROW)
         ports = np.full_like(gpu, port + level), digit
-        links.append(Links(group.name, gpu, switch, *ports, sizing.network_bytes_per_s, length))
+        links.append(Links(group.kind, gpu, switch, *ports, sizing.network_bytes_per_s, length))
         names = NameBlock(f"level-{level}/switch-{{}}", (switches,))
         nodes.append(Nodes(SWITCH, level + 1, names))
     return Wired(tuple(nodes), tuple(links))

@@ -19,9 +19,10 @@ from netplan.topologies.families.circulant import circulant_links, circulant_str
 from netplan.topologies.families.jellyfish import random_links
 from netplan.topologies.families.joined_switches import ports_in_order
 from netplan.topologies.families.regular import LEAST_DEGREE
-from netplan.topologies.graph import GPU, HALL, FabricGraph
+from netplan.topologies.graph import GPU, HALL, FabricGraph, LinkType
 from netplan.topologies.specs import FabricSpec
 
+DIRECT_LINKS = LinkType("direct", "direct")
 USUAL_DEGREE = 6
 """Links of a GPU if nobody says how many: those of one in a 3D torus [1]."""
 
@@ -102,6 +103,6 @@ def direct_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     there = (source < gpus) & (target < gpus)
     source, target = source[there].astype(np.int32), target[there].astype(np.int32)
     ports = ports_in_order(source, target, np.zeros(gpus, np.int32))
-    links = Links("direct", source, target, *ports, sizing.network_bytes_per_s, HALL)
+    links = Links(DIRECT_LINKS, source, target, *ports, sizing.network_bytes_per_s, HALL)
     wired = Wired((Nodes(GPU, 0, NameBlock("gpu-{}", (gpus,))),), (links,) if len(source) else ())
     return assemble(spec.name, gpus, size, (wired,))

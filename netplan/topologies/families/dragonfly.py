@@ -27,7 +27,7 @@ from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, hb_level
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import Groups, joined_network
-from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
+from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
 from netplan.topologies.specs import Arrangement, FabricSpec
 from netplan.units import counted
 
@@ -200,11 +200,8 @@ def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
     shape = dragonfly_shape(spec, sizing)
     least = ceil_div(sizing.gpus, shape.hosts_per_switch)
     ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
-    groups = (
-        LinkGroup("host", sizing.gpus, sizing.gpus, spec.host_medium),
-        LinkGroup("local", shape.local_links, shape.local_links, spec.local_medium),
-        LinkGroup("global", shape.global_links, shape.global_links, "optical"),
-    )
+    counts = (sizing.gpus, shape.local_links, shape.global_links)
+    groups = tuple(map(LinkGroup.of, _kinds(spec), counts))
     network, any_share = _network_level(shape, sizing)
     return Fabric(
         name=spec.name,
@@ -280,6 +277,15 @@ def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]
     return joined_network(sizing, each, pair_loads(shape), groups)
 
 
+def _kinds(spec: FabricSpec) -> tuple[LinkType, LinkType, LinkType]:
+    """Links of hosts, inside groups, and between them."""
+    return (
+        replace(HOST_LINKS, medium=spec.host_medium),
+        LinkType("local", "local", tiers=(1, 1), medium=spec.local_medium),
+        LinkType("global", "global", tiers=(1, 1)),
+    )
+
+
 def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
     """Wire hosts (by GPU), local links (by group, then pair), global links (by pair of groups).
 
@@ -311,11 +317,12 @@ def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> W
     gpu = np.arange(sizing.gpus, dtype=np.int32)
     switch, place = np.divmod(gpu, np.int32(shape.hosts_per_switch))
     host_length = RACK if spec.host_medium == "copper" else ROW
-    hosts = Links("host", gpu, first + switch, np.full_like(gpu, port), place, rate, host_length)
-    local = Links("local", *_local(shape, first), rate, lengths[spec.local_medium])
+    host_kind, local_kind, global_kind = _kinds(spec)
+    hosts = Links(host_kind, gpu, first + switch, np.full_like(gpu, port), place, rate, host_length)
+    local = Links(local_kind, *_local(shape, first), rate, lengths[spec.local_medium])
     ends = _global(shape, first, spec.global_arrangement)
     names = NameBlock("group-{}/switch-{}", (shape.groups, shape.switches_per_group))
-    return Wired((Nodes(SWITCH, 1, names),), (hosts, local, Links("global", *ends, rate, HALL)))
+    return Wired((Nodes(SWITCH, 1, names),), (hosts, local, Links(global_kind, *ends, rate, HALL)))
 
 
 def _local(shape: DragonflyShape, first: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:

@@ -24,10 +24,12 @@ from netplan.topologies.families.joined_switches import (
     Groups,
     SwitchGraph,
     SwitchLinks,
+    joined_links,
     one_switch,
     refuse_ports,
     require_ports,
 )
+from netplan.topologies.graph import LinkType
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
@@ -58,7 +60,7 @@ def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     >>> from netplan.topologies.specs import FABRICS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
     >>> graph = dragonfly_plus(FABRICS.load("dragonfly-plus"), scenario.sizing)
-    >>> graph.switches, [(one.name, len(one.source)) for one in graph.links]
+    >>> graph.switches, [(one.kind.name, len(one.source)) for one in graph.links]
     (128, [('leaf-spine', 1024), ('between groups', 510)])
     """
     if sizing.gpus <= sizing.radix and not _own_shape(spec):
@@ -69,9 +71,10 @@ def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     first = groups * leaves  # spines are numbered after all leaves
     each = np.repeat(np.arange(spines), shape.width)
     above = first + np.add.outer(leaf // leaves * spines, each).ravel()
-    links = [SwitchLinks("leaf-spine", np.repeat(leaf, len(each)), above, spec.local_medium)]
+    within = LinkType("leaf-spine", "up", tiers=(1, 2), medium=spec.local_medium)
+    links = [SwitchLinks(within, np.repeat(leaf, len(each)), above)]
     if groups > 1:
-        links.append(SwitchLinks("between groups", *_global(shape, first)))
+        links.append(SwitchLinks(joined_links("between groups", tier=2), *_global(shape, first)))
     between = f", {counted(shape.copies, 'link')} between any two" if groups > 1 else ""
     wide = f", {shape.width} links from each leaf to each" if shape.width > 1 else ""
     said = (

@@ -33,6 +33,7 @@ from netplan.topologies.families.hyperx import grids_near
 from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
 from netplan.topologies.families.regular import LEAST_DEGREE
+from netplan.topologies.graph import HOST_LINKS
 from netplan.topologies.keys import Family
 from netplan.topologies.specs import FABRICS, FabricSpec
 
@@ -257,13 +258,13 @@ def best_graph(count: Count, sizing: Sizing, seeds: range) -> BestGraph:
 def counted_fabric(count: Count, sizing: Sizing) -> Fabric:
     """Switches and links of any graph of a count, without levels: what its bill is made of."""
     ports = 2 * count.links + sizing.gpus
-    links = [("host", sizing.gpus), (BETWEEN_SWITCHES, count.links)]
+    links = [(HOST_LINKS, sizing.gpus), (BETWEEN_SWITCHES, count.links)]
     return Fabric(
         name="graph",
         title="",
         sizing=sizing,
         tiers=(SwitchTier("switch", count.switches, count.switches, ports),),
-        links=tuple(LinkGroup(name, number, number, "optical") for name, number in links),
+        links=tuple(LinkGroup.of(kind, number) for kind, number in links),
         nic_ports=sizing.gpus,
         levels=(),
         network="any-to-any",

@@ -48,12 +48,11 @@ from netplan.topologies.families.switched import (
     wire_tree,
 )
 from netplan.topologies.families.torus import refuse_many_places
-from netplan.topologies.graph import INSIDE, RACK
+from netplan.topologies.graph import INSIDE, RACK, LinkType, Medium
 from netplan.topologies.idle_places import MIN_WHOLE, idle_note, whole_part
-from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.specs import FabricSpec
 
 BOARD = (2, 2)
-BOARD_LINKS = "board "
 LINES = ("row", "column")
 LONGEST = 2
 """Most that a grid of boards is longer than wide [1]."""
@@ -140,9 +139,8 @@ def build_hammingmesh(spec: FabricSpec, sizing: Sizing) -> Fabric:
     traces, ends = _on_boards(shape, sizing)
     tiers, links = clos_parts(*_counts(shape, sizing, ends), spec.host_medium)
     ports = hammingmesh_ports(spec, sizing) * sizing.gpus
-    medium: Medium = "copper" if sizing.hb_size > 1 else "on-board"
     boards = (
-        LinkGroup(f"{BOARD_LINKS}{axis + 1}", count, count, medium)
+        LinkGroup.of(_board_links(axis, sizing), count)
         for axis, count in enumerate(traces)
         if count
     )
@@ -154,7 +152,7 @@ def build_hammingmesh(spec: FabricSpec, sizing: Sizing) -> Fabric:
         tiers=tiers,
         links=(*links, *boards),
         nic_ports=ports,
-        board_ports=ports - sum(ends) if medium == "on-board" else 0,
+        board_ports=ports - sum(ends) if sizing.hb_size == 1 else 0,
         levels=_levels(spec, sizing, shape),
         network="any-to-any" if sizing.hb_size == 1 else "rail-only",
         notes=(*spec.notes, *_notes(shape, sizing), *idle_note(held, sizing)),
@@ -262,9 +260,7 @@ def wire_hammingmesh(spec: FabricSpec, fabric: Fabric, first: int, port: int) ->
         attached.append(_attached(axis, shape, sizing, networks[axis].wiring, leaves))
         leaves += networks[axis].switches(0)
     columns = (np.concatenate(column) for column in zip(*attached, strict=True))
-    trees = replace(
-        fabric, links=tuple(one for one in fabric.links if not one.name.startswith(BOARD_LINKS))
-    )
+    trees = replace(fabric, links=tuple(one for one in fabric.links if one.role != "board"))
     wired = wire_networks(
         trees, [networks[axis] for axis in axes], Attachment(*columns), (first, port)
     )
@@ -306,6 +302,12 @@ def _attached(
     return host, _port(axis, shape) + side, leaves + leaf, leaf_port
 
 
+def _board_links(axis: int, sizing: Sizing) -> LinkType:
+    """Links on boards along one axis: traces, or cables where GPUs stand in HB domains."""
+    medium: Medium = "copper" if sizing.hb_size > 1 else "on-board"
+    return LinkType(f"board {axis + 1}", "board", axis=axis + 1, medium=medium)
+
+
 def _port(axis: int, shape: MeshShape) -> int:
     """First port of a GPU along an axis, after those of its HB domain [1]."""
     return shape.ports(0) if axis else 0
@@ -324,6 +326,6 @@ def _wire_boards(shape: MeshShape, sizing: Sizing, port: int) -> tuple[Links, ..
         ends = begins, begins + np.int32(stride)
         ports = np.full_like(begins, plus), np.full_like(begins, minus)
         rate = sizing.network_bytes_per_s
-        found.append(Links(f"{BOARD_LINKS}{axis + 1}", *ends, *ports, rate, length))
+        found.append(Links(_board_links(axis, sizing), *ends, *ports, rate, length))
         stride *= size
     return tuple(one for one in found if len(one.source))

@@ -21,7 +21,12 @@ from netplan.errors import InputError
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.families.joined_switches import (
+    SwitchGraph,
+    SwitchLinks,
+    joined_links,
+    require_ports,
+)
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
@@ -49,7 +54,7 @@ def hyperx(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
         stride //= size
         if size > 1:
             ends = _along(switches, size, stride, copies)
-            links.append(SwitchLinks(f"dimension {number}", *ends))
+            links.append(SwitchLinks(joined_links(f"dimension {number}", number), *ends))
     said = (
         f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
         f" {counted(copies, 'link')} to each along a dimension."

@@ -39,8 +39,8 @@ from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, hb_
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.spreading import Spread, SwitchMesh
 from netplan.topologies.families.switched import planes_note
-from netplan.topologies.graph import HALL, RACK, ROW, SWITCH
-from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
+from netplan.topologies.specs import FabricSpec
 from netplan.topologies.splitting import poured, rounds_from
 from netplan.units import counted
 
@@ -49,7 +49,14 @@ MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
 many as keep the work over all arcs within a limit."""
 
 ROUNDING = 1e-9
-BETWEEN_SWITCHES = "between switches"
+
+
+def joined_links(name: str, axis: int = 0, *, tier: int = 1) -> LinkType:
+    """Links between switches of one tier, along an axis if there are several."""
+    return LinkType(name, "joined", axis=axis, tiers=(tier, tier))
+
+
+BETWEEN_SWITCHES = joined_links("between switches")
 """Group of links of graphs whose links are all alike, by which routing knows them."""
 
 MEASURED_LOADS = 3_000_000
@@ -79,10 +86,9 @@ class Groups(Struct, frozen=True):
 class SwitchLinks(Struct, frozen=True, eq=False):
     """Links of one group between switches, numbered from 0: their ends, shape (links,)."""
 
-    name: str
+    kind: LinkType
     source: AnyInts
     target: AnyInts
-    medium: Medium = "optical"
 
 
 class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
@@ -143,7 +149,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         Three switches in a line: the first link carries what goes to two of them.
 
         >>> names, ends = NameBlock("switch-{}", (3,)), (np.array([0, 1]), np.array([1, 2]))
-        >>> line = SwitchLinks("line", *ends)
+        >>> line = SwitchLinks(BETWEEN_SWITCHES, *ends)
         >>> SwitchGraph((("switch", names),), 8, (line,), "").pair_loads
         (2.0,)
         """
@@ -244,19 +250,15 @@ def build_switch_graph(spec: FabricSpec, sizing: Sizing, graph: SwitchGraph) -> 
         ports = planes * int(used[first : first + len(names)].sum())
         tiers.append(SwitchTier(name, planes * len(names), planes * len(names), ports))
         first += len(names)
-    counts = [("host", sizing.gpus, spec.host_medium)]
-    counts += [(one.name, len(one.source), one.medium) for one in graph.links]
+    counts = [(_host_links(spec), sizing.gpus)]
+    counts += [(group.kind, len(group.source)) for group in graph.links]
     network, notes = joined_levels(graph, sizing, planes)
     return Fabric(
         name=spec.name,
         title=spec.title,
         sizing=sizing,
         tiers=tuple(tiers),
-        links=tuple(
-            LinkGroup(name, planes * links, planes * links, medium)
-            for name, links, medium in counts
-            if links
-        ),
+        links=tuple(LinkGroup.of(kind, planes * links) for kind, links in counts if links),
         nic_ports=sizing.gpus * planes,
         levels=(hb_level(spec, sizing), *network),
         network="any-to-any",
@@ -290,7 +292,8 @@ def uniform_share(graph: SwitchGraph, gpus: int) -> float:
 
     >>> low, high = np.triu_indices(4, 1)
     >>> names = NameBlock("switch-{}", (4,))
-    >>> graph = SwitchGraph((("switch", names),), 8, (SwitchLinks("mesh", low, high),), "")
+    >>> links = SwitchLinks(BETWEEN_SWITCHES, low, high)
+    >>> graph = SwitchGraph((("switch", names),), 8, (links,), "")
     >>> round(uniform_share(graph, 32), 6)
     0.5
     """
@@ -392,6 +395,10 @@ def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list
     return [level], [f"{note}."]
 
 
+def _host_links(spec: FabricSpec) -> LinkType:
+    return replace(HOST_LINKS, medium=spec.host_medium)
+
+
 def wire_switch_graph(
     spec: FabricSpec, fabric: Fabric, graph: SwitchGraph, first: int, port: int
 ) -> Wired:
@@ -407,14 +414,14 @@ def wire_switch_graph(
     for plane in range(planes):
         ports = np.full_like(gpu, port + plane)
         under = _planar(switch, graph, plane, planes, first)
-        links.append(Links("host", gpu, under, ports, place, rate, length))
+        links.append(Links(_host_links(spec), gpu, under, ports, place, rate, length))
     for one in graph.links:
         source, target = one.source.astype(np.int32), one.target.astype(np.int32)
         ports_used = ports_in_order(source, target, base)
-        length = HALL if one.medium == "optical" else RACK
+        length = HALL if one.kind.medium == "optical" else RACK
         for plane in range(planes):
             low, high = (_planar(end, graph, plane, planes, first) for end in (source, target))
-            links.append(Links(one.name, low, high, *ports_used, rate, length))
+            links.append(Links(one.kind, low, high, *ports_used, rate, length))
         base += np.bincount(np.concatenate((source, target)), minlength=count).astype(np.int32)
     nodes = [
         Nodes(SWITCH, number, _in_planes(names, planes))
@@ -494,7 +501,8 @@ def cut_switches(graph: SwitchGraph) -> list[int]:
 
     >>> low, high = np.array([0, 0, 1, 2, 2, 3]), np.array([1, 2, 2, 3, 4, 4])
     >>> names = NameBlock("switch-{}", (5,))
-    >>> graph = SwitchGraph((("switch", names),), 4, (SwitchLinks("two", low, high),), "")
+    >>> links = SwitchLinks(BETWEEN_SWITCHES, low, high)
+    >>> graph = SwitchGraph((("switch", names),), 4, (links,), "")
     >>> cut_switches(graph)
     [2]
     """

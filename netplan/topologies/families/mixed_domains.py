@@ -19,7 +19,7 @@ from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.product import direct_links
-from netplan.topologies.graph import HB_SWITCH, INSIDE
+from netplan.topologies.graph import HB_LINKS, HB_SWITCH, INSIDE
 from netplan.topologies.parts import DomainKind
 from netplan.topologies.specs import FabricSpec
 
@@ -150,7 +150,7 @@ def _switched(one: FilledDomains, sizing: Sizing, first: int) -> Links:
     domain, rank = np.divmod(local, np.int32(min(one.kind.size, one.gpus)))
     rate = sizing.hb_bytes_per_s / planes
     return Links(
-        "hb", one.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE
+        HB_LINKS, one.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE
     )
 
 
@@ -163,4 +163,4 @@ def _direct(one: FilledDomains, sizing: Sizing) -> Links:
     there = (source < one.gpus) & (target < one.gpus)
     near, far = (one.first + end[there] for end in (source, target))
     rate = sizing.hb_bytes_per_s / one.kind.ports
-    return Links("hb", near, far, ports[0][there], ports[1][there], rate, INSIDE)
+    return Links(HB_LINKS, near, far, ports[0][there], ports[1][there], rate, INSIDE)

@@ -27,7 +27,7 @@ from netplan.records import replace
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.graph import HALL
+from netplan.topologies.graph import HALL, LinkType, Role
 from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part
 from netplan.topologies.specs import FabricSpec
 
@@ -35,7 +35,7 @@ from netplan.topologies.specs import FabricSpec
 def build_product(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """Product of the axes over all HB domains; the last of its places may be idle."""
     axes = _axes(spec, sizing)
-    counts = [(_name(at, axis), _links(axis, stride, sizing.gpus)) for at, stride, axis in axes]
+    counts = [(_kind(at, axis), _links(axis, stride, sizing.gpus)) for at, stride, axis in axes]
     ports = product_ports(spec, sizing)
     shape = " x ".join(f"{axis.kind} of {axis.size:,}" for *_, axis in axes)
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains, each a {spec.hb_kind} of {sizing.hb_size}"
@@ -45,7 +45,7 @@ def build_product(spec: FabricSpec, sizing: Sizing) -> Fabric:
         title=spec.title,
         sizing=sizing,
         tiers=(),
-        links=tuple(LinkGroup(name, links, links, "optical") for name, links in counts if links),
+        links=tuple(LinkGroup.of(kind, links) for kind, links in counts if links),
         nic_ports=ports * sizing.gpus,
         levels=(hb_level(spec, sizing), *_levels([axis for *_, axis in axes], sizing)),
         network="direct",
@@ -139,9 +139,10 @@ def _shared(members: int, axes: int) -> tuple[int, ...]:
     return best[::-1] if prod(best) == members else best
 
 
-def _name(number: int, axis: Level) -> str:
-    """Name of the links along an axis."""
-    return f"{axis.kind} {number}"
+def _kind(number: int, axis: Level) -> LinkType:
+    """What the links along an axis are."""
+    role: Role = "mesh" if axis.kind == "mesh" else "ring"
+    return LinkType(f"{role} {number}", role, axis=number)
 
 
 def wire_product(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
@@ -156,8 +157,8 @@ def wire_product(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
         there = (source < gpus) & (target < gpus)
         if there.any():
             ends = [end[there].astype(np.int32) for end in (source, target, near, far)]
-            name, rate = _name(number, axis), axis.link_bytes_per_s
-            links.append(Links(name, ends[0], ends[1], ends[2], ends[3], rate, HALL))
+            kind, rate = _kind(number, axis), axis.link_bytes_per_s
+            links.append(Links(kind, ends[0], ends[1], ends[2], ends[3], rate, HALL))
         port += axis.links_per_gpu
     return Wired(links=tuple(links))
 

@@ -30,6 +30,7 @@ from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
     SwitchGraph,
     SwitchLinks,
+    joined_links,
     one_switch,
     require_ports,
 )
@@ -64,7 +65,10 @@ def slim_fly(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
         f" {network_degree(order)} links to others, two hops at most."
     )
     names = NameBlock("subgraph-{}/group-{}/switch-{}", (2, order, order))
-    links = SwitchLinks("inside groups", *inside), SwitchLinks("between subgraphs", *across)
+    links = (
+        SwitchLinks(joined_links("inside groups", 1), *inside),
+        SwitchLinks(joined_links("between subgraphs", 2), *across),
+    )
     graph = SwitchGraph((("switch", names),), hosts, links, said, even=True)
     return require_ports(spec.name, graph, sizing.radix)
 

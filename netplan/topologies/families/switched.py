@@ -36,6 +36,7 @@ from netplan.topologies.fabric import (
     MIN_SIZED_RADIX,
     TIER_NAMES,
     Fabric,
+    LinkGroup,
     Sizing,
     clos_parts,
     hb_level,
@@ -549,18 +550,19 @@ def wire_networks(
     source_port = attachment.host_port + port * is_gpu
     leaf = bases[0][0] + attachment.leaf
     rate = sizing.network_bytes_per_s
-    names = [group.name for group in fabric.links]
-    links = [Links(names[0], source, leaf, source_port, attachment.leaf_port, rate, ROW)]
-    for tier, name in enumerate(names[1:], start=1):
+    kind, leaf_port = fabric.links[0].kind, attachment.leaf_port
+    links = [Links(kind, source, leaf, source_port, leaf_port, rate, ROW)]
+    for tier, group in enumerate(fabric.links[1:], start=1):
         for number, network in enumerate(networks):
             if network.switches(tier):
                 base = (bases[tier - 1][number], bases[tier][number])
-                width = fabric.links[tier].width
-                links.append(_stage(network, tier, base, name, width * rate))
+                links.append(_stage(network, tier, base, group, rate))
     return Wired(tuple(nodes), tuple(links))
 
 
-def _stage(network: Network, tier: int, base: tuple[int, int], name: str, rate: float) -> Links:
+def _stage(
+    network: Network, tier: int, base: tuple[int, int], group: LinkGroup, rate: float
+) -> Links:
     """Links below one tier, copy after copy."""
     stage = network.wiring.stages[tier]
     sizes = network.wiring.switches_per_tier
@@ -573,11 +575,11 @@ def _stage(network: Network, tier: int, base: tuple[int, int], name: str, rate: 
         return repeated
 
     return Links(
-        name,
+        group.kind,
         repeat(stage.lower, base[0], sizes[tier - 1]),
         repeat(stage.upper, base[1], sizes[tier]),
         repeat(stage.lower_port, 0, 0),
         repeat(stage.upper_port, 0, 0),
-        rate,
+        group.width * rate,
         HALL,
     )

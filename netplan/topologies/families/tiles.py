@@ -30,7 +30,7 @@ from netplan.levels import Level
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing, hb_level
 from netplan.topologies.families.torus import near_cube
-from netplan.topologies.graph import INSIDE, MEMORY, MEMORY_GROUP
+from netplan.topologies.graph import INSIDE, MEMORY, MEMORY_LINKS, LinkType
 from netplan.topologies.parts import Tile
 from netplan.topologies.specs import MESH_AXES, FabricSpec
 from netplan.units import gbps
@@ -40,12 +40,6 @@ TileOrder = Literal["snake", "line"]
 
 MEMORY_PORT = 4
 """Port of a core to its channel, behind those to its four neighbours."""
-
-BORDER = "border"
-"""Last word of the groups of links that cross a border."""
-
-ACROSS_Y = f"ring 2 {BORDER}"
-"""Group of the links along columns that cross a border."""
 
 
 class Mesh(Struct, frozen=True, dict=True):
@@ -194,9 +188,9 @@ def _tile(spec: FabricSpec) -> Tile:
 
 
 class _Lines(Struct, frozen=True, eq=False):
-    """Links along one axis that have one rate: their name, and the cores at their ends."""
+    """Links along one axis that have one rate: what they are, and the cores at their ends."""
 
-    name: str
+    kind: LinkType
     source: Ints
     target: Ints
     bytes_per_s: float
@@ -210,20 +204,21 @@ def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[_Lines
         stride = mesh.columns if axis else 1
         place = position // stride % size
         begins, crosses = place < size - 1, place % tile.cores[axis] == tile.cores[axis] - 1
-        rates = {"tile": (~crosses, tile.link_bytes_per_s), BORDER: (crosses, border_bytes_per_s)}
-        for where, (chosen, rate) in rates.items():
-            here = position[begins & chosen]
+        for border, rate in ((False, tile.link_bytes_per_s), (True, border_bytes_per_s)):
+            here = position[begins & (crosses == border)]
             if len(here):
-                yield _Lines(f"ring {axis + 1} {where}", core[here], core[here + stride], rate)
+                name = f"ring {axis + 1} {'border' if border else 'tile'}"
+                kind = LinkType(name, "ring", axis=axis + 1, medium="on-chip", crosses=border)
+                yield _Lines(kind, core[here], core[here + stride], rate)
 
 
 def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
     """Mesh of tiles, whose levels are open lines."""
     mesh, tile = mesh_of(spec, sizing.gpus), _tile(spec)
     lines = list(_lines(mesh, tile, sizing.network_bytes_per_s))
-    counts = [(one.name, len(one.source)) for one in lines]
+    counts = [(one.kind, len(one.source)) for one in lines]
     channels = len(mesh.channels) * prod(mesh.tiles)
-    counts += [(MEMORY_GROUP, channels)] if channels else []
+    counts += [(MEMORY_LINKS, channels)] if channels else []
     shape = f"{mesh.tiles[0]} x {mesh.tiles[1]} tiles of {tile.cores[0]} x {tile.cores[1]} cores"
     rates = f"{gbps(tile.link_bytes_per_s):,.4g} Gb/s inside a tile, {sizing.speed_gbps:,.4g} Gb/s"
     return Fabric(
@@ -231,7 +226,7 @@ def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
         title=spec.title,
         sizing=sizing,
         tiers=(),
-        links=tuple(LinkGroup(name, links, links, "on-chip") for name, links in counts),
+        links=tuple(LinkGroup.of(kind, links) for kind, links in counts),
         nic_ports=0,
         levels=(hb_level(spec, sizing), *_levels(mesh, tile, sizing)),
         network="direct",
@@ -263,9 +258,9 @@ def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
     mesh, tile = mesh_of(spec, fabric.sizing.gpus), _tile(spec)
     links = []
     for one in _lines(mesh, tile, fabric.sizing.network_bytes_per_s):
-        port = np.full_like(one.source, 0 if one.name.startswith("ring 1") else 2)
+        port = np.full_like(one.source, 0 if one.kind.axis == 1 else 2)
         rate = one.bytes_per_s
-        links.append(Links(one.name, one.source, one.target, port, port + 1, rate, INSIDE))
+        links.append(Links(one.kind, one.source, one.target, port, port + 1, rate, INSIDE))
     if tile.channel_bytes_per_s is None or not mesh.channels:
         return Wired(links=tuple(links))
     shape = (mesh.tiles[1], mesh.tiles[0], len(mesh.channels))
@@ -276,7 +271,7 @@ def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
     memory = first + np.arange(len(core))
     ports = np.full_like(core, MEMORY_PORT), np.zeros_like(core)
     rate = tile.channel_bytes_per_s
-    links.append(Links(MEMORY_GROUP, core, memory, *ports, rate, INSIDE))
+    links.append(Links(MEMORY_LINKS, core, memory, *ports, rate, INSIDE))
     names = NameBlock("row-{}/tile-{}/memory-{}", shape)
     return Wired((Nodes(MEMORY, 0, names),), tuple(links))
 

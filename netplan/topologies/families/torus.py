@@ -30,7 +30,7 @@ from netplan.levels import Level, LevelKind
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.fabric import MAX_GPUS, Fabric, LinkGroup, Sizing, hb_level, port_words
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.graph import HALL, RACK
+from netplan.topologies.graph import HALL, RACK, LinkType, Medium
 from netplan.topologies.idle_places import (
     ceil_root,
     grids_holding,
@@ -38,7 +38,7 @@ from netplan.topologies.idle_places import (
     lines_along,
     whole_part,
 )
-from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
 LONGEST_RING = 16
@@ -307,6 +307,11 @@ def is_long(sizes: tuple[int, ...]) -> bool:
     return max(sizes) > MAX_ELONGATION * max(1, min(sizes))
 
 
+def _ring_links(axis: int, medium: Medium) -> LinkType:
+    """Links along one axis, from 0, of one medium."""
+    return LinkType(f"ring {axis + 1} {medium}", "ring", axis=axis + 1, medium=medium)
+
+
 def _axis_links(
     axis: int, sizes: tuple[int, ...], sizing: Sizing, *, block: int, closed: bool
 ) -> list[LinkGroup]:
@@ -328,7 +333,7 @@ def _axis_links(
             copper += count * (each if size <= block else each - (members - 1) // block - around)
     counts: dict[Medium, int] = {"copper": copper, "optical": links - copper}
     return [
-        LinkGroup(f"ring {axis + 1} {medium}", number, number, medium)
+        LinkGroup.of(_ring_links(axis, medium), number)
         for medium, number in counts.items()
         if number
     ]
@@ -348,7 +353,7 @@ def _listed_links(axis: int, spec: FabricSpec, sizing: Sizing) -> tuple[LinkGrou
         "optical": int(members[~copper].sum()),
     }
     return tuple(
-        LinkGroup(f"ring {axis + 1} {medium}", number, number, medium)
+        LinkGroup.of(_ring_links(axis, medium), number)
         for medium, number in counts.items()
         if number
     )
@@ -431,11 +436,13 @@ def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
         source, target, copper = _ring(sizes, axis, fabric, spec)
         # Two members share one link, but for those that the twist leads past.
         arrival = port + (size > 2 or spec.twist)  # noqa: PLR2004
-        for medium, chosen, length in (("copper", copper, RACK), ("optical", ~copper, HALL)):
+        media: tuple[tuple[Medium, Bools, int], ...]
+        media = ("copper", copper, RACK), ("optical", ~copper, HALL)
+        for medium, chosen, length in media:
             ends = source[chosen], target[chosen]
             ports = np.full_like(ends[0], port), np.full_like(ends[0], arrival)
-            name = f"ring {axis + 1} {medium}"
-            links.append(Links(name, *ends, *ports, fabric.sizing.network_bytes_per_s, length))
+            kind, rate = _ring_links(axis, medium), fabric.sizing.network_bytes_per_s
+            links.append(Links(kind, *ends, *ports, rate, length))
         port = arrival + 1
     return Wired(links=tuple(links))
 

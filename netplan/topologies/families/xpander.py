@@ -23,7 +23,12 @@ from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.jellyfish import mean_distance
-from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, require_ports
+from netplan.topologies.families.joined_switches import (
+    SwitchGraph,
+    SwitchLinks,
+    joined_links,
+    require_ports,
+)
 from netplan.topologies.families.regular import LEAST_DEGREE, RegularFamily, regular_shape
 from netplan.topologies.graph import connected_parts
 from netplan.topologies.specs import FabricSpec
@@ -45,7 +50,8 @@ def xpander(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
     shape = regular_shape(spec, sizing, LIFTS)
     groups = shape.degree + 1
     each = shape.switches // groups
-    links = (SwitchLinks("between groups", *lifted_links(each, shape.degree, spec.seed)),)
+    ends = lifted_links(each, shape.degree, spec.seed)
+    links = (SwitchLinks(joined_links("between groups"), *ends),)
     said = (
         f"{groups} groups of {counted(each, 'switch', 'switches')} of"
         f" {counted(shape.hosts, 'host')}, each with a link to every other group, drawn by seed"

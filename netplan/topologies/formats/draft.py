@@ -7,6 +7,7 @@ the distance from the GPUs: 1 for a switch with a GPU, and so on.
 """
 
 import re
+from functools import cache
 from itertools import count, filterfalse
 from pathlib import Path
 
@@ -19,14 +20,17 @@ from netplan.records import LARGEST, replace
 from netplan.topologies.cabling.descriptions import natural
 from netplan.topologies.graph import (
     GPU,
+    HB_LINKS,
     HB_SWITCH,
     LENGTH_CLASSES,
     MANAGER,
     MEMORY,
-    MEMORY_GROUP,
+    MEMORY_LINKS,
     NODE_KINDS,
     SWITCH,
     FabricGraph,
+    LinkType,
+    Role,
     connected_parts,
 )
 from netplan.topologies.own.flat import with_joined_group
@@ -180,8 +184,11 @@ def number_draft(
     ends = source, target = number[ends[0]], number[ends[1]]
     names, kind, tier = [names[i] for i in order.tolist()], kind[order], tier[order]
     _check_connected(draft, names, ends, (gpus, hb_size))
-    groups = _groups(draft, kind, tier, ends)
-    group_names = tuple(dict.fromkeys(groups))
+    kinds = _kinds(draft, kind, tier, ends)
+    groups: dict[str, LinkType] = {}
+    for of_link in kinds:
+        groups.setdefault(of_link.name, of_link)
+    codes = {name: code for code, name in enumerate(groups)}
     source_port, target_port = _ports(draft)
     found = FabricGraph(
         name=name,
@@ -195,9 +202,9 @@ def number_draft(
         source_port=source_port,
         target_port=target_port,
         bytes_per_s=np.array([link.bytes_per_s for link in draft.links]),
-        length_class=_lengths(draft, groups),
-        group=np.array([group_names.index(group) for group in groups], np.int8),
-        group_names=group_names,
+        length_class=_lengths(draft, kinds),
+        group=np.array([codes[of_link.name] for of_link in kinds], np.int8),
+        groups=tuple(groups.values()),
     )
     return with_joined_group(found)
 
@@ -210,11 +217,11 @@ def _check_size(draft: Draft, gpus: int, hb_size: int | None) -> None:
         raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
 
 
-def _lengths(draft: Draft, groups: list[str]) -> Codes:
+def _lengths(draft: Draft, kinds: list[LinkType]) -> Codes:
     """Length class of every link: as given, else by its group."""
     lengths = [
-        LENGTH_CLASSES.index(link.length or GROUP_LENGTHS.get(group, "hall"))
-        for link, group in zip(draft.links, groups, strict=True)
+        LENGTH_CLASSES.index(link.length or GROUP_LENGTHS.get(kind.name, "hall"))
+        for link, kind in zip(draft.links, kinds, strict=True)
     ]
     return np.array(lengths, np.int8)
 
@@ -292,23 +299,74 @@ def _ports(draft: Draft) -> tuple[Indices, Indices]:
     return np.array(ports[0::2], np.int32), np.array(ports[1::2], np.int32)
 
 
-def _groups(draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]) -> list[str]:
-    """Group of every link: as given, else by what it joins."""
+def _kinds(draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]) -> list[LinkType]:
+    """What every link is: by the label of its group, else by what it joins."""
     columns = [values[end].tolist() for values in (kind, tier) for end in ends]
     return [
-        link.group or _group({kind_a, kind_b}, min(tier_a, tier_b), max(tier_a, tier_b))
+        link_type(link.group, frozenset((kind_a, kind_b)), min(tier_a, tier_b), max(tier_a, tier_b))
         for link, kind_a, kind_b, tier_a, tier_b in zip(draft.links, *columns, strict=True)
     ]
 
 
-def _group(kinds: set[int], low: int, high: int) -> str:
+LABELS: dict[str, Role] = {
+    "hb": "hb",
+    "memory": "memory",
+    "host": "host",
+    "leaf-spine": "up",
+    "local": "local",
+    "global": "global",
+    "(between|inside) [a-z]+|dimension [0-9]+": "joined",
+    "ring( .*)?": "ring",
+    "mesh( .*)?": "mesh",
+    "direct": "direct",
+    "board [0-9]+": "board",
+}
+"""Labels of groups in files by which their links have a role, whatever they join."""
+
+
+@cache
+def link_type(label: str | None, ends: frozenset[int], low: int, high: int) -> LinkType:
+    """What a link of a file is, by the label of its group, where that says it, or by its ends.
+
+    Parameters
+    ----------
+    label
+        Group that the file gives, such as ``ring 1 copper``; None if it says nothing.
+    ends
+        Kinds of the two nodes, codes into ``NODE_KINDS``.
+    low, high
+        Their tiers, the lower one first [1].
+
+    Returns
+    -------
+    LinkType
+        Its label is that of the file, or one for what it joins.
+
+    Examples
+    --------
+    >>> link_type("ring 2 copper", frozenset({GPU}), 0, 0).axis
+    2
+    >>> link_type(None, frozenset({GPU, SWITCH}), 0, 1).name
+    'host'
+    """
+    found = _by_ends(ends, low, high)
+    if label is None:
+        return found
+    role = next((role for words, role in LABELS.items() if re.fullmatch(words, label)), found.role)
+    number = re.search("[0-9]+", label)
+    axis = int(number[0]) if number and role in ("ring", "mesh", "board", "joined") else 0
+    return replace(found, name=label, role=role, axis=axis)
+
+
+def _by_ends(kinds: frozenset[int], low: int, high: int) -> LinkType:
     if HB_SWITCH in kinds:
-        return "hb"
+        return HB_LINKS
     if kinds == {GPU}:
-        return "direct"
+        return LinkType("direct", "direct")
     if MEMORY in kinds:
-        return MEMORY_GROUP
+        return MEMORY_LINKS
     if GPU in kinds or MANAGER in kinds:
-        return "host"
+        return LinkType("host", "host", tiers=(low, high))
     labels = {1: "leaf", 2: "spine", 3: "core"}
-    return f"{labels.get(low, f'tier {low}')}-{labels.get(high, f'tier {high}')}"
+    ends = (labels.get(tier, f"tier {tier}") for tier in (low, high))
+    return LinkType("-".join(ends), "up", tiers=(low, high))

@@ -142,7 +142,7 @@ def operator_lines(
 
 def _seen(graph: FabricGraph, host_gpus: int | None) -> tuple[FabricGraph, Hosts, list[str]]:
     """Network outside HB domains, its hosts, and names that host names can be."""
-    network = network_only(graph) if "hb" in graph.group_names else graph
+    network = network_only(graph)
     hosts = hosts_of(network, graph.hb_size if host_gpus is None else host_gpus)
     return network, hosts, slashless_names(network.node_names())
 

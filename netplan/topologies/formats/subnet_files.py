@@ -165,7 +165,7 @@ def subnet_of(graph: FabricGraph, host_gpus: int | None = None) -> PlannedSubnet
         If hosts are to be named where GPUs pass traffic on, or cannot have so many GPUs.
     """
     # A graph without HB links was read from a file: its GPU ports are as that file says.
-    network = network_only(graph) if "hb" in graph.group_names else graph
+    network = network_only(graph)
     is_gpu = network.node_kind == GPU
     direct = is_gpu[network.source] & is_gpu[network.target]
     relay = np.zeros(network.node_count, bool)
@@ -245,7 +245,7 @@ def topo_lines(
     InputError
         If there are no switches, hosts cannot have so many GPUs, or names differ by a slash alone.
     """
-    network = network_only(graph) if "hb" in graph.group_names else graph
+    network = network_only(graph)
     if not (network.node_kind == SWITCH).any():
         raise InputError(f"{graph.name} has no switches: ibdiagnet's topology is made of theirs")
     names, adjacency = slashless_names(network.node_names()), network.adjacency

@@ -134,6 +134,7 @@ def simai_lines(
     lines = (hb_switches, switches) if split_switches else (list(chain(hb_switches, switches)),)
     for ids in lines:
         yield " ".join(map(str, ids)) + "\n"
-    for a, _, b, _, rate, _, group in graph.link_rows():
-        latency_ms = MILLISECONDS * (hb_latency_s if group == "hb" else network_latency_s)
+    inside = graph.is_role("hb")
+    for (a, _, b, _, rate, *_), short in zip(graph.link_rows(), inside, strict=True):
+        latency_ms = MILLISECONDS * (hb_latency_s if short else network_latency_s)
         yield f"{a} {b} {gbps(rate):.10g}Gbps {latency_ms:.10g}ms 0\n"

@@ -14,7 +14,7 @@ number; along a ring, the member whose next neighbour is the target.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 from msgspec import Struct
@@ -33,8 +33,17 @@ NODE_KINDS = ("gpu", "hb_switch", "switch", "manager", "memory")
 
 GPU, HB_SWITCH, SWITCH, MANAGER, MEMORY = range(5)
 
-HB_GROUP, MEMORY_GROUP = "hb", "memory"
-"""Groups of the links inside HB domains, and between GPUs and memories."""
+Medium = Literal["optical", "copper", "on-board", "on-chip"]
+"""What links are made of; those of a board or a chip come with it."""
+UNCABLED: tuple[Medium, ...] = ("on-board", "on-chip")
+
+Role = Literal[
+    "hb", "memory", "host", "up", "local", "global", "joined", "ring", "mesh", "direct", "board"
+]
+"""What links do: inside HB domains; to memories; from a GPU or manager to a switch; from a tier of
+switches to the next; inside and between the groups of a dragonfly; between other switches that are
+joined directly; from GPU to GPU along an axis, closed or each with each, or in any other way; from
+GPU to GPU on a board."""
 
 LENGTH_CLASSES = ("inside", "rack", "row", "hall")
 """How far a link reaches: inside an HB domain or chassis; within a rack (copper, up to 3 m); from a
@@ -107,6 +116,52 @@ class Adjacency(Struct, frozen=True):
     link: Indices
 
 
+class LinkType(Struct, frozen=True):
+    """What the links of one group are, in a fabric and in its graph.
+
+    Parameters
+    ----------
+    name
+        Label of the group, which answers show and users type; it says nothing to netplan itself.
+    role
+        What they do.
+    axis
+        Axis or dimension that they run along, from 1; 0 where there is none [1].
+    tiers
+        Lower and higher tier that they join: 0 of GPUs, 1 of leaves and so on [1].
+    medium
+        What they are made of.
+    width
+        Times the rate of a network port, and ports that a link takes at a switch [1].
+    crosses
+        Whether they cross the border of a tile.
+    """
+
+    name: str
+    role: Role
+    axis: int = 0
+    tiers: tuple[int, int] = (0, 0)
+    medium: Medium = "optical"
+    width: int = 1
+    crosses: bool = False
+
+    @property
+    def title(self) -> str:
+        """Label without the medium, for those who say it themselves.
+
+        Examples
+        --------
+        >>> LinkType("ring 1 copper", "ring", axis=1, medium="copper").title
+        'ring 1'
+        """
+        return self.name.removesuffix(f" {self.medium}")
+
+
+HOST_LINKS = LinkType("host", "host", tiers=(0, 1))
+HB_LINKS = LinkType("hb", "hb", medium="copper")
+MEMORY_LINKS = LinkType("memory", "memory", medium="on-chip")
+
+
 class FabricGraph(Struct, frozen=True, eq=False, dict=True):
     """A fabric as nodes and links.
 
@@ -128,9 +183,9 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
     bytes_per_s
         Rate of each link in one direction; every link is full duplex [B/s], shape (links,).
     length_class, group
-        Codes into ``LENGTH_CLASSES`` and ``group_names``, shape (links,).
-    group_names
-        Names of the link groups: ``hb``, then those of the fabric's counts.
+        Codes into ``LENGTH_CLASSES`` and ``groups``, shape (links,).
+    groups
+        The link groups: that of HB domains, then those of the fabric's counts.
     """
 
     name: str
@@ -146,7 +201,7 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
     bytes_per_s: Floats
     length_class: Codes
     group: Codes
-    group_names: tuple[str, ...]
+    groups: tuple[LinkType, ...]
 
     def __repr__(self) -> str:
         """In a line: what it joins, by how many links."""
@@ -154,6 +209,11 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
             f"<FabricGraph {self.name}: {self.gpus:,} GPUs, {self.node_count:,} nodes,"
             f" {self.link_count:,} links>"
         )
+
+    @cached_property
+    def group_names(self) -> tuple[str, ...]:
+        """Labels of the link groups."""
+        return tuple(group.name for group in self.groups)
 
     @property
     def node_count(self) -> int:
@@ -187,13 +247,78 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         link = np.where(order < self.link_count, order, order - self.link_count)
         return Adjacency(indptr, others[order], link.astype(np.int32))
 
+    def has(self, *roles: Role) -> bool:
+        """Whether the graph has links that do something.
+
+        Parameters
+        ----------
+        *roles
+            Any of these counts.
+
+        Returns
+        -------
+        bool
+            Whether one of its groups has one of the roles.
+        """
+        return any(group.role in roles for group in self.groups)
+
+    def is_role(self, *roles: Role) -> Bools:
+        """Which links have one of some roles.
+
+        Parameters
+        ----------
+        *roles
+            Any of these counts.
+
+        Returns
+        -------
+        numpy.ndarray
+            Whether each link has one, shape (links,).
+        """
+        found: Bools = np.zeros(self.link_count, bool)
+        for code, group in enumerate(self.groups):
+            if group.role in roles:
+                found |= self.group == code
+        return found
+
+    def links_with(self, *roles: Role) -> Ints:
+        """Numbers of the links that have one of some roles.
+
+        Parameters
+        ----------
+        *roles
+            Any of these counts.
+
+        Returns
+        -------
+        numpy.ndarray
+            Places in the arrays of links, shape (such links,).
+        """
+        return np.flatnonzero(self.is_role(*roles))
+
+    def axis_of_link(self, *roles: Role) -> Ints:
+        """Axis along which each link runs.
+
+        Parameters
+        ----------
+        *roles
+            Links of other roles run along none.
+
+        Returns
+        -------
+        numpy.ndarray
+            Axes from 1, or 0, shape (links,).
+        """
+        axes = [group.axis if group.role in roles else 0 for group in self.groups]
+        return np.array([*axes, 0], np.int64)[self.group]
+
     def links_of(self, group: str) -> Ints:
         """Numbers of the links of one group.
 
         Parameters
         ----------
         group
-            One of ``group_names``.
+            Its label, one of ``group_names``.
 
         Returns
         -------
@@ -394,7 +519,7 @@ def host_ends(graph: FabricGraph, links: Ints) -> tuple[Indices, Indices]:
     >>> from netplan import Scenario
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=8)
     >>> graph = scenario.fabric("rail-only").graph()
-    >>> [end[:3].tolist() for end in host_ends(graph, graph.links_of("host"))]
+    >>> [end[:3].tolist() for end in host_ends(graph, graph.links_with("host"))]
     [[0, 1, 2], [72, 73, 74]]
     """
     first, second = graph.source[links], graph.target[links]
@@ -426,6 +551,8 @@ def switches_suffice(graph: FabricGraph, links: Ints) -> bool:
 def network_only(graph: FabricGraph) -> FabricGraph:
     """Leave out HB switches and the links inside HB domains; GPU ports are numbered from 0 again.
 
+    A graph without such links was read from a file, and stays as it is: its ports are as that says.
+
     Examples
     --------
     >>> from netplan import Scenario
@@ -434,6 +561,8 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     >>> network_only(graph).links_per_group()
     {'host': 64, 'leaf-spine': 64}
     """
+    if not graph.has("hb"):
+        return graph
     keep = graph.node_kind != HB_SWITCH
     number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
     used = _outside_domains(graph)
@@ -459,8 +588,7 @@ def network_only(graph: FabricGraph) -> FabricGraph:
 
 def _outside_domains(graph: FabricGraph) -> Bools:
     """Links outside HB domains, shape (links,)."""
-    outside = np.ones(graph.link_count, bool)
-    outside[graph.links_of(HB_GROUP)] = False
+    outside: Bools = ~graph.is_role("hb")
     return outside
 
 

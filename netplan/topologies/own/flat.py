@@ -7,10 +7,7 @@ from netplan.arrays import Ints, distinct_values
 from netplan.records import replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
-from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
-
-UNNAMED = "leaf-leaf"
-"""Group of links between leaves, before it is known that these are alike."""
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, LinkType, network_only
 
 
 class Flat(Struct, frozen=True, eq=False):
@@ -71,9 +68,18 @@ def flat(network: FabricGraph) -> Flat | None:
     return Flat(hosts, number)
 
 
+def among_leaves(kind: LinkType) -> bool:
+    """Whether links join leaves, of which it is not known yet whether they are alike."""
+    return kind.role == "up" and kind.tiers == (1, 1)
+
+
+def joined_leaves(kind: LinkType) -> LinkType:
+    """Links as those of switches that are joined directly, where they join leaves."""
+    return replace(kind, name=BETWEEN_SWITCHES.name, role="joined") if among_leaves(kind) else kind
+
+
 def with_joined_group(graph: FabricGraph) -> FabricGraph:
-    """The graph with links between alike switches in the group by which routing knows them."""
-    if UNNAMED not in graph.group_names or flat(network_only(graph)) is None:
+    """The graph with links between alike leaves as those of switches that are joined directly."""
+    if not any(map(among_leaves, graph.groups)) or flat(network_only(graph)) is None:
         return graph
-    names = tuple(BETWEEN_SWITCHES if name == UNNAMED else name for name in graph.group_names)
-    return replace(graph, group_names=names)
+    return replace(graph, groups=tuple(map(joined_leaves, graph.groups)))

@@ -16,7 +16,7 @@ next to each other of one rate are one level. Rails that are rings, meshes or pr
 tori are, have a level an axis (`grids`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -35,20 +35,23 @@ from netplan.topologies.fabric import (
     SwitchTier,
     network_level,
 )
-from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, joined_levels
+from netplan.topologies.families.direct_gpus import DIRECT_LINKS
+from netplan.topologies.families.joined_switches import joined_levels
 from netplan.topologies.graph import (
     GPU,
+    HB_LINKS,
     HB_SWITCH,
     INSIDE,
     RACK,
     SWITCH,
     FabricGraph,
+    LinkType,
     connected_parts,
     network_only,
 )
 from netplan.topologies.idle_places import idle_note
 from netplan.topologies.keys import DIRECT
-from netplan.topologies.own.flat import UNNAMED, flat
+from netplan.topologies.own.flat import among_leaves, flat, joined_leaves
 from netplan.topologies.own.grids import GridAxis, grid_axes
 from netplan.topologies.own.measured_rates import (
     MOST_STEPS,
@@ -58,7 +61,7 @@ from netplan.topologies.own.measured_rates import (
     seconds_per_byte,
 )
 from netplan.topologies.own.own_graph import keep_for, own_graph, whole_graph
-from netplan.topologies.specs import FabricSpec, Medium
+from netplan.topologies.specs import FabricSpec
 from netplan.units import counted, gbps
 
 COPPER_CLASSES = (INSIDE, RACK)
@@ -90,8 +93,7 @@ def graph_of(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
 @lru_cache(maxsize=16)
 def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     graph = graph_of(spec, sizing)
-    own = "hb" in graph.group_names
-    network = network_only(graph) if own else graph
+    own, network = graph.has("hb"), network_only(graph)
     own_sizing = _own_sizing(spec, sizing, graph, network)
     keep_for(spec, sizing, own_sizing)
     asked, sizing = sizing.hb_size, own_sizing
@@ -139,10 +141,10 @@ def _own_sizing(
             raise InputError(f"{graph.name}: {name} has no link beyond its HB domain")
     slowest = _slowest_port(network) or sizing.network_bytes_per_s
     sizing = replace(sizing, hb_size=graph.hb_size, network_bytes_per_s=slowest, shared_port=False)
-    if "hb" not in graph.group_names:
+    if not graph.has("hb"):
         return sizing
     rate = np.zeros(graph.node_count)
-    inside = graph.links_of("hb")
+    inside = graph.links_with("hb")
     for end in (graph.source[inside], graph.target[inside]):
         np.add.at(rate, end, graph.bytes_per_s[inside])
     first = min(graph.hb_size, gpus)
@@ -197,8 +199,7 @@ def tier_name(tier: int) -> str:
 
 def _grouped(graph: FabricGraph) -> FabricGraph:
     """The graph with its links outside HB domains in groups by what they join."""
-    inside = np.zeros(graph.link_count, bool)
-    inside[graph.links_of("hb")] = True
+    inside = graph.is_role("hb")
     height = tier_numbers(graph)
     ends = height[graph.source], height[graph.target]
     low, high = np.minimum(*ends), np.maximum(*ends)
@@ -206,34 +207,38 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
     copper = np.isin(graph.length_class, COPPER_CLASSES)
     width = widths_of(graph)
     tiers = int(high.max(initial=0)) + 1
-    sizes = (2, 2, 2, tiers, tiers, int(width.max(initial=1)) + 1, max(1, len(graph.group_names)))
+    sizes = (2, 2, 2, tiers, tiers, int(width.max(initial=1)) + 1, max(1, len(graph.groups)))
     code = np.ravel_multi_index((inside, direct, copper, low, high, width, graph.group), sizes)
     found, which = np.unique(code, return_inverse=True)
-    kinds = np.stack(np.unravel_index(found, sizes))
-    names = [
-        _group_name(graph.group_names[given], (low, high), inside=inside, direct=direct)
-        for inside, direct, _, low, high, _, given in kinds.T.tolist()
+    kinds = [
+        _link_type(
+            graph.groups[given], (low, high), inside=inside, direct=direct, copper=copper, wide=wide
+        )
+        for inside, direct, copper, low, high, wide, given in zip(
+            *(column.tolist() for column in np.unravel_index(found, sizes)), strict=True
+        )
     ]
-    if UNNAMED in names and flat(network_only(graph)) is not None:
-        names = [BETWEEN_SWITCHES if name == UNNAMED else name for name in names]
-    several = {name for name in names if len(_of(kinds[5], names, name)) > 1}
-    names = [
-        f"{name} {wide}x" if name in several and wide > 1 else name
-        for name, wide in zip(names, kinds[5].tolist(), strict=True)
-    ]
-    both = {name for name in names if name != "hb" and len(_of(kinds[2], names, name)) > 1}
-    names = [
-        f"{name} copper" if one and name in both else name
-        for name, one in zip(names, kinds[2], strict=True)
-    ]
-    groups = tuple(dict.fromkeys(sorted(names, key=lambda name: name != "hb")))
-    number = np.array([groups.index(name) for name in names], np.int8)
-    return replace(graph, group=number[which.reshape(-1)], group_names=groups)
+    if any(map(among_leaves, kinds)) and flat(network_only(graph)) is not None:
+        kinds = [joined_leaves(kind) for kind in kinds]
+    kinds = _told_apart(kinds, "width", "{0.name} {0.width}x")
+    kinds = _told_apart(kinds, "medium", "{0.name} {0.medium}")
+    groups = tuple(dict.fromkeys(sorted(kinds, key=lambda kind: kind.role != "hb")))
+    number = np.array([groups.index(kind) for kind in kinds], np.int8)
+    return replace(graph, group=number[which.reshape(-1)], groups=groups)
 
 
-def _of(values: Ints, names: list[str], name: str) -> set[int]:
-    """What the kinds of one name have."""
-    return {value for value, one in zip(values.tolist(), names, strict=True) if one == name}
+def _told_apart(kinds: Sequence[LinkType], field: str, label: str) -> list[LinkType]:
+    """The kinds with longer labels where a field is unusual, and usual in others of the name."""
+    values: dict[str, set[object]] = {}
+    for kind in kinds:
+        values.setdefault(kind.name, set()).add(getattr(kind, field))
+    usual = {"width": 1, "medium": "optical"}[field]
+    return [
+        replace(kind, name=label.format(kind))
+        if len(values[kind.name]) > 1 and getattr(kind, field) != usual
+        else kind
+        for kind in kinds
+    ]
 
 
 def widths_of(graph: FabricGraph) -> Ints:
@@ -241,8 +246,7 @@ def widths_of(graph: FabricGraph) -> Ints:
 
     Links of GPUs count one each, and so do those whose rate is no multiple.
     """
-    outside = np.ones(graph.link_count, bool)
-    outside[graph.links_of("hb")] = False
+    outside = ~graph.is_role("hb")
     at_gpu = (graph.source < graph.gpus) | (graph.target < graph.gpus)
     found = np.ones(graph.link_count, np.int64)
     ports = graph.bytes_per_s[outside & at_gpu]
@@ -254,26 +258,28 @@ def widths_of(graph: FabricGraph) -> Ints:
     return found
 
 
-def _group_name(given: str, tiers: tuple[int, int], *, inside: bool, direct: bool) -> str:
-    """Name of a group of links by what they join."""
+def _link_type(
+    given: LinkType, tiers: tuple[int, int], *, inside: bool, direct: bool, copper: bool, wide: int
+) -> LinkType:
+    """What links are by what they join."""
     low, high = tiers
     if inside:
-        return "hb"
+        return HB_LINKS
     if direct:
-        return given if given.startswith(("ring", "mesh")) else "direct"
-    if not low:
-        return "host" if high == 1 else tier_name(high)
-    return f"{tier_name(low)}-{tier_name(high)}"
+        kind = given if given.role in ("ring", "mesh") else DIRECT_LINKS
+    elif not low:
+        kind = LinkType("host" if high == 1 else tier_name(high), "host", tiers=tiers)
+    else:
+        kind = LinkType(f"{tier_name(low)}-{tier_name(high)}", "up", tiers=tiers)
+    return replace(kind, medium="copper" if copper else "optical", width=wide)
 
 
 def _link_groups(network: FabricGraph) -> Iterator[LinkGroup]:
-    """Links of each group, and what they are planned in."""
-    width = widths_of(network)
-    for name, links in network.links_per_group().items():
-        first = network.links_of(name)[0]
-        copper = np.isin(network.length_class[first], COPPER_CLASSES)
-        medium: Medium = "copper" if copper else "optical"
-        yield LinkGroup(name, links, links, medium, int(width[first]))
+    """Links of each group that has some."""
+    counts = np.bincount(network.group, minlength=len(network.groups)).tolist()
+    for kind, links in zip(network.groups, counts, strict=True):
+        if links:
+            yield LinkGroup.of(kind, links)
 
 
 def _reach(spec: FabricSpec, network: FabricGraph) -> Reach:
@@ -305,7 +311,7 @@ def _domain_kind(graph: FabricGraph) -> tuple[LevelKind, float | None]:
     spread evenly over the domain gets.
     """
     size = graph.hb_size
-    inside = graph.links_of("hb")
+    inside = graph.links_with("hb")
     source, target = graph.source[inside], graph.target[inside]
     if (graph.node_kind[np.maximum(source, target)] == HB_SWITCH).any() or size == 1:
         return "switch", None
@@ -417,11 +423,9 @@ def _joined_below(network: FabricGraph) -> Iterator[Bools]:
     height = tier_numbers(network)
     ends = height[network.source], height[network.target]
     low, high = np.minimum(*ends), np.maximum(*ends)
-    near = np.zeros(network.link_count, bool)
-    near[network.links_of("local")] = True
     links = 0
     for tier in range(1, int(height.max()) + 1):
-        for more in (low < tier, (low < tier) | near, True):
+        for more in (low < tier, True):
             joined = (high < tier) | ((high == tier) & more)
             # Each set holds the one before: as many links are the same ones.
             if joined.sum() > links:
@@ -488,7 +492,7 @@ def _notes(
     yield from idle_note(held, sizing)
     if graph.hb_size != asked:
         yield f"The HB domain is the graph's own: {counted(graph.hb_size, 'GPU')}."
-    if graph.hb_size > 1 and "hb" not in graph.group_names:
+    if graph.hb_size > 1 and not graph.has("hb"):
         yield (
             f"Its graph has no links inside HB domains: each {graph.hb_size:,} GPUs, in the order"
             " of their names, are one."

@@ -163,9 +163,9 @@ def _checked(name: str, graph: FabricGraph) -> FabricGraph:
         raise InputError(f"{name}: memories stand on wafers (family: tiles), not in graphs")
     if (graph.node_tier[graph.node_kind == SWITCH] < 1).any():
         raise InputError(f"{name}: a switch stands in tier 1 or above: leave tiers out of the file")
-    if "hb" not in graph.group_names:
+    if not graph.has("hb"):
         return graph
-    inside = graph.links_of("hb")
+    inside = graph.links_with("hb")
     ends = graph.source[inside], graph.target[inside]
     part = connected_parts(graph.node_count, *ends)[: graph.gpus]
     part = np.unique(part, return_inverse=True)[1].reshape(-1)

@@ -22,6 +22,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.jellyfish import mean_distance, random_links
 from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.families.joined_switches import (
+    BETWEEN_SWITCHES,
     UNEVEN,
     SwitchGraph,
     SwitchLinks,
@@ -272,7 +273,7 @@ def test_cut_switches_against_networkx(pairs: list[tuple[int, int]]) -> None:
     names = {node: at for at, node in enumerate([0, *sorted(set(view) - {0})])}
     low, high = np.array([(names[a], names[b]) for a, b in view.edges]).T
     block = NameBlock("switch-{}", (len(names),))
-    graph = SwitchGraph((("switch", block),), 1, (SwitchLinks("all", low, high),), "")
+    graph = SwitchGraph((("switch", block),), 1, (SwitchLinks(BETWEEN_SWITCHES, low, high),), "")
     assert cut_switches(graph) == sorted(names[node] for node in nx.articulation_points(view))
 
 
