@@ -270,13 +270,13 @@ class Bill(Struct, frozen=True):
             line
             for line in lines
             if not line.network
-            and (line.part not in MAY_LACK_A_PRICE or self._brought(line))
+            # Gear counts of HB domains that are larger than those asked for.
+            and (
+                line.part not in MAY_LACK_A_PRICE
+                or (line.part == "hb_gear" and hb_size_of(line.kinds[0]) > self.hb_size > 0)
+            )
             and (line.part != "nic_port" or line.quantity > self.gpus)
         )
-
-    def _brought(self, line: BillItem) -> bool:
-        """Whether a line is the gear of HB domains that are larger than those asked for."""
-        return line.part == "hb_gear" and hb_size_of(line.kinds[0]) > self.hb_size > 0
 
     def to_frame(self) -> "pd.DataFrame":
         """The bill line by line.

@@ -157,7 +157,14 @@ class Price(Entry, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse a price of no source, and a range or quantity breaks out of order."""
-        self._cite()
+        if not self.sources and not (self.date and self.source):
+            raise ValueError(f"{self.what} needs a date and a source, or sources that have both")
+        # A row is frozen once it is made; this is part of its making.
+        if not self.date:
+            structs.force_setattr(self, "date", max(row.date for row in self.sources))
+        if not self.source:
+            texts = dict.fromkeys(row.source for row in self.sources)
+            structs.force_setattr(self, "source", "; ".join(texts))
         low, high = self.low, self.high
         if (low is not None and low > self.base) or (high is not None and high < self.base):
             raise ValueError(f"prices run low <= base <= high, got {low}, {self.base}, {high}")
@@ -168,19 +175,6 @@ class Price(Entry, frozen=True, kw_only=True):
                     f"breaks run to larger quantities and lower prices, got {many:,} at {cheap:g}"
                     f" after {few:,} at {dear:g}"
                 )
-
-    def _cite(self) -> None:
-        """Sum up the sources where the row does not itself say where its price is from, and when.
-
-        A row is frozen once it is made; this is part of its making.
-        """
-        if not self.sources and not (self.date and self.source):
-            raise ValueError(f"{self.what} needs a date and a source, or sources that have both")
-        if not self.date:
-            structs.force_setattr(self, "date", max(one.date for one in self.sources))
-        if not self.source:
-            said = dict.fromkeys(one.source for one in self.sources)
-            structs.force_setattr(self, "source", "; ".join(said))
 
     @property
     def trust(self) -> Trust:

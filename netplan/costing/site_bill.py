@@ -84,14 +84,21 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
     for network, _, model in books.networks:
         beside = fabrics[network.name]
         hardware = Hardware(books.cabling, model)
-        each = _switches_per_rack(books, switch_units(hardware))
+        if books.hall is None:
+            each = books.cabling.racks.units // switch_units(hardware)
+        else:
+            fitting_units = books.hall.rack_units // switch_units(hardware)
+            each = min(books.hall.switches_per_rack, fitting_units)
+        each = max(1, each)
         left = max(0, beside.switches - floor(free * each))
         opened = ceil_div(left, each)
         free = opened - Fraction(left, each) if opened else free - Fraction(beside.switches, each)
         racks += opened
-        made = (_racked(line, opened) for line in _lines(beside, hardware))
-        kept = (line for line in made if line.category != "cards" or network.cards)
-        lines += (replace(line, network=network.name) for line in kept if line.quantity)
+        for line in _lines(beside, hardware):
+            racked = line.category == "racks"  # as many as the network opens
+            count, notes_of = (opened, ()) if racked else (line.quantity, line.notes)
+            if count and (line.category != "cards" or network.cards):
+                lines.append(replace(line, network=network.name, quantity=count, notes=notes_of))
         notes += [f"{network.name}: {note}" for note in beside.notes]
         power = model.power_note if model is not None else ""
         notes += [f"{network.name}: {power}"] if power else []
@@ -118,14 +125,6 @@ def sized_networks(books: SiteBooks, fabric: Fabric) -> dict[str, Fabric]:
         if before == {name: one.switches for name, one in found.items()}:
             break
     return found
-
-
-def _switches_per_rack(books: SiteBooks, height: int) -> int:
-    """Switches of a height that a rack holds [1]."""
-    hall = books.hall
-    if hall is None:
-        return max(1, books.cabling.racks.units // height)
-    return max(1, min(hall.switches_per_rack, hall.rack_units // height))
 
 
 def require_room(books: SiteBooks, fabric: Fabric, racks: int) -> None:
@@ -156,11 +155,6 @@ def _lines(beside: Fabric, hardware: Hardware) -> Iterator[BillItem]:
             for note in line.notes
         )
         yield replace(line, notes=tuple(notes))
-
-
-def _racked(line: BillItem, racks: int) -> BillItem:
-    """A line of racks with as many as the network opens; any other as it is."""
-    return replace(line, quantity=racks, notes=()) if line.category == "racks" else line
 
 
 def _loose_uplinks(books: SiteBooks, fabrics: dict[str, Fabric]) -> Iterator[str]:

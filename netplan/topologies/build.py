@@ -89,22 +89,23 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
             " only full domains are timed."
         )
     if not fabric.exact:
-        notes.append(_inexact(fabric))
+        least = fabric.switches_lower_bound
+        links = sum(group.links_lower_bound for group in fabric.links)
+        more = f"{fabric.link_count:,} links are wireable, the ports alone would need {links:,}"
+        if fabric.switches > least:
+            more = (
+                f"{fabric.switches:,} switches are wireable, the ports alone would need {least:,}"
+            )
+        notes.append(f"Sizes do not divide evenly: {more}.")
     if spec.network_kind != "infiniband":
         domain, *network = fabric.levels or (None,)
         if domain is not None:
             network = [replace(level, network_kind=spec.network_kind) for level in network]
             fabric = replace(fabric, levels=(domain, *network))
-    held = _domain_gpus(spec, sizing.gpus)
+    held = ()
+    if spec.domains:
+        held = _found("families.mixed_domains:domain_gpus")(spec, sizing.gpus)
     return replace(fabric, notes=(*notes, *fabric.notes), domain_gpus=held)
-
-
-def _domain_gpus(spec: FabricSpec, gpus: int) -> tuple[tuple[int, int], ...]:
-    """Each size of domains with its GPUs; empty where all are of one size."""
-    if not spec.domains:
-        return ()
-    held: tuple[tuple[int, int], ...] = _found("families.mixed_domains:domain_gpus")(spec, gpus)
-    return held
 
 
 def _own_domain(own: int, held: int) -> str:
@@ -118,16 +119,6 @@ def _own_domain(own: int, held: int) -> str:
     if held < own:
         return f"The one HB domain holds {held:,} of {own:,} GPUs."
     return f"The HB domain is the design's own: {own} GPUs."
-
-
-def _inexact(fabric: Fabric) -> str:
-    """What more than the ports alone would need is built, because sizes do not divide."""
-    least, links = fabric.switches_lower_bound, sum(one.links_lower_bound for one in fabric.links)
-    if fabric.switches > least:
-        more = f"{fabric.switches:,} switches are wireable, the ports alone would need {least:,}"
-    else:
-        more = f"{fabric.link_count:,} links are wireable, the ports alone would need {links:,}"
-    return f"Sizes do not divide evenly: {more}."
 
 
 def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:

@@ -510,13 +510,10 @@ COUNTED = (
 )
 
 
-def _families(schema: type[Design]) -> tuple[str, ...]:
-    """Values of ``family`` that a schema is for."""
-    return get_args(schema.__annotations__["family"])
-
-
 SCHEMAS: Mapping[str, type[Design]] = {
-    family: schema for schema in (FabricSpec, *COUNTED) for family in _families(schema)
+    family: schema
+    for schema in (FabricSpec, *COUNTED)
+    for family in get_args(schema.__annotations__["family"])
 }
 """Schema of a design by its family."""
 

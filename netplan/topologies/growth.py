@@ -153,7 +153,11 @@ def plan_growth(
                 f" multiples of {sizing.hb_size:,}"
             )
         if sizing.domains <= sizing.radix:
-            return _all_switches(fabric, graph, phases)
+            # Rails that one switch holds: all switches are there from the first phase on.
+            every = np.ones(int((graph.node_kind == SWITCH).sum()), bool)
+            return Growth(
+                fabric, graph, tuple(_phase(fabric, graph, gpus, every) for gpus in phases)
+            )
     network = _Network.of(spec, sizing)
     taken = network.taken(phases, weights, early_oversubscription, full_leaves=full_leaves)
     graph = network.arrived(graph, phases, taken)
@@ -431,12 +435,6 @@ def _down_and_up(graph: FabricGraph, links: Bools) -> tuple[Ints, Ints]:
     ends = (upper[across], lower[across])
     below, above = (np.bincount(end, ports, minlength=count).astype(np.int64) for end in ends)
     return below, above
-
-
-def _all_switches(fabric: Fabric, graph: FabricGraph, phases: Sequence[int]) -> Growth:
-    """Rails that one switch holds: all switches are there from the first phase on."""
-    every = np.ones(int((graph.node_kind == SWITCH).sum()), bool)
-    return Growth(fabric, graph, tuple(_phase(fabric, graph, gpus, every) for gpus in phases))
 
 
 def _dragonfly(spec: FabricSpec, fabric: Fabric, phases: Sequence[int]) -> Growth:

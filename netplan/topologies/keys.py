@@ -100,15 +100,12 @@ def faults_of(kind: type[Struct], family: str, keys: Iterable[str]) -> list[Faul
     host_medium means nothing for family: torus: leave it out
     even_pods needs family: clos or rail-only, got torus: leave it out
     """
-    return [
-        Fault((key,), f"{key} {_use(families_of(kind)[key], family)}: leave it out")
-        for key in keys
-        if not reads(kind, family, key)
-    ]
-
-
-def _use(families: tuple[str, ...], family: str) -> str:
-    """What a key is for, or that it is for nothing."""
-    if len(families) > FEW:
-        return f"means nothing for family: {family}"
-    return f"needs family: {' or '.join(families)}, got {family}"
+    faults = []
+    for key in keys:
+        if not reads(kind, family, key):
+            families = families_of(kind)[key]
+            use = f"needs family: {' or '.join(families)}, got {family}"
+            if len(families) > FEW:
+                use = f"means nothing for family: {family}"
+            faults.append(Fault((key,), f"{key} {use}: leave it out"))
+    return faults

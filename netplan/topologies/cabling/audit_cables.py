@@ -89,7 +89,9 @@ def audit_cables(
     within = [
         cable for cable in cables if 0 < _tiers_of(cable, tier)[0] == _tiers_of(cable, tier)[1]
     ]
-    if within and MOST_WITHIN * len(within) <= _switch_links(cables, tier):
+    if within and MOST_WITHIN * len(within) <= sum(
+        _tiers_of(cable, tier)[0] > 0 for cable in cables
+    ):
         yield _within(path, within)
         left = set(within)
         cables = [cable for cable in cables if cable not in left]
@@ -122,11 +124,6 @@ def _tiers_of(cable: Cable, tier: Mapping[str, int]) -> tuple[int, int]:
     """Tiers of both ends, the lower one first."""
     low, high = sorted(tier.get(end.device, -1) for end in cable[:2])
     return low, high
-
-
-def _switch_links(cables: Sequence[Cable], tier: Mapping[str, int]) -> int:
-    """Cables between switches [1]."""
-    return sum(_tiers_of(cable, tier)[0] > 0 for cable in cables)
 
 
 def _within(path: str, cables: Sequence[Cable]) -> Finding:

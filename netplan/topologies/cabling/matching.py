@@ -73,7 +73,10 @@ def match_halls(
     InputError
         If ports are named in two ways and nobody says how many links a cage has.
     """
-    if not built.devices and _names_agree(plan, built):
+    listed, planned = (
+        {end.device for cable in hall.cables for end in cable[:2]} for hall in (built, plan)
+    )
+    if not built.devices and 2 * len(listed & planned) >= len(listed):
         lists = (CableList(hall.path, hall.cables) for hall in (plan, built))
         return Match(devices_alike(*lists).cables)
     hosts = hosts_in(plan), hosts_in(built)
@@ -84,18 +87,15 @@ def match_halls(
     return _Matcher((plan, built), sides, places, found).match()
 
 
-def _names_agree(plan: Hall, built: Hall) -> bool:
-    """Whether at least half of the devices of a table are in the plan."""
-    devices = {end.device for cable in built.cables for end in cable[:2]}
-    planned = {end.device for cable in plan.cables for end in cable[:2]}
-    return 2 * len(devices & planned) >= len(devices)
-
-
 def _sides(
     plan: Hall, built: Hall, hosts: tuple[set[str], set[str]], links: int | None
 ) -> tuple[Side, Side]:
     """Both networks with ports of switches named alike: by their numbers."""
-    cages = [_named_by_cage(hall) for hall in (plan, built)]
+    named_by_cage = (
+        (end.device for cable in hall.cables for end in cable[:2] if CAGE_PORT.fullmatch(end.port))
+        for hall in (plan, built)
+    )
+    cages = [next(devices, "") for devices in named_by_cage]
     if links is None and bool(cages[0]) != bool(cages[1]):
         by = (plan, built) if cages[0] else (built, plan)
         raise InputError(
@@ -108,12 +108,6 @@ def _sides(
         guids = {name: device.guid for name, device in hall.devices.items()}
         sides.append(side_of(cables, own, guids))
     return sides[0], sides[1]
-
-
-def _named_by_cage(hall: Hall) -> str:
-    """A device whose ports are named by cage; empty if there is none."""
-    ends = (end for cable in hall.cables for end in cable[:2] if "/" in end.port)
-    return next((end.device for end in ends if CAGE_PORT.fullmatch(end.port)), "")
 
 
 def _numbered(cable: Cable, links: int) -> Cable:

@@ -250,7 +250,7 @@ def build_switch_graph(spec: FabricSpec, sizing: Sizing, graph: SwitchGraph) -> 
         ports = planes * int(used[first : first + len(names)].sum())
         tiers.append(SwitchTier(name, planes * len(names), planes * len(names), ports))
         first += len(names)
-    counts = [(_host_links(spec), sizing.gpus)]
+    counts = [(replace(HOST_LINKS, medium=spec.host_medium), sizing.gpus)]
     counts += [(group.kind, len(group.source)) for group in graph.links]
     network, notes = joined_levels(graph, sizing, planes)
     return Fabric(
@@ -395,10 +395,6 @@ def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list
     return [level], [f"{note}."]
 
 
-def _host_links(spec: FabricSpec) -> LinkType:
-    return replace(HOST_LINKS, medium=spec.host_medium)
-
-
 def wire_switch_graph(
     spec: FabricSpec, fabric: Fabric, graph: SwitchGraph, first: int, port: int
 ) -> Wired:
@@ -414,7 +410,11 @@ def wire_switch_graph(
     for plane in range(planes):
         ports = np.full_like(gpu, port + plane)
         under = _planar(switch, graph, plane, planes, first)
-        links.append(Links(_host_links(spec), gpu, under, ports, place, rate, length))
+        links.append(
+            Links(
+                replace(HOST_LINKS, medium=spec.host_medium), gpu, under, ports, place, rate, length
+            )
+        )
     for one in graph.links:
         source, target = one.source.astype(np.int32), one.target.astype(np.int32)
         ports_used = ports_in_order(source, target, base)

@@ -189,6 +189,10 @@ def number_draft(
     for of_link in kinds:
         groups.setdefault(of_link.name, of_link)
     codes = {name: code for code, name in enumerate(groups)}
+    lengths = (
+        link.length or GROUP_LENGTHS.get(of_link.name, "hall")
+        for link, of_link in zip(draft.links, kinds, strict=True)
+    )
     source_port, target_port = _ports(draft)
     found = FabricGraph(
         name=name,
@@ -202,7 +206,7 @@ def number_draft(
         source_port=source_port,
         target_port=target_port,
         bytes_per_s=np.array([link.bytes_per_s for link in draft.links]),
-        length_class=_lengths(draft, kinds),
+        length_class=np.array([LENGTH_CLASSES.index(length) for length in lengths], np.int8),
         group=np.array([codes[of_link.name] for of_link in kinds], np.int8),
         groups=tuple(groups.values()),
     )
@@ -215,15 +219,6 @@ def _check_size(draft: Draft, gpus: int, hb_size: int | None) -> None:
         raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
     if hb_size is not None and not 1 <= hb_size <= gpus:
         raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
-
-
-def _lengths(draft: Draft, kinds: list[LinkType]) -> Codes:
-    """Length class of every link: as given, else by its group."""
-    lengths = [
-        LENGTH_CLASSES.index(link.length or GROUP_LENGTHS.get(kind.name, "hall"))
-        for link, kind in zip(draft.links, kinds, strict=True)
-    ]
-    return np.array(lengths, np.int8)
 
 
 def _ends(draft: Draft, names: list[str]) -> tuple[Indices, Indices]:

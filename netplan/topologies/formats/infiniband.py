@@ -315,7 +315,12 @@ def _systems(
 ) -> Subnet:
     """Switches and adapters from the blocks of a topology file, and the links between them."""
     in_use = Counter(here for here, _, _ in lines)
-    switches = {name for name, (type_, _) in blocks.items() if not _is_adapter(type_, in_use[name])}
+    switches = {
+        name
+        for name, (kind, _) in blocks.items()
+        if not ADAPTER_TYPE.match(kind)
+        or (in_use[name] > ADAPTER_PORTS and not kind.upper().startswith("HCA"))
+    }
     nodes = {
         name: Found(name, SWITCH, 0, name, blocks[name][1]) for name in blocks if name in switches
     }
@@ -330,12 +335,6 @@ def _systems(
         rate = (int(port[2]), float(port[3])) if port[2] else (0, nan)
         ports.append(_Port(ends[0], ends[1], *rate, number))
     return Subnet(path, nodes, _once(path, ports))
-
-
-def _is_adapter(type_: str, ports: int) -> bool:
-    """Whether a block is that of an adapter."""
-    named = ADAPTER_TYPE.match(type_)
-    return bool(named) and (type_.upper().startswith("HCA") or ports <= ADAPTER_PORTS)
 
 
 def _panel(system: str, port: str, *, is_switch: bool) -> tuple[str, str]:

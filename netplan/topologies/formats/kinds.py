@@ -64,8 +64,5 @@ def _told(lines: Sequence[str]) -> str:
         if PANEL.match(line):
             return TOPO
     fields = first.split(",")
-    return CSV if len(fields) >= CELLS and not any(map(_is_number, fields)) else ""
-
-
-def _is_number(text: str) -> bool:
-    return text.strip().replace(".", "", 1).isdigit()
+    numbers = [text for text in fields if text.strip().replace(".", "", 1).isdigit()]
+    return CSV if len(fields) >= CELLS and not numbers else ""

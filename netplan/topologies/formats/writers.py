@@ -43,7 +43,12 @@ def dot_lines(graph: FabricGraph) -> Iterator[str]:
       "spine-3":"port-15" -- "leaf-7":"port-15" [gbps=400, length="hall"];
     """
     names = [_quoted(name) for name in graph.names]
-    used = _used_ports(graph)
+    nodes, ports = (
+        np.concatenate(ends)
+        for ends in ((graph.source, graph.target), (graph.source_port, graph.target_port))
+    )
+    rising = ports[np.lexsort((ports, nodes))]
+    used = [part.tolist() for part in np.split(rising, np.cumsum(graph.ports_used)[:-1])]
     yield f"graph {_quoted(graph.name)} {{\n"
     for node, (name, kind, tier) in enumerate(
         zip(graph.names, graph.node_kind.tolist(), graph.node_tier.tolist(), strict=True)
@@ -57,14 +62,6 @@ def dot_lines(graph: FabricGraph) -> Iterator[str]:
         ends = f'{names[b]}:"port-{b_port}" -- {names[a]}:"port-{a_port}"'
         yield f'  {ends} [gbps={gbps(rate):g}, length="{length}"];\n'
     yield "}\n"
-
-
-def _used_ports(graph: FabricGraph) -> list[list[int]]:
-    """Ports in use of every node, rising."""
-    node = np.concatenate((graph.source, graph.target))
-    port = np.concatenate((graph.source_port, graph.target_port))
-    order = np.lexsort((port, node))
-    return [part.tolist() for part in np.split(port[order], np.cumsum(graph.ports_used)[:-1])]
 
 
 def _quoted(text: str) -> str:

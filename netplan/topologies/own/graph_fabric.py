@@ -107,6 +107,7 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
         levels, measured = _levels(network, sizing)
     else:
         levels, measured = joined_levels(alike.switches(network), sizing, 1)
+    counts = np.bincount(network.group, minlength=len(network.groups)).tolist()
     shared = Level(kind, sizing.hb_size, sizing.hb_bytes_per_s).links_per_gpu
     inside = Level(
         kind,
@@ -119,7 +120,11 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
         title=spec.title,
         sizing=sizing,
         tiers=tiers,
-        links=tuple(_link_groups(network)),
+        links=tuple(
+            LinkGroup.of(kind, links)
+            for kind, links in zip(network.groups, counts, strict=True)
+            if links
+        ),
         nic_ports=int(network.ports_used[: network.gpus].sum()),
         levels=(inside, *levels),
         network=reach,
@@ -139,7 +144,10 @@ def _own_sizing(
         name = network.node_name(int(np.flatnonzero(ports == 0)[0]))
         if graph.domains > 1 and spec.family not in DIRECT:
             raise InputError(f"{graph.name}: {name} has no link beyond its HB domain")
-    slowest = _slowest_port(network) or sizing.network_bytes_per_s
+    at_gpu = (network.source < gpus) | (network.target < gpus)
+    slowest = sizing.network_bytes_per_s
+    if at_gpu.any():
+        slowest = float(network.bytes_per_s[at_gpu].min())
     sizing = replace(sizing, hb_size=graph.hb_size, network_bytes_per_s=slowest, shared_port=False)
     if not graph.has("hb"):
         return sizing
@@ -149,12 +157,6 @@ def _own_sizing(
         np.add.at(rate, end, graph.bytes_per_s[inside])
     first = min(graph.hb_size, gpus)
     return replace(sizing, hb_bytes_per_s=float(rate[:first].min()))
-
-
-def _slowest_port(network: FabricGraph) -> float:
-    """Rate of the slowest network port of a GPU [B/s]; 0 where there is none."""
-    at_gpu = (network.source < network.gpus) | (network.target < network.gpus)
-    return float(network.bytes_per_s[at_gpu].min(initial=np.inf)) if at_gpu.any() else 0.0
 
 
 def _tiers(spec: FabricSpec, network: FabricGraph, sizing: Sizing) -> Iterator[SwitchTier]:
@@ -274,14 +276,6 @@ def _link_type(
     return replace(kind, medium="copper" if copper else "optical", width=wide)
 
 
-def _link_groups(network: FabricGraph) -> Iterator[LinkGroup]:
-    """Links of each group that has some."""
-    counts = np.bincount(network.group, minlength=len(network.groups)).tolist()
-    for kind, links in zip(network.groups, counts, strict=True):
-        if links:
-            yield LinkGroup.of(kind, links)
-
-
 def _reach(spec: FabricSpec, network: FabricGraph) -> Reach:
     """How far the network reaches: to all GPUs over switches, or along rails, or GPU to GPU."""
     gpus, size = network.gpus, network.hb_size
@@ -353,7 +347,10 @@ def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str
         ]
         return levels, []
     hosts = host_groups(network)
-    port = _port_rate(network)
+    of_node = np.zeros(network.node_count)
+    for end in (network.source, network.target):
+        np.add.at(of_node, end, network.bytes_per_s)
+    port = float(of_node[: network.gpus].min())  # of the GPU that has the least, all ports together
     found: list[tuple[int, float]] = []
     everything, below = True, 1
     for size in _part_sizes(network, domains):
@@ -393,14 +390,6 @@ def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
         for rail in (source % size == rank for rank in range(size))
     }
     return found.pop() if len(found) == 1 else None
-
-
-def _port_rate(network: FabricGraph) -> float:
-    """Bandwidth of the GPU that has the least, all its ports together [B/s]."""
-    rate = np.zeros(network.node_count)
-    for end in (network.source, network.target):
-        np.add.at(rate, end, network.bytes_per_s)
-    return float(rate[: network.gpus].min())
 
 
 def _part_sizes(network: FabricGraph, domains: int) -> Iterator[int]:
