@@ -56,7 +56,8 @@ class Option(Struct, frozen=True):
     says it, such as ``the accelerator's``; a shared default stands in the defaults file;
     ``values`` counts what follows the flag. A ``source`` is where inputs are read from, and
     none itself. ``--help`` shows what is ``basic`` of a part of the scenario, ``--help-all``
-    the rest too; ``aliases`` are names of before, of the flag and of the keyword alike.
+    the rest too; ``aliases`` are names of before, of the flag and of the keyword alike. What is
+    ``quiet`` stands in the inputs of an answer only where it is given.
     """
 
     help: str
@@ -75,6 +76,7 @@ class Option(Struct, frozen=True):
     values: int = 1
     basic: bool = False
     aliases: tuple[str, ...] = ()
+    quiet: bool = False
 
     def flag_of(self, name: str) -> str:
         """The flag of an input of this name, without that which turns it off.

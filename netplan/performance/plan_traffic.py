@@ -11,7 +11,7 @@ from netplan.traffic.training import training_traffic
 
 
 def plan_traffic(
-    setting: Setting, timed: PlanTime, gpus: int, algorithm: Pattern, levels: Sequence[Level]
+    setting: Setting, timed: PlanTime, gpus: int, algorithm: Pattern | str, levels: Sequence[Level]
 ) -> TrafficMatrix:
     """Traffic of one iteration of a plan on a cluster.
 

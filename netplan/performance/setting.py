@@ -93,6 +93,9 @@ class Options(Struct, frozen=True):
         iteration model times them.
     schedule
         Order of the passes of a pipeline; absent: 1f1b, interleaved where stages are.
+    collective_algorithm
+        Algorithm of the collectives on levels where it runs (`netplan.traffic.algorithms`); absent:
+        as the iteration model times them.
 
     Raises
     ------
@@ -112,6 +115,7 @@ class Options(Struct, frozen=True):
     fixed: Fixed = field(default_factory=Fixed)
     execution: Optional["LayerExecution"] = None
     schedule: ScheduleName | None = None
+    collective_algorithm: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""
@@ -487,7 +491,11 @@ class Setting(Struct, frozen=True):
         """Levels of a fabric as collectives of the iteration model use them."""
         run = self.training.calibrated
         used = tuple(levels) if run is None else run.levels(levels)
-        communication = replace(self.assumptions.communication.used, links=self.training.links)
+        communication = replace(
+            self.assumptions.communication.used,
+            links=self.training.links,
+            algorithm=self.options.collective_algorithm,
+        )
         return Network(used, communication, self.mode)
 
     @property

@@ -32,6 +32,7 @@ from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.scenarios.parts import LARGEST_CLUSTER
 from netplan.scenarios.reading import CatalogReader
+from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
 from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -85,7 +86,7 @@ class CollectiveAnswer(Answer):
     @property
     def notes(self) -> list[str]:
         """What the measured form cannot say."""
-        return list(self.group.notes(self.kind))
+        return list(self.group.notes(self.kind, self.inputs.get("collective_algorithm")))
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan collective --format json``."""
@@ -159,7 +160,7 @@ class CollectiveAnswer(Answer):
             "between: the time with the mean error of such times below and above.",
             f"bus GB/s: {factor:.4g} x size / time, as nccl-tests has it.",
             "bound: no algorithm is faster on these links.",
-            f"regime: {', '.join(REGIMES[one] for one in met)}.",
+            f"regime: {', '.join(REGIMES.get(one, one) for one in met)}.",
         )
         return Table("sizes", shown, self.rows, legend=legend)
 
@@ -184,7 +185,7 @@ class CollectiveAnswer(Answer):
                 shown_size(row.message_bytes),
                 f"{si(row.time_s, 's')}, {_between(row)}",
                 f"bus bandwidth {si(row.busbw_bytes_per_s, 'B/s')}",
-                REGIMES[row.regime],
+                REGIMES.get(row.regime, row.regime),
             )
             for row in rows
         ]
@@ -242,6 +243,7 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         "netplan collective hgx-h100 --kind all_reduce --bytes 512MiB --gpus 64",
         "netplan collective nvl72-gb200 --kind all_gather --gpus 72",
         "netplan collective --kind all_to_all --gpus 32 --bytes 1MiB..1GiB",
+        "netplan collective --kind all_reduce --gpus 32 --collective-algorithm double_binary_tree",
         "netplan collective --kind all_gather --bytes 8e9 --graph ring.graphml",
     )
 
@@ -255,6 +257,9 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         unit="bytes",
         metavar="SIZE",
         otherwise="1KiB..16GiB",
+    )
+    collective_algorithm: str | None = optional(
+        COLLECTIVE_ALGORITHM, metavar="NAME", otherwise="as measured", quiet=True
     )
 
     def __post_init__(self) -> None:
@@ -294,7 +299,7 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
             return self._on_graph(Path(self.cluster.graph), chip, reader.replaced())
         group = GpuGroup.of(chip, self.cluster.gpus, self.cluster.hb_size, reader.load)
         sizes = self.sizes
-        found = group.times(self.kind, sizes)
+        found = group.times(self.kind, sizes, self.collective_algorithm)
         algorithm = sizes / found.time_s
         bus = bus_factor(self.kind, self.cluster.gpus) * algorithm
         numbers = (sizes, found.time_s, found.low_s, found.high_s, algorithm, bus, found.bound_s)
@@ -307,6 +312,7 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         self, path: Path, chip: Accelerator, replaced: dict[str, object]
     ) -> OptimumAnswer:
         """The optimum on somebody's graph."""
+        self.refuse({"collective_algorithm"}, "the optimum on a graph, whatever the algorithm")
         if "gpus" in self.given:
             raise InputError("--gpus with --graph, which has its own: leave one of them out")
         graph, directed, notes = read_network(path, self.cluster.hb_size, chip)

@@ -42,7 +42,7 @@ from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.colours import Coloured
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.algorithms import Collective
+from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM, Collective, algorithm_of, named_note
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.demand import split_demand
 from netplan.traffic.loads import LinkLoads
@@ -109,6 +109,9 @@ class Loads(Question[LoadsAnswer]):
         "choice",
         choices=get_args(Routing),
     )
+    collective_algorithm: str | None = optional(
+        COLLECTIVE_ALGORITHM, metavar="NAME", otherwise="--algorithm's pairs", quiet=True
+    )
     hot: int = shared("Hottest links to name.", "whole", low=0)
     fail: tuple[str, ...] = several(
         "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
@@ -131,10 +134,18 @@ class Loads(Question[LoadsAnswer]):
         if self.routing != "hashed" and not self.fail:
             self.refuse({"seed"}, "paths that are not hashed, where no parts fail")
         check_degraded((), self.fail, self.routing, contention=True)
-        return self._of_run() if self.matrix is None else self._of_matrix(Path(self.matrix))
+        if self.matrix is None:
+            return self._of_run()
+        self.refuse({"collective_algorithm"}, "a matrix, which has its pairs")
+        return self._of_matrix(Path(self.matrix))
 
     def _of_run(self) -> LoadsAnswer:
-        run = place_run(self, self.algorithm)
+        if not self.trains:
+            self.refuse({"collective_algorithm"}, "servers, whose collectives are as measured")
+        if self.collective_algorithm is not None:
+            self.refuse({"algorithm"}, "--collective-algorithm, which has its own pairs")
+            algorithm_of(self.collective_algorithm)
+        run = place_run(self, self.collective_algorithm or self.algorithm)
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
         wired, router = _as_wired(run, matrix), Router(graph, self.routing)
@@ -157,6 +168,7 @@ class Loads(Question[LoadsAnswer]):
             whole=whole,
             notes=(
                 *run.notes(),
+                *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *routed.notes,
                 *agreement(collectives, *run.communication, meshes=_rings_on_meshes(run)),
             ),

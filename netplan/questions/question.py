@@ -336,8 +336,8 @@ class Question(Generic[AnswerT_co]):
         if self.trains and "batch" in found:
             found["batch"] = self.scenario.batch
         for one, option in own_options(type(self)):
-            if option.role == "input":
-                value = getattr(self, one.name)
+            value = getattr(self, one.name)
+            if option.role == "input" and not (option.quiet and value is None):
                 found[one.name] = list(value) if isinstance(value, tuple) else value
         if not self.trains and not self.workload:
             found["workload"] = "serving"

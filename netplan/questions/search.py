@@ -46,6 +46,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM, algorithm_of, named_note
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
@@ -397,6 +398,12 @@ class Search(Question[SearchAnswer]):
     instances: int | None = optional(
         "Instances of a model side by side, ranked by the time until all are done.", "whole", low=1
     )
+    collective_algorithm: str | None = optional(
+        COLLECTIVE_ALGORITHM,
+        metavar="NAME",
+        otherwise="as the iteration model times them",
+        quiet=True,
+    )
     explain: str | None = optional(
         "Difference term by term, between modes or two plans such as 1,2; partitions (mapping),"
         " operations (layer) or memory of the best plan.",
@@ -406,6 +413,8 @@ class Search(Question[SearchAnswer]):
     def __post_init__(self) -> None:
         """Refuse layers that are not mapped."""
         super().__post_init__()
+        if self.collective_algorithm is not None:
+            algorithm_of(self.collective_algorithm)
         if self.execution is not None and (
             self.training.strategy != "1d" or self.training.experts > 1
         ):
@@ -444,6 +453,7 @@ class Search(Question[SearchAnswer]):
                 *plan_notes(found, self.cluster.gpus),
                 *least_notes(found, listed),
                 *((_mapped_note(execution, case.on),) if execution else ()),
+                *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *(detail.notes if detail else ()),
             ),
             differences=_explained(found, self.explain) if self.explain else (),

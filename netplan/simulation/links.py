@@ -299,7 +299,7 @@ class FlowRouter:
             kind: CollectiveKind = "all_to_all" if flows.to_all else "all_gather"
             use = CollectiveUse("data", kind, flows.dimensions, 1.0, 1.0)
             transport = self.transport
-            ranks = Placement(transport.placement.levels, meshes=transport.placement.meshes)
+            ranks = Placement(transport.placement.levels, kinds=transport.placement.kinds)
             among = use_traffic(use, ranks, transport.algorithm, gpus=ranks.gpus)
             found = among.relabelled(transport.gpu_of_rank, transport.graph.gpus)
             found = both_ways(found) if transport.two_way_rings else found

@@ -20,7 +20,7 @@ ring                (m-1) * (D/(mMB) + tau)            m(m-1)/2 * (D/(mB) + tau)
 bidirectional_ring  (m-1) * (D/(2mMB) + tau)           floor(m^2/4) * D/(2mB) + floor(m/2)*L + d
 rings               (m-1) * (D/(mMkB) + tau)
 pairwise                                               as direct, on a ring as above: (m-1) * tau
-halving_doubling    (m-1)/m * D/(MB) + log2(m) * tau
+halving_doubling    (p-1)/p * D/(MB) + log2(p) * tau, p = 2^floor(log2 m)
 direct, mesh        D/(mMB) + tau                      D/(mB) + tau
 direct, switch      (m-1)/m * D/(MB) + tau             as on the left: m-1 messages share a port
 ==================  =================================  =========================================
@@ -34,9 +34,13 @@ chain                (m-1) * (D/(MB) + tau), one step more for each further chun
 bidirectional_chain  ceil((m-1)/2) * (D/(MB) + tau): half the members each way
 binomial_tree        ceil(log2 m) * (D/(MB) + tau) on a switch
 scatter_all_gather   both direct: twice the all_gather above
+double_binary_tree   D/(MB) + ceil(log2 m) * tau on a switch: very many chunks, halves of them
+                     through two trees, in each of which others are leaves; all_reduce too
 ===================  ==========================================================================
 
-An all_reduce is a reduce_scatter and an all_gather of the same D. Two members share one link, so
+An all_reduce is a reduce_scatter and an all_gather of the same D, in a ``double_binary_tree`` a
+reduce and a broadcast. ``halving_doubling`` of m members that are no power of two folds those
+beyond p into partners first, D/(MB) + tau more. Two members share one link, so
 among two a bidirectional ring is a plain one. A ring laid on a switch or a mesh takes their tau.
 On a line ``bidirectional_ring`` sends all pieces both ways: a gather takes (m-1) * (D/(mB) + tau),
 since the ends have one link, and an all_to_all floor(m^2/4) * D/(mB) + (m-1)*L + d, since half of
@@ -44,12 +48,17 @@ the members face the others across the middle.
 ``rings`` go on through further levels (`netplan.traffic.hierarchy`). Where leaves block, B is what
 they leave of it (`netplan.traffic.leaves`).
 
-Sources: Thakur, Rabenseifner and Gropp 2005 (ring, halving-doubling, broadcasts); ASTRA-sim 2.0
-(2023), whose analytical backends give these times; arXiv:2307.12169 and arXiv:2410.00273 (groups
-in levels). Left out: contention between collectives, reduction inside switches.
+Each algorithm is an entry of `ALGORITHMS`, or of somebody's package by an entry point of the group
+``netplan.collectives`` that names an `Algorithm`.
+
+Sources: Thakur, Rabenseifner and Gropp 2005 (ring, halving-doubling, broadcasts); Sanders, Speck
+and Traeff 2009 (two trees, which NCCL has as trees); ASTRA-sim 2.0 (2023), whose analytical
+backends give these times; arXiv:2307.12169 and arXiv:2410.00273 (groups in levels). Left out:
+contention between collectives, reduction inside switches, memory that sums are read from.
 """
 
-from functools import reduce
+from collections.abc import Callable
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -66,54 +75,19 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
-Broadcast = Literal["chain", "bidirectional_chain", "binomial_tree", "scatter_all_gather"]
-Algorithm = Literal[
-    "ring",
-    "bidirectional_ring",
-    "rings",
-    "pairwise",
-    "halving_doubling",
-    "direct",
-    "unphysical_direct",
-    Broadcast,
-]
-Forwarding = Literal["cut_through", "store_and_forward"]
-ReductionCharge = Literal["ring", "per_algorithm"]
 
-DEFAULT_ALGORITHM: dict[LevelKind, Algorithm] = {
+DEFAULT_ALGORITHM: dict[LevelKind, str] = {
     "switch": "direct",
     "ring": "bidirectional_ring",
     "line": "bidirectional_ring",
     "mesh": "direct",
 }
-
-
-class Support(NamedTuple):
-    """Where an algorithm runs, and what it does there."""
-
-    level_kinds: tuple[LevelKind, ...]
-    collectives: tuple[CollectiveKind, ...]
-
-
 _GATHERS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_reduce")
 _SPREADS: tuple[CollectiveKind, ...] = ("broadcast", "reduce")
-
-ALGORITHMS: dict[Algorithm, Support] = {
-    "ring": Support(("ring", "switch", "mesh"), (*_GATHERS, "all_to_all")),
-    # A switch port is one link: nothing to split over.
-    "bidirectional_ring": Support((*CHAINED, "mesh"), (*_GATHERS, "all_to_all", *_SPREADS)),
-    "rings": Support((*CHAINED, "switch", "mesh"), (*_GATHERS, *_SPREADS)),
-    "pairwise": Support((*CHAINED, "switch", "mesh"), ("all_to_all",)),
-    "halving_doubling": Support(("switch",), _GATHERS),
-    "direct": Support(("switch", "mesh"), (*_GATHERS, "all_to_all", *_SPREADS)),
-    "unphysical_direct": Support(("switch", "mesh"), (*_GATHERS, "all_to_all")),
-    "chain": Support((*CHAINED, "switch", "mesh"), _SPREADS),
-    # The root needs two links.
-    "bidirectional_chain": Support(("ring", "mesh"), _SPREADS),
-    "binomial_tree": Support(("switch",), _SPREADS),
-    "scatter_all_gather": Support(("switch", "mesh"), _SPREADS),
-}
-"""What each algorithm supports: the one table, which commands can offer."""
+COLLECTIVE_ALGORITHM = "Algorithm of the collectives, such as halving_doubling."
+"""Help of the input that names one."""
+PLUGS = "netplan.collectives"
+"""Group of the entry points that name algorithms of other packages."""
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -181,50 +155,7 @@ class LevelArrays(Struct, frozen=True, eq=False):
         return LINKS_PER_STEP[self.kind] * self.link_latency_s + self.step_latency_s
 
 
-class Method(Struct, frozen=True, eq=False):
-    """How a collective is carried out in a level.
-
-    Parameters
-    ----------
-    algorithm
-        None takes the default of the level's kind. ``unphysical_direct`` lets all messages leave a
-        switch port at the same time, D/(mB) + tau: only to compare with simulators that do so.
-    forwarding
-        ``store_and_forward`` switches receive a whole message before they send it on.
-    memory_bytes_per_s
-        Memory bandwidth of one GPU, for the reductions [B/s]; None reduces for free. Each reduced
-        byte is accessed three times.
-    reduction_charge
-        ``ring`` charges every GPU its (m-1)/m * D reduced bytes; ``per_algorithm`` charges direct
-        and halving-doubling less, as ASTRA-sim does: only to compare with it.
-    bandwidth_efficiency
-        Share of the links' bandwidth that messages get [1].
-
-    Examples
-    --------
-    >>> Method("halving_doubling").forwarding
-    'cut_through'
-    """
-
-    algorithm: Algorithm | None = None
-    forwarding: Forwarding = "cut_through"
-    memory_bytes_per_s: Amount | None = None
-    reduction_charge: ReductionCharge = "ring"
-    bandwidth_efficiency: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Raise InputError for unknown names and a memory bandwidth that is not above 0."""
-        if self.algorithm is not None:
-            check_choice("algorithm", self.algorithm, tuple(ALGORITHMS))
-        check_choice("forwarding", self.forwarding, get_args(Forwarding))
-        check_choice("reduction_charge", self.reduction_charge, get_args(ReductionCharge))
-        if self.memory_bytes_per_s is not None:
-            check_number("memory_bytes_per_s", self.memory_bytes_per_s, minimum=None)
-        check_number("bandwidth_efficiency", self.bandwidth_efficiency, minimum=None)
-
-
 AnyLevel = Level | LevelArrays
-AnyMethod = Algorithm | Method | None
 
 
 class Affine(Struct, frozen=True, eq=False):
@@ -325,19 +256,48 @@ class Span(NamedTuple):
     working: Working | None = None
 
 
-class _Charge(NamedTuple):
-    """What an algorithm takes: (carried/links + relay)*D/(M*B) + hops*h*L + delays*d.
+Pairs = tuple[Ints, Ints, Floats]
+"""Members that send, those that take, and the share of D that goes between the two [1]."""
 
-    `relay` is what a switch sends again while nothing else moves, if it stores whole messages. The
-    next chunk follows after one of the `stations` in the level.
+
+class Charge(NamedTuple):
+    """What an algorithm takes: carried/links * D/(M*B) + hops*h*L + delays*d.
+
+    The next chunk follows after one of the `stations` in the level. Of an all_reduce it is what
+    each of its two phases takes.
     """
 
     carried: Amount
     links: Amount
     hops: Amount
     delays: Amount
-    relay: Amount = 0.0
     stations: Amount = 1.0
+
+
+class Algorithm(NamedTuple):
+    """Where an algorithm runs, what it does there, and what that takes.
+
+    Parameters
+    ----------
+    level_kinds
+        Kinds of levels that it runs on.
+    collectives
+        Collectives that it carries out.
+    charge
+        What a collective takes of a group in one level.
+    pairs
+        Who of so many members sends to whom which share of D [1]: in a ``ring``, each to each
+        (``direct``), or as a function says.
+    """
+
+    level_kinds: tuple[LevelKind, ...]
+    collectives: tuple[CollectiveKind, ...]
+    charge: Callable[[CollectiveKind, Span], Charge]
+    pairs: Literal["ring", "direct"] | Callable[[CollectiveKind, int], Pairs] = "ring"
+
+    def runs(self, kind: CollectiveKind, level: LevelKind) -> bool:
+        """Whether it carries out a collective on a level of some kind."""
+        return kind in self.collectives and level in self.level_kinds
 
 
 class LevelTime(NamedTuple):
@@ -348,10 +308,13 @@ class LevelTime(NamedTuple):
     stations: Amount
 
 
-def level_span_time(kind: CollectiveKind, span: Span, method: AnyMethod) -> LevelTime:
+def level_span_time(
+    kind: CollectiveKind, span: Span, algorithm: str | None, efficiency: float = 1.0
+) -> LevelTime:
     """Time of a collective where a group spans a level, for an all_reduce both phases.
 
-    The one place that knows it. A ring through all levels leaves no choice of the algorithm.
+    The one place that knows it. A ring through all levels leaves no choice of the algorithm;
+    messages get a share of the links' bandwidth, their ``efficiency`` [1].
 
     Raises
     ------
@@ -359,19 +322,28 @@ def level_span_time(kind: CollectiveKind, span: Span, method: AnyMethod) -> Leve
         If the algorithm does not fit the level or the collective.
     """
     level = span.level
-    if not isinstance(method, Method):
-        method = Method(method)
-    name = _algorithm(kind, span, method.algorithm)
-    carried, links, hops, delays, relay, stations = _charge(kind, span, name)
-    rate = method.bandwidth_efficiency * level.link_bytes_per_s
+    name = algorithm or DEFAULT_ALGORITHM[level.kind]
+    if span.ring is not None:
+        name = "pairwise" if kind == "all_to_all" else "rings"
+        if algorithm not in (None, name):
+            raise InputError(
+                f"a flat_ring takes {name!r} on all levels, got {algorithm!r}: use None"
+            )
+    known = algorithm_of(name)
+    if level.kind not in known.level_kinds:
+        kinds = ", ".join(known.level_kinds)
+        raise InputError(f"{name} does not run on a {level.kind}: use it on {kinds}, or None")
+    if kind not in known.collectives:
+        fitting = [f"{one!r}" for one, row in ALGORITHMS.items() if kind in row.collectives]
+        raise InputError(f"{name} has no {kind}: use {', '.join(fitting[:-1])} or None")
+    carried, links, hops, delays, stations = known.charge(kind, span)
+    rate = efficiency * level.link_bytes_per_s
     if kind != "all_to_all":  # whose every member sends to all, whoever lies below
         rate = span.inside * rate
     if isinstance(level, Level) and level.tiers:
         stride = np.asarray(span.stride)
         rate = rate / collective_slowdown(kind, level, span.members, stride, span.working)
     slope = carried / (rate * links)
-    if level.kind == "switch" and method.forwarding == "store_and_forward":
-        slope = slope + relay / rate
     if level.kind == "line":
         hops = hops * span.stride
     fixed = delays * level.step_s
@@ -379,114 +351,139 @@ def level_span_time(kind: CollectiveKind, span: Span, method: AnyMethod) -> Leve
         fixed = fixed + (hops - delays) * LINKS_PER_STEP[level.kind] * level.link_latency_s
     if kind == "all_reduce":
         slope, fixed = 2 * slope, 2 * fixed
-    if method.memory_bytes_per_s is not None and kind in ("all_reduce", "reduce_scatter"):
-        accesses = _accesses(span, name, method.reduction_charge)
-        slope = slope + accesses / (span.inside * method.memory_bytes_per_s)
     return LevelTime(np.asarray(slope), np.asarray(fixed), stations)
 
 
-def _algorithm(kind: CollectiveKind, span: Span, named: Algorithm | None) -> Algorithm:
-    """Return the named algorithm, or the default; a ring through all levels has no choice."""
-    if span.ring is None:
-        return named or DEFAULT_ALGORITHM[span.level.kind]
-    only: Algorithm = "pairwise" if kind == "all_to_all" else "rings"
-    if named not in (None, only):
-        raise InputError(f"a flat_ring takes {only!r} on all levels, got {named!r}: use None")
-    return only
-
-
-def _charge(kind: CollectiveKind, span: Span, algorithm: Algorithm) -> _Charge:
-    """Return what the collective takes; for an all_reduce, what each of its two phases takes."""
-    support = ALGORITHMS[algorithm]
-    if span.level.kind not in support.level_kinds:
-        kinds = ", ".join(support.level_kinds)
-        raise InputError(
-            f"{algorithm} does not run on a {span.level.kind}: use it on {kinds}, or None"
-        )
-    if kind not in support.collectives:
-        fitting = [f"{name!r}" for name, row in ALGORITHMS.items() if kind in row.collectives]
-        raise InputError(f"{algorithm} has no {kind}: use {', '.join(fitting[:-1])} or None")
-    if algorithm in ("rings", "bidirectional_ring"):
-        return _rings(kind, span, algorithm)
-    if algorithm in ("direct", "unphysical_direct", "pairwise"):
-        return _direct(kind, span, algorithm)
-    if algorithm in get_args(Broadcast):
-        return _broadcast(span, algorithm)
-    return _ring(kind, span) if algorithm == "ring" else _halving_doubling(span)
-
-
-def _ring(kind: CollectiveKind, span: Span) -> _Charge:
+def _ring(kind: CollectiveKind, span: Span) -> Charge:
     """One direction; a step moves D/m. In an all_to_all each message travels forward."""
     m = span.members
     steps = m * (m - 1) / 2 if kind == "all_to_all" else m - 1
-    return _Charge(steps / m, 1 / _sharing(span), steps, steps, relay=steps / m)
+    return Charge(steps / m, 1 / _sharing(span), steps, steps)
 
 
-def _rings(kind: CollectiveKind, span: Span, algorithm: Algorithm) -> _Charge:
-    """Parts of each message over many links; an all_to_all goes the shortest way, splits ties."""
+def _both_ways(kind: CollectiveKind, span: Span) -> Charge:
+    """Halves of each message both ways; an all_to_all goes the shortest way, splits ties."""
+    if kind != "all_to_all":
+        return _rings(kind, span, _directions(span) / _sharing(span))
     m = span.members
-    if kind == "all_to_all":
-        load = span.stride * (m**2 // 4) / (m * _directions(span))
-        farthest = m - 1 if span.level.kind == "line" else m // 2
-        return _Charge(load, 1.0, farthest, np.minimum(m - 1, 1))
+    farthest = m - 1 if span.level.kind == "line" else m // 2
+    return Charge(_exchanged(span), 1.0, farthest, np.minimum(m - 1, 1))
+
+
+def _rings(kind: CollectiveKind, span: Span, links: Amount | None = None) -> Charge:
+    """Parts of each message over many links."""
+    m, level = span.members, span.level.kind
+    if links is None and level in CHAINED:
+        links = _directions(span) / _sharing(span)
     through = m if span.ring is None else span.ring
     part = 1.0 if kind in _SPREADS else (through - 1) / through
-    carried = np.minimum(m - 1, 1) * part
-    links: Amount
-    if algorithm == "bidirectional_ring" or span.level.kind in CHAINED:
-        links = _directions(span) / _sharing(span)
-    else:
-        links = _ports(span, one_port=span.level.kind == "switch")
     below = span.inside if span.ring is not None else 1.0
     steps = through / below - through / (below * m)
-    return _Charge(carried, links, steps, steps, relay=carried)
+    return Charge(
+        np.minimum(m - 1, 1) * part, _ports(span) if links is None else links, steps, steps
+    )
 
 
-def _halving_doubling(span: Span) -> _Charge:
-    """Partners at distance m/2, m/4, ... exchange D/2, D/4, ... bytes."""
-    m = span.members
-    steps = np.frexp(m)[1] - 1.0
-    if np.any(np.exp2(steps) != m):
-        raise InputError("halving_doubling needs 2, 4, 8, ... GPUs: use 'ring' or 'direct'")
-    return _Charge((m - 1) / m, 1.0, steps, steps, relay=(m - 1) / m)
+def _exchanged(span: Span) -> Amount:
+    """What an all_to_all sends over the busiest link of a ring or line, in D."""
+    return span.stride * (span.members**2 // 4) / (span.members * _directions(span))
 
 
-def _direct(kind: CollectiveKind, span: Span, algorithm: Algorithm) -> _Charge:
+def _halving_doubling(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+    """Partners at distance p/2, p/4, ... exchange D/2, D/4, ... bytes; others fold in before."""
+    steps = np.frexp(span.members)[1] - 1.0
+    partners = np.exp2(steps)
+    folded = span.members > partners
+    steps = steps + folded
+    return Charge((partners - 1) / partners + folded, 1.0, steps, steps)
+
+
+def _direct(kind: CollectiveKind, span: Span) -> Charge:
     """Each member sends D/m to each other one, over one port in turn or over all its links."""
     m = span.members
     busy = np.minimum(m - 1, 1)
-    steps = m - 1 if algorithm == "pairwise" else busy
-    one_port = span.level.kind == "switch" and algorithm != "unphysical_direct"
-    if kind == "all_to_all" and span.level.kind in CHAINED:
-        load = _rings(kind, span, algorithm).carried
-        return _Charge(load, 1.0, steps, steps)
     if kind == "all_to_all":
-        return _Charge((m - 1 if one_port else busy) / m, 1.0, steps, steps, relay=busy / m)
-    links = _ports(span, one_port=one_port)
-    if kind in _SPREADS:
-        return _Charge(busy, links, steps, steps, relay=busy)
-    return _Charge((m - 1) / m, links, steps, steps, relay=busy / m)
+        return Charge((m - 1 if span.level.kind == "switch" else busy) / m, 1.0, busy, busy)
+    return Charge(busy if kind in _SPREADS else (m - 1) / m, _ports(span), busy, busy)
 
 
-def _broadcast(span: Span, algorithm: Algorithm) -> _Charge:
-    """All of D, from member to member or in halves of the members."""
-    m = span.members
-    if algorithm == "scatter_all_gather":
-        one = _direct("all_gather", span, "direct")
-        return _Charge(
-            2 * one.carried, one.links, 2 * one.hops, 2 * one.delays, relay=2 * one.relay
-        )
-    if algorithm == "binomial_tree":
-        steps = np.frexp(m - 1)[1] * 1.0  # bits of m - 1: ceil(log2 m) without rounding errors
-        return _Charge(steps, 1.0, steps, steps, relay=steps)
-    steps = m - 1 if algorithm == "chain" else m // 2  # the longer side: ceil((m - 1) / 2)
-    stations = np.maximum(steps, 1)
-    return _Charge(steps, 1 / _sharing(span), steps, steps, relay=steps, stations=stations)
+def _pairwise(kind: CollectiveKind, span: Span) -> Charge:
+    """An all_to_all to one member after the other."""
+    steps = span.members - 1
+    chained = span.level.kind in CHAINED
+    return Charge(_exchanged(span) if chained else _direct(kind, span).carried, 1.0, steps, steps)
 
 
-def _ports(span: Span, *, one_port: bool) -> Amount:
-    """Links to the other members: one port for all, or one for each of them [1]."""
-    return 1.0 if one_port else np.maximum(span.members - 1, 1)
+def _scatter_all_gather(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+    """All of D in parts, each to a member, which gather them."""
+    carried, links, hops, delays, _ = _direct("all_gather", span)
+    return Charge(2 * carried, links, 2 * hops, 2 * delays)
+
+
+def _binomial_tree(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+    """All of D; those who have it double in each step."""
+    steps = _rounds(span)
+    return Charge(steps, 1.0, steps, steps)
+
+
+def _double_binary_tree(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+    """All of D in very many chunks, half of them down each tree: a port sends D and takes D."""
+    steps = _rounds(span)
+    return Charge(np.minimum(span.members - 1, 1) * 1.0, 1.0, steps, steps)
+
+
+def _partners(kind: CollectiveKind, members: int) -> Pairs:
+    """Shares of D between partners at all distances; those beyond a power of two fold in."""
+    steps = members.bit_length() - 1
+    power, passes = 1 << steps, 2 if kind == "all_reduce" else 1
+    here = np.tile(np.arange(power), steps)
+    apart = np.repeat(1 << np.arange(steps), power)
+    beyond = np.arange(power, members)
+    # A reduction goes out whole, and what is gathered comes back whole.
+    shares = {"reduce_scatter": (1.0, 1 / members), "all_gather": (1 / members, 1.0)}
+    out, back = (np.full(len(beyond), share) for share in shares.get(kind, (1.0, 1.0)))
+    return (
+        np.concatenate((here, beyond, beyond - power)),
+        np.concatenate((here ^ apart, beyond - power, beyond)),
+        np.concatenate((passes * apart / power, out, back)),
+    )
+
+
+def _two_trees(kind: CollectiveKind, members: int) -> Pairs:  # noqa: ARG001 - an all_reduce alone
+    """Half of D up and half down each tree: in order of the ranks, and mirrored or moved on."""
+    below = np.arange(1, members)
+    bit = below & -below
+    above = (below ^ bit) | (bit << 1)
+    above = np.where(above < members, above, below ^ bit)
+    every = np.arange(members)
+    other = (every + 1) % members if members % 2 else every[::-1]
+    low, high = np.append(below, other[below]), np.append(above, other[above])
+    return np.append(low, high), np.append(high, low), np.full(4 * len(below), 0.5)
+
+
+def _rounds(span: Span) -> Floats:
+    """Bits of m - 1: ceil(log2 m) without rounding errors [1]."""
+    bits: Floats = np.frexp(span.members - 1)[1] * 1.0
+    return bits
+
+
+def _chain(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+    """All of D from member to member."""
+    return _passed_on(span.members - 1, span)
+
+
+def _both_chains(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+    """All of D from member to member, both ways: the longer side has ceil((m - 1) / 2)."""
+    return _passed_on(span.members // 2, span)
+
+
+def _passed_on(steps: Floats, span: Span) -> Charge:
+    return Charge(steps, 1 / _sharing(span), steps, steps, stations=np.maximum(steps, 1))
+
+
+def _ports(span: Span) -> Amount:
+    """Links to the other members: one port of a switch for all, or one for each of them [1]."""
+    return 1.0 if span.level.kind == "switch" else np.maximum(span.members - 1, 1)
 
 
 def _sharing(span: Span) -> Amount:
@@ -506,11 +503,61 @@ def _directions(span: Span) -> Floats:
     return np.where(closes, 2.0, 1.0)
 
 
-def _accesses(span: Span, name: Algorithm, charge: ReductionCharge) -> Amount:
-    """Memory accesses for the reductions of one reduce_scatter, in multiples of D."""
-    m = span.members
-    if charge == "per_algorithm" and name in ("direct", "unphysical_direct"):
-        return 3 * np.minimum(m - 1, 1) / m
-    if charge == "per_algorithm" and name == "halving_doubling":
-        return 3 * np.maximum(1 / 2 - 1 / m, 0)
-    return 3 * (m - 1) / m
+ALGORITHMS: dict[str, Algorithm] = {
+    "ring": Algorithm(("ring", "switch", "mesh"), (*_GATHERS, "all_to_all"), _ring),
+    # A switch port is one link: nothing to split over.
+    "bidirectional_ring": Algorithm(
+        (*CHAINED, "mesh"), (*_GATHERS, "all_to_all", *_SPREADS), _both_ways
+    ),
+    "rings": Algorithm((*CHAINED, "switch", "mesh"), (*_GATHERS, *_SPREADS), _rings),
+    "pairwise": Algorithm((*CHAINED, "switch", "mesh"), ("all_to_all",), _pairwise, "direct"),
+    "halving_doubling": Algorithm(("switch",), _GATHERS, _halving_doubling, _partners),
+    "direct": Algorithm(
+        ("switch", "mesh"), (*_GATHERS, "all_to_all", *_SPREADS), _direct, "direct"
+    ),
+    "chain": Algorithm((*CHAINED, "switch", "mesh"), _SPREADS, _chain),
+    # The root needs two links.
+    "bidirectional_chain": Algorithm(("ring", "mesh"), _SPREADS, _both_chains),
+    "binomial_tree": Algorithm(("switch",), _SPREADS, _binomial_tree),
+    "double_binary_tree": Algorithm(
+        ("switch",), ("all_reduce", *_SPREADS), _double_binary_tree, _two_trees
+    ),
+    "scatter_all_gather": Algorithm(("switch", "mesh"), _SPREADS, _scatter_all_gather, "direct"),
+}
+"""What each algorithm supports, and what it takes: the one table, which commands offer."""
+
+
+@cache
+def algorithm_of(name: str) -> Algorithm:
+    """The algorithm of a name, of this package or of one that has an entry point for it.
+
+    Raises
+    ------
+    InputError
+        If there is none, or the entry point names something else.
+
+    Examples
+    --------
+    >>> algorithm_of("double_binary_tree").level_kinds
+    ('switch',)
+    """
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    from importlib.metadata import entry_points  # noqa: PLC0415 - seldom used, and slow to load
+
+    plugs = entry_points(group=PLUGS)
+    check_choice("algorithm", name, (*ALGORITHMS, *sorted(plugs.names)))
+    found = plugs[name].load()
+    if not isinstance(found, Algorithm):
+        raise InputError(f"entry point {name} of {PLUGS} is no netplan Algorithm: name one")
+    return found
+
+
+def named_note(name: str) -> str:
+    """What an answer says of collectives whose algorithm was named."""
+    known = algorithm_of(name)
+    return (
+        f"Collectives take {name} where it runs ({', '.join(known.collectives)} on a"
+        f" {' or '.join(known.level_kinds)}), others what they take by default; on measured links"
+        " with the start, the steps and the efficiency of a ring there."
+    )

@@ -11,7 +11,7 @@ from netplan.arrays import Floats
 from netplan.catalog import Shelf
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.traffic.algorithms import check_choice
+from netplan.traffic.algorithms import CollectiveTime, algorithm_of, check_choice
 from netplan.traffic.bounds import Operation, lower_bound
 from netplan.traffic.hierarchy import Communication, Group, Network
 from netplan.traffic.measured import Regimes, transfer
@@ -25,6 +25,9 @@ KINDS: tuple[GroupKind, ...] = (*get_args(CollectiveKind), "send")
 """Collectives, and messages from each GPU to the next one."""
 
 
+Names = np.ndarray[tuple[int, ...], np.dtype[np.str_]]
+
+
 class GroupTimes(NamedTuple):
     """Times of messages, each of shape (messages,) [s]; ``regime`` names the way they go."""
 
@@ -32,7 +35,7 @@ class GroupTimes(NamedTuple):
     low_s: Floats
     high_s: Floats
     bound_s: Floats
-    regime: "np.ndarray[tuple[int, ...], np.dtype[np.str_]]"
+    regime: Names
 
 
 class GpuGroup(Struct, frozen=True):
@@ -96,7 +99,9 @@ class GpuGroup(Struct, frozen=True):
         """All GPUs [1]."""
         return self.members * self.domains
 
-    def times(self, kind: GroupKind, message_bytes: Floats) -> GroupTimes:
+    def times(
+        self, kind: GroupKind, message_bytes: Floats, algorithm: str | None = None
+    ) -> GroupTimes:
         """What messages take, with the mean error of such times below and above, and at least.
 
         Parameters
@@ -105,31 +110,56 @@ class GpuGroup(Struct, frozen=True):
             A collective, or ``send``.
         message_bytes
             The gathered result of an all_gather, else the input of one GPU, shape (messages,) [B].
+        algorithm
+            One of `netplan.traffic.algorithms`, with start, steps and efficiency of the measured
+            ring; None takes what was measured.
+
+        Returns
+        -------
+        GroupTimes
+            Times, their errors, bounds and the way that messages go, shape (messages,) each.
 
         Raises
         ------
         InputError
-            If the kind is unknown.
+            If the kind is unknown, or the algorithm has no such collective on switches.
         """
         check_choice("collective", kind, KINDS)
-        ways = self._ways(kind)
+        ways = self._ways(kind) if algorithm is None else self._by_algorithm(kind, algorithm)
         time_s = ways.seconds(message_bytes)
         error = self.error(kind, message_bytes)
         bound_s = self._bound_s_per_byte(kind) * message_bytes
         low_s = np.maximum(time_s / (1 + error), bound_s)
-        return GroupTimes(time_s, low_s, time_s / (1 - error), bound_s, ways.names(message_bytes))
+        regime: Names = np.broadcast_to(np.array(algorithm or ""), message_bytes.shape)
+        if isinstance(ways, Regimes):
+            regime = ways.names(message_bytes)
+        return GroupTimes(time_s, low_s, time_s / (1 - error), bound_s, regime)
 
     def _ways(self, kind: GroupKind) -> Regimes:
         if kind == "send":
             crosses = self.domains > 1
             link = self.links.network if crosses else self.links.domain
             return transfer(link, np.array([1 / self.levels[crosses].link_bytes_per_s]))
-        network = Network(self.levels, Communication("flat_ring", links=self.links))
-        members = np.array([[self.members], [self.domains]])
-        found = network.collective(kind, Group(members, np.ones_like(members)))
+        found = self._collective(kind, None)
         if not isinstance(found, Regimes):
             raise TypeError(kind)
         return found
+
+    def _by_algorithm(self, kind: GroupKind, name: str) -> CollectiveTime:
+        """Time of an algorithm, with the start, steps and efficiency that a ring was measured."""
+        known = algorithm_of(name)
+        if kind == "send" or not known.runs(kind, "switch"):
+            does = ", ".join(known.collectives) if "switch" in known.level_kinds else "none"
+            raise InputError(
+                f"--collective-algorithm {name} has no {kind} on switches: of collectives there it"
+                f" has {does}"
+            )
+        return self._collective(kind, name)
+
+    def _collective(self, kind: CollectiveKind, algorithm: str | None) -> CollectiveTime:
+        used = Communication("flat_ring", links=self.links, algorithm=algorithm)
+        members = np.array([[self.members], [self.domains]])
+        return Network(self.levels, used).collective(kind, Group(members, np.ones_like(members)))
 
     def _bound_s_per_byte(self, kind: GroupKind) -> float:
         """Least time of a byte at the links' whole rates, over any network between domains [s]."""
@@ -176,7 +206,7 @@ class GpuGroup(Struct, frozen=True):
         unknown = self.members > 1 and self.links.domain.name == POOLED
         return "transferred" if unknown else "measured"
 
-    def notes(self, kind: GroupKind) -> Iterator[str]:
+    def notes(self, kind: GroupKind, algorithm: str | None = None) -> Iterator[str]:
         """What the form cannot say of a collective."""
         domain, members = self.links.domain, self.members
         if self.basis == "transferred":
@@ -184,6 +214,12 @@ class GpuGroup(Struct, frozen=True):
                 "Nobody has measured collectives on these links: three generations of NVLink pooled"
                 " stand in (name measured.collectives in the accelerator's file)."
             )
+        if algorithm is not None:
+            yield (
+                f"{algorithm} was not measured: it takes the start, the steps and the efficiency of"
+                " the measured ring, and sums in no switch."
+            )
+            return
         row = domain.in_switch_of(members) if kind == "all_reduce" else None
         if self._untried(kind):
             known = f"up to {domain.fitted_members}"

@@ -38,7 +38,7 @@ with other collectives.
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Literal, get_args
 
 import numpy as np
@@ -51,22 +51,20 @@ from netplan.levels import CHAINED, Level
 from netplan.records import replace
 from netplan.traffic.algorithms import (
     Affine,
-    Algorithm,
     AnyLevel,
-    AnyMethod,
     CollectiveTime,
     LevelTime,
     Longest,
-    Method,
     Span,
     Summed,
+    algorithm_of,
     check_choice,
     check_number,
     level_span_time,
     plain,
 )
 from netplan.traffic.leaves import Working, hop_slowdowns
-from netplan.traffic.measured import LevelUse, Regimes, regimes, transfer
+from netplan.traffic.measured import LevelUse, Regimes, measured_of, regimes, transfer
 from netplan.traffic.placement import PIPELINE, Placements
 from netplan.workloads.measured_links import Links, MeasuredLink
 from netplan.workloads.operations import CollectiveKind
@@ -103,8 +101,9 @@ def group_time(
     levels: Sequence[AnyLevel],
     group: Group | None,
     *,
-    methods: Sequence[AnyMethod],
+    methods: Sequence[str | None],
     schedule: Schedule = "hierarchical",
+    shares: Sequence[float] | None = None,
 ) -> Affine:
     """Time of a collective in one chunk, for many groups at once.
 
@@ -115,7 +114,9 @@ def group_time(
     group
         Its members at each level; entries lie in different ways. None takes all members.
     methods
-        One for each level.
+        Name of the algorithm of each level; None takes the default of its kind.
+    shares
+        Share of the rate of each level that messages get; None all of it [1].
 
     Returns
     -------
@@ -130,7 +131,9 @@ def group_time(
     >>> group_time("all_gather", tiers, halves, methods=[None, None]).seconds(1e9)
     array([0.00194444, 0.0175    ])
     """
-    slopes, fixed_s, _ = zip(*_level_times(kind, levels, group, methods, schedule), strict=True)
+    slopes, fixed_s, _ = zip(
+        *_level_times(kind, levels, group, methods, schedule, shares), strict=True
+    )
     join = np.maximum if schedule == "flat_ring" else np.add
     return Affine(reduce(join, slopes), reduce(np.add, fixed_s))
 
@@ -158,22 +161,24 @@ def _level_times(
     kind: CollectiveKind,
     levels: Sequence[AnyLevel],
     group: Group | None,
-    methods: Sequence[AnyMethod],
+    methods: Sequence[str | None],
     schedule: Schedule,
+    shares: Sequence[float] | None = None,
 ) -> Iterator[LevelTime]:
-    """Time of one chunk in each level; the whole levels if there is no group."""
+    """Time of one chunk in each level at a share of its rate; whole levels if there is no group."""
     every = [level.size for level in levels] if group is None else group.members
     strides = [1.0] * len(levels) if group is None else group.stride
     members = [np.asarray(here, dtype=np.float64) for here in every]
     ring = np.asarray(math.prod(members)) if schedule == "flat_ring" else None
     inside: Amount = 1.0
-    each = enumerate(zip(levels, members, strides, methods, strict=True))
-    for at, (level, here, stride, method) in each:
+    shares = shares or [1.0] * len(levels)
+    each = enumerate(zip(levels, members, strides, methods, shares, strict=True))
+    for at, (level, here, stride, method, share) in each:
         working = None
         if group is not None and isinstance(level, Level) and level.tiers:
             working = group.at_work(at)
         span = Span(level, here, stride, inside, ring, working)
-        yield level_span_time(kind, span, method)
+        yield level_span_time(kind, span, method, share)
         if kind in _SHARED[schedule]:
             inside = inside * here
 
@@ -183,7 +188,7 @@ def collective_s(
     levels: Sequence[AnyLevel],
     *,
     data_bytes: Amount,
-    algorithm: AnyMethod | Sequence[AnyMethod] = None,
+    algorithm: str | Sequence[str | None] | None = None,
     chunks: Counts = 1,
     schedule: Schedule = "hierarchical",
 ) -> Amount:
@@ -198,7 +203,7 @@ def collective_s(
     data_bytes
         Full message D: the gathered result of an all_gather, else the input of one GPU [B].
     algorithm
-        A name, a `Method` or None (the default of each level's kind); a sequence of them gives
+        A name or None (the default of each level's kind); a sequence of them gives
         each level its own.
     chunks
         Equal parts that the message is cut into [1].
@@ -226,7 +231,15 @@ def collective_s(
     """
     check_number("data_bytes", data_bytes)
     check_number("chunks", chunks, minimum=1, whole=True)
-    methods = _methods(levels, algorithm)
+    if not levels:
+        raise InputError("a collective needs at least one level, got none: give a Level")
+    methods: Sequence[str | None] = algorithm or [None] * len(levels)
+    if isinstance(algorithm, str):
+        methods = [algorithm] * len(levels)
+    if len(methods) != len(levels):
+        raise InputError(
+            f"got {len(methods)} algorithms for {len(levels)} levels: give one, or one per level"
+        )
     check_choice("collective", collective, get_args(CollectiveKind))
     check_choice("schedule", schedule, get_args(Schedule))
     if schedule == "flat_ring":
@@ -244,27 +257,15 @@ def collective_s(
     return plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
 
 
-def _methods(
-    levels: Sequence[AnyLevel], algorithm: AnyMethod | Sequence[AnyMethod]
-) -> Sequence[AnyMethod]:
-    if not levels:
-        raise InputError("a collective needs at least one level, got none: give a Level")
-    if algorithm is None or isinstance(algorithm, str | Method):
-        return [algorithm] * len(levels)
-    if len(algorithm) != len(levels):
-        raise InputError(
-            f"got {len(algorithm)} algorithms for {len(levels)} levels: give one, or one per level"
-        )
-    return algorithm
-
-
 class Communication(Struct, frozen=True):
     """How an iteration model composes levels, and the share of the bandwidth that messages get.
 
     Messages are cut into equal ``chunks``. On measured ``links`` switches take what was measured
     there (`netplan.traffic.measured`), other levels a ring at that share of the bandwidth. With
     ``direct`` an HB domain that is a mesh starts messages as one of switches does, at the rate of
-    its own links, and sums in no switch.
+    its own links, and sums in no switch. A named ``algorithm`` is taken level by level, where it
+    carries out the collective on levels of the kind; of measured links it has start, steps and
+    efficiency of a ring.
     """
 
     schedule: Schedule
@@ -272,6 +273,7 @@ class Communication(Struct, frozen=True):
     chunks: int = 1
     links: Links | None = None
     direct: bool = False
+    algorithm: str | None = None
 
     def link(self, at: int, level: Level) -> MeasuredLink | None:
         """What was measured on the links of a level, the HB domain first."""
@@ -319,23 +321,51 @@ class Network(Struct, frozen=True):
         Mode ``published-code`` repeats a slip: an all_reduce costs a reduce_scatter, of which only
         the bandwidth part is doubled, and only if the group lies on several levels.
         """
-        if self.communication.links is not None:
+        used, levels = self.communication, self.levels
+        schedule, shares = used.schedule, [used.bandwidth_efficiency] * len(levels)
+        if used.links is not None and used.algorithm is None:
             return self._measured(kind, group)
+        start_s: Amount = 0.0
+        if used.algorithm is not None:
+            schedule = "hierarchical"
+            levels, shares, start_s = self._as_measured(kind, group)
         slips = self.mode == "published-code" and kind == "all_reduce"
-        efficiency = self.communication.bandwidth_efficiency
-        in_steps = [kind == "all_to_all" and level.kind == "ring" for level in self.levels]
-        methods = [_method("pairwise" if steps else None, efficiency) for steps in in_steps]
-        schedule, chunks = self.communication.schedule, self.communication.chunks
-        if chunks > 1:
-            times = list(_level_times(kind, self.levels, group, methods, schedule))
-            return _chunked(kind, times, schedule, chunks)
+        methods = [self._algorithm(kind, level) for level in levels]
+        if used.chunks > 1:
+            times = list(_level_times(kind, levels, group, methods, schedule, shares))
+            return _chunked(kind, times, schedule, used.chunks)
         if slips:
             kind = "reduce_scatter"
-        one = group_time(kind, self.levels, group, methods=methods, schedule=schedule)
+        one = group_time(kind, levels, group, methods=methods, schedule=schedule, shares=shares)
         if not slips:
-            return one
+            return one if used.algorithm is None else Affine(one.s_per_byte, one.fixed_s + start_s)
         several = (group.members > 1).sum(axis=0) > 1
         return Affine(one.s_per_byte * np.where(several, 2.0, 1.0), one.fixed_s)
+
+    def _algorithm(self, kind: CollectiveKind, level: Level) -> str | None:
+        """The named algorithm where it runs; else the default, in steps round a ring."""
+        named = self.communication.algorithm
+        if named is not None and algorithm_of(named).runs(kind, level.kind):
+            return named
+        return "pairwise" if kind == "all_to_all" and level.kind == "ring" else None
+
+    def _as_measured(
+        self, kind: CollectiveKind, group: Group
+    ) -> tuple[tuple[Level, ...], list[float], Floats]:
+        """Levels with the steps, the efficiency and the start of a ring that were measured."""
+        levels, share = list(self.levels), self.communication.bandwidth_efficiency
+        shares = [share] * len(levels)
+        start_s = np.zeros(group.members.shape[1])
+        for at, level in enumerate(self.levels):
+            link = self.communication.link(at, level)
+            if link is not None:
+                ring = measured_of(link, kind).large
+                # All steps of an all_reduce, in both of its phases, were measured as one ring.
+                step_s = ring.step_s / (2 if kind == "all_reduce" else 1)
+                levels[at] = replace(level, link_latency_s=0.0, step_latency_s=step_s)
+                shares[at] = ring.efficiency
+                start_s += np.where(group.members[at] > 1, ring.start_s, 0.0)
+        return tuple(levels), shares, start_s
 
     @property
     def bandwidth_share(self) -> float:
@@ -349,8 +379,8 @@ class Network(Struct, frozen=True):
         links = [self.communication.link(at, level) for at, level in enumerate(self.levels)]
         # Of measured links the record has the share of the bandwidth.
         shares = [1.0 if link else self.communication.bandwidth_efficiency for link in links]
-        methods = [_method(None, share) for share in shares]
-        times = _level_times(kind, self.levels, group, methods, "flat_ring")
+        methods = [None] * len(links)
+        times = _level_times(kind, self.levels, group, methods, "flat_ring", shares)
         members = group.members.astype(np.float64)
         inside = np.cumprod(members, axis=0) / members
         each = zip(self.levels, links, times, members, inside, strict=True)
@@ -451,8 +481,3 @@ class Network(Struct, frozen=True):
                 slower = hop_slowdowns(level, stages, stride, working, inside=inside)
                 mean[at], crossing[at] = slower
         return mean, crossing
-
-
-@lru_cache
-def _method(algorithm: Algorithm | None, efficiency: float) -> Method:
-    return Method(algorithm, bandwidth_efficiency=efficiency)

@@ -269,7 +269,7 @@ def regimes(kind: CollectiveKind, uses: Sequence[LevelUse]) -> Regimes:
     fixed = [fixed_s for fixed_s, _ in parts]
     levels = tuple(ramped for _, ramped in parts)
     ways = [Regime("large", sum(fixed, np.zeros(group.shape)), levels)]
-    small = [_collective(use.link, kind).small for use in uses if use.link]
+    small = [measured_of(use.link, kind).small for use in uses if use.link]
     if any(small):
         ways.insert(0, _small(kind, uses, several))
     domain = uses[0]
@@ -299,7 +299,7 @@ def transfer(link: MeasuredLink, s_per_byte: Floats) -> Regimes:
     return regimes("all_to_all", [alone])
 
 
-def _collective(link: MeasuredLink, kind: CollectiveKind) -> MeasuredCollective:
+def measured_of(link: MeasuredLink, kind: CollectiveKind) -> MeasuredCollective:
     """What was measured of a collective; broadcasts and reductions are taken for all_gathers."""
     name = "all_gather" if kind in ("broadcast", "reduce") else kind
     found: MeasuredCollective = getattr(link, name)
@@ -314,7 +314,7 @@ def _large(
     if use.link is None:
         return np.where(there, use.fixed_s, 0.0), Ramped.of(use.s_per_byte, 0.0)
     steps = np.where(there, group / use.inside - group / (use.inside * use.members), 0.0)
-    sent = _collective(use.link, kind).large
+    sent = measured_of(use.link, kind).large
     slope = use.s_per_byte / sent.efficiency
     if kind == "all_to_all":
         # All that leaves the members below, not what members of the level exchange.
@@ -331,7 +331,7 @@ def _small(kind: CollectiveKind, uses: Sequence[LevelUse], several: Bools) -> Re
     fixed_s = np.where(several, np.inf, 0.0)
     levels = []
     for use in uses:
-        sent = _collective(use.link, kind).small if use.link else None
+        sent = measured_of(use.link, kind).small if use.link else None
         there = use.members > 1
         if sent is None:
             fixed_s = np.where(there, np.inf, fixed_s)

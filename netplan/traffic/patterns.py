@@ -13,7 +13,8 @@ direct        D/n to every other member       twice that                  D/n to
 a level. A reduce_scatter goes outwards and an all_gather inwards, so that level i handles messages
 of D / (n_0 ... n_(i-1)); an all_to_all shuffles the whole D at every level. Rings carry the
 reductions and gathers, direct exchange the all_to_all, and all of them on levels that join each
-with each, of whose links a ring would leave most idle.
+with each, of whose links a ring would leave most idle. The name of an algorithm
+(`netplan.traffic.algorithms`) is the same, with its own pairs on levels where it runs.
 
 A ``broadcast`` stands for those of many panels, whose roots take turns: D is what all members send
 together, and each gets the (n-1)/n of it that it lacks, as in an all_gather; a ``reduce`` is the
@@ -30,15 +31,16 @@ heads: n parts and m parts of the same whole meet where they overlap. What a GPU
 reaches it once, also where several store the same.
 """
 
-from itertools import zip_longest
+from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
 
 from netplan.arrays import Floats, Indices, Ints
 from netplan.errors import InputError
+from netplan.levels import LevelKind
 from netplan.records import replace
-from netplan.traffic.algorithms import check_choice, check_number
+from netplan.traffic.algorithms import Pairs, algorithm_of, check_choice, check_number
 from netplan.traffic.matrix import (
     KINDS,
     TrafficMatrix,
@@ -51,6 +53,8 @@ from netplan.traffic.placement import Placement
 from netplan.workloads.operations import CollectiveKind
 
 Pattern = Literal["ring", "direct", "hierarchical"]
+Sent = Literal["ring", "direct"] | Callable[[CollectiveKind, int], Pairs]
+"""Who sends to whom in one level."""
 
 
 def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
@@ -98,14 +102,15 @@ def collective_traffic(
     *,
     data_bytes: float,
     kind: str,
-    pattern: Pattern = "ring",
+    pattern: Pattern | str = "ring",
 ) -> TrafficMatrix:
     """Traffic of one collective, run at the same time by all groups over some dimensions.
 
     Parameters
     ----------
     collective, placement, pattern
-        What runs, where the ranks lie, and which pairs of a group talk.
+        What runs, where the ranks lie, and which pairs of a group talk: a `Pattern`, or the name
+        of an algorithm.
     dimensions
         Dimensions in which the members of one group differ.
     data_bytes
@@ -131,17 +136,21 @@ def collective_traffic(
     98.41
     """
     check_choice("collective", collective, get_args(CollectiveKind))
-    check_choice("pattern", pattern, get_args(Pattern))
+    named = None if pattern in get_args(Pattern) else algorithm_of(pattern)
     check_number("data_bytes", data_bytes)
     if kind not in KINDS:
         raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
     members = placement.groups(*dimensions)
-    if pattern != "hierarchical":
+    if pattern in ("ring", "direct"):
         return _flat(collective, members, data_bytes, (placement.gpus, kind), pattern)
     parts, inner = [no_traffic(placement.gpus)], 1
     splits = placement.splits(*dimensions)
-    for n, mesh in zip_longest(splits, placement.meshes[: len(splits)], fillvalue=False):
-        within: Pattern = "direct" if mesh or collective == "all_to_all" else "ring"
+    switches: list[LevelKind] = ["switch"] * len(splits)
+    for n, level_kind in zip(splits, (*placement.kinds, *switches), strict=False):
+        all_at_once = level_kind == "mesh" or collective == "all_to_all"
+        within: Sent = "direct" if all_at_once else "ring"
+        if named is not None and named.runs(collective, level_kind):
+            within = named.pairs
         # Members that differ in this level only: the middle axis of (outer, n, inner), moved last.
         level = members.reshape(len(members), -1, n, inner).swapaxes(2, 3).reshape(-1, n)
         message = data_bytes if collective == "all_to_all" else data_bytes / inner
@@ -155,7 +164,7 @@ def _flat(
     members: Indices,
     data_bytes: float,
     cluster: tuple[int, str],
-    pattern: Pattern,
+    pattern: Pattern | str | Sent,
 ) -> TrafficMatrix:
     """One collective over whole groups; ``cluster`` holds the GPUs and the kind of traffic."""
     gpus, kind = cluster
@@ -163,6 +172,15 @@ def _flat(
     if n == 1 or data_bytes == 0:
         return no_traffic(gpus)
     passes = 2 if collective == "all_reduce" else 1  # a reduce_scatter and an all_gather
+    if callable(pattern):
+        first, second, amounts = pattern(collective, n)
+        return flows_matrix(
+            gpus,
+            source=members[:, first],
+            destination=members[:, second],
+            flow_bytes=np.tile(amounts * data_bytes, len(members)),
+            kind=kind,
+        )
     if pattern == "ring":
         share = (n - 1) / 2 if collective == "all_to_all" else passes * (n - 1) / n
         following, edge_bytes = np.roll(members, -1, axis=1), share * data_bytes

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Columns, Indices, Ints
 from netplan.errors import InputError
-from netplan.levels import Level
+from netplan.levels import Level, LevelKind
 from netplan.records import replace
 
 
@@ -113,9 +113,8 @@ class Placement(Struct, frozen=True):
         Members of each level, idle ones too; None if there are none of those [1].
     first
         GPU of the cluster at which its levels begin [1].
-    meshes
-        Whether each level joins each member with each, so that collectives on it send to all at
-        once (:meth:`on`); empty if none does.
+    kinds
+        Kind of each level, by which collectives on it send (:meth:`on`); empty if all are switches.
 
     Raises
     ------
@@ -141,12 +140,12 @@ class Placement(Struct, frozen=True):
     levels: tuple[Degrees, ...]
     sizes: tuple[int, ...] | None = None
     first: int = 0
-    meshes: tuple[bool, ...] = ()
+    kinds: tuple[LevelKind, ...] = ()
 
     def on(self, levels: Sequence[Level]) -> "Placement":
-        """The same on the levels of a fabric, of which some are meshes."""
-        meshes = tuple(level.kind == "mesh" for level in levels)
-        return replace(self, meshes=meshes) if any(meshes) else self
+        """The same on the levels of a fabric, some of which may be no switches."""
+        kinds = tuple(level.kind for level in levels)
+        return replace(self, kinds=kinds) if {*kinds} != {"switch"} else self
 
     def __post_init__(self) -> None:
         """Refuse degrees that are none or too many."""

@@ -64,14 +64,16 @@ def collectives_of(
 
 
 def use_traffic(
-    use: CollectiveUse, placement: Placement, algorithm: Pattern, *, gpus: int
+    use: CollectiveUse, placement: Placement, algorithm: Pattern | str, *, gpus: int
 ) -> TrafficMatrix:
     """Traffic of one run of a collective, in all groups of the stages that run it."""
     matrix = _among_ranks(use, placement, algorithm)
     return matrix.relabelled(placement.gpu_of_rank, gpus)
 
 
-def _among_ranks(use: CollectiveUse, placement: Placement, algorithm: Pattern) -> TrafficMatrix:
+def _among_ranks(
+    use: CollectiveUse, placement: Placement, algorithm: Pattern | str
+) -> TrafficMatrix:
     """The same between ranks; what goes to all, as tokens of experts, sends around no ring."""
     to_all = use.collective == "all_to_all"
     pattern = "direct" if to_all and algorithm == "ring" else algorithm
@@ -122,7 +124,7 @@ def training_traffic(
     gpus: int,
     microbatches: int | Ints,
     interleave: int = 1,
-    algorithm: Pattern = "ring",
+    algorithm: Pattern | str = "ring",
 ) -> TrafficMatrix:
     """Traffic matrix of one training iteration.
 

@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 
 from netplan.questions.collective import Collective, collective
+from netplan.workloads.measured_links import MEASURED_LINKS
 from tests.cli.command import netplan, refused
 
 EIGHT = (
@@ -275,3 +276,31 @@ def test_what_a_graph_cannot_answer_is_one_line(
     ring_file(tmp_path)
     assert said in refused("collective", "--scenario", "hgx-h100", *words)
     assert not (tmp_path / "a.xml").exists()
+
+
+def test_an_algorithm_is_timed_by_its_steps_and_bytes() -> None:
+    # Eight GPUs, 450 GB/s: start, steps and efficiency of the ring that was measured on NVLink 4.
+    measured = MEASURED_LINKS.load("nvlink-4").all_reduce.large
+    rate = measured.efficiency * 450e9
+    # Half of the measured step is that of one phase: 3 steps up the trees and 3 down, D each.
+    trees_s = measured.start_s + 3 * measured.step_s + 2 * 2**20 / rate
+    # 7/8 D out and 7/8 D in, 7 steps each.
+    ring_s = measured.start_s + 7 * measured.step_s + 2 * 7 / 8 * 2**20 / rate
+    for name, time_s in (("double_binary_tree", trees_s), ("ring", ring_s)):
+        found = asked(*EIGHT, "--bytes", "1MiB", "--collective-algorithm", name)
+        assert found["time_s"] == pytest.approx(time_s, rel=1e-12)
+        assert found["regime"] == found["inputs"]["collective_algorithm"] == name
+    assert "collective_algorithm" not in asked(*EIGHT, "--bytes", "1MiB")["inputs"]
+
+
+def test_an_algorithm_that_does_not_do_that_is_refused(tmp_path: Path) -> None:
+    words = ("--collective-algorithm", "halving_doubling")
+    message = refused("collective", "--kind", "all_to_all", "--gpus", "8", *words)
+    assert "halving_doubling has no all_to_all on switches" in message
+    message = refused("collective", "--kind", "send", "--gpus", "8", *words)
+    assert "has no send" in message
+    message = refused(*EIGHT, "--collective-algorithm", "tree")
+    assert "unknown algorithm 'tree': use one of ring" in message
+    graph = ("--graph", str(ring_file(tmp_path)))
+    message = refused("collective", "--kind", "all_gather", "--bytes", "8e9", *graph, *words)
+    assert "--collective-algorithm halving_doubling means nothing for the optimum" in message

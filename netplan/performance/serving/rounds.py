@@ -54,7 +54,7 @@ class Round(Struct, frozen=True, eq=False):
     pools: tuple[Pool, ...]
     stored_bytes: float = 0.0
 
-    def matrix(self, gpus: int, algorithm: Pattern) -> TrafficMatrix:
+    def matrix(self, gpus: int, algorithm: Pattern | str) -> TrafficMatrix:
         """Traffic of a round on a cluster of so many GPUs."""
         parts = [
             training_traffic(

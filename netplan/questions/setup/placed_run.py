@@ -41,7 +41,7 @@ class PlacedRun(Struct, frozen=True):
     fabric: Fabric
     setting: Setting
     timed: PlanTime
-    algorithm: Pattern
+    algorithm: Pattern | str
 
     each: ClassVar[str] = "an iteration"
     """What its traffic is counted by."""
@@ -78,10 +78,11 @@ class PlacedRun(Struct, frozen=True):
         for use in collectives_of(program, self.placement, self.timed.plan.microbatches):
             over = (DIMENSIONS.index(name) for name in use.dimensions)
             group = group_of(placements, *over, whole=True)
-            # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, or it
-            # was measured as one.
+            # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, it was
+            # measured as one, or has an algorithm of its own.
             used = network.communication
-            twice = use.collective == "all_reduce" and used.chunks == 1 and used.links is None
+            whole = used.chunks > 1 or used.links is not None or used.algorithm is not None
+            twice = use.collective == "all_reduce" and not whole
             kind: CollectiveKind = "all_gather" if twice else use.collective
             sending_s = network.collective(kind, group).sending_s(use.data_bytes)
             yield TimedUse(use, self.placement, (2 if twice else 1) * float(sending_s[0]))

@@ -25,7 +25,7 @@ PATTERN = "Pattern of the collectives."
 """Help of the input that says which pairs of a group talk."""
 
 
-def place_run(asked: Asked, algorithm: Pattern) -> "PlacedRun | ServedRun":
+def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun":
     """The run by its best plan, training or serving.
 
     Parameters
@@ -48,7 +48,7 @@ def place_run(asked: Asked, algorithm: Pattern) -> "PlacedRun | ServedRun":
     return place_training(asked, algorithm) if asked.trains else place_serving(asked, algorithm)
 
 
-def place_training(asked: Asked, algorithm: Pattern) -> PlacedRun:
+def place_training(asked: Asked, algorithm: Pattern | str) -> PlacedRun:
     """A training run by its best plan; if values are given, and none fits, by the fastest."""
     case, given = training_case(asked), plan_options(asked).fixed.given
     try:
@@ -64,7 +64,7 @@ def place_training(asked: Asked, algorithm: Pattern) -> PlacedRun:
     return PlacedRun(inputs, case.spec, case.fabric, setting, timed, algorithm)
 
 
-def place_serving(asked: Asked, algorithm: Pattern) -> "ServedRun":
+def place_serving(asked: Asked, algorithm: Pattern | str) -> "ServedRun":
     """A served model by its best plan.
 
     Raises

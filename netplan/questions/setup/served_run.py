@@ -46,7 +46,7 @@ class ServedRun(Struct, frozen=True, eq=False):
     case: ServingCase
     outcome: Outcome
     pools: Pools | None
-    algorithm: Pattern
+    algorithm: Pattern | str
     plan: ServedPlan
     told: tuple[str, ...]
 

@@ -79,6 +79,7 @@ def plan_options(
         zero_stage=training.zero_stage,
         interleave=training.interleave,
         expert_degree=training.expert_degree,
+        collective_algorithm=getattr(asked, "collective_algorithm", None),
         fixed=fixed or fixed_values(training.fixed or {}),
     )
 

@@ -59,7 +59,7 @@ def test_dense_models_send_two_sums_a_layer(tensor: int, pipeline: int, algorith
     """By hand: 2 (t-1) (2 L) 2 h n bytes of n tokens, and 2 h n a border of stages."""
     served = case("llama-3-70b", 32)
     one = plan(served, 32, tensor=tensor, pipeline=pipeline)
-    matrix = serving_round(served, one, B).matrix(32, algorithm)  # type: ignore[arg-type]
+    matrix = serving_round(served, one, B).matrix(32, algorithm)
     tokens = B + B / R * S
     layers = -(-80 // pipeline) * pipeline
     servers = int(one.replicas[0])

@@ -167,7 +167,7 @@ def moved(
         ("data",),
         data_bytes=1e9,
         kind="data",
-        pattern=pattern,  # type: ignore[arg-type]
+        pattern=pattern,
     )
     return link_loads(expand(ZION, ASKED), both_ways(matrix) if turns else matrix)
 
