@@ -39,7 +39,7 @@ def test_the_wheel_has_catalogs_and_the_script_of_charts(tmp_path: Path) -> None
     built(tmp_path)
     [wheel] = tmp_path.glob("*.whl")
     names = set(ZipFile(wheel).namelist())
-    for needed in ("reports/templates/plotly.min.js", "reports/quantities.csv"):
+    for needed in ("reports/templates/report.js", "reports/quantities.csv"):
         assert f"netplan/_catalog/{needed}" in names
     shelves = [
         path

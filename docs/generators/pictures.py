@@ -73,7 +73,7 @@ def _photograph(browser: "Browser", address: str, part: str, path: Path) -> None
     page = _opened(browser, address)
     page.locator("h1").first.wait_for()
     for chart in page.locator(".chart").all():
-        chart.locator(".main-svg").first.wait_for()
+        chart.locator(".plot:visible").wait_for()
     section = page.locator("section", has=page.get_by_role("heading", name=part)).first
     (section if part else page).screenshot(path=path)
     page.context.close()

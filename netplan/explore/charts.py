@@ -5,19 +5,18 @@ kilobytes it only paints. Marks differ by shape and by words beside them, not by
 """
 
 from collections.abc import Iterator, Sequence
-from math import ceil, floor, log10
 
 from markupsafe import Markup
 from msgspec import Struct
 
+from netplan.reports.axes import round_ticks
 from netplan.reports.escape import plain, short
 from netplan.reports.svg import short_number, text
 
 WIDTH, LABEL_PX, VALUE_PX = 420.0, 118.0, 78.0
 ROW_PX, BAR_PX, AXIS_PX = 28.0, 14.0, 40.0
 PLANE_PX, LEFT_PX, RIGHT_PX, TOP_PX = 240.0, 62.0, 16.0, 14.0
-TICKS, NAME_LENGTH, LINE_PX, MARK_PX = 4, 17, 14.0, 6.0
-STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+NAME_LENGTH, LINE_PX, MARK_PX = 17, 14.0, 6.0
 ROUND = 10
 """Millions from which on a price has one decimal [1]."""
 LEAST_SPAN = 0.02
@@ -154,23 +153,6 @@ def time_chart(marks: Sequence[Mark], currency: str) -> Markup:
     )
     words = ", ".join(f"{mark.name} {mark.price} and {mark.time_s:.4g} s" for mark in marks)
     return _chart(bottom + AXIS_PX, f"iteration time against price, M {currency}: {words}", shapes)
-
-
-def round_ticks(low: float, high: float) -> list[float]:
-    """Round values that hold a range between them.
-
-    Examples
-    --------
-    >>> round_ticks(0, 23.2), round_ticks(3.43, 3.55)
-    ([0.0, 10.0, 20.0, 30.0], [3.4, 3.45, 3.5, 3.55])
-    """
-    span = (high - low) or abs(high) or 1.0
-    power = 10.0 ** floor(log10(span / TICKS))
-    step = next(
-        width for width in (power * by for by in STEPS) if width * TICKS >= span * (1 - 1e-9)
-    )
-    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
-    return [float(f"{step * number:.10g}") for number in range(first, max(last, first + 1) + 1)]
 
 
 def _upright(ticks: Sequence[float], left: float, scale: float, bottom: float) -> Iterator[Markup]:

@@ -232,13 +232,12 @@ class Answer(ABC):
         InputError
             If the answer has no such chart, or plotly is not there.
         """
-        from netplan.reports.page import GET_PLOTLY
         from netplan.reports.section_charts import chart_of
 
         try:
             import plotly.graph_objects as go
         except ImportError:
-            raise InputError(f"plots need plotly: {GET_PLOTLY}") from None
+            raise InputError("plots need plotly: pip install 'netplan-toolkit[plots]'") from None
 
         sections = sorted(self.sections(), key=lambda one: not isinstance(one, Chart))
         found = (chart for one in sections if (chart := chart_of(one)))

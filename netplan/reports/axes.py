@@ -1,7 +1,7 @@
 """Axes of charts: where a value stands, and its ticks in people's words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import floor, isfinite, log10
+from math import ceil, floor, isfinite, log10
 from typing import TypeVar
 
 from msgspec import Struct
@@ -29,6 +29,9 @@ FLAT = 0.1
 
 LADDERS = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
 FEWEST = 4
+
+ROUND_TICKS, ROUND_STEPS = 4, (1.0, 2.0, 2.5, 5.0, 10.0)
+"""Steps of an axis of numbers at most, and what times a power of ten each may be [1]."""
 
 
 class Axis(Struct, frozen=True):
@@ -241,6 +244,25 @@ def log_ticks(low: float, high: float) -> list[float]:
         if len(found) >= FEWEST:
             return found
     return [low, high]
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Round values that hold a range between them.
+
+    Examples
+    --------
+    >>> round_ticks(0, 23.2), round_ticks(3.43, 3.55)
+    ([0.0, 10.0, 20.0, 30.0], [3.4, 3.45, 3.5, 3.55])
+    """
+    span = (high - low) or abs(high) or 1.0
+    power = 10.0 ** floor(log10(span / ROUND_TICKS))
+    step = next(
+        width
+        for width in (power * by for by in ROUND_STEPS)
+        if width * ROUND_TICKS >= span * (1 - 1e-9)
+    )
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return [float(f"{step * number:.10g}") for number in range(first, max(last, first + 1) + 1)]
 
 
 def _decades(values: Sequence[Scalar]) -> float:

@@ -8,7 +8,6 @@ through unescaped, a browser would still not run it.
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -16,8 +15,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.catalog import shipped_root
-from netplan.errors import InputError
 from netplan.reports.charts import Chart
+from netplan.reports.drawn_chart import draw
 from netplan.reports.escape import plain
 from netplan.version import __version__
 
@@ -26,8 +25,7 @@ BROAD_COLUMNS, BROAD_ROWS, LONG_TEXT = 8, 9, 40
 """Columns, rows, and signs in a cell from which on a table is printed across the paper [1]."""
 SORTED_COLUMNS, SORTED_ROWS = 4, 10
 """Columns from which on, and rows above which, a table brings the script that sorts it [1]."""
-STYLE, SCRIPT, TABLES, PLOTLY = "report.css", "report.js", "tables.js", "plotly.min.js"
-GET_PLOTLY = "pip install 'netplan-toolkit[plots]'"
+STYLE, SCRIPT, TABLES = "report.css", "report.js", "tables.js"
 
 
 def framed(
@@ -47,10 +45,9 @@ def framed(
         Whether it has tables to sort, though it may have no charts.
     """
     folder = templates()
-    script, plotly = (_read(SCRIPT), _plotly()) if charts else ("", "")
+    script = _read(SCRIPT) if charts else ""
     if charts or tables:
         script += _read(TABLES)
-    drawn = [{"key": c.key, "data": c.data, "layout": c.layout, "zoom": c.zoom} for c in charts]
     return (
         _environment(folder)
         .get_template(template)
@@ -58,11 +55,9 @@ def framed(
             **values,
             version=__version__,
             charts={chart.key: chart for chart in charts},
-            chart_data=drawn,
             style=Markup(_read(STYLE)),  # noqa: S704 - shipped
             script=Markup(script),  # noqa: S704 - shipped
-            plotly=Markup(plotly),  # noqa: S704 - plotly's own file
-            hashes=[content_hash(one) for one in (plotly, script) if one],
+            hashes=[content_hash(script)] if script else [],
         )
     )
 
@@ -96,32 +91,13 @@ def content_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-@cache
-def _plotly() -> str:
-    """The script of plotly: the one in an installed wheel, else that of plotly itself.
-
-    Raises
-    ------
-    InputError
-        If neither is there.
-    """
-    shipped = templates() / PLOTLY
-    if shipped.is_file():
-        return shipped.read_text(encoding="utf-8")
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise InputError(f"charts of pages need plotly: {GET_PLOTLY}") from None
-    return str(get_plotlyjs())
-
-
 def _read(name: str) -> str:
     return (templates() / name).read_text(encoding="utf-8")
 
 
 def _environment(folder: Path) -> Environment:
     """Templates that escape every text, show control signs as such, and refuse unknown names."""
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
@@ -130,6 +106,8 @@ def _environment(folder: Path) -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
+    environment.globals["drawn"] = draw
+    return environment
 
 
 def _visible(value: object) -> object:

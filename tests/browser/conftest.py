@@ -48,7 +48,7 @@ def page(request: pytest.FixtureRequest, browser: "Browser", report: Path) -> It
     opened.on("console", lambda message: faults.append(message.text))
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.goto(report.as_uri())
-    opened.locator(".chart").last.locator(".main-svg").first.wait_for()
+    opened.locator(".chart").last.locator(".plot:visible").wait_for()
     yield opened
     context.close()
     assert requests == [report.as_uri()]

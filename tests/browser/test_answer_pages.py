@@ -58,8 +58,8 @@ def test_the_front_names_its_designs_and_marks_the_verdict(
         browser, tmp_path, netplan.optimize("rail-only-paper", **asked, radices=(64, 128))
     ):
         chart = page.locator("#chart-front")
-        chart.locator(".main-svg").first.wait_for()
-        legend = chart.locator(".legendtext").all_text_contents()
+        chart.locator(".plot:visible").wait_for()
+        legend = chart.locator(".legend button").all_text_contents()
         assert legend == ["beaten", "Pareto front", "the verdict's"]
         assert "On the front, from the left: 1 " in page.locator(".said").first.inner_text()
         page.context.close()
@@ -75,5 +75,5 @@ def test_what_has_failed_has_another_colour(browser: "Browser", tmp_path: Path) 
         assert failed != whole
         assert page.locator(".node.switch.failed").count() == 1
         for key in ("capacity-switch", "capacity-link"):
-            page.locator(f"#chart-{key} .main-svg").first.wait_for()
+            page.locator(f"#chart-{key} .plot:visible").wait_for()
         page.context.close()

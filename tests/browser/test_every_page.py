@@ -75,7 +75,7 @@ def opened(browser: "Browser", path: Path, width: int) -> tuple["Page", list[str
     page.on("request", lambda asked: faults.append(asked.url))
     page.goto(path.as_uri())
     for chart in page.locator(".chart").all():
-        chart.locator(".main-svg").first.wait_for()
+        chart.locator(".plot:visible").wait_for()
     return page, faults
 
 

@@ -26,14 +26,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_charts_are_drawn_and_answer_the_pointer(page: "Page") -> None:
     for key in CHARTS:
-        assert page.locator(f"#chart-{key} .main-svg").count() > 0
-    bar = page.locator("#chart-price .barlayer .point path").first
-    bar.scroll_into_view_if_needed()
-    box = bar.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#chart-price .hovertext")
-    shown = page.locator("#chart-price .hovertext").first.text_content() or ""
+        assert page.locator(f"#chart-{key} .plot:visible").count() == 1
+    shown = page.locator("#chart-price .plot.wide rect title").first.text_content() or ""
     assert "rail-optimized" in shown
     assert "Switches" in shown
 
