@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from netplan.costing.lifetime import Lifetime
-from netplan.reports.quantities import Scale
+from netplan.reports.quantities import Scale, money
 from netplan.units import DAY_S, DAYS_PER_YEAR, HOURS_PER_DAY
 
 if TYPE_CHECKING:
     from netplan.performance.plan import PlanTime
 
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
-IN_MILLIONS_FROM = 1e6
 
 
 class Candidate(Struct, frozen=True):
@@ -177,8 +176,7 @@ class Basis(Struct, frozen=True):
 
     def unscaled(self, value: float) -> str:
         """An amount that has nothing to do with prices of networks: in millions or thousands."""
-        factor, sign = (1e6, "M") if value >= IN_MILLIONS_FROM else (1e3, "k")
-        return f"{value / factor:,.1f} {sign} {self.money.title.rpartition(' ')[2]}"
+        return money(value, self.money.title.rpartition(" ")[2])
 
 
 def nearly_fastest_s(times_s: Iterable[float], within: float) -> float:

@@ -8,7 +8,7 @@ A part without a price adds nothing either, and is counted: a bill that lacks a 
 bound, and so the difference of two is bounded only where one of them lacks more than the other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import fsum
 from typing import Literal
 
@@ -18,14 +18,12 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import SPEEDLESS
 from netplan.costing.pricing import PricedItem
+from netplan.costing.ranges import Range
 from netplan.errors import InputError
-from netplan.reports.quantities import listed
+from netplan.reports.quantities import listed, short_money
 
 CENT = 0.005
 """Amounts that differ by less are the same to the cent [currency]."""
-MILLION, THOUSAND = 1e6, 1e3
-WHOLE_FROM = 100.0
-"""Amounts of millions or thousands from which no fraction is shown [1]."""
 PART_WORDS: dict[str, tuple[str, str]] = {
     "switches": ("switch", "switches"),
     "transceivers": ("module", "modules"),
@@ -241,7 +239,7 @@ def telling(parts: tuple[PartDifference, ...]) -> tuple[PartDifference, ...]:
     return tuple(part for part in parts if abs(part.difference) >= CENT and not part.unpriced_more)
 
 
-def bound_of(parts: tuple[PartDifference, ...]) -> Bound:
+def bound_of(parts: Sequence[PartDifference]) -> Bound:
     """The sign before a difference of sums of which parts without a price are left out.
 
     Parameters
@@ -317,9 +315,67 @@ def signed(amount: float) -> str:
     """
     if abs(amount) < CENT:
         return "0"
-    factor, sign = (MILLION, "M") if abs(amount) >= MILLION else (THOUSAND, "k")
-    digits = 0 if abs(amount) >= WHOLE_FROM * factor else 1
-    return f"{amount / factor:+,.{digits}f} {sign}"
+    return "0" if abs(amount) < CENT else short_money(amount, sign=True)
+
+
+def money_words(parts: Sequence[PartDifference], currency: str) -> str:
+    """What parts cost more or less together, in words; with a word for its sign if it is a bound.
+
+    Parameters
+    ----------
+    parts
+        The differences, part by part.
+    currency
+        Of both bills.
+
+    Returns
+    -------
+    str
+        Such as ``+70.2 M USD`` or ``at most 42.0 M USD less``.
+
+    Examples
+    --------
+    >>> racks = PartDifference("racks", "racks", "each", 61, 37, 0.0, 0.0, 61, 37)
+    >>> modules = PartDifference("transceivers", "modules", "each", 6, 4, 4800.0, 3200.0)
+    >>> money_words([modules], "USD"), money_words([modules, racks], "USD")
+    ('-1.6 k USD', 'at least 1.6 k USD less')
+    """
+    bound, more = bound_of(parts), fsum(part.difference for part in parts)
+    if abs(more) < CENT:
+        return "the same money but for parts without a price" if bound else "the same money"
+    if not bound:
+        return f"{signed(more)} {currency}"
+    if bound == "? ":
+        return f"{signed(more)} {currency} of what has a price"
+    least = "at least" if (bound == "≥ ") == (more > 0) else "at most"
+    return f"{least} {short_money(abs(more), currency)} {'more' if more > 0 else 'less'}"
+
+
+def most_more(bill: Bill, beside: Bill) -> float:
+    """What one bill may cost more than another, at the prices that are worst for it.
+
+    Parts that both have cost the same in both.
+
+    Parameters
+    ----------
+    bill, beside
+        Bills in one currency.
+
+    Returns
+    -------
+    float
+        The most [currency]; negative where it is cheaper at every price.
+    """
+    units: dict[str, float] = {}
+    prices: dict[str, Range] = {}
+    for sign, priced in ((1, bill), (-1, beside)):
+        for item in priced.quote.items:
+            if item.price is not None:
+                count = sign * item.line.order * item.price_units
+                units[item.price.what] = units.get(item.price.what, 0.0) + count
+                prices[item.price.what] = item.offer
+    ends = ((count * prices[what].low, count * prices[what].high) for what, count in units.items())
+    return fsum(max(pair) for pair in ends)
 
 
 Key = tuple[str, str, str, str]

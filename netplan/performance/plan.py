@@ -25,7 +25,7 @@ from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.setting import Setting
 from netplan.records import asdict, replace
 from netplan.traffic.placement import Degrees, Placement
-from netplan.units import si
+from netplan.units import counted, si
 from netplan.workloads.operations import Sharding
 
 
@@ -131,6 +131,12 @@ class Plan(Struct, frozen=True):
     def schedule(self) -> str:
         """Microbatches of one pipeline x sequences of one microbatch."""
         return f"{self.microbatches:,} x {self.microbatch:,}"
+
+    @property
+    def schedule_words(self) -> str:
+        """The same in words, such as ``128 microbatches of 1 sequence``."""
+        batches = counted(self.microbatches, "microbatch", "microbatches")
+        return f"{batches} of {self.microbatch:,g} sequence{'' if self.microbatch == 1 else 's'}"
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON: degrees, schedule, and what of each degree lies at each level.

@@ -81,8 +81,8 @@ def _why(found: Findings) -> Iterator[str]:
     if verdict.tied:
         text += f". {listed(verdict.tied)} tie, so the cheapest of them is shown in full"
     if runner_up is not None:
-        parts = difference_words(found.chosen, runner_up)
-        text += f". Against {runner_up.name}: {parts}"
+        parts = difference_words(runner_up, found.chosen)
+        text += f". {runner_up.name} instead: {parts}"
     yield f"{text}."
 
 

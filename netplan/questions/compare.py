@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Rule
 from netplan.decide.verdict import Probe, bandwidth_needed, decide
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
-from netplan.questions.answers.compare_answer import BASELINE, Comparison, ComparisonCases
-from netplan.questions.answers.compare_rows import FabricRow, network_price, priced_row, timed_row
-from netplan.questions.answers.compare_screen import About, DomainRow
+from netplan.questions.answers.compare_answer import Comparison, ComparisonCases
+from netplan.questions.answers.compare_rows import (
+    BASELINE,
+    FabricRow,
+    network_price,
+    priced_row,
+    timed_row,
+)
+from netplan.questions.answers.compare_screen import About, DomainRow, Paper
 from netplan.questions.asking import asks
 from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
@@ -172,7 +177,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             found = Served.of(best.plan, row.bill, terms)
             return replace(row, served=found, notes=(*row.notes, *best.searched.notes))
 
-        priced = sizing, books, _baseline(sizing, books)
+        priced = sizing, books, _baseline(specs, reader, sizing, books)
         rows = tuple(_row(spec, Variant(on), priced, served) for spec in specs)
         if refused and not any(row.served for row in rows):
             raise refused[0]
@@ -185,19 +190,19 @@ class Compare(Question[Comparison | ComparisonCases]):
             set=reader.replaced(),
         )
         model = reader.load(MODELS, self.serving.model)
-        shown = self._shown(reader, (sizing, books), model)
+        shown = self._shown(reader, (specs, sizing, books), model)
         return Comparison(inputs, rows, currency, terms, **shown)
 
     def _shown(
         self,
         reader: CatalogReader,
-        priced: tuple[Sizing, BillBooks],
+        priced: tuple[Sequence[FabricSpec], Sizing, BillBooks],
         model: "Model | OtherModel | None" = None,
         batch: int = 0,
     ) -> dict[str, Any]:
         """What people call the parts of the comparison, and rail-only by HB domain."""
         chip = reader.load(ACCELERATORS, self.cluster.accelerator)
-        sizing, books = priced
+        specs, sizing, books = priced
         about = About(accelerator=chip.short, model=model.title if model else "", batch=batch)
         if self.trains and isinstance(model, Model):
             rules = reader.load(ITERATION_MODELS, self.training.iteration_model)
@@ -210,7 +215,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             )
         shown: dict[str, Any] = {"about": about}
         if RAIL_ONLY in fabrics_asked(self):
-            shown["domains"] = partial(rail_only_domains, sizing, books, chip.hb_size)
+            pair = _spec(RAIL_ONLY, specs, reader), _spec(BASELINE, specs, reader)
+            shown["domains"] = partial(rail_only_domains, pair, sizing, books, chip.hb_size)
             if self.scenario.name != PAPER:
                 shown["paper"] = partial(_paper, self)
         return shown
@@ -266,11 +272,11 @@ class Compare(Question[Comparison | ComparisonCases]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        rows = self._rows(specs, designs, (sizing, books, _baseline(sizing, books)))
+        rows = self._rows(specs, designs, (sizing, books, _baseline(specs, reader, sizing, books)))
         if not self.timing:
-            shown = self._shown(reader, (sizing, books))
+            shown = self._shown(reader, (specs, sizing, books))
             return Comparison(inputs, rows, currency, terms, **shown)
-        shown = self._shown(reader, (sizing, books), *run)
+        shown = self._shown(reader, (specs, sizing, books), *run)
         probe = _probe(specs, sizing, designs)
         comparison = Comparison(inputs, rows, currency, terms, probe, **shown)
         weigh = partial(_weighing, chip=on, books=books, within=self.within, terms=terms)
@@ -380,12 +386,18 @@ def _trades(
 
 
 def rail_only_domains(
-    sizing: Sizing, books: BillBooks, own: int, sizes: Sequence[int] = DOMAIN_SIZES
+    pair: tuple[FabricSpec, FabricSpec],
+    sizing: Sizing,
+    books: BillBooks,
+    own: int,
+    sizes: Sequence[int] = DOMAIN_SIZES,
 ) -> tuple[DomainRow, ...]:
     """Rail-only networks with HB domains of several sizes: counted and priced, never timed.
 
     Parameters
     ----------
+    pair
+        Rail-only, and what savings are counted against.
     sizing, books
         The cluster, and what bills are made from.
     own
@@ -405,8 +417,7 @@ def rail_only_domains(
         sized_so = replace(sizing, hb_size=size)
         bare = replace(books, hb_size=sizing.gpus, compute=Compute())
         try:
-            bill = make_bill(FABRICS.load(RAIL_ONLY), sized_so, bare)
-            clos = make_bill(FABRICS.load(BASELINE), sized_so, bare)
+            bill, clos = (make_bill(spec, sized_so, bare) for spec in pair)
         except (InputError, InfeasibleError):
             continue
         cost, baseline = network_price(bill), network_price(clos).base
@@ -424,7 +435,7 @@ def rail_only_domains(
     return tuple(rows)
 
 
-def _paper(asked: Compare) -> tuple[Range, float] | None:
+def _paper(asked: Compare) -> Paper | None:
     """Rail-only in the paper's own scenario: its price, and what it saves; None if not sized."""
     paper = Scenario.load(PAPER).replace(gpus=asked.cluster.gpus, radix=asked.cluster.switch_radix)
     reader = CatalogReader(asked.catalog)
@@ -433,9 +444,11 @@ def _paper(asked: Compare) -> tuple[Range, float] | None:
         sizing, books = sized(paper.cluster, chip), read_books(paper.cluster, paper.books, reader)
     except (InputError, InfeasibleError):
         return None
-    rows = rail_only_domains(sizing, books, chip.hb_size, ())
-    known = next((row for row in rows if row.cost and row.saved is not None), None)
-    return (known.cost, known.saved) if known and known.cost and known.saved else None
+    pair = FABRICS.load(RAIL_ONLY), FABRICS.load(BASELINE)
+    rows = rail_only_domains(pair, sizing, books, chip.hb_size, ())
+    words = f"{chip.short}, prices {paper.books.prices}"
+    known = (Paper(words, row.cost, row.saved) for row in rows if row.cost and row.saved)
+    return next(known, None)
 
 
 def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:
@@ -470,9 +483,17 @@ def _probe(specs: Sequence[FabricSpec], sizing: Sizing, designs: Sequence[Timed]
     return probe
 
 
-def _baseline(sizing: Sizing, books: BillBooks) -> float:
+def _spec(name: str, specs: Sequence[FabricSpec], reader: CatalogReader) -> FabricSpec:
+    """A fabric as it is asked for, or else as its file has it."""
+    asked = next((spec for spec in specs if spec.name == name), None)
+    return asked or FABRICS.load(name, reader.roots)
+
+
+def _baseline(
+    specs: Sequence[FabricSpec], reader: CatalogReader, sizing: Sizing, books: BillBooks
+) -> float:
     """Base price that savings are counted against; 0 if it cannot be wired, or lacks parts."""
-    spec = FABRICS.load(BASELINE)
+    spec = _spec(BASELINE, specs, reader)
     fabric = build_fabric(spec, sizing)
     try:
         bill = make_bill(spec, sizing, books, fabric=fabric)

@@ -154,12 +154,16 @@ class SearchAnswer(Answer):
             screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
             tuple(self._verdict(texts_of(columns, ranked[0]))),
             explained[0] if explained else table,
-            (
-                *([f"Its time: {self._time_words}."] if result.best.breakdown_s else []),
-                f"Its memory: {', '.join(kept)}.",
-                *bar_note(result.best.error),
-                space,
-                *self.notes[1:],
+            tuple(
+                dict.fromkeys(
+                    (
+                        *([f"Its time: {self._time_words}."] if result.best.breakdown_s else []),
+                        f"Its memory: {', '.join(kept)}.",
+                        *bar_note(result.best.error),
+                        space,
+                        *self.notes[1:],
+                    )
+                )
             ),
             more_of("bars, notes", "--explain 1,2", "--fix pipeline=32"),
         ).sections()
@@ -195,7 +199,7 @@ class SearchAnswer(Answer):
         if self.found.exchange is not None:
             return f"{plan.gpus:,} GPUs" + (f", {plan.grid}" if self.found.on_grid else "")
         stages = f", {plan.interleave} stages a GPU" if plan.interleave > 1 else ""
-        return f"{plan.degrees}, {plan.schedule} microbatches{stages}"
+        return f"{plan.degrees}, {plan.schedule_words}{stages}"
 
     @property
     def _time_words(self) -> str:

@@ -59,6 +59,10 @@ def all_shelves() -> dict[str, Shelf[Any]]:
     return {shelf.role: shelf for shelf in (*ORDER, *Shelf.all)}
 
 
+MOST_TITLES = 15
+"""Records of which a screen shows the titles [1]."""
+
+
 class CatalogRecord(Struct, frozen=True):
     """One catalog file: its role and name, and what it says of itself."""
 
@@ -83,7 +87,17 @@ class CatalogRecords(Answer):
         """How many records each role has; all of them where there is one role."""
         counts = Counter(record.role for record in self.records)
         if len(counts) <= 1:
-            yield from self.sections()
+            role = next(iter(counts), "record")
+            found = Table("records", columns("name", "title"), self.records)
+            many = len(self.records) > MOST_TITLES
+            names = (", ".join(record.name for record in self.records),) if many else ()
+            yield from Screen(
+                Heading("Records of the catalogs"),
+                (f"{len(self.records):,} of role {role}; your own go before ours.",),
+                None if many else found,
+                names,
+                more=more_of("dates, all of them", "netplan catalog show NAME", page=False),
+            ).sections()
             return
         ranked = counts.most_common()
         half = -(-len(ranked) // 2)

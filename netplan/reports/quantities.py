@@ -179,6 +179,12 @@ class Scale(Struct, frozen=True):
         factor, sign = (1e6, "M") if largest >= IN_MILLIONS_FROM else (1e3, "k")
         return cls(factor, f"{sign} {currency}", 0 if largest >= WHOLE_MILLIONS_FROM else 1)
 
+    @classmethod
+    def short(cls, largest: float, currency: str) -> "Scale":
+        """The scale of a column of few digits: millions or thousands, whole from a hundred on."""
+        factor, sign = (1e6, "M") if abs(largest) >= MONEY_IN_MILLIONS_FROM else (1e3, "k")
+        return cls(factor, f"{sign} {currency}".rstrip(), int(abs(largest) < 100 * factor))
+
     def of_money(self, name: str, title: str | None = None) -> Quantity:
         """A quantity of money in this scale."""
         title = self.title if title is None else title
@@ -198,16 +204,21 @@ class Scale(Struct, frozen=True):
         """
         return f"{self.one(amount)} {self.title}"
 
-    def less(self, small: float, large: float) -> str:
-        """A difference as the rounded amounts show it, so that a reader can add up.
+    def apart(self, small: float, large: float) -> float:
+        """The difference of two amounts as they are printed, so that a reader can add up.
 
         Examples
         --------
-        >>> Scale(1e6, "M USD", 1).less(1.04e6, 3.16e6)
-        '2.2'
+        >>> millions = Scale(1e6, "M USD", 1)
+        >>> round(millions.apart(1.04e6, 3.16e6)), millions.less(1.04e6, 3.16e6)
+        (2200000, '2.2')
         """
-        one, two = (round(amount / self.factor, self.digits) for amount in (small, large))
-        return f"{two - one:,.{self.digits}f}"
+        first, second = (round(amount / self.factor, self.digits) for amount in (small, large))
+        return self.factor * (second - first)
+
+    def less(self, small: float, large: float) -> str:
+        """The same as a text, without its unit."""
+        return self.one(self.apart(small, large))
 
     def span(
         self,
@@ -362,6 +373,20 @@ def money(amount: float, currency: str, ends: tuple[float, float] | None = None)
     if ends is None or ends[0] == ends[1]:
         return text
     return f"{text} ({ends[0] / scale:,.1f} to {ends[1] / scale:,.1f})"
+
+
+def short_money(amount: float, currency: str = "", *, sign: bool = False) -> str:
+    """An amount in three digits or so, in millions or thousands, with its sign if asked for.
+
+    Examples
+    --------
+    >>> short_money(220_965_000.0, "USD"), short_money(4_200_000.0), short_money(83_000.0, "USD")
+    ('221 M USD', '4.2 M', '83.0 k USD')
+    >>> short_money(70_210_000.0, sign=True), short_money(-1_600.0, sign=True)
+    ('+70.2 M', '-1.6 k')
+    """
+    scale = Scale.short(amount, currency)
+    return f"{amount / scale.factor:{'+' if sign else ''},.{scale.digits}f} {scale.title}"
 
 
 def part_words(part: str) -> str:

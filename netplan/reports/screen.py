@@ -7,14 +7,23 @@ sentences behind the verdict's first one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from netplan.reports.escape import short
-from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Shown, Table
+from netplan.reports.sections import (
+    GAP,
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Shown,
+    Table,
+    Verbatim,
+)
 from netplan.reports.terminal import folded, part_count, terminal_text
 
 RowT = TypeVar("RowT")
@@ -141,11 +150,18 @@ class Screen(Struct, frozen=True):
         The rows and columns that decide, the most important first; columns that do not fit beside
         those left of them are left out.
     remarks
-        What else is most worth knowing, a paragraph each, the most important first.
+        What else is most worth knowing, the most important first: texts, a paragraph each, or
+        sections.
     more
-        What more there is.
+        What more there is; it stands right below remarks of verbatim lines.
     lines
         Whether each sentence of the verdict has a line of its own.
+    closes
+        Whether the verdict stands at the end, as the sum of what is above it.
+    gives_way
+        Names of quantities whose columns are left out first where not all fit.
+    least_gap
+        Columns of the terminal between two columns of the table, where they do not fit else [1].
     most_rows, most_columns
         Rows and columns of the table that are shown at the most [1].
     """
@@ -153,9 +169,12 @@ class Screen(Struct, frozen=True):
     heading: Heading
     verdict: tuple[str, ...]
     table: Table[Any] | None = None
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str | Section, ...] = ()
     more: str = more_of()
     lines: bool = False
+    closes: bool = False
+    gives_way: tuple[str, ...] = ()
+    least_gap: int = GAP
     most_rows: int = MOST_LINES
     most_columns: int = WIDTH
 
@@ -168,23 +187,33 @@ class Screen(Struct, frozen=True):
             Heading, verdict, table, remarks, and what more there is.
         """
         screen = _in_one_part(self)
-        for give_way in GIVE_WAY:
-            while screen.line_count > MOST_LINES:
-                smaller = give_way(screen)
-                if smaller is None:
-                    break
-                screen = smaller
+        for smaller in _smaller(screen):
+            if screen.line_count <= MOST_LINES:
+                break
+            screen = smaller
         yield from screen.every_section()
 
     def every_section(self) -> Iterator[Section]:
         """Its sections, whether they fit or not; the same as of :meth:`sections`."""
         yield self.heading
-        yield Paragraph(("\n" if self.lines else " ").join(self.verdict), "strong")
+        verdict = Paragraph(("\n" if self.lines else " ").join(self.verdict), "strong")
+        if not self.closes:
+            yield verdict
         if self.table is not None and self.table.rows:
             yield self._shown(self.table)
-        if self.remarks:
-            yield Notes(tuple(("", remark) for remark in self.remarks))
-        if self.more:
+        if texts := tuple(("", remark) for remark in self.remarks if isinstance(remark, str)):
+            yield Notes(texts)
+        verbatim: tuple[str, ...] = ()
+        for remark in self.remarks:
+            if isinstance(remark, Verbatim):
+                verbatim += remark.lines
+            elif not isinstance(remark, str):
+                yield remark
+        if self.closes:
+            yield verdict
+        if verbatim:
+            yield Verbatim((*verbatim, *(folded(self.more, WIDTH) if self.more else ())))
+        elif self.more:
             yield Paragraph(self.more, "quiet")
 
     def _shown(self, table: Table[Any]) -> Table[Any]:
@@ -193,6 +222,11 @@ class Screen(Struct, frozen=True):
         legend = (f"and {left:,} more: --details", *table.legend) if left > 0 else table.legend
         columns = table.columns[: self.most_columns]
         return replace(table, rows=table.rows[: self.most_rows], columns=columns, legend=legend)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all of it fits, as many columns of the table as stand beside each other."""
+        return _in_one_part(self).line_count <= MOST_LINES
 
     @property
     def line_count(self) -> int:
@@ -207,58 +241,70 @@ def _in_one_part(screen: Screen) -> Screen:
         return screen
     shown = [column for column in table.columns if column.shown == "always"]
     few = replace(table, rows=table.rows[:MOST_LINES])
-    while len(shown) > LEAST_COLUMNS and part_count(replace(few, columns=shown), WIDTH) > 1:
-        shown.pop()
-    return replace(screen, table=replace(table, columns=shown))
+    going = [name for name in screen.gives_way for one in shown if one.quantity.name == name]
+    while True:
+        for gap in range(table.gap, screen.least_gap - 1, -1):
+            fits = part_count(replace(few, columns=shown, gap=gap), WIDTH) == 1
+            if fits or len(shown) <= LEAST_COLUMNS:
+                return replace(screen, table=replace(table, columns=shown, gap=gap))
+        name = going.pop(0) if going else shown[-1].quantity.name
+        shown = [column for column in shown if column.quantity.name != name]
 
 
-def _fewer_remarks(screen: Screen) -> Screen | None:
-    return replace(screen, remarks=screen.remarks[:-1]) if screen.remarks else None
+def fitting(make: Callable[[int], Screen], most: int, least: int = 1) -> Screen:
+    """The screen of the largest number, such as that of its rows, with which all of it fits.
+
+    Parameters
+    ----------
+    make
+        The screen of a number.
+    most, least
+        The largest number to try, and the one that is taken where none fits [1].
+
+    Returns
+    -------
+    Screen
+        The screen.
+    """
+    for number in range(most, least, -1):
+        if (screen := make(number)).fits:
+            return screen
+    return make(least)
 
 
-def _fewer_rows(screen: Screen, least: int = LEAST_ROWS) -> Screen | None:
-    rows = min(screen.most_rows, len(screen.table.rows)) if screen.table else 0
-    return replace(screen, most_rows=rows - 1) if rows > least else None
+def _smaller(screen: Screen) -> Iterator[Screen]:
+    """The screen with less and less, what matters least first.
 
+    Remarks, rows of the table, lines of the heading, sentences of the verdict, the last rows and
+    columns, ends of long texts, the table.
+    """
+    table = screen.table
+    rows = min(screen.most_rows, len(table.rows)) if table else 0
+    columns = min(screen.most_columns, len(table.columns)) if table else 0
 
-def _fewer_heading_lines(screen: Screen) -> Screen | None:
-    heading = screen.heading
-    if not heading.lines:
-        return None
-    return replace(screen, heading=replace(heading, lines=heading.lines[:-1]))
+    def without(**less: Any) -> Screen:  # noqa: ANN401 - of any field
+        nonlocal screen
+        screen = replace(screen, **less)
+        return screen
 
-
-def _fewer_sentences(screen: Screen) -> Screen | None:
-    return replace(screen, verdict=screen.verdict[:-1]) if len(screen.verdict) > 1 else None
-
-
-def _fewer_columns(screen: Screen) -> Screen | None:
-    columns = min(screen.most_columns, len(screen.table.columns)) if screen.table else 0
-    return replace(screen, most_columns=columns - 1) if columns > LEAST_COLUMNS else None
-
-
-def _no_table(screen: Screen) -> Screen | None:
-    return None if screen.table is None else replace(screen, table=None)
-
-
-def _shorter_texts(screen: Screen) -> Screen | None:
-    """With a title and a verdict that are cut."""
+    while screen.remarks:
+        yield without(remarks=screen.remarks[:-1])
+    while rows > LEAST_ROWS:
+        rows -= 1
+        yield without(most_rows=rows)
+    while lines := screen.heading.lines:
+        yield without(heading=replace(screen.heading, lines=lines[:-1]))
+    while len(screen.verdict) > 1:
+        yield without(verdict=screen.verdict[:-1])
+    while rows > 1:
+        rows -= 1
+        yield without(most_rows=rows)
+    while columns > LEAST_COLUMNS:
+        columns -= 1
+        yield without(most_columns=columns)
     title, verdict = screen.heading.title, screen.verdict[0]
-    if max(len(folded(text, WIDTH)) for text in (title, verdict)) <= LEAST_LINES:
-        return None
-    most = (LEAST_LINES - 1) * WIDTH
-    heading = replace(screen.heading, title=short(title, most))
-    return replace(screen, heading=heading, verdict=(short(verdict, most),))
-
-
-GIVE_WAY: tuple[Callable[[Screen], Screen | None], ...] = (
-    _fewer_remarks,
-    _fewer_rows,
-    _fewer_heading_lines,
-    _fewer_sentences,
-    partial(_fewer_rows, least=1),
-    _fewer_columns,
-    _shorter_texts,
-    _no_table,
-)
-"""What gives way, in this order."""
+    if max(len(folded(text, WIDTH)) for text in (title, verdict)) > LEAST_LINES:
+        most = (LEAST_LINES - 1) * WIDTH
+        heading = replace(screen.heading, title=short(title, most))
+        yield without(heading=heading, verdict=(short(verdict, most),))
+    yield without(table=None)

@@ -23,6 +23,9 @@ Style = Literal["plain", "strong", "quiet"]
 Form = Literal["texts", "pages", "programs"]
 """What reads an answer: terminals and Markdown, pages of HTML, and programs."""
 
+GAP = 3
+"""Columns of a terminal between two columns of a table [1]."""
+
 Only = Literal["people", "texts", "pages", "programs"]
 
 
@@ -146,6 +149,10 @@ class Table(Struct, Generic[RowT], frozen=True):
         for ``texts`` (terminal, Markdown) or ``pages``, where a chart may stand for it.
     chosen
         Which row is set off, such as the one to buy.
+    below
+        A line below a row, across all columns, that terminals show; none where it is empty.
+    gap
+        Columns of a terminal between two columns of the table [1].
     """
 
     name: str
@@ -157,6 +164,8 @@ class Table(Struct, Generic[RowT], frozen=True):
     part: Callable[[RowT], str] | None = None
     only: Only | None = None
     chosen: Callable[[RowT], bool] | None = None
+    below: Callable[[RowT], str] | None = None
+    gap: int = GAP
 
     def parted(self) -> Iterator[tuple[str | None, RowT]]:
         """Rows, each with the name of the part that it opens, or None."""

@@ -11,6 +11,7 @@ from typing import Any
 from netplan.reports.escape import plain
 from netplan.reports.quantities import Quantity
 from netplan.reports.sections import (
+    GAP,
     Bars,
     Heading,
     Heat,
@@ -25,9 +26,6 @@ from netplan.reports.sections import (
 
 WIDE = 120
 """Columns of a terminal from which tables show more."""
-
-GAP = 3
-"""Columns between two columns of a table."""
 
 LEAST_PROSE = 4
 """Columns that a column of prose keeps when it wraps."""
@@ -211,7 +209,7 @@ def _table(table: Table[object], width: int) -> Iterator[str]:
         return
     if table.title:
         yield from _text(table.title, width, "strong")
-    for number, part in enumerate(_parts(_columns(table, width), width)):
+    for number, part in enumerate(_parts(_columns(table, width), width, table.gap)):
         if number:
             yield ""
         yield from _drawn(table, part, width)
@@ -234,7 +232,7 @@ def part_count(table: Table[Any], width: int) -> int:
     int
         1 where all its columns fit beside each other [1].
     """
-    return len(_parts(_columns(table, width), width))
+    return len(_parts(_columns(table, width), width, table.gap))
 
 
 def _columns(table: Table[Any], width: int) -> list[Filled]:
@@ -253,7 +251,7 @@ def _filled(quantity: Quantity, texts: Iterable[str], width: int) -> Filled:
     return quantity, known, wraps and not quantity.right
 
 
-def _parts(columns: list[Filled], width: int) -> list[list[Filled]]:
+def _parts(columns: list[Filled], width: int, gap: int) -> list[list[Filled]]:
     """Columns of each part: all of them if they fit or can wrap, else as many as fit."""
     prose = any(one.form == "prose" for one, _, _ in columns)
     widths = [
@@ -262,11 +260,11 @@ def _parts(columns: list[Filled], width: int) -> list[list[Filled]]:
     ]
     parts, used = [columns[:1]], widths[0]
     for column, needed in zip(columns[1:], widths[1:], strict=True):
-        if used + GAP + needed > width and len(parts[-1]) > 1:
+        if used + gap + needed > width and len(parts[-1]) > 1:
             parts.append(columns[:1])
             used = widths[0]
         parts[-1].append(column)
-        used += GAP + needed
+        used += gap + needed
     return parts
 
 
@@ -285,14 +283,16 @@ def _drawn(table: Table[object], columns: list[Filled], width: int) -> Iterator[
     """Some columns of a table."""
     head, *lines = zip(*(texts for _, texts, _ in columns), strict=True)
     rows = list(_rows(table, lines))
-    cells = zip(head, *(line for line, _ in rows), strict=True)
+    cells = zip(head, *(line for line, _ in rows if len(line) == len(head)), strict=True)
     widths = [longest("\n".join(column).split("\n")) for column in cells]
     widths = _narrowed(widths, [at for at, one in enumerate(columns) if one[2]], width)
     shape = [(one.right, wraps, w) for (one, _, wraps), w in zip(columns, widths, strict=True)]
-    yield from (_styled(line, "strong") for line in _row(head, shape, head=True))
-    yield "─" * (sum(widths) + GAP * (len(widths) - 1))
+    yield from (_styled(line, "strong") for line in _row(head, shape, table.gap, head=True))
+    yield "─" * (sum(widths) + table.gap * (len(widths) - 1))
     for row, style in rows:
-        yield from (_styled(line, style) for line in _row(row, shape))
+        across = len(row) < len(shape)
+        texts = folded(row[0], width) if across else _row(row, shape, table.gap)
+        yield from (_styled(text, style) for text in texts)
 
 
 def _narrowed(widths: Sequence[int], wrapping: Sequence[int], room: int) -> list[int]:
@@ -323,13 +323,15 @@ def _rows(
                 yield empty, "plain"
             yield (plain(part), *empty[1:]), "plain"
         yield lines[at], "strong" if table.chosen and table.chosen(row) else "plain"
+        if table.below and (text := table.below(row)):
+            yield (plain(text),), "plain"
     if table.closing:
         yield empty, "plain"
         yield from ((line, "plain") for line in lines[len(table.rows) :])
 
 
 def _row(
-    cells: Sequence[str], shape: Sequence[tuple[bool, bool, int]], *, head: bool = False
+    cells: Sequence[str], shape: Sequence[tuple[bool, bool, int]], gap: int, *, head: bool = False
 ) -> Iterator[str]:
     """A row, over as many lines as its cells wrap to; titles stand close to the rule below them."""
     folds = [
@@ -344,4 +346,4 @@ def _row(
             cell = filled[at] if at < len(filled) else ""
             space = " " * (width - cell_len(cell))
             texts.append(space + cell if right else cell + space)
-        yield (" " * GAP).join(texts).rstrip()
+        yield (" " * gap).join(texts).rstrip()

@@ -186,7 +186,11 @@ def test_a_file_is_told_with_its_verdict(tmp_path: Path) -> None:
     assert re.fullmatch(r"wrote report.html: order rail-only, .* USD; bill.xlsx\n", done.stderr)
     cases: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("cost", LARGE, r"rail-only cheapest, ≥ \d[\d.]* M USD"),
-        ("search", RUN, r"TP\d+ PP\d+ DP\d+, .* microbatches, .* s \(.*\), MFU \d+ %.*"),
+        (
+            "search",
+            RUN,
+            r"TP\d+ PP\d+ DP\d+, .* microbatches of 1 sequence, .* s \(.*\), MFU \d+ %.*",
+        ),
         ("faults", (*RUN, "--years", "5"), r"goodput .* %, .* interruptions a year"),
         ("serving", SERVED, r".* tokens/s, TTFT .* s, TPOT .* ms"),
         ("optimize", ("--gpus", "512"), r"[a-z0-9-]+, HB 8.*, .* USD, .* s \(.*\)"),

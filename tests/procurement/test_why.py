@@ -20,11 +20,11 @@ def test_the_headline_says_what_makes_the_difference() -> None:
     findings = procurement("rail-only-paper", **PAPER)
     *_, why = headline(findings)
     assert why == (
-        "Why: lowest cost, of rail-optimized and rail-only. Against rail-optimized: 1,024 switches"
-        " -98.0 M, 131,072 modules -49.0 M."
+        "Why: lowest cost, of rail-optimized and rail-only. rail-optimized instead: 1,024 switches"
+        " +98.0 M, 131,072 modules +49.0 M."
     )
     assert findings.runner_up is not None
-    assert difference_words(findings.chosen, findings.runner_up) in why
+    assert difference_words(findings.runner_up, findings.chosen) in why
 
 
 def test_the_order_stands_beside_the_runner_up_part_by_part() -> None:

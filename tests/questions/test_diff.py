@@ -204,7 +204,7 @@ def test_times_within_the_bars_of_each_other_are_equal() -> None:
     assert wide.pace is not None
     assert narrow.pace is not None
     assert (wide.pace.equal, narrow.pace.equal) == (True, False)
-    assert "as fast within the error" in wide.sentence
+    assert "% time, within the error" in wide.sentence
     assert " % time" in narrow.sentence
     assert "equal" in wide.text()
 

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT
 from netplan.costing.pricing import books_in_use
-from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis
 from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
-from netplan.questions.answers.compare_rows import DOLLAR, ORDERED, FabricRow
+from netplan.questions.answers.compare_rows import BASELINE, DOLLAR, ORDERED, FabricRow
 from netplan.questions.answers.compare_screen import (
     About,
     Compared,
     DomainRow,
-    amount,
+    Paper,
     cases_screen,
     screen,
 )
@@ -29,7 +28,7 @@ from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Scale, listed, quantity
+from netplan.reports.quantities import Scale, listed, quantity, short_money
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -47,7 +46,6 @@ from netplan.reports.sections import (
 if TYPE_CHECKING:
     from netplan.questions.optimizing.memory_or_gpus import Trade
 
-BASELINE = "rail-optimized"
 MILLION = 1e6
 SAME_ON_ALL = {
     "nic_port": "network cards",
@@ -72,7 +70,7 @@ class Comparison(Answer):
     """Rail-only by HB domain, counted and priced when somebody reads it."""
 
     about: About = About()  # noqa: RUF009 - frozen
-    paper: Callable[[], tuple[Range, float] | None] | None = None
+    paper: Callable[[], Paper | None] | None = None
     """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,13 +110,18 @@ class Comparison(Answer):
         if row is None or row.cost is None:
             return ""
         least = "" if row.cost_complete else "≥ "
-        return f"order {row.label}, {least}{amount(row.cost.base, self.currency)}"
+        return f"order {row.label}, {least}{short_money(row.cost.base, self.currency)}"
 
     def sections(self) -> Iterator[Section]:
-        """Heading, the network, the training run, the verdict, notes."""
+        """Heading, the verdict, the network, the training run, notes."""
         yield self._heading()
         legend = tuple(self._legend())
         verdict = self.verdict
+        if verdict:
+            yield Paragraph(verdict.sentence, "strong")
+            said = " ".join(change.sentence for change in verdict.changes)
+            yield Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
+        yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
         yield Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
@@ -137,11 +140,6 @@ class Comparison(Answer):
             shown += self._further_parts()
             yield Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
         yield Table("fabrics", NOTES, self.rows, only="programs")
-        if verdict:
-            yield Paragraph(verdict.sentence, "strong")
-            said = " ".join(change.sentence for change in verdict.changes)
-            yield Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
-        yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
 
     @property
@@ -235,8 +233,10 @@ class Comparison(Answer):
         apart = list(self._left_out())
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
+        if not all(row.sold for row in self.rows):
+            yield f"*: not sold for {self.about.accelerator}, so not in the verdict."
         if not all(row.fabric.exact for row in rows if row.fabric):
-            yield "*: does not divide evenly; as built (the port lower bound is in the notes)."
+            yield "~: does not divide evenly; as built (the port lower bound is in the notes)."
         if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
             yield NO_HIGH
         if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
@@ -291,7 +291,12 @@ def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
 
 def _uneven(row: FabricRow) -> tuple[str, str]:
     """The sign of counts that do not divide evenly."""
-    return "", ("" if row.fabric is None or row.fabric.exact else "*")
+    return "", ("" if row.fabric is None or row.fabric.exact else "~")
+
+
+def _unsold(row: FabricRow) -> tuple[str, str]:
+    """The sign of a fabric that nobody sells for these accelerators."""
+    return "", "" if row.sold else " *"
 
 
 def _unpowered(row: FabricRow) -> tuple[str, str]:
@@ -355,9 +360,9 @@ class ComparisonCases(Answer):
         return Table("fabrics", told, [{**missing, **row} for row in rows], only="programs")
 
 
-NAME: Column[FabricRow] = column("fabric", "name")
+NAME: Column[FabricRow] = column("fabric", "name", mark=_unsold)
 COUNTS: tuple[Column[FabricRow], ...] = (
-    column("sold", lambda row: not (row.unsold or row.built_with), shown="never"),
+    column("sold", shown="never"),
     column("gear", shown="never"),
     column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
     column("switches", "fabric.switches", mark=_uneven),

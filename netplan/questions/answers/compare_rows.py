@@ -26,6 +26,8 @@ from netplan.topologies.specs import FabricSpec
 if TYPE_CHECKING:
     from netplan.questions.money.token_cost import Served
 
+BASELINE = "rail-optimized"
+"""The any-to-any Clos, against which savings are counted."""
 PETA = 1e15
 DOLLAR = "USD"
 ORDERED = {
@@ -56,6 +58,11 @@ class FabricRow(Struct, frozen=True):
 
     memory: str = ""
     """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
+
+    @property
+    def sold(self) -> bool:
+        """Whether makers sell it for these accelerators, as far as is known."""
+        return not (self.unsold or self.built_with)
 
     @property
     def label(self) -> str:
@@ -191,7 +198,7 @@ class FabricRow(Struct, frozen=True):
         }
         return {
             "fabric": self.name,
-            "sold": not (self.unsold or self.built_with),
+            "sold": self.sold,
             **(asked if self.memory else {}),
             "tiers": len(fabric.tiers) if fabric else None,
             "switches": value_at(fabric, "switches"),

@@ -4,28 +4,26 @@ At most 25 lines of 80 columns; all tables and notes come with ``--details``.
 """
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 from typing import Any
 
 from msgspec import Struct
 
-from netplan.costing.fabric_bill import Bill
 from netplan.costing.ranges import Range
-from netplan.decide.difference import difference_words
+from netplan.decide.difference import difference_words, differences, money_words, most_more
 from netplan.decide.verdict import Change, Verdict
 from netplan.performance.plan import PlanTime
-from netplan.questions.answers.compare_rows import FabricRow, network_price
-from netplan.reports.quantities import listed
-from netplan.reports.sections import Heading, Paragraph, Section, Verbatim
-from netplan.reports.terminal import folded
+from netplan.questions.answers.compare_rows import BASELINE, FabricRow, network_price
+from netplan.questions.answers.diff_sides import pace_between
+from netplan.records import replace
+from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
+from netplan.reports.screen import WIDTH, Screen, fitting
+from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
 from netplan.units import GIGA, si
 
-WIDTH, MOST_LINES = 80, 25
-"""Columns of a line and lines of a screen, the prompt that follows left aside [1]."""
 MILLION, MEGA, KILO = 1e6, 1e6, 1e3
 MOST_ROWS = 9
 """Networks that a screen shows; a comparison of a scenario has no more [1]."""
-CASES_LINES = 8
-"""Lines of a screen of several cases beside heading, verdict and rows [1]."""
 LEAST_MEGAWATT = 1e5
 WHOLE_FROM = 100.0
 """Amounts from which no fraction is shown [1]."""
@@ -33,9 +31,15 @@ SAME_MONEY = 5e-4
 """Share of a price below which two are the same on a screen [1]."""
 
 ANY_TO_ANY = "the any-to-any Clos"
+DOMAIN_SIZES = (8, 72, 144)
+"""HB domains that are worth a comparison: HGX servers, NVL72 racks, two of those [1]."""
+LONG_NAME = 10
+"""Letters of a flag from which its column has no title [1]."""
+GIVES_WAY = ("range", "tiers", "modules", "power")
+"""Columns that a screen leaves out first where not all fit."""
 WAITS = {
     "bubble": "bubble",
-    "tensor_comm": "tensor collectives",
+    "tensor_comm": "collectives",
     "data_comm": "gradients",
     "pipeline_comm": "transfers between stages",
     "expert_comm": "exchanges of experts",
@@ -47,8 +51,8 @@ WAITS = {
     "fixed": "a fixed time",
     "memory": "waiting for memory",
 }
-"""Parts of an iteration beside the products of layers, in words."""
-MOST_WAITS = 3
+"""Parts of an iteration beside matrix products, in words."""
+MOST_WAITS = 2
 LEAST_WAIT = 0.005
 """Shares of an iteration below which a part is not named [1]."""
 
@@ -113,6 +117,14 @@ class DomainRow(Struct, frozen=True):
         }
 
 
+class Paper(Struct, frozen=True):
+    """Rail-only in the paper's own scenario: GPUs and prices in words, its price, what it saves."""
+
+    words: str
+    cost: Range
+    saved: float
+
+
 class Compared(Struct, frozen=True):
     """What the screen shows: a comparison's inputs, rows and verdict, and what belongs to them."""
 
@@ -123,12 +135,36 @@ class Compared(Struct, frozen=True):
     verdict: Verdict | None
     left_out: tuple[str, ...]
     domains: tuple[DomainRow, ...]
-    paper: tuple[Range, float] | None
+    paper: Paper | None
+
+    @property
+    def chosen(self) -> FabricRow | None:
+        """The row of the fabric to order; None where there is none alone."""
+        name = self.verdict.fabric if self.verdict else None
+        return next((row for row in self.rows if row.label == name), None)
+
+    @property
+    def baseline(self) -> FabricRow | None:
+        """The any-to-any Clos, if it is compared and can be built."""
+        return next((row for row in self.rows if row.name == BASELINE and row.bill), None)
 
     @property
     def serves(self) -> bool:
         """Whether the fabrics serve."""
         return self.inputs.get("workload") == "serving"
+
+
+class Case(Struct, frozen=True):
+    """A row of the screen: networks that are the same, in one comparison of one or several."""
+
+    compared: Compared
+    rows: tuple[FabricRow, ...]
+    label: str = ""
+
+    @property
+    def row(self) -> FabricRow:
+        """The first of the networks, which stands for all."""
+        return self.rows[0]
 
 
 def screen(answer: Compared) -> Iterator[Section]:
@@ -144,31 +180,26 @@ def screen(answer: Compared) -> Iterator[Section]:
     Section
         Heading, verdict, table, plan, rail-only by HB domain, and what more there is.
     """
-    head = Heading(_title(answer), tuple(_subtitle(answer)))
-    table, more = [*_table(answer)], _more(answer)
-    verdict, plan = [*_verdict(answer)], [*_plan(answer)]
-    domains, paper = [*_domains(answer)], [*_paper(answer)]
-
-    def lines() -> int:
-        texts = [head.title, *head.lines, " ".join(verdict), " ".join(plan), more]
-        taken = sum(len(folded(text, WIDTH)) for text in texts if text)
-        return taken + len(table) + len(domains) + len(paper) + 3 + bool(plan)
-
-    # What matters least gives way first.
-    while lines() > MOST_LINES and len(verdict) > 2:  # noqa: PLR2004 - the order, and why
-        verdict.pop()
-    for block in (paper, domains, verdict[1:], plan):
-        if lines() > MOST_LINES:
-            block.clear()
-    if lines() > MOST_LINES:
-        kept = len(table) - (lines() - MOST_LINES) - 1
-        table = [*table[:kept], f"and {len(table) - kept:,} lines more: --details"]
-    yield head
-    yield Paragraph(" ".join(verdict), "strong")
-    yield Verbatim(tuple(table))
-    if plan:
-        yield Paragraph(" ".join(plan))
-    yield Verbatim((*domains, *paper, *folded(more, WIDTH)))
+    groups = [Case(answer, tuple(group)) for group in _groups(answer.rows)]
+    remarks: list[str | Section] = []
+    if plan := " ".join(_plan(answer)):
+        remarks.append(plan)
+    remarks += [Verbatim(lines) for lines in (_domains(answer), _paper(answer)) if lines]
+    gear = max((row.bill.gear for row in answer.rows if row.bill and row.cost), default=0.0)
+    absent = [f"In the money: {short_money(gear)} of gear inside HB domains."] if gear else []
+    if answer.left_out:
+        absent.append(f"Not in the money: {listed(answer.left_out)}.")
+    shown = Screen(
+        heading=Heading(_title(answer), tuple(_subtitle(answer))),
+        verdict=tuple(_verdict(answer)),
+        table=_networks(groups, legend=(" ".join((*_legend(groups[:MOST_ROWS]), *absent)),)),
+        remarks=tuple(remarks),
+        more=_more(answer),
+        gives_way=GIVES_WAY,
+        least_gap=1,
+        most_rows=MOST_ROWS,
+    )
+    yield from shown.sections()
 
 
 def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterator[Section]:
@@ -184,40 +215,62 @@ def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterato
     Section
         Heading, what is cheapest in each case, one table, what more there is.
     """
-    first = cases[0][1]
-    gpus, about = first.inputs["gpus"], first.about
-    title = f"{first.inputs['scenario']}: {gpus:,} {about.accelerator}, by {flag}"
-    head = Heading(title, tuple(_subtitle(first)))
-    orders = [(value, compared.verdict) for value, compared in cases if compared.verdict]
-    texts = [
-        f"{shown(value)} {verdict.fabric or ' or '.join(verdict.tied) or 'undecided'}"
-        for value, verdict in orders
+    labels = [shown(value) for value, _ in cases]
+    compared = [comparison for _, comparison in cases]
+    first, name = compared[0], flag.removeprefix("--")
+    switches = [
+        f"{comparison.inputs['radix']} ports of {comparison.inputs['link_gbps']:g}G"
+        for comparison in compared
     ]
-    verdict = f"What to order by {flag.removeprefix('--')}: {', '.join(texts)}."
-    titles = ["", "Fabric", "tiers", "switches", f"M {first.currency}", "gear"]
-    titles += ["iteration", "MFU"] if any(row.best for row in first.rows) else []
-    rows = [[*titles, "saves"]]
-    taken = sum(len(folded(line, WIDTH)) for line in (head.title, *head.lines, verdict))
-    each = max(1, (MOST_LINES - taken - CASES_LINES) // len(cases))
-    for value, compared in cases:
-        baseline = next((row for row in compared.rows if row.name == "rail-optimized"), None)
-        for row in _decisive(compared)[:each]:
-            cells = _cells(compared, row, (MILLION, MEGA))
-            priced = [_network_price(row), _gear_of(row)]
-            saved = _network_saved(row, baseline)
-            rows.append([shown(value), *cells[:3], *priced, *cells[6:-1], saved])
-    drawn = [*_aligned(rows)]
-    yield head
-    yield Paragraph(verdict, "strong")
-    yield Verbatim((drawn[0], "─" * max(map(len, drawn)), *drawn[1:]))
-    said = [f"gear: inside HB domains, in M {first.currency}, not in the price before it."]
-    every = [row for _, compared in cases for row in compared.rows]
-    if foreign := next((row.unsold for row in every if row.unsold), ""):
-        said.append(f"* not sold for {foreign}.")
-    if any(len(group) > 1 for _, compared in cases for group in _groups(compared.rows)):
-        said.append("Of fabrics that are the same network the first stands for all.")
-    more = "More: --details (every fabric of every case), --format json"
-    yield Verbatim((*folded(" ".join(said), WIDTH), more))
+    lines = [*_subtitle(first)]
+    if len(set(switches)) > 1:
+        pairs = zip(labels, switches, strict=True)
+        lines.append(f"Switches: {', '.join(f'{switch} at {label}' for label, switch in pairs)}")
+    title = f"{first.inputs['scenario']}: {first.inputs['gpus']:,} {first.about.accelerator}"
+    orders = [
+        f"{label} {_ordered(comparison)}"
+        for label, comparison in zip(labels, compared, strict=True)
+        if comparison.verdict
+    ]
+    verdict = (
+        f"What to order by {name}: {', '.join(orders)}.",
+        *(
+            f"{label} instead of {labels[0]}: {words}."
+            for label, other in zip(labels[1:], compared[1:], strict=True)
+            if (words := _instead(first, other))
+        ),
+    )
+    groups = [
+        [
+            Case(comparison, tuple(group), label)
+            for group in _decisive(comparison)
+            if group[0].fabric is not None
+        ]
+        for label, comparison in zip(labels, compared, strict=True)
+    ]
+
+    def with_rows(most: int) -> Screen:
+        rows = [row for group in groups for row in group[:most]]
+        left = sum(len(group[most:]) for group in groups)
+        legend = [f"{left:,} rows more: --details."] if left else []
+        if any(len(row.rows) > 1 for row in rows):
+            legend.append("Of fabrics that are the same network the first stands for all.")
+        legend.append(f"saves: against {BASELINE} of the same {name}.")
+        legend += _legend(rows)
+        table = _networks(rows, several=True, legend=(" ".join(legend),))
+        value: Column[Any] = column(
+            Quantity("value", name if len(name) < LONG_NAME else "", form="code"), "1.value"
+        )
+        return Screen(
+            heading=Heading(f"{title}, by {flag}", tuple(lines)),
+            verdict=verdict,
+            table=replace(table, columns=[value, *table.columns]),
+            more="More: --details (every fabric of every case), --format json",
+            gives_way=GIVES_WAY,
+            least_gap=1,
+        )
+
+    yield from fitting(with_rows, max(map(len, groups)), least=2).sections()
 
 
 def shown(value: object) -> str:
@@ -228,55 +281,66 @@ def shown(value: object) -> str:
     >>> shown(400.0), shown(32768), shown("b200")
     ('400', '32,768', 'b200')
     """
-    return (
-        f"{value:,g}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else f"{value}"
+    if isinstance(value, float):
+        return f"{value:,g}"
+    return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def _ordered(answer: Compared) -> str:
+    """What to order, in a word or two."""
+    verdict = answer.verdict
+    if verdict is None or verdict.fabric:
+        return verdict.fabric or "" if verdict else ""
+    if _same(answer, verdict):
+        return f"the Clos ({' = '.join(verdict.tied)})"
+    return " or ".join(verdict.tied) or "undecided"
+
+
+def _same(answer: Compared, verdict: Verdict) -> list[FabricRow]:
+    """Rows of the fabrics that tie, where all of them are the same network; else none."""
+    rows = [row for row in answer.rows if row.label in verdict.tied]
+    return rows if rows and len(_groups(rows)) == 1 else []
+
+
+def _instead(first: Compared, other: Compared) -> str:
+    """What another value means for money and time of what is ordered, in words."""
+    row_a, row_b = (next(iter(_decisive(answer)), [None])[0] for answer in (first, other))
+    if row_a is None or row_b is None or row_a.bill is None or row_b.bill is None:
+        return ""
+    parts = differences(row_a.bill, row_b.bill)
+    words = [money_words([part for part in parts if part.part != "hb-gear"], first.currency)]
+    gear = [part for part in parts if part.part == "hb-gear"]
+    if any(part.unpriced_more for part in gear):
+        words.append("gear inside HB domains without a price")
+    elif apart := fsum(part.difference for part in gear):
+        words.append(f"gear {short_money(apart, sign=True)}")
+    if row_a.best and row_b.best and first.about.model == other.about.model:
+        alike = first.about == other.about
+        words.append(pace_between(row_a.best, row_b.best, alike=alike).words)
+    same = "" if row_a.name == row_b.name else f" ({row_b.name} instead of {row_a.name})"
+    return f"{', '.join(words)}{same}"
+
+
+def _decisive(answer: Compared) -> list[list[FabricRow]]:
+    """Networks of a comparison, the one to order first, fabrics that are the same together."""
+    verdict = answer.verdict
+    wanted = {verdict.fabric, *verdict.tied[:1]} if verdict else set()
+    return sorted(
+        _groups(answer.rows),
+        key=lambda group: (not wanted & {row.label for row in group}, not group[0].sold),
     )
-
-
-def _network_price(row: FabricRow) -> str:
-    """Base price of a network in millions, without the gear inside its HB domains."""
-    if row.bill is None or row.cost is None:
-        return "-"
-    least = "" if row.cost_complete else "≥"
-    return f"{least}{_number(network_price(row.bill).base / MILLION)}"
-
-
-def _network_saved(row: FabricRow, baseline: FabricRow | None) -> str:
-    """Share that a network saves, gear inside HB domains left out of both."""
-    if row.bill is None or row.cost is None or baseline is None or baseline.bill is None:
-        return "-"
-    whole = network_price(baseline.bill).base
-    saved = 1 - network_price(row.bill).base / whole if whole else 0.0
-    return f"{'' if row.cost_complete else '≤'}{100 * saved:.0f}%"
-
-
-def _decisive(compared: Compared) -> list[FabricRow]:
-    """Fabrics of a comparison, the one to order first, those that are the same network once."""
-    chosen = compared.verdict.fabric if compared.verdict else None
-    groups = [group[0] for group in _groups(compared.rows) if group[0].fabric is not None]
-    return sorted(groups, key=lambda row: (row.label != chosen, bool(row.unsold or row.built_with)))
-
-
-def _gear_of(row: FabricRow) -> str:
-    """Price of the gear inside the HB domains of a fabric."""
-    if row.bill is None or not (row.bill.gear or not row.bill.geared):
-        return "in server"
-    return _number(row.bill.gear / MILLION) if row.bill.geared else "no price"
 
 
 def _title(answer: Compared) -> str:
-    """The scenario, its GPUs and its switches."""
+    """The scenario, its GPUs and its switches; those with their whole rate where that fits."""
     inputs = answer.inputs
     speed, radix = inputs["link_gbps"], inputs["radix"]
-    box = f" ({radix * speed / KILO:.4g}T box)" if speed >= WHOLE_FROM else ""
-    return (
+    title = (
         f"{inputs['scenario']}: {inputs['gpus']:,} {answer.about.accelerator} in HB domains of"
-        f" {inputs['hb_size']:,}, {radix}-port switches of {speed:g}G{box}"
+        f" {inputs['hb_size']:,}, {radix}-port switches of {speed:g}G"
     )
+    box = f" ({radix * speed / KILO:.4g}T box)" if speed >= WHOLE_FROM else ""
+    return title if len(title + box) > WIDTH else title + box
 
 
 def _subtitle(answer: Compared) -> Iterator[str]:
@@ -298,72 +362,55 @@ def _subtitle(answer: Compared) -> Iterator[str]:
 
 def _verdict(answer: Compared) -> Iterator[str]:
     """What to order, what separates it from the any-to-any Clos, what turns that; sentences."""
-    verdict = answer.verdict
+    verdict, chosen, baseline = answer.verdict, answer.chosen, answer.baseline
     if verdict is None:
         yield "Nothing can be compared: no fabric has a price (--details says what they lack)."
         return
-    chosen = next((row for row in answer.rows if row.label == verdict.fabric), None)
-    baseline = next((row for row in answer.rows if row.name == "rail-optimized"), None)
-    if chosen is None or chosen.cost is None or answer.serves:
-        yield verdict.sentence
+    same = () if answer.serves else _same(answer, verdict)
+    for row in same[:1]:
+        names = listed([other.label for other in same])
+        price = short_money(row.cost.base, answer.currency) if row.cost else "no price"
+        yield f"Order the Clos: {price}; {names} are the same network here."
+    if same:
+        yield from (_flip(change) for change in verdict.changes[:1])
         return
-    start = f"Order {chosen.label}: {amount(chosen.cost.base, answer.currency)}"
+    if chosen is None or chosen.cost is None or answer.serves:
+        yield verdict.sentence.replace(" (see the notes)", "")
+        return
+    start = f"Order {chosen.label}: {short_money(chosen.cost.base, answer.currency)}"
     if baseline is None or baseline is chosen or baseline.bill is None or chosen.bill is None:
-        yield f"{start}{_alone(chosen)}."
+        yield f"{start}{f', {chosen.best.time_text} an iteration' if chosen.best else ''}."
     else:
-        less = baseline.bill.capital.base - chosen.bill.capital.base
-        share = abs(less) / baseline.bill.capital.base if baseline.bill.capital.base else 0.0
+        whole = baseline.bill.capital.base
+        less = Scale.of(whole, answer.currency).apart(chosen.bill.capital.base, whole)
+        share = abs(less) / whole if whole else 0.0
         pace = _pace(chosen, baseline)
         if share < SAME_MONEY:
             yield f"{start}, the same money as {ANY_TO_ANY}{pace}."
         else:
-            more = "less" if less > 0 else "more"
-            money = f"{amount(abs(less), '')} ({100 * share:.0f} %) {more}"
-            yield f"{start}, {money} than {ANY_TO_ANY}{pace}."
-            yield _apart(chosen.bill, baseline.bill)
+            more = (
+                f"{short_money(abs(less))} ({100 * share:.0f} %) {'less' if less > 0 else 'more'}"
+            )
+            yield f"{start}, {more} than {ANY_TO_ANY}{pace}."
+            bills = chosen.bill, baseline.bill
+            always = "; cheaper at every price of the book" if most_more(*bills) < 0 else ""
+            yield f"{difference_words(*bills)}{always}."
     yield from (_flip(change) for change in verdict.changes[:1])
-    if given_up := _given_up(chosen):
-        yield given_up
+    fabric = chosen.fabric
+    if fabric is not None and fabric.network != "any-to-any" and fabric.sizing.domains > 1:
+        direct = fabric.network == "direct"
+        yield f"Given up: {'switches' if direct else 'a network between rails'}."
 
 
 def _flip(change: Change) -> str:
     """What would let another fabric win, in a sentence as short as it can be."""
     if change.lever == "price" and change.value is not None and change.now:
-        more = 100 * (change.value / change.now - 1)
-        return f"Flips if it costs {more:.0f} % more."
+        other = "the Clos" if change.fabric == BASELINE else change.fabric
+        return f"Flips to {other} at {100 * (change.value / change.now - 1):.0f} % more."
     if change.lever == "bandwidth" and change.value is not None:
         now, needed = (8 * rate / GIGA for rate in (change.now, change.value))
         return f"Flips to {change.fabric} from {needed:,.0f} Gb/s a GPU on (now {now:,.0f})."
     return change.sentence
-
-
-def _apart(bill: Bill, baseline: Bill) -> str:
-    """The parts that set two bills apart most, and whether that holds at every price."""
-    always = "; cheaper at every price of the book" if _most_more(bill, baseline) < 0 else ""
-    return f"{difference_words(bill, baseline)}{always}."
-
-
-def _most_more(bill: Bill, baseline: Bill) -> float:
-    """What one bill may cost more than another, at the prices that are worst for it.
-
-    Parts that both have cost the same in both.
-    """
-    units: dict[str, float] = {}
-    prices: dict[str, Range] = {}
-    for sign, priced in ((1, bill), (-1, baseline)):
-        for item in priced.quote.items:
-            if item.price is None:
-                continue
-            count = item.line.order * item.price_units
-            units[item.price.what] = units.get(item.price.what, 0.0) + sign * count
-            prices[item.price.what] = item.offer
-    ends = ((count * prices[what].low, count * prices[what].high) for what, count in units.items())
-    return sum(max(pair) for pair in ends)
-
-
-def _alone(row: FabricRow) -> str:
-    """How fast a fabric is that stands beside none to be compared with."""
-    return f", {row.best.time_text} an iteration" if row.best else ""
 
 
 def _pace(row: FabricRow, baseline: FabricRow) -> str:
@@ -377,80 +424,6 @@ def _pace(row: FabricRow, baseline: FabricRow) -> str:
     return f" and {100 * abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}{within}"
 
 
-def _given_up(row: FabricRow) -> str:
-    """What the network chosen has not that an any-to-any one has."""
-    fabric = row.fabric
-    if fabric is None or fabric.network == "any-to-any" or fabric.sizing.domains == 1:
-        return ""
-    if fabric.network == "direct":
-        return "Given up: switches."
-    return "Given up: a network between rails."
-
-
-def amount(value: float, currency: str) -> str:
-    """An amount of money in millions, or thousands where it is small.
-
-    Examples
-    --------
-    >>> amount(220_965_000.0, "USD"), amount(4_200_000.0, "USD"), amount(83_000.0, "USD")
-    ('221 M USD', '4.2 M USD', '83.0 k USD')
-    """
-    factor, sign = (MILLION, "M") if abs(value) >= MILLION else (KILO, "k")
-    return f"{_number(value / factor)} {sign} {currency}".rstrip()
-
-
-def _number(value: float) -> str:
-    """A number of three digits or so."""
-    return f"{value:,.0f}" if abs(value) >= WHOLE_FROM else f"{value:,.1f}"
-
-
-def _table(answer: Compared) -> Iterator[str]:
-    """One row a network, those that are the same in one, and what the signs mean."""
-    groups = _groups(answer.rows)
-    watts = [row.power_w for row in answer.rows if row.power_w is not None]
-    unit = (MEGA, "MW") if max(watts, default=0.0) >= LEAST_MEGAWATT else (KILO, "kW")
-    money = (
-        MILLION
-        if max((row.cost.base for row in answer.rows if row.cost), default=0.0) >= MILLION
-        else KILO
-    )
-    titles = [
-        "Fabric",
-        "tiers",
-        "switches",
-        "optics",
-        f"{'M' if money == MILLION else 'k'} {answer.currency}",
-        unit[1],
-    ]
-    timed = [row.best for row in answer.rows if row.best]
-    if answer.serves:
-        titles += ["tokens/s", f"{answer.currency}/M tokens"]
-    elif timed:
-        titles += ["iteration", "MFU"]
-    titles.append("saves")
-    lines: list[list[str]] = []
-    shown_groups = groups[:MOST_ROWS]
-    for group in shown_groups:
-        lines.append(_cells(answer, group[0], (money, unit[0])))
-        names = [row.label for row in group[1:]]
-        lines += [[f"  = {' = '.join(names)}"]] if names else []
-    if len(groups) > MOST_ROWS:
-        lines.append([f"and {len(groups) - MOST_ROWS:,} networks more: --details"])
-    drawn = [*_aligned([titles, *lines])]
-    if max(map(len, drawn)) > WIDTH:  # power is said by --details, too
-        drawn = [*_aligned([_without(row, unit[1], titles) for row in (titles, *lines)])]
-    yield from (drawn[0], "─" * max(map(len, drawn)), *drawn[1:])
-    yield from _legend(answer)
-
-
-def _without(row: Sequence[str], title: str, titles: Sequence[str]) -> list[str]:
-    """A row without the column of a title; one of a single text stays as it is."""
-    gone = titles.index(title)
-    return (
-        [text for number, text in enumerate(row) if number != gone] if len(row) > gone else [*row]
-    )
-
-
 def _groups(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
     """Fabrics, those that are the same network to the last part and second together."""
     groups: dict[object, list[FabricRow]] = {}
@@ -459,185 +432,211 @@ def _groups(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
         key: object = row.label
         if fabric is not None and fabric.switches:
             price = row.cost.base if row.cost else None
-            time = f"{row.time_s:.4g}"
-            key = (
-                len(fabric.tiers),
-                fabric.switches,
-                fabric.transceivers,
-                price,
-                row.power_w,
-                time,
-                row.memory,
-            )
+            counts = len(fabric.tiers), fabric.switches, fabric.transceivers
+            key = (*counts, price, row.power_w, f"{row.time_s:.4g}", row.memory)
         groups.setdefault(key, []).append(row)
     return [sorted(group, key=lambda row: bool(row.built_with)) for group in groups.values()]
 
 
-def _cells(answer: Compared, row: FabricRow, scales: tuple[float, float]) -> list[str]:
-    """The texts of one row."""
-    fabric, bill = row.fabric, row.bill
-    mark = " *" if row.unsold or row.built_with else ""
-    cells = [f"{row.label}{mark}"]
-    if fabric is None:
-        return [*cells, "cannot be built (--details says why)"]
-    cells += [f"{len(fabric.tiers)}", f"{fabric.switches:,}"]
-    cells.append(f"{bill.ordered('transceiver'):,}" if bill else "-")
-    least = "" if row.cost_complete or row.cost is None else "≥"
-    cells.append(f"{least}{_money(row.cost, scales[0])}")
-    unknown = bill is not None and row.power_w is not None and bool(bill.unpowered_apart)
-    power = "-" if row.power_w is None else f"{row.power_w / scales[1]:,.1f}"
-    cells.append(f"{'≥' if unknown else ''}{power}")
-    if answer.serves:
-        served = row.served
-        cells += [f"{served.plan.tokens_per_s:,.0f}" if served else "-"]
-        cells += [f"{served.cost.total.base:,.3g}" if served and served.cost else "-"]
-    elif any(other.best for other in answer.rows):
-        cells += [_seconds(row.best), "-" if row.mfu is None else f"{100 * row.mfu:.0f}%"]
-    saved = row.cost_reduction
-    bound = "" if row.cost_complete else "≤"
-    cells.append("-" if saved is None else f"{bound}{100 * saved:.0f}%")
-    return cells
+def _networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> Table[Any]:  # noqa: ANN401 - of any type
+    """A row a network with its counts, money, power and time; what lies inside HB domains apart."""
+    rows, first = [case.row for case in cases], cases[0].compared
+    costs = [_price(row, several=several) for row in rows]
+    scale = Scale.short(max((cost.base for cost in costs if cost), default=0.0), first.currency)
+    watts = [row.power_w for row in rows if row.power_w is not None]
+    factor, unit = (MEGA, "MW") if max(watts, default=0.0) >= LEAST_MEGAWATT else (KILO, "kW")
+    titles = {"fabric": "Fabric", "tiers": "tiers", "switches": "switches", "modules": "modules"}
+    titles |= {"money": scale.title, "range": "low-high"}
+    if several and not all(row.gear_in_server for row in rows):
+        titles["gear"] = "gear"
+    titles["power"] = unit
+    if first.serves:
+        titles |= {"tokens_per_s": "tokens/s", "tokens_cost": f"{first.currency}/M tokens"}
+    elif any(row.best for case in cases for row in case.compared.rows):
+        titles |= {"iteration": "iteration s", "mfu": "MFU"}
+    titles["saves"] = "saves"
+    shown: list[Column[Any]] = [
+        column(Quantity(name, title, form="text" if name == "fabric" else "code"), f"1.{name}")
+        for name, title in titles.items()
+    ]
+    texts = [(case, _texts(case, scale, factor, several=several)) for case in cases]
+    return Table("networks", shown, texts, below=lambda line: _below(line[0]), gap=2, **table)
 
 
-def _money(cost: Range | None, factor: float) -> str:
-    """A price, and from where to where it runs."""
-    if cost is None:
-        return "-"
-    base, low, high = (_number(part / factor) for part in (cost.base, cost.low, cost.high))
-    return f"{base} {low}-{high}" if cost.spread else base
+def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[str, str]:
+    """What a row of the screen says, by the names of its columns."""
+    row, baseline = case.row, case.compared.baseline
+    texts = {"value": case.label, "fabric": _marked(row)}
+    if row.fabric is None or row.bill is None:
+        return texts
+    texts["tiers"] = f"{len(row.fabric.tiers)}"
+    texts["switches"] = f"{row.fabric.switches:,}"
+    texts["modules"] = f"{row.bill.ordered('transceiver'):,}"
+    cost, saved = _price(row, several=several), row.cost_reduction
+    if cost is not None:
+        texts["money"] = f"{'' if row.cost_complete else '≥'}{scale.one(cost.base)}"
+        texts["range"] = scale.span(cost.low, cost.high) if cost.spread else ""
+    priced = "no price" if row.gear is None else scale.one(row.gear)
+    texts["gear"] = "in server" if row.gear_in_server else priced
+    if row.power_w is not None:
+        texts["power"] = f"{'≥' if row.bill.unpowered_apart else ''}{row.power_w / factor:,.1f}"
+    if row.served:
+        texts["tokens_per_s"] = f"{row.served.plan.tokens_per_s:,.0f}"
+        texts["tokens_cost"] = f"{row.served.cost.total.base:,.3g}" if row.served.cost else DASH
+    texts["iteration"] = _seconds(row.best)
+    if row.mfu is not None:
+        texts["mfu"] = f"{100 * row.mfu:.0f}%"
+    if several:
+        whole = _price(baseline, several=True) if baseline else None
+        saved = 1 - cost.base / whole.base if cost and whole and whole.base else None
+    if saved is not None:
+        share = f"{'' if row.cost_complete else '≤'}{100 * saved:.0f}%"
+        texts["saves"] = "none" if saved < -1 else share
+    return texts
+
+
+def _price(row: FabricRow, *, several: bool) -> Range | None:
+    """Price of a network; with gear inside HB domains where that has no column of its own."""
+    return network_price(row.bill) if several and row.bill and row.cost else row.cost
+
+
+def _marked(row: FabricRow) -> str:
+    """A fabric, with the sign of those that are not sold so."""
+    return row.label if row.sold else f"{row.label} *"
+
+
+def _below(case: Case) -> str:
+    """Fabrics that are the same network as the one in the row above; nothing in tables by value."""
+    if case.row.fabric is None:
+        return "  cannot be built (--details says why)"
+    others = () if case.label else case.rows[1:]
+    return f"  = {' = '.join(map(_marked, others))}" if others else ""
 
 
 def _seconds(best: PlanTime | None) -> str:
-    """An iteration time with its bar."""
+    """An iteration time with its bar, in seconds."""
     if best is None:
-        return "-"
+        return DASH
     seconds = best.iteration_time_s
     if seconds < 0.1:  # noqa: PLR2004 - below, milliseconds say more
         return si(seconds, "s", 3)
     if best.error is None:
         return f"{seconds:.4g}"
+    digits = ".2g" if seconds < WHOLE_FROM / 10 else ".0f"
     low, high = best.error.whole.of(seconds)
-    return (
-        f"{seconds:.3g} ({low:.2g}-{high:.2g})"
-        if seconds < WHOLE_FROM / 10
-        else f"{seconds:.3g} ({low:.0f}-{high:.0f})"
-    )
+    return f"{seconds:.3g} ({low:{digits}}-{high:{digits}})"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows in columns, the first left and all others right; a row of one text stays as it is."""
-    full = [row for row in rows if len(row) > 2]  # noqa: PLR2004 - a name, and why there is no more
-    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
-    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= WIDTH else 1
-    for row in rows:
-        if len(row) <= 2:  # noqa: PLR2004
-            yield "  ".join(row)[:WIDTH]
-            continue
-        first, *others = (
-            f"{text:<{width}}" if number == 0 else f"{text:>{width}}"
-            for number, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield (" " * gap).join((first, *others)).rstrip()
-
-
-def _legend(answer: Compared) -> Iterator[str]:
-    """What the signs mean, in one line."""
-    words = []
-    foreign = [row for row in answer.rows if row.unsold or row.built_with]
-    marked = [group[0] for group in _groups(answer.rows) if group[0] in foreign]
-    if marked:
-        where = next((row.unsold for row in marked if row.unsold), answer.about.accelerator)
-        words.append(f"* not sold for {where}: not in the verdict.")
-    absent = answer.left_out
-    if absent:
-        words.append(f"Not in the money: {listed(absent)}.")
-    yield from folded(" ".join(words), WIDTH) if words else ()
+def _legend(cases: Sequence[Case]) -> Iterator[str]:
+    """What the signs mean, and whose domains are others than asked for, a sentence each."""
+    rows = [row for case in cases for row in case.rows]
+    if not all(row.sold for row in rows):
+        chips = {case.compared.about.accelerator for case in cases}
+        yield f"* not sold for {chips.pop() if len(chips) == 1 else 'these'}: not in the verdict."
+    other: dict[int, list[str]] = {}
+    for case in cases:
+        for row in case.rows:
+            size = row.fabric.sizing.hb_size if row.fabric else 0
+            if size not in (0, case.compared.inputs["hb_size"]):
+                other.setdefault(size, []).append(row.label)
+    for size, labels in other.items():
+        names = [*dict.fromkeys(labels)]
+        verb = "comes" if len(names) == 1 else "come"
+        yield f"{listed(names)} {verb} with domains of {size:,}."
 
 
 def _plan(answer: Compared) -> Iterator[str]:
-    """What the best plan is, and where its time goes."""
-    verdict = answer.verdict
-    chosen = next((row for row in answer.rows if verdict and row.label == verdict.fabric), None)
-    row = chosen or next((row for row in answer.rows if row.best), None)
+    """What the best plan is, where its time goes, and what forwarding costs; sentences."""
+    row = answer.chosen or next((row for row in answer.rows if row.best), None)
     best = row.best if row else None
     if row is None or best is None or row.mfu is None:
-        yield from _unplanned(answer)
+        if not answer.serves and answer.inputs["timing"]:
+            noted = next((row.notes for row in answer.rows if row.fabric and row.notes), ())
+            yield " ".join(["Not timed:", *noted[-2:]]) if noted else ""
         return
-    if best.plan.shape and row.timed and row.timed.exchange is None:
-        plan = best.plan
-        degrees = [("TP", plan.tensor), ("CP", plan.context), ("PP", plan.pipeline)]
-        degrees += [("DP", plan.data), ("EP", plan.expert)]
-        shown = [f"{sign}{degree}" for sign, degree in degrees if degree > 1 or sign in "TPPPDP"]
-        yield (
-            f"Plan {' '.join(shown)}, {best.plan.schedule} microbatches: MFU"
-            f" {100 * row.mfu:.0f} %, since {_waits(best)}."
-        )
-
-
-def _unplanned(answer: Compared) -> Iterator[str]:
-    """Why nothing is timed."""
-    if answer.serves or not answer.inputs["timing"]:
+    if not best.plan.shape or row.timed is None or row.timed.exchange is not None:
         return
-    noted = next((row.notes for row in answer.rows if row.fabric and row.notes), ())
-    yield from (
-        f"Not timed: {note}" if number == 0 else note for number, note in enumerate(noted[-2:])
+    plan = best.plan
+    degrees = [("TP", plan.tensor), ("CP", plan.context), ("PP", plan.pipeline)]
+    degrees += [("DP", plan.data), ("EP", plan.expert)]
+    shown = [f"{sign}{degree}" for sign, degree in degrees if degree > 1 or sign in "TPPPDP"]
+    yield (
+        f"Plan {' '.join(shown)}, {plan.schedule_words}: MFU {100 * row.mfu:.0f} %, since"
+        f" {_waits(best)}."
+    )
+    baseline = answer.baseline
+    if row.fabric is None or row.fabric.network != "rail-only" or not baseline or not baseline.best:
+        return
+    slower = 100 * (row.time_s / baseline.time_s - 1)
+    experts = [100 * timed.shares.get("expert_comm", 0.0) for timed in (best, baseline.best)]
+    told = f" (experts exchange {experts[0]:.1f} %, {experts[1]:.1f} % on {ANY_TO_ANY})"
+    yield (
+        f"{row.label[:1].upper()}{row.label[1:]} loses {max(slower, 0.0):.1f} %"
+        f"{told if any(experts) else ''}."
     )
 
 
 def _waits(best: PlanTime) -> str:
-    """Shares of an iteration that are no products of layers, the largest first."""
+    """Shares of an iteration that are no matrix products, the largest first."""
     shares = best.shares
     named = [(shares.get(part, 0.0), words) for part, words in WAITS.items()]
     large = sorted((pair for pair in named if pair[0] >= LEAST_WAIT), reverse=True)[:MOST_WAITS]
-    texts = [f"{100 * share:.0f} % {words}" for share, words in large]
-    products = f"{100 * shares.get('compute', 0.0):.0f} % of the time is products of layers"
-    return listed([products, *texts])
+    texts = [f"{words} {100 * share:.0f} %" for share, words in large]
+    products = f"matrix products take {100 * shares.get('compute', 0.0):.0f} % of time"
+    return ", ".join([products, *texts])
 
 
-def _domains(answer: Compared) -> Iterator[str]:
+def _domains(answer: Compared) -> tuple[str, ...]:
     """Rail-only by HB domain: the network, what it saves, and the gear inside beside it."""
     rows = answer.domains
-    if not rows:
-        return
-    own = answer.inputs["hb_size"]
-    titles = [f"{row.hb_size:,}{' (here)' if row.hb_size == own else ''}" for row in rows]
-    yield from _aligned(
+    if len(rows) < 2:  # noqa: PLR2004 - nothing to compare
+        return ()
+    own, title = answer.inputs["hb_size"], f"  M {answer.currency}, saved"
+    cells = [
         [
-            ["Rail-only by HB domain", *titles],
-            [f"  M {answer.currency}, saved", *map(_saved, rows)],
-            ["  gear inside domains", *map(_gear, rows)],
-        ]
-        if len(rows) > 1
-        else []
+            "Rail-only by HB domain",
+            *(f"{row.hb_size:,}{' (here)' if row.hb_size == own else ''}" for row in rows),
+        ],
+        [title, *map(_domain_saved, rows)],
+        ["  gear inside domains", *map(_domain_gear, rows)],
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    signs = ["<", *">" * len(rows)]
+    return tuple(
+        "  ".join(
+            f"{text:{sign}{width}}" for text, sign, width in zip(line, signs, widths, strict=True)
+        )
+        for line in cells
     )
 
 
-def _paper(answer: Compared) -> Iterator[str]:
-    """What the rail-only paper itself says, and how to ask for that."""
-    price, saved = answer.paper or (None, 0.0)
-    if price is not None and price.base >= MILLION and answer.domains and not answer.serves:
-        yield (
-            f"The paper itself (GH200, prices of 2023: {_number(price.base / MILLION)} M,"
-            f" {100 * saved:.0f} %): compare rail-only-paper"
-        )
-
-
-def _saved(row: DomainRow) -> str:
+def _domain_saved(row: DomainRow) -> str:
     """Price of a network, and the share of the any-to-any Clos that it saves."""
     if row.cost is None:
-        return "-"
-    saved = "" if row.saved is None else f", {100 * row.saved:.0f} %"
-    return f"{_number(row.cost.base / MILLION)}{saved}"
+        return DASH
+    price = short_money(row.cost.base).removesuffix(" M")
+    return price if row.saved is None else f"{price}, {100 * row.saved:.0f} %"
 
 
-def _gear(row: DomainRow) -> str:
+def _domain_gear(row: DomainRow) -> str:
     """Price of the gear inside HB domains."""
     if row.in_server:
         return "in server"
-    return f"{_number(row.gear / MILLION)} M" if row.gear_known else "no price"
+    return short_money(row.gear) if row.gear_known else "no price"
+
+
+def _paper(answer: Compared) -> tuple[str, ...]:
+    """What the rail-only paper itself says, and how to ask for that."""
+    paper = answer.paper
+    if paper is None or paper.cost.base < MILLION or not answer.domains or answer.serves:
+        return ()
+    price = f"{short_money(paper.cost.base)}, {100 * paper.saved:.0f} %"
+    return (f"The paper ({paper.words}: {price}): compare rail-only-paper",)
 
 
 def _more(answer: Compared) -> str:
     """What more there is to ask."""
-    several = "" if answer.serves else ", --hb-size 8 --hb-size 72"
-    return f"More: --details{several}, --model NAME, --help, netplan diff"
+    sizes = [size for size in DOMAIN_SIZES if size <= answer.inputs["gpus"]]
+    others = [size for size in sizes if size != answer.inputs["hb_size"]][:2]
+    several = "" if answer.serves else "".join(f" --hb-size {size}" for size in others)
+    return f"More: --details{several and f',{several}'}, --model NAME, --help, netplan diff"

@@ -12,15 +12,25 @@ from netplan.decide.difference import (
     bound_of,
     differences,
     line_differences,
+    money_words,
     signed,
     telling,
     unpriced_words,
 )
 from netplan.questions.answers.bill_columns import open_above
-from netplan.questions.answers.diff_sides import Pace, Side, pace_of, served_words, token_cost
+from netplan.questions.answers.diff_sides import (
+    AS_FAST,
+    Pace,
+    Side,
+    pace_of,
+    served_words,
+    token_cost,
+)
+from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.escape import short
-from netplan.reports.quantities import DASH, Scale
+from netplan.reports.quantities import DASH, Quantity, Scale
+from netplan.reports.screen import Screen, fitting
 from netplan.reports.sections import (
     Column,
     Heading,
@@ -28,24 +38,16 @@ from netplan.reports.sections import (
     Paragraph,
     Section,
     Table,
-    Verbatim,
     column,
     columns,
     value_at,
 )
-from netplan.reports.terminal import folded
 from netplan.units import MILLI
 
-WIDTH, MOST_LINES = 80, 25
-"""Columns and lines of a screen [1]."""
-MOST_BELOW, LEAST_LINES, GAPS = 4, 5, 5
-"""Lines of the closing sentence at most, of the bills at least, and of gaps and what more [1]."""
-LONGEST_WORD = 12
-"""Columns that a line may leave free for a word that does not fit [1]."""
 GIVE_WAY = ("TPOT, ms", "TTFT, ms", "MFU", "  low to high")
 """Figures that a screen leaves to ``--details`` where it has no room for all."""
-GAP, LEAST_ITEM = "  ", 12
-"""Between two columns; and columns that what a line is keeps [1]."""
+MOST_ITEM = 34
+"""Letters of what a line is that a screen shows [1]."""
 NO_PRICE = "no price"
 LEAST_POINTS = 5e-4
 """Difference of two shares below which a reader of a tenth of a percent sees none [1]."""
@@ -139,12 +141,15 @@ class DiffAnswer(Answer):
     @property
     def sentence(self) -> str:
         """What the second one means instead of the first: money, time, what makes most of it."""
-        pace = self.pace
-        words = (
-            self._money_words(),
-            pace.words if pace is not None else self._untimed_words(),
-            served_words(self.a, self.b),
-        )
+        pace, sides = self.pace, (self.a, self.b)
+        money = money_words(self.parts, self.currency)
+        if abs(self.more) >= CENT and not all(side.priced for side in sides):
+            money = f"{signed(self.more)} {self.currency}"
+            money += " of what has a price" if bound_of(self.parts) else ""
+        untimed = [side.short for side in sides if not side.best]
+        trains = all(side.workload == "training" for side in sides) and len(untimed) == 1
+        absent = f"no time for {untimed[0]}" if trains else ""
+        words = (money, pace.words if pace is not None else absent, served_words(*sides))
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
         if share := self._share_words():
             text += f"; {share}"
@@ -156,25 +161,6 @@ class DiffAnswer(Answer):
     def more(self) -> float:
         """What the second network costs more at base prices [currency]."""
         return fsum(part.difference for part in self.parts)
-
-    def _money_words(self) -> str:
-        """The difference of the totals in words; with a word for its sign where it is a bound."""
-        bound, more = bound_of(self.parts), self.more
-        if abs(more) < CENT:
-            return "the same money but for parts without a price" if bound else "the same money"
-        if not bound:
-            return f"{signed(more)} {self.currency}"
-        if bound == "? " or not all(side.priced for side in (self.a, self.b)):
-            return f"{signed(more)} {self.currency} of what has a price"
-        least = "at least" if (bound == "≥ ") == (more > 0) else "at most"
-        amount, way = signed(more).lstrip("+-"), "more" if more > 0 else "less"
-        return f"{least} {amount} {self.currency} {way}"
-
-    def _untimed_words(self) -> str:
-        """Which of the two is not timed where the other is."""
-        untimed = [side.short for side in (self.a, self.b) if not side.best]
-        alike = self.a.workload == self.b.workload == "training"
-        return f"no time for {untimed[0]}" if alike and len(untimed) == 1 else ""
 
     def _share_words(self) -> str:
         """Which part makes most of the difference; both where one more part outweighs it."""
@@ -220,48 +206,55 @@ class DiffAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Both in words, every line, parts, totals, the closing sentence, notes."""
         yield self._heading()
-        yield Table("lines", [*self._columns()], self.lines, self._title(), self._legend())
+        lacking = any(line.unpriced_a or line.unpriced_b for line in self.lines)
+        legend = ("≥, ≤: lines without a price are not in the sum.",) if lacking else ()
+        title = f"Lines of both bills, in {self.scale.title}"
+        yield Table("lines", [*self._columns()], self.lines, title, legend)
         yield Table("parts", [*self._columns()], self.parts, "By part", only="programs")
         figures: list[Column[Total]] = [column("total", "name"), *columns("a", "b", "difference")]
         yield Table("totals", figures, self.totals, only="programs")
-        shown: list[Column[Shown]] = [
-            column("total", "title", title="", form="prose"),
-            column("a", title="A", form="code"),
-            column("b", title="B", form="code"),
-            column("difference", title="B - A", form="code"),
-        ]
-        yield Table("totals", shown, [*self._shown()], "Totals", only="people")
+        yield replace(self._totals([*self._shown()]), title="Totals")
         yield Paragraph(self.sentence, "strong")
         sides = ((side.label, side.row.notes) for side in (self.a, self.b))
         yield Notes.of(sides, "both")
 
     def summary(self) -> Iterator[Section]:
         """Lines with the largest differences, totals, the closing sentence: a screen."""
-        heading, sentence = self._heading(), self.sentence
-        if len(folded(sentence, WIDTH)) > MOST_BELOW:
-            sentence = short(sentence, MOST_BELOW * WIDTH - MOST_BELOW * LONGEST_WORD)
-        totals = [*self._shown()]
-        room = self._room(heading, sentence, totals)
-        if room < LEAST_LINES:
-            heading = Heading(
-                short(heading.title, WIDTH), tuple(short(line, WIDTH) for line in heading.lines)
-            )
-            room = self._room(heading, sentence, totals)
+        most = sum(line.changed for line in self.lines)
+        screen = fitting(self._screen, max(most, 1))
+        hidden: list[str] = []
         for title in GIVE_WAY:
-            if room < LEAST_LINES:
-                totals = [row for row in totals if row.title != title]
-                room = self._room(heading, sentence, totals)
-        yield heading
-        yield Verbatim(tuple(self._screen_lines(room)))
-        yield Verbatim(tuple(_aligned([["", "A", "B", "B - A"], *totals])))
-        yield Paragraph(sentence, "strong")
-        yield Paragraph(self._more_words(), "quiet")
+            if screen.fits:
+                break
+            hidden.append(title)
+            screen = self._screen(1, hidden)
+        yield from screen.sections()
 
-    def _room(self, heading: Heading, sentence: str, totals: Sequence[Shown]) -> int:
-        """Lines of a screen that are left for those of the bills [1]."""
-        texts = (heading.title, *heading.lines, sentence)
-        taken = sum(len(folded(text, WIDTH)) for text in texts)
-        return MOST_LINES - taken - len(totals) - 1 - GAPS
+    def _screen(self, most: int, hidden: Sequence[str] = ()) -> Screen:
+        """The screen with so many of the lines that differ, and without some of the totals."""
+        totals: list[str | Section] = [
+            self._totals([row for row in self._shown() if row.title not in hidden])
+        ]
+        timed = self.a.best is not None and self.a.goodput is None
+        return Screen(
+            heading=self._heading(),
+            verdict=(self.sentence,),
+            table=self._screen_lines(most),
+            remarks=tuple(totals),
+            more=f"More: --details (every line), {'--goodput, ' if timed else ''}-o page.html",
+            closes=True,
+            least_gap=2,
+        )
+
+    def _totals(self, rows: Sequence[Shown]) -> Table[Shown]:
+        """Totals for people."""
+        shown: list[Column[Shown]] = [
+            column("total", "title", title="", form="text"),
+            column("a", title="A", form="code"),
+            column("b", title="B", form="code"),
+            column("difference", title="B - A", form="code"),
+        ]
+        return Table("totals", shown, rows, only="people", gap=2)
 
     def _heading(self) -> Heading:
         """What is laid beside what."""
@@ -273,14 +266,6 @@ class DiffAnswer(Answer):
         whose = f"{named.pop()}, two bills" if len(named) == 1 else "Bills"
         lines = tuple(f"{sign}  {side.words}" for sign, side in zip("AB", sides, strict=True))
         return Heading(f"{whose} side by side: {about}", lines)
-
-    def _title(self) -> str:
-        return f"Lines of both bills, in {self.scale.title}"
-
-    def _legend(self) -> tuple[str, ...]:
-        """What signs mean that occur."""
-        lacking = any(line.unpriced_a or line.unpriced_b for line in self.lines)
-        return ("≥, ≤: lines without a price are not in the sum.",) if lacking else ()
 
     def _columns(self) -> Iterator[Column[PartDifference]]:
         """Columns of lines and parts."""
@@ -357,11 +342,11 @@ class DiffAnswer(Answer):
         pace, more = self.pace, ""
         if pace is not None:
             each = " a sequence" if pace.each else ""
-            more = "equal" if pace.equal else f"{100 * pace.more:+.1f} %{each}"
+            within = ", within the error" if pace.equal else ""
+            more = "0" if abs(pace.more) < AS_FAST else f"{100 * pace.more:+.1f} %{each}{within}"
         yield Shown("Iteration", texts[0], texts[1], more)
         first, second = self.a.row.mfu, self.b.row.mfu
         points = _points(second - first) if first is not None and second is not None else ""
-        points = "equal" if pace and pace.equal and self.a.alike == self.b.alike else points
         yield Shown("MFU", _percent(first), _percent(second), points)
 
     def _served_rows(self) -> Iterator[Shown]:
@@ -377,31 +362,30 @@ class DiffAnswer(Answer):
         costs = [_number(token_cost(side), ",.3g") for side in (self.a, self.b)]
         yield Shown(f"{self.currency}/M tokens", costs[0], costs[1])
 
-    def _screen_lines(self, room: int) -> Iterator[str]:
-        """Lines that differ, as many as there is room for, the others summed up."""
+    def _screen_lines(self, most: int) -> Table[tuple[str, ...]]:
+        """So many lines that differ, the others summed up."""
         scale = self.scale
         changed = [line for line in self.lines if line.changed]
         equal = [line for line in self.lines if not line.changed]
-        kept = max(1, room - 2 - bool(equal))
-        if len(changed) > kept:
-            kept = max(1, kept - 1)
-        rows = [["", f"Line, {scale.title}", "A", "B", "A", "B", "B - A"]]
-        rows += [self._cells(line) for line in changed[:kept]]
+        rows = [self._cells(line) for line in changed[:most]]
         for sign, words, rest in (
-            ("", "{} more line{}: --details", changed[kept:]),
+            ("", "{} more line{}: --details", changed[most:]),
             ("=", "{} equal line{}", equal),
         ):
             if rest:
                 sums = [fsum(line.money_a for line in rest), fsum(line.money_b for line in rest)]
                 more = "" if rest is equal else _signed(scale, sums[1] - sums[0])
                 title = words.format(len(rest), "s" * (len(rest) > 1))
-                rows.append([sign, title, "", "", *map(scale.one, sums), more])
-        drawn = [*_aligned(rows, texts=2)]
-        yield drawn[0]
-        yield "─" * max(map(len, drawn))
-        yield from drawn[1:]
+                rows.append((sign, title, "", "", *map(scale.one, sums), more))
+        sides = [f"{what} {side}" for what in ("count", scale.title) for side in "AB"]
+        titles = ("", "Line", *sides, "B - A")
+        shown: list[Column[tuple[str, ...]]] = [
+            column(Quantity(title, title, form="code" if place > 1 else "text"), str(place))
+            for place, title in enumerate(titles)
+        ]
+        return Table("lines", shown, rows)
 
-    def _cells(self, line: PartDifference) -> list[str]:
+    def _cells(self, line: PartDifference) -> tuple[str, ...]:
         """The texts of one line."""
         scale = self.scale
         sign = "~" if line.count_a and line.count_b else "+" if line.count_b else "-"
@@ -414,12 +398,7 @@ class DiffAnswer(Answer):
             )
         ]
         more = "" if line.unpriced_a or line.unpriced_b else _signed(scale, line.difference)
-        return [sign, _item(line), *counts, *money, more]
-
-    def _more_words(self) -> str:
-        """What more there is to ask."""
-        timed = self.a.best is not None and self.a.goodput is None
-        return f"More: --details (every line), {'--goodput, ' if timed else ''}-o page.html"
+        return (sign, short(_item(line), MOST_ITEM), *counts, *money, more)
 
 
 def _item(line: PartDifference) -> str:
@@ -478,22 +457,3 @@ def _number(value: float | None, form: str) -> str:
 def _points(share: float) -> str:
     """A difference of two shares."""
     return f"{100 * share:+.1f} points" if abs(share) >= LEAST_POINTS else "0"
-
-
-def _aligned(rows: Sequence[Sequence[str]], texts: int = 1) -> Iterator[str]:
-    """Rows in columns, the first ones to the left; the last of these is cut where there is no room.
-
-    Examples
-    --------
-    >>> [*_aligned([["", "A"], ["MFU", "9 %"]])]
-    ['       A', 'MFU  9 %']
-    """
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    room = WIDTH - sum(widths) - len(GAP) * (len(widths) - 1)
-    widths[texts - 1] = max(LEAST_ITEM, widths[texts - 1] + room) if room < 0 else widths[texts - 1]
-    for row in rows:
-        cells = [
-            f"{short(cell, width):<{width}}" if number < texts else f"{cell:>{width}}"
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield GAP.join(cells).rstrip()

@@ -124,9 +124,8 @@ class Pace(NamedTuple):
         """In a few words, for a sentence."""
         if abs(self.more) < AS_FAST:
             return "as fast"
-        if self.equal:
-            return "as fast within the error"
-        return f"{100 * self.more:+.1f} % time{' a sequence' if self.each else ''}"
+        within = ", within the error" if self.equal else ""
+        return f"{100 * self.more:+.1f} % time{' a sequence' if self.each else ''}{within}"
 
 
 class Ends(NamedTuple):
@@ -156,16 +155,40 @@ def pace_of(first: Side, second: Side) -> Pace | None:
     plan_a, plan_b = first.best, second.best
     if plan_a is None or plan_b is None or first.model != second.model:
         return None
-    each = first.batch != second.batch
-    time_a, bar_a = _barred(plan_a, first.batch if each else 1)
-    time_b, bar_b = _barred(plan_b, second.batch if each else 1)
-    if first.alike == second.alike and not each:
+    alike = first.alike == second.alike
+    if first.batch == second.batch:
+        return pace_between(plan_a, plan_b, alike=alike)
+    return pace_between(plan_a, plan_b, (first.batch, second.batch), alike=alike)
+
+
+def pace_between(
+    plan_a: PlanTime, plan_b: PlanTime, batches: tuple[int, int] | None = None, *, alike: bool
+) -> Pace:
+    """How two iteration times compare.
+
+    Parameters
+    ----------
+    plan_a, plan_b
+        The timed plans.
+    batches
+        Sequences of an iteration of each, where they differ and times of a sequence count [1].
+    alike
+        Whether they are of one model on like GPUs, so that their times share most of their error.
+
+    Returns
+    -------
+    Pace
+        What the second takes more.
+    """
+    time_a, bar_a = _barred(plan_a, batches[0] if batches else 1)
+    time_b, bar_b = _barred(plan_b, batches[1] if batches else 1)
+    if alike and not batches:
         equal = plan_a.equals(plan_b)
     else:
         within = [bar_a.low <= time_b <= bar_a.high] if bar_a else []
         within += [bar_b.low <= time_a <= bar_b.high] if bar_b else []
         equal = bool(within) and all(within)
-    return Pace(time_b / time_a - 1, equal or isclose(time_a, time_b, rel_tol=1e-9), each)
+    return Pace(time_b / time_a - 1, equal or isclose(time_a, time_b, rel_tol=1e-9), bool(batches))
 
 
 def _barred(plan: PlanTime, sequences: int) -> tuple[float, Ends | None]:

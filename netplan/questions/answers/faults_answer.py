@@ -102,7 +102,7 @@ class FaultsAnswer(Answer):
             (*asked, *five_lines(self.inputs, self.fabrics)),
             together_table(next(self._scenario())) if asked else table,
             tuple(remarks(self.currency, self.fabrics, self.refused)),
-            more_of("parts, spares", "--rates high", "--fail leaf=1"),
+            more_of("parts, spares", "--rates high", *(() if asked else ("--fail leaf=1",))),
             lines=True,
         ).sections()
 

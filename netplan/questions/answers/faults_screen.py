@@ -98,7 +98,10 @@ def together_table(table: Table[Any]) -> Table[Any]:
     """The table of failures together, with the columns that decide."""
     kept = columns_of(table, "fabric", "gpus_down", "gpus_cut_off", "bandwidth_share")
     more = columns_of(table, "slowdown", "way")
-    legend = "HB pair: bandwidth left between the worst pair of HB domains; goes on: on what."
+    legend = (
+        "cut off: GPUs whose ports lead nowhere, which reach others through their HB domain; HB"
+        " pair: bandwidth left between the worst pair of HB domains; goes on: the job, on what."
+    )
     return replace(table, columns=(*kept, *more), title="", legend=(legend,))
 
 
@@ -139,6 +142,8 @@ def remarks(
             price = "" if policy.price is None else f", {least}{policy.price:,.0f} {currency}"
             share = "-" if policy.work_share is None else f"{PERCENT * policy.work_share:.2f} %"
             yield f"{fabric.name}, policy {policy.policy}: {share} of all work{price}."
+        if isinstance(fabric.scenario, str):
+            yield f"{fabric.name} is not failed: {fabric.scenario.partition(': known')[0]}."
     first = fabrics[0]
     causes = [(cause.cause, cause.interruptions_per_year) for cause in first.forecast.causes]
     shares = shares_of(causes, first.forecast.interruptions_per_year)

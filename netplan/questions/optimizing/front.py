@@ -366,7 +366,8 @@ class Optimization(Answer):
         at = self.knee or 0
         value, time_s = self.points[at]
         step = self.step(at)
-        start = "Knee of the front" if self.knee else "Cheapest" if cost else "Least power"
+        bent = f"Where more {'money' if cost else 'power'} begins to buy little time"
+        start = bent if self.knee else "Cheapest" if cost else "Least power"
         near, best = self.inputs["within"], self.rows[at].best
         doubt = f" (the model's error: {100 * near:g} %)" if step.faster <= near else ""
         if best.error is not None:
