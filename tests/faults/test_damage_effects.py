@@ -29,7 +29,7 @@ CASES = small_cases()
 def cut_off(graph: FabricGraph, damage: Damage, *, inside: bool) -> set[int]:
     """Live GPUs outside the main island, from the definition."""
 
-    def islands(one: Damage) -> list[set[int]]:
+    def components(one: Damage) -> list[set[int]]:
         view = live_view(graph, one, inside=inside)
         parts = nx.connected_components(view)
         gpus = ({node for node in part if node < graph.gpus} for part in parts)
@@ -38,8 +38,8 @@ def cut_off(graph: FabricGraph, damage: Damage, *, inside: bool) -> set[int]:
     def width(gpus: set[int]) -> int:
         return len({gpu // graph.hb_size for gpu in gpus})
 
-    left, lost = islands(damage), set[int]()
-    for whole in islands(no_damage(graph)):
+    left, lost = components(damage), set[int]()
+    for whole in components(no_damage(graph)):
         inner = [part for part in left if part <= whole]
         wide = inner and width(inner[0]) >= min(2, width(whole))
         lost |= set().union(*(inner[1:] if wide else inner))

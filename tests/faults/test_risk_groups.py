@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.faults.damage.damage import Damage, Effects, Islands, find_effects, network_links
+from netplan.faults.damage.damage import Components, Damage, Effects, find_effects, network_links
 from netplan.faults.damage.groups import (
     NOTHING,
     RiskGroups,
@@ -118,7 +118,9 @@ def test_cards_in_planes_need_few_searches(hb_size: int, monkeypatch: pytest.Mon
     assert_hits(graph, card_groups(graph))
     searched = list[int]()
 
-    def counted(graph: FabricGraph, damage: Damage, *intact: tuple[Islands, Islands]) -> Effects:
+    def counted(
+        graph: FabricGraph, damage: Damage, *intact: tuple[Components, Components]
+    ) -> Effects:
         searched.append(1)
         return find_effects(graph, damage, *intact)
 

@@ -115,7 +115,7 @@ def test_a_gpu_stops_the_server_that_it_belongs_to(tensor: int) -> None:
     one = cluster(EIGHT | {"gpus": 16, "fixed": {"tensor": tensor, "pipeline": 1}})
     for gpu in range(16):
         damage = parse_faults([f"gpu-{gpu}"], one.graph)
-        (paces,) = one.shares(damage, find_effects(one.graph, damage, one.islands))
+        (paces,) = one.shares(damage, find_effects(one.graph, damage, one.components))
         assert np.flatnonzero((paces == 0).all(axis=1)).tolist() == [gpu // tensor]
         assert np.delete(paces, gpu // tensor, axis=0).min(initial=1) == 1
 

@@ -1,16 +1,16 @@
-"""Damage, which nodes and links are down, and its effects: who is down or cut off, what islands.
+"""Damage, which nodes and links are down, and its effects: who is down or cut off, what components.
 
 A failed GPU or switch takes its links with it; a failed network port or transceiver takes its link.
 So two masks say it all, and several failures together are their union.
 
 A GPU is *cut off* if it is alive and has no live path to the rest of the network. "The rest" is
-the main island: of what hung together in the intact fabric, the live piece with the most GPUs (of
-equals, the one with the lowest GPU), as long as it spans two HB domains. Two answers:
+the main component: of what hung together in the intact fabric, the live piece with the most GPUs
+(of equals, the one with the lowest GPU), as long as it spans two HB domains. Two answers:
 
 *own ports*   over network links alone, as a job sees it that sends through the ports of each GPU;
 *forwarding*  over all links, where a GPU may send through the other GPUs of its HB domain.
 
-On a rail-only network, rails hang together only by forwarding, so each rail has a main island of
+On a rail-only network, rails hang together only by forwarding, so each rail has a main component of
 its own. There a failed leaf or host link cuts off the same GPUs as in a rail-optimized Clos (Wang
 et al., arXiv:2307.12169, section 4.1).
 """
@@ -78,26 +78,26 @@ def check_damage(graph: FabricGraph, damage: Damage) -> None:
         )
 
 
-class Islands(Struct, frozen=True, eq=False):
+class Components(Struct, frozen=True, eq=False):
     """What hangs together.
 
     Parameters
     ----------
-    island
-        Island that each node is in, shape (nodes,); a failed node is one of its own.
+    component
+        Component that each node is in, shape (nodes,); a failed node is one of its own.
     gpus
-        Live GPUs of each island [1], shape (islands,).
+        Live GPUs of each component [1], shape (components,).
     domains
-        HB domains that each island has live GPUs of [1], shape (islands,).
+        HB domains that each component has live GPUs of [1], shape (components,).
     """
 
-    island: Ints
+    component: Ints
     gpus: Ints
     domains: Ints
 
     @property
     def sizes(self) -> Ints:
-        """Live GPUs of the islands that have any, largest first [1]."""
+        """Live GPUs of the components that have any, largest first [1]."""
         sizes: Ints = -np.sort(-self.gpus[self.gpus > 0])
         return sizes
 
@@ -112,38 +112,38 @@ class Effects(Struct, frozen=True, eq=False):
     cut_off
         Live GPUs whose own ports lead nowhere.
     cut_off_forwarding
-        Live GPUs that reach no main island through their HB domain either.
+        Live GPUs that reach no main component through their HB domain either.
     network, whole
-        Islands over network links alone, and over all links.
+        Components over network links alone, and over all links.
     """
 
     gpus_down: Ints
     cut_off: Ints
     cut_off_forwarding: Ints
-    network: Islands
-    whole: Islands
+    network: Components
+    whole: Components
 
 
-def intact_islands(graph: FabricGraph) -> tuple[Islands, Islands]:
-    """Islands of the intact fabric, over network links alone and over all links."""
+def intact_components(graph: FabricGraph) -> tuple[Components, Components]:
+    """Components of the intact fabric, over network links alone and over all links."""
     whole = no_damage(graph)
     return (
-        find_islands(graph, whole, network_links(graph)),
-        find_islands(graph, whole, np.ones(graph.link_count, bool)),
+        find_components(graph, whole, network_links(graph)),
+        find_components(graph, whole, np.ones(graph.link_count, bool)),
     )
 
 
 def find_effects(
-    graph: FabricGraph, damage: Damage, intact: tuple[Islands, Islands] | None = None
+    graph: FabricGraph, damage: Damage, intact: tuple[Components, Components] | None = None
 ) -> Effects:
-    """GPUs that are down or cut off, and the islands that are left.
+    """GPUs that are down or cut off, and the components that are left.
 
     Parameters
     ----------
     graph, damage
         The fabric, and what has failed.
     intact
-        Islands of the intact fabric, where many damages of one fabric are asked for.
+        Components of the intact fabric, where many damages of one fabric are asked for.
 
     Raises
     ------
@@ -165,15 +165,15 @@ def find_effects(
     live = ~damage.links_out(graph)
     up = ~damage.node_down[: graph.gpus]
     answers = []
-    before = intact or intact_islands(graph)
+    before = intact or intact_components(graph)
     for links, was in zip((network_links(graph), np.ones_like(live)), before, strict=True):
-        left = find_islands(graph, damage, links & live)
-        answers.append((np.flatnonzero(up & ~_in_main_island(graph, was, left)), left))
+        left = find_components(graph, damage, links & live)
+        answers.append((np.flatnonzero(up & ~_in_main_component(graph, was, left)), left))
     (cut_off, network), (cut_off_forwarding, whole) = answers
     return Effects(np.flatnonzero(~up), cut_off, cut_off_forwarding, network, whole)
 
 
-def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Islands | None = None) -> Ints:
+def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Components | None = None) -> Ints:
     """Live GPUs whose own ports lead nowhere, as `find_effects` has them and nothing else.
 
     Parameters
@@ -181,7 +181,7 @@ def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Islands | None = No
     graph, damage
         The fabric, and what has failed.
     intact
-        Islands of the intact network, where many damages of one fabric are asked for.
+        Components of the intact network, where many damages of one fabric are asked for.
 
     Raises
     ------
@@ -189,10 +189,10 @@ def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Islands | None = No
         If the damage is that of another graph.
     """
     links = network_links(graph)
-    was = intact or find_islands(graph, no_damage(graph), links)
-    left = find_islands(graph, damage, links & ~damage.links_out(graph))
+    was = intact or find_components(graph, no_damage(graph), links)
+    left = find_components(graph, damage, links & ~damage.links_out(graph))
     up = ~damage.node_down[: graph.gpus]
-    return np.flatnonzero(up & ~_in_main_island(graph, was, left))
+    return np.flatnonzero(up & ~_in_main_component(graph, was, left))
 
 
 def network_links(graph: FabricGraph) -> Bools:
@@ -215,28 +215,28 @@ def directed(graph: FabricGraph, links: Ints) -> tuple[Ints, Ints]:
     return np.concatenate([source, target]), np.concatenate([target, source])
 
 
-def find_islands(graph: FabricGraph, damage: Damage, links: Bools) -> Islands:
-    """Islands that some links hold together, chosen by a mask; failed GPUs count for none."""
-    island = connected_parts(graph.node_count, graph.source[links], graph.target[links])
-    count = int(island.max(initial=-1)) + 1
+def find_components(graph: FabricGraph, damage: Damage, links: Bools) -> Components:
+    """Components that some links hold together, chosen by a mask; failed GPUs count for none."""
+    component = connected_parts(graph.node_count, graph.source[links], graph.target[links])
+    count = int(component.max(initial=-1)) + 1
     alive = np.flatnonzero(~damage.node_down[: graph.gpus])
-    pairs = np.sort(alive // graph.hb_size * count + island[alive])
+    pairs = np.sort(alive // graph.hb_size * count + component[alive])
     first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
-    return Islands(
-        island,
-        np.bincount(island[alive], minlength=count),
+    return Components(
+        component,
+        np.bincount(component[alive], minlength=count),
         np.bincount(pairs[first] % count, minlength=count),
     )
 
 
-def _in_main_island(graph: FabricGraph, intact: Islands, left: Islands) -> Bools:
-    """Whether each GPU is in the main island of what it was joined with, shape (gpus,)."""
-    was, now = intact.island[: graph.gpus], left.island[: graph.gpus]
+def _in_main_component(graph: FabricGraph, intact: Components, left: Components) -> Bools:
+    """Whether each GPU is in the main component of what it was joined with, shape (gpus,)."""
+    was, now = intact.component[: graph.gpus], left.component[: graph.gpus]
     first = np.full(len(left.gpus), graph.gpus)
     first[now[::-1]] = np.arange(graph.gpus)[::-1]
-    islands = np.flatnonzero(first < graph.gpus)
-    # The last one written wins: the island with the most GPUs, of equals that of the lowest GPU.
-    order = islands[np.lexsort((-first[islands], left.gpus[islands]))]
+    components = np.flatnonzero(first < graph.gpus)
+    # The last one written wins: the component with the most GPUs, of equals that of the lowest GPU.
+    order = components[np.lexsort((-first[components], left.gpus[components]))]
     main = np.full(len(intact.gpus), -1, np.int64)
     main[was[first[order]]] = order
     wide = left.domains[now] >= np.minimum(2, intact.domains[was])

@@ -32,10 +32,10 @@ from netplan.faults.damage.cuts import (
     uniform_traffic,
 )
 from netplan.faults.damage.damage import (
+    Components,
     Damage,
-    Islands,
     find_effects,
-    intact_islands,
+    intact_components,
     network_links,
 )
 from netplan.faults.damage.flows import FlowNetwork, reduced_graph
@@ -122,9 +122,9 @@ class Subject(Struct, frozen=True, dict=True):
         return float((left[pods] / had[pods]).min()) if len(pods) else None
 
     @cached_property
-    def islands(self) -> tuple[Islands, Islands]:
+    def components(self) -> tuple[Components, Components]:
         """What hangs together without failures."""
-        return intact_islands(self.graph)
+        return intact_components(self.graph)
 
     @cached_property
     def intact(self) -> SearchResult | None:
@@ -244,7 +244,7 @@ class Subject(Struct, frozen=True, dict=True):
         >>> impact.gpus_cut_off, impact.gpus_unreachable, impact.bandwidth_share
         (8, 0, 0.875)
         """
-        effects = find_effects(self.graph, damage, self.islands)
+        effects = find_effects(self.graph, damage, self.components)
         left = remaining_bandwidth(self.graph, damage, intact=self.flows)
         hb_share = self.hb_share(damage)
         hit = np.concatenate([effects.gpus_down, effects.cut_off, np.flatnonzero(hb_share < 1)])

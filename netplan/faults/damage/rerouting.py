@@ -25,7 +25,6 @@ what their ports do not reach through the GPUs of their HB domain: evenly throug
 ports, and from there like these.
 """
 
-from collections.abc import Callable
 from functools import cached_property
 from math import inf, isfinite
 from typing import Literal
@@ -34,12 +33,11 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, hstack, identity
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
+from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.cuts import Cuts
-from netplan.faults.damage.damage import Damage, directed, find_islands, network_links, no_damage
+from netplan.faults.damage.damage import Damage, directed, find_components, network_links, no_damage
 from netplan.topologies.graph import GPU, FabricGraph, connected_parts, host_ends
-from netplan.topologies.splitting import Matrix
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
@@ -53,107 +51,6 @@ from netplan.traffic.routing_joined import (
     joined_map,
     ways_left,
 )
-
-
-class JoinedWays(Struct, frozen=True, eq=False, dict=True):
-    """Live network links of a fabric of joined switches.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    outer, live
-        Whether a link is outside HB domains, and whether it is alive, shape (links,).
-    inside
-        Island of each node over live links of HB domains, shape (nodes,).
-    """
-
-    graph: FabricGraph
-    outer: Bools
-    live: Bools
-    inside: Ints
-
-    @cached_property
-    def _relays(self) -> Matrix:
-        """Which GPUs (rows) send for each (columns): it alone, or all of its domain with ports."""
-        graph, gpus = self.graph, self.graph.gpus
-        served = _served(graph, np.flatnonzero(self.outer), self.live)
-        island = self.inside[:gpus]
-        shape = (gpus, int(island.max()) + 1)
-        able = coo_array((served.astype(float), (np.arange(gpus), island)), shape=shape).tocsc()
-        row, column = coo_array(able[:, island[~served]]).coords
-        entry = np.concatenate((np.flatnonzero(served), row))
-        whose = np.concatenate((np.flatnonzero(served), np.flatnonzero(~served)[column]))
-        return coo_array((np.ones(len(entry)), (entry, whose)), shape=(gpus, gpus)).tocsr()
-
-    @cached_property
-    def _joined(self) -> JoinedMap:
-        """Planes that are left. GPUs stand there twice: alone, and with who sends for them."""
-        network = np.flatnonzero(self.outer & self.live)
-        senders = hstack([identity(self.graph.gpus, format="csr"), self._relays], format="csr")
-        return joined_map(self.graph, network, senders)
-
-    @cached_property
-    def _ways(self) -> Ways:
-        return ways_left(self.graph)
-
-    def reached(self, source: AnyInts, destination: AnyInts) -> Bools:
-        """Whether the network joins those who send for the ends of flows, shape (flows,)."""
-        present, gpus = self._joined.present, self.graph.gpus
-        both = present[:, gpus + source] & present[:, gpus + destination]
-        found: Bools = np.any(both, axis=0)
-        return found
-
-    def loads(self, own: Leg, relayed: Leg) -> tuple[Floats, Leg]:
-        """Loads of network links [B], shape (2, links), and what goes to relays and comes from.
-
-        Parameters
-        ----------
-        own
-            Traffic over the ports of its GPUs.
-        relayed
-            Traffic that others in the domains of its GPUs send where these have no port.
-        """
-        gpus = self.graph.gpus
-        shifted = Leg(gpus + relayed.source, gpus + relayed.destination, relayed.flow_bytes)
-        loads = joined_loads(self._joined, own.plus(shifted), self._ways)
-        return loads, self._inside(shifted)
-
-    def _inside(self, relayed: Leg) -> Leg:
-        """Traffic between GPUs and those who send for them, inside their HB domains."""
-        graph, gpus, parts = self.graph, self.graph.gpus, []
-        for plane, leg in zip(self._joined.planes, self._joined.by_plane(relayed), strict=True):
-            sent, received = leg.ends(2 * gpus)
-            taken = coo_array(plane.taken[:, gpus:])
-            relay, whose = host_ends(graph, plane.hosts)[0][taken.row].astype(np.int64), taken.col
-            apart = relay != whose
-            relay, whose, share = relay[apart], whose[apart], taken.data[apart]
-            parts.append((whose, relay, share * sent[gpus + whose]))
-            parts.append((relay, whose, share * received[gpus + whose]))
-        source, target, amount = (np.concatenate(each) for each in zip(*parts, strict=True))
-        some = amount > 0
-        return Leg(source[some], target[some], amount[some])
-
-
-def _served(graph: FabricGraph, network: Ints, live: Bools) -> Bools:
-    """Whether each GPU has a port to the main piece of a plane, with most GPUs, shape (gpus,)."""
-    ends = graph.source[network], graph.target[network]
-    between = (graph.node_kind[ends[0]] != GPU) & (graph.node_kind[ends[1]] != GPU)
-    alive = live[network]
-
-    def parts(links: Bools) -> Ints:
-        return connected_parts(graph.node_count, ends[0][links], ends[1][links])
-
-    whole, left = parts(between), parts(between & alive)
-    gpu, switch = host_ends(graph, network[~between & alive])
-    size = np.bincount(left[switch], minlength=graph.node_count)
-    order = np.argsort(size[left[switch]], kind="stable")
-    main = np.full(graph.node_count, -1, np.int64)
-    main[whole[switch[order]]] = left[switch[order]]  # the last one written is the largest
-    served = np.zeros(graph.gpus, bool)
-    served[gpu[main[whole[switch]] == left[switch]]] = True
-    return served
-
 
 Ends = tuple[Ints, Ints]
 LiveRouting = Literal["auto", "ecmp"]
@@ -244,28 +141,31 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
     forwarding: bool | None = None
     routing: LiveRouting = "auto"
 
-    @cached_property
-    def _live(self) -> "LiveFabric":
-        adaptive = self.routing == "auto" and has_joined_switches(self.graph)
-        return live_fabric(self.graph, self.damage, adaptive=adaptive)
-
-    @cached_property
-    def _forwards(self) -> bool:
-        if self.forwarding is not None:
-            return self.forwarding
-        graph = self.graph
-        return has_domains(graph) and not joins_all(graph, np.flatnonzero(self._live.outer))
-
     def reroute(self, demand: TrafficMatrix) -> Rerouted:
         """Route a demand; what is lost and cut is left out and told."""
-        check_demand(demand, self.graph.gpus)
-        down = self.damage.node_down
+        graph, down = self.graph, self.damage.node_down
+        check_demand(demand, graph.gpus)
+        forwards = self.forwarding
+        if forwards is None:
+            forwards = has_domains(graph) and not joins_all(graph, np.flatnonzero(self._outer))
         flows = split_demand(demand, 1).network.listed()
         lost = down[flows.source] | down[flows.destination]
         ends = flows.source[~lost].astype(np.int64), flows.destination[~lost].astype(np.int64)
-        inner, outer = _ways(self.graph, *ends, forwarding=self._forwards)
-        lost_bytes = float(flows.flow_bytes[lost].sum())
-        return self._live.route(inner, outer, ends, flows.flow_bytes[~lost], lost_bytes)
+        inner, outer = _ways(graph, *ends, forwarding=forwards)
+        amount = flows.flow_bytes[~lost]
+        usual = self._inside[inner[0]] == self._inside[inner[1]]
+        usual &= self._joined_outside(*outer)
+        detour = ~usual & (self._whole[ends[0]] == self._whole[ends[1]])
+        direct, rest = _leg(usual, outer, amount), _leg(detour, ends, amount)
+        adaptive = self.routing == "auto" and has_joined_switches(graph)
+        loads = self._adaptive(direct, rest) if adaptive else self._shortest(direct, rest)
+        loads += self._along("domain", _leg(usual, inner, amount))
+        return Rerouted(
+            LinkLoads(graph, loads),
+            float(flows.flow_bytes[lost].sum()),
+            float(amount[~usual & ~detour].sum()),
+            float(amount[detour].sum()),
+        )
 
     def loads(self, demand: TrafficMatrix) -> LinkLoads:
         """Bytes on every link, where all of a demand can be sent.
@@ -275,133 +175,164 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         InputError
             If GPUs that send or receive have failed, or nothing joins two of them.
         """
-        found = self.reroute(demand)
-        if found.lost_bytes or found.cut_bytes:
+        rerouted = self.reroute(demand)
+        if rerouted.lost_bytes or rerouted.cut_bytes:
             raise InputError(
                 f"{self.graph.name}: traffic of GPUs that have failed or are cut off cannot be"
                 " sent: ask netplan faults how a job goes on without them"
             )
-        return found.loads
+        return rerouted.loads
 
+    @cached_property
+    def _live(self) -> Bools:
+        """Whether a link is alive, shape (links,)."""
+        live: Bools = ~self.damage.links_out(self.graph)
+        return live
 
-class LiveFabric(Struct, frozen=True, eq=False, dict=True):
-    """What is left of a fabric, and which nodes hang together on it.
+    @cached_property
+    def _outer(self) -> Bools:
+        """Whether a link is outside HB domains, shape (links,)."""
+        return network_links(self.graph)
 
-    Parameters
-    ----------
-    graph
-        The fabric.
-    live, outer
-        Whether a link is alive, and whether it is outside HB domains, shape (links,).
-    passing
-        Whether a node passes on traffic of others over the network, shape (nodes,).
-    inside, whole
-        Island of each node over links of HB domains, and over all links, shape (nodes,).
-    reach
-        Islands of the nodes that pass traffic on which each node has a link to, shape (nodes,
-        most); -1 fills up. Two nodes are joined over the network if they have one in common.
-    adaptive
-        Whether switches that are joined directly are routed adaptively.
-    """
+    @cached_property
+    def _passing(self) -> Bools:
+        """Whether a node passes on traffic of others over the network, shape (nodes,)."""
+        return forwarding_nodes(self.graph, np.flatnonzero(self._outer))
 
-    graph: FabricGraph
-    live: Bools
-    outer: Bools
-    passing: Bools
-    inside: Ints
-    whole: Ints
-    reach: Ints
-    adaptive: bool = False
+    @cached_property
+    def _inside(self) -> Ints:
+        """Component of each node over live links of HB domains, shape (nodes,)."""
+        return find_components(self.graph, self.damage, self._live & ~self._outer).component
 
-    def joined_outside(self, first: Ints, second: Ints) -> Bools:
+    @cached_property
+    def _whole(self) -> Ints:
+        """Component of each node over all live links, shape (nodes,)."""
+        return find_components(self.graph, self.damage, self._live).component
+
+    @cached_property
+    def _reach(self) -> Ints:
+        """Components of nodes that pass traffic on which each node has a link to; -1 fills up.
+
+        A node that passes traffic on has its own. Shape (nodes, most).
+        """
+        graph, passing, live = self.graph, self._passing, self._live & self._outer
+        between = live & passing[graph.source] & passing[graph.target]
+        component = find_components(graph, self.damage, between).component
+        tail, head = directed(graph, np.flatnonzero(live))
+        ends = passing[head] & ~passing[tail]
+        passes, size = np.flatnonzero(passing), np.int64(graph.node_count)
+        node = np.concatenate([passes, tail[ends]])
+        reached = component[np.append(passes, head[ends])]
+        node, reached = np.divmod(distinct_values(node * size + reached), size)
+        count = np.bincount(node, minlength=graph.node_count)
+        place = np.arange(len(node)) - np.repeat(np.cumsum(count) - count, count)
+        reach = np.full((graph.node_count, max(1, int(count.max(initial=0)))), -1, np.int64)
+        reach[node, place] = reached
+        return reach
+
+    def _joined_outside(self, first: Ints, second: Ints) -> Bools:
         """Whether live network links join two nodes, for each pair."""
         joined: Bools = first == second
-        for one in range(self.reach.shape[1]):
-            island = self.reach[first, one]
-            known = island >= 0
-            for two in range(self.reach.shape[1]):
-                joined |= known & (island == self.reach[second, two])
+        for component in self._reach[first].T:
+            known = component >= 0
+            for other in self._reach[second].T:
+                joined |= known & (component == other)
         return joined
 
-    def route(
-        self, inner: Ends, outer: Ends, ends: Ends, amount: Floats, lost_bytes: float = 0.0
-    ) -> Rerouted:
-        """Route flows on their usual ways, on detours, or not at all.
-
-        Parameters
-        ----------
-        inner, outer
-            Ends of each flow's way inside an HB domain, and over the network; equal ends are no
-            way.
-        ends
-            Ends of each flow.
-        amount
-            Size of each flow [B].
-        lost_bytes
-            Traffic that was lost before [B].
-        """
-        usual = self.inside[inner[0]] == self.inside[inner[1]]
-        usual &= self.joined_outside(*outer)
-        detour = ~usual & (self.whole[ends[0]] == self.whole[ends[1]])
-        own, rest = _leg(usual, outer, amount), _leg(detour, ends, amount)
-        loads = self._adaptive(own, rest) if self.adaptive else self._shortest(own, rest)
-        loads += self._along(lambda: self._domain_arcs, _leg(usual, inner, amount))
-        return Rerouted(
-            LinkLoads(self.graph, loads),
-            lost_bytes,
-            float(amount[~usual & ~detour].sum()),
-            float(amount[detour].sum()),
-        )
-
-    def _shortest(self, own: Leg, rest: Leg) -> Floats:
+    def _shortest(self, direct: Leg, rest: Leg) -> Floats:
         """Loads of usual ways over the network, and of detours, over shortest paths [B]."""
-        return self._along(lambda: self._network_arcs, own) + self._along(
-            lambda: self._all_arcs, rest
-        )
+        return self._along("network", direct) + self._along("all", rest)
 
-    def _adaptive(self, own: Leg, rest: Leg) -> Floats:
+    def _adaptive(self, direct: Leg, rest: Leg) -> Floats:
         """Loads of the same as adaptive routing has them; where that is worse, shortest paths."""
-        ways = self._joined_ways
-        reached = ways.reached(rest.source, rest.destination)
-        loads, inside = ways.loads(own, rest.some(reached))
-        loads += self._along(lambda: self._domain_arcs, inside) + self._along(
-            lambda: self._all_arcs, rest.some(~reached)
-        )
-        if self.live[self.outer].all():
+        (planes, ways), gpus, present = self._joined, self.graph.gpus, self._joined[0].present
+        both = present[:, gpus + rest.source] & present[:, gpus + rest.destination]
+        reached: Bools = np.any(both, axis=0)
+        near = rest.some(reached)
+        relayed = Leg(gpus + near.source, gpus + near.destination, near.flow_bytes)
+        loads = joined_loads(planes, direct.plus(relayed), ways)
+        loads += self._along("domain", self._to_relays(relayed))
+        loads += self._along("all", rest.some(~reached))
+        used = self._outer & self._live
+        if self._live[self._outer].all():
             return loads
-        return min(loads, self._shortest(own, rest), key=self._network_s)
+        return min(
+            (loads, self._shortest(direct, rest)),
+            key=lambda bytes_: float((bytes_ / self.graph.bytes_per_s)[:, used].max(initial=0.0)),
+        )
 
-    def _network_s(self, loads: Floats) -> float:
-        """Time of the busiest network link [s]."""
-        return float((loads / self.graph.bytes_per_s)[:, self.outer & self.live].max(initial=0.0))
-
-    def _along(self, arcs: Callable[[], Arcs], leg: Leg) -> Floats:
-        """Loads over live shortest paths, split evenly [B], shape (2, links); arcs if needed."""
+    def _along(self, kind: Literal["domain", "network", "all"], leg: Leg) -> Floats:
+        """Loads over live shortest paths, split evenly [B], shape (2, links)."""
         if not len(leg.source):
             return np.zeros((2, self.graph.link_count))
-        return ecmp_loads(arcs(), leg.source, leg.destination, leg.flow_bytes).reshape(2, -1)
+        if kind not in self._arcs:
+            graph, live = self.graph, self._live
+            links = {"domain": live & ~self._outer, "network": live & self._outer, "all": live}
+            passing = self._passing if kind == "network" else np.ones(graph.node_count, bool)
+            self._arcs[kind] = make_arcs(
+                graph.source, graph.target, passing, np.flatnonzero(links[kind])
+            )
+        ways = ecmp_loads(self._arcs[kind], leg.source, leg.destination, leg.flow_bytes)
+        return ways.reshape(2, -1)
 
     @cached_property
-    def _joined_ways(self) -> JoinedWays:
-        return JoinedWays(self.graph, self.outer, self.live, self.inside)
+    def _arcs(self) -> dict[str, Arcs]:
+        """Links that traffic goes by, as far as they were asked for."""
+        return {}
 
     @cached_property
-    def _domain_arcs(self) -> Arcs:
-        return self._arcs(self.live & ~self.outer)
+    def _joined(self) -> tuple[JoinedMap, Ways]:
+        """Planes that are left, with GPUs twice: alone, and with who sends for them; ways over them.
 
-    @cached_property
-    def _network_arcs(self) -> Arcs:
-        return self._arcs(self.live & self.outer, self.passing)
+        That is a GPU alone, or all of its domain with ports, shape (GPUs that send, GPUs).
+        """
+        graph, gpus = self.graph, self.graph.gpus
+        served = _served(graph, np.flatnonzero(self._outer), self._live)
+        component = self._inside[:gpus]
+        shape = (gpus, int(component.max()) + 1)
+        able = coo_array((served.astype(float), (np.arange(gpus), component)), shape=shape).tocsc()
+        row, column = coo_array(able[:, component[~served]]).coords
+        entry = np.concatenate((np.flatnonzero(served), row))
+        whose = np.concatenate((np.flatnonzero(served), np.flatnonzero(~served)[column]))
+        relays = coo_array((np.ones(len(entry)), (entry, whose)), shape=(gpus, gpus)).tocsr()
+        senders = hstack([identity(gpus, format="csr"), relays], format="csr")
+        links = np.flatnonzero(self._outer & self._live)
+        return joined_map(graph, links, senders), ways_left(graph)
 
-    @cached_property
-    def _all_arcs(self) -> Arcs:
-        return self._arcs(self.live)
+    def _to_relays(self, relayed: Leg) -> Leg:
+        """Traffic between GPUs and those who send for them, inside their HB domains."""
+        graph, gpus, planes, parts = self.graph, self.graph.gpus, self._joined[0], []
+        for plane, leg in zip(planes.planes, planes.by_plane(relayed), strict=True):
+            sent, received = leg.ends(2 * gpus)
+            taken = coo_array(plane.taken[:, gpus:])
+            relay, whose = host_ends(graph, plane.hosts)[0][taken.row].astype(np.int64), taken.col
+            apart = relay != whose
+            relay, whose, share = relay[apart], whose[apart], taken.data[apart]
+            parts.append((whose, relay, share * sent[gpus + whose]))
+            parts.append((relay, whose, share * received[gpus + whose]))
+        source, target, amount = (np.concatenate(column) for column in zip(*parts, strict=True))
+        some = amount > 0
+        return Leg(source[some], target[some], amount[some])
 
-    def _arcs(self, links: Bools, passing: Bools | None = None) -> Arcs:
-        """Some of the links; all nodes pass on traffic of others unless said otherwise."""
-        graph = self.graph
-        passing = np.ones(graph.node_count, bool) if passing is None else passing
-        return make_arcs(graph.source, graph.target, passing, np.flatnonzero(links))
+
+def _served(graph: FabricGraph, network: Ints, live: Bools) -> Bools:
+    """Whether each GPU has a port to the main piece of a plane, with most GPUs, shape (gpus,)."""
+    ends = graph.source[network], graph.target[network]
+    between = (graph.node_kind[ends[0]] != GPU) & (graph.node_kind[ends[1]] != GPU)
+    alive = live[network]
+
+    def parts(links: Bools) -> Ints:
+        return connected_parts(graph.node_count, ends[0][links], ends[1][links])
+
+    whole, left = parts(between), parts(between & alive)
+    gpu, switch = host_ends(graph, network[~between & alive])
+    size = np.bincount(left[switch], minlength=graph.node_count)
+    order = np.argsort(size[left[switch]], kind="stable")
+    main = np.full(graph.node_count, -1, np.int64)
+    main[whole[switch[order]]] = left[switch[order]]  # the last one written is the largest
+    served = np.zeros(graph.gpus, bool)
+    served[gpu[main[whole[switch]] == left[switch]]] = True
+    return served
 
 
 def _leg(chosen: Bools, ways: Ends, amount: Floats) -> Leg:
@@ -409,45 +340,6 @@ def _leg(chosen: Bools, ways: Ends, amount: Floats) -> Leg:
     source, target = ways
     used = chosen & (source != target)
     return Leg(source[used], target[used], amount[used])
-
-
-def live_fabric(graph: FabricGraph, damage: Damage, *, adaptive: bool = False) -> LiveFabric:
-    """What is left of a fabric, with adaptive routing or without.
-
-    Raises
-    ------
-    InputError
-        If the damage is that of another graph.
-    """
-    live, outer = ~damage.links_out(graph), network_links(graph)
-    passing = forwarding_nodes(graph, np.flatnonzero(outer))
-    between = passing[graph.source] & passing[graph.target]
-    island = find_islands(graph, damage, live & outer & between).island
-    return LiveFabric(
-        graph,
-        live,
-        outer,
-        passing,
-        find_islands(graph, damage, live & ~outer).island,
-        find_islands(graph, damage, live).island,
-        _reach(graph, np.flatnonzero(live & outer), passing, island),
-        adaptive,
-    )
-
-
-def _reach(graph: FabricGraph, links: Ints, passing: Bools, island: Ints) -> Ints:
-    """Islands that each node has a link to; its own, if it passes traffic on itself."""
-    tail, head = directed(graph, links)
-    ends = passing[head] & ~passing[tail]
-    own = np.flatnonzero(passing)
-    node = np.concatenate([own, tail[ends]])
-    size = np.int64(graph.node_count)
-    node, found = np.divmod(distinct_values(node * size + island[np.append(own, head[ends])]), size)
-    count = np.bincount(node, minlength=graph.node_count)
-    place = np.arange(len(node)) - np.repeat(np.cumsum(count) - count, count)
-    reach = np.full((graph.node_count, max(1, int(count.max(initial=0)))), -1, np.int64)
-    reach[node, place] = found
-    return reach
 
 
 def _ways(

@@ -143,7 +143,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
 
     def impact(self, damage: Damage) -> "ServedImpact":  # type: ignore[override]
         """What damage does to the cluster."""
-        effects = find_effects(self.graph, damage, self.islands)
+        effects = find_effects(self.graph, damage, self.components)
         bandwidth = remaining_bandwidth(self.graph, damage, intact=self.flows)
         shares = self.shares(damage, effects)
         live = [share[(share > 0).all(axis=1)] for share in shares]

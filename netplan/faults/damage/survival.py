@@ -26,7 +26,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
-from netplan.faults.damage.damage import Islands, cut_off_gpus, intact_islands
+from netplan.faults.damage.damage import Components, cut_off_gpus, intact_components
 from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.expand import expand
@@ -70,7 +70,7 @@ class Attrition(Struct, frozen=True):
 
 
 def attrition(
-    inventory: Inventory, kind: str, rng: np.random.Generator, intact: Islands | None = None
+    inventory: Inventory, kind: str, rng: np.random.Generator, intact: Components | None = None
 ) -> Attrition | None:
     """Let parts of one kind fail, one random order for all steps; None where there are none.
 
@@ -83,7 +83,7 @@ def attrition(
     rng
         Draws the order.
     intact
-        Islands of the intact network; None finds them.
+        Components of the intact network; None finds them.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def attrition(
     if found is None or not len(found.numbers):
         return None
     graph, total = inventory.graph, len(found.numbers)
-    order, intact = rng.permutation(found.numbers), intact or intact_islands(graph)[0]
+    order, intact = rng.permutation(found.numbers), intact or intact_components(graph)[0]
     left = [(0, 1.0)]
     for count in STEPS:
         if count > max(1, MOST_SHARE * total):

@@ -5,9 +5,9 @@ the failure book has for one of its kind; kinds that the book has no row of neve
 stops a job on all GPUs if it takes a GPU, an HB switch, or the last port of a GPU. It takes an HB
 domain from the job if one of its GPUs is down, or if none has a port left.
 
-Groups without GPUs are tried one by one, since they may leave the network in islands, but for those
-that plainly do not (below): cards, for one, of which each GPU has one. Of
-groups with GPUs, racks mostly, ports are counted: a GPU whose network links are all out is cut off.
+Groups without GPUs are tried one by one, since they may leave the network in components, but for
+those that plainly do not (below): cards, for one, of which each GPU has one. Of groups with GPUs,
+racks mostly, ports are counted: a GPU whose network links are all out is cut off.
 
 Groups that hold as many switches and links, and take as much, are one class, and one in the middle
 of it stands for all. Those of classes beyond the most frequent ones take their domains, and what
@@ -21,7 +21,7 @@ whose links are out, then these stand alone, and what is left of the forest join
 before. So one forest answers for thousands of cards, one for each GPU, where a search of the whole
 graph for each takes minutes. The forest takes links at GPUs last, so that few GPUs are no leaves.
 
-Asked of so many domains that the others are the main island (`netplan.faults.damage.damage`)
+Asked of so many domains that the others are the main component (`netplan.faults.damage.damage`)
 whatever the group takes; all other groups, and those with nodes, are left to the search.
 """
 
@@ -35,11 +35,11 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.faults.damage.damage import (
+    Components,
     Damage,
-    Islands,
     directed,
     find_effects,
-    intact_islands,
+    intact_components,
     network_links,
 )
 from netplan.faults.damage.groups import RiskGroups, one_for_all, weighted_rates
@@ -50,7 +50,7 @@ from netplan.records import replace
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 
 MAIN_DOMAINS = 2
-"""HB domains that a main island spans at least [1]."""
+"""HB domains that a main component spans at least [1]."""
 
 
 class PortLosses(Struct, frozen=True, eq=False):
@@ -69,7 +69,7 @@ class PortLosses(Struct, frozen=True, eq=False):
 
 
 def port_losses(
-    graph: FabricGraph, groups: RiskGroups, links: Bools, intact: Islands
+    graph: FabricGraph, groups: RiskGroups, links: Bools, intact: Components
 ) -> PortLosses:
     """GPUs that lose all of some links by each group, and the groups that do no more.
 
@@ -80,7 +80,7 @@ def port_losses(
     links
         The links that count, shape (links,).
     intact
-        Islands of the intact fabric over these links.
+        Components of the intact fabric over these links.
 
     Examples
     --------
@@ -88,11 +88,11 @@ def port_losses(
     the forest, and is searched.
 
     >>> from netplan import Scenario
-    >>> from netplan.faults.damage.damage import intact_islands
+    >>> from netplan.faults.damage.damage import intact_components
     >>> from netplan.faults.damage.groups import card_groups
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
     >>> graph = scenario.fabric("two-planes").graph()
-    >>> links, (network, _) = network_links(graph), intact_islands(graph)
+    >>> links, (network, _) = network_links(graph), intact_components(graph)
     >>> losses = port_losses(graph, card_groups(graph), links, network)
     >>> losses.lost.indices.tolist() == list(range(32)), int(losses.known.sum()) >= 28
     (True, True)
@@ -103,7 +103,7 @@ def port_losses(
     on_tree, leaf = _forest(graph, links)
     known = np.ones(len(groups), bool)
     known[groups.node_group] = False
-    left = intact.domains[intact.island[gpu]] - each[group]
+    left = intact.domains[intact.component[gpu]] - each[group]
     known[group[~leaf[gpu] | (left < MAIN_DOMAINS)]] = False
     hit = on_tree[groups.link]
     of, link = groups.link_group[hit].astype(np.int64), groups.link[hit]
@@ -356,7 +356,7 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     at_gpu = groups.node < graph.gpus
     shape = len(groups), graph.gpus
     down = members(groups.node_group[at_gpu], groups.node[at_gpu], shape)
-    intact = intact_islands(graph)
+    intact = intact_components(graph)
     every = np.ones(graph.link_count, bool)
     network = port_losses(graph, groups, network_links(graph), intact[0])
     whole = port_losses(graph, groups, every, intact[1])

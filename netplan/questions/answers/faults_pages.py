@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from netplan.faults.damage.damage import Damage, Islands, cut_off_gpus
+from netplan.faults.damage.damage import Components, Damage, cut_off_gpus
 from netplan.faults.damage.impact import Subject
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.survival import Attrition, attrition
@@ -46,7 +46,9 @@ class Seen(Struct, frozen=True):
         ]
 
 
-def damage_colours(graph: FabricGraph, damage: Damage, intact: Islands | None = None) -> Coloured:
+def damage_colours(
+    graph: FabricGraph, damage: Damage, intact: Components | None = None
+) -> Coloured:
     """What has failed, and who is cut off by it, as a drawing colours it.
 
     ``intact`` are the islands of the whole network, where they are known.
@@ -58,7 +60,7 @@ def damage_colours(graph: FabricGraph, damage: Damage, intact: Islands | None = 
 
 def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int) -> Seen:
     """A fabric whose failures a page draws, and whose switches and links fail one by one."""
-    graph, intact = subject.graph, subject.islands[0]
+    graph, intact = subject.graph, subject.components[0]
     out = damage_colours(graph, damage, intact)
     parts = (attrition(inventory, kind, np.random.default_rng(seed), intact) for kind in PLURAL)
     lost = 0 if out.cut_off is None else int(out.cut_off.sum())
