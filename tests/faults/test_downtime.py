@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from netplan.faults.years.availability import domains_under_repair, expected_pace
+from netplan.faults.years.availability import domains_under_repair, expected_throughput
 from netplan.faults.years.checkpoints import Checkpoints, best_interval_h, exact_time_ratio
 from netplan.faults.years.outages import (
     Cause,
@@ -149,7 +149,7 @@ def test_paces_are_those_of_a_sweep(data: st.DataObject) -> None:
 def test_waiting_is_exact(idle: int) -> None:
     causes = (GPU, SERVER, RACK, PORT)
     found = run(PaceTable(idle, wait=True), causes, years=4000)
-    waits, pace = expected_pace(causes, PaceTable(idle, wait=True))
+    waits, pace = expected_throughput(causes, PaceTable(idle, wait=True))
     stops = sum(cause.stops_per_year for cause in causes)
     exact = exact_time_ratio(JOB, mtbf_h(stops))
     assert abs(found.effective_time_ratio.value - exact * (1 - waits)) <= (
@@ -203,14 +203,14 @@ def test_slowdowns_cost_what_the_first_order_says() -> None:
     ratio = found.goodput.value / found.effective_time_ratio.value
     error = 4 * np.std(found.slowed_h) / 60_000**0.5 / 8760
     assert 1 - ratio == pytest.approx(sum(lost), abs=error + 2e-5)
-    assert 1 - expected_pace(causes, table(0))[1] == pytest.approx(sum(lost), rel=0.01)
+    assert 1 - expected_throughput(causes, table(0))[1] == pytest.approx(sum(lost), rel=0.01)
 
 
 def test_goodput_in_closed_form() -> None:
     """To first order: within a percent of the simulated one, with a fifth of the time slowed."""
     for idle in (0, 1, 3):
         found = run(table(idle))
-        waits, pace = expected_pace(CAUSES, table(idle))
+        waits, pace = expected_throughput(CAUSES, table(idle))
         stops = sum(cause.stops_per_year for cause in CAUSES)
         exact = exact_time_ratio(JOB, mtbf_h(stops))
         assert found.goodput.value == pytest.approx(exact * pace, rel=0.01)
@@ -311,5 +311,5 @@ def test_idle_domains_replace_what_would_stop_the_job(idle: int) -> None:
     waits = Mean.of(found.time_h[:, 4])
     assert abs(waits.value - 8760 * (1 - level)) <= 2 * waits.half_width
     if not idle:
-        assert expected_pace((server,), table(idle))[0] == pytest.approx(1 - level)
+        assert expected_throughput((server,), table(idle))[0] == pytest.approx(1 - level)
     assert domains_under_repair((server,), wait=False)[1] == pytest.approx(under)

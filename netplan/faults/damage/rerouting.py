@@ -282,7 +282,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _joined(self) -> tuple[JoinedMap, Ways]:
-        """Planes that are left, with GPUs twice: alone, and with who sends for them; ways over them.
+        """Planes that are left, GPUs twice: alone, and with who sends for them; and ways.
 
         That is a GPU alone, or all of its domain with ports, shape (GPUs that send, GPUs).
         """

@@ -43,17 +43,17 @@ def domains_under_repair(causes: Iterable[Cause], *, wait: bool) -> dict[int, fl
     >>> {size: round(mean, 3) for size, mean in domains_under_repair(causes, wait=True).items()}
     {1: 0.5, 4: 0.049}
     """
-    found: dict[int, float] = {}
+    means: dict[int, float] = {}
     for cause in causes:
         size = cause.effect.domains
         needed = wait or not cause.effect.all_gpus or cause.effect.slowdown == inf
         if size and cause.under_repair and needed:
-            found[size] = found.get(size, 0.0) + cause.under_repair
-    return found
+            means[size] = means.get(size, 0.0) + cause.under_repair
+    return means
 
 
-def expected_pace(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
-    """Share of the time in which the job has to wait, and mean of its pace, waits included [1].
+def expected_throughput(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
+    """Share of the time in which the job has to wait, and its mean throughput, waits included [1].
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def expected_pace(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, floa
     Returns
     -------
     tuple[float, float]
-        Share of the time spent waiting, and mean pace over that of the whole job [1].
+        Share of the time spent waiting, and mean throughput over that of the whole job [1].
 
     References
     ----------
@@ -77,7 +77,7 @@ def expected_pace(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, floa
 
     >>> gpu = Cause("GPU", 1.0, 1, repair_h=-np.log(0.99) * HOURS_PER_YEAR)
     >>> pace = PaceTable(0, False, np.array([0, 1, 9]), np.array([[1, 1.25, 1.25]] * 2))
-    >>> waits, mean = expected_pace([gpu], pace)
+    >>> waits, mean = expected_throughput([gpu], pace)
     >>> round(waits, 6), round(mean, 4)
     (0.0, 0.998)
     """
@@ -85,33 +85,34 @@ def expected_pace(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, floa
         down = compound_poisson(domains_under_repair(causes, wait=True))
         mean = goes_on = float(down[: pace.idle_domains + 1].sum())
     else:
-        goes_on, mean = _pace_without_domains(causes, pace)
-    goes_on *= exp(-sum(_slowing(one, pace) for one in causes if one.effect.slowdown == inf))
-    return 1 - goes_on, mean * _pace_of_network(causes, pace)
+        goes_on, mean = _without_domains(causes, pace)
+    stopping = (cause for cause in causes if cause.effect.slowdown == inf)
+    goes_on *= exp(-sum(_slowing(cause, pace) for cause in stopping))
+    return 1 - goes_on, mean * _of_network(causes, pace)
 
 
-def _pace_without_domains(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
+def _without_domains(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
     """Share of the time in which the domains that are left go on, and their mean pace [1]."""
-    taking = [one for one in causes if not one.effect.all_gpus]
+    taking = [cause for cause in causes if not cause.effect.all_gpus]
     part, whole = (
         compound_poisson(
-            domains_under_repair((c for c in taking if c.effect.whole == one), wait=False)
+            domains_under_repair((c for c in taking if c.effect.whole == is_whole), wait=False)
         )
-        for one in (False, True)
+        for is_whole in (False, True)
     )
     # Idle domains take over first from those that are lost whole.
     none_left = np.arange(len(whole)) <= pace.idle_domains
     goes_on = mean = 0.0
-    for lost, is_whole in ((whole * none_left, 0), (whole * ~none_left, 1)):
+    for lost, of_whole in ((whole * none_left, 0), (whole * ~none_left, 1)):
         chance = np.convolve(part, lost)
         number = np.arange(len(chance))
-        speed = 1 / pace.without(number, number * is_whole)
+        speed = 1 / pace.without(number, number * of_whole)
         goes_on += float(chance @ (speed > 0))
         mean += float(chance @ speed)
     return goes_on, mean
 
 
-def _pace_of_network(causes: Sequence[Cause], pace: PaceTable) -> float:
+def _of_network(causes: Sequence[Cause], pace: PaceTable) -> float:
     """Mean pace of all GPUs on what is left of the network: that of the worst failure [1]."""
     under: dict[float, float] = {}
     for cause in causes:

@@ -18,7 +18,7 @@ Where somebody says what stands together, racks, feeds and the like fail as a wh
 those that the book guesses from the GPUs (:mod:`netplan.faults.years.group_failures`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, inf
 
 import numpy as np
@@ -26,7 +26,7 @@ from msgspec import Struct, field
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.faults.years.availability import domains_under_repair, expected_pace
+from netplan.faults.years.availability import domains_under_repair, expected_throughput
 from netplan.faults.years.checkpoints import (
     Checkpoints,
     best_interval_h,
@@ -95,7 +95,7 @@ def causes_of(
     (2048, 2.3725)
     """
     _check_names(book, pools or {}, interrupts or {})
-    found: list[Cause] = []
+    causes: list[Cause] = []
     for row in book.rates:
         if row.unit in LAYOUT:
             continue
@@ -113,12 +113,12 @@ def causes_of(
         lead_h = book.lead_h(row.kind).at(end)
         # What is only reset or cleaned takes no spare.
         shares = ((row.replaced, pool), (1 - row.replaced, "")) if pool else ((1.0, ""),)
-        found += [
+        causes += [
             replace(part, rate_per_year=part.rate_per_year * share, pool=taken, lead_h=lead_h)
             for part in parts
             for share, taken in shares
         ]
-    return tuple(found)
+    return tuple(causes)
 
 
 def _check_names(
@@ -369,74 +369,58 @@ def reliability_forecast(
     True
     """
     effects = effects or untimed_effects(fabric)
-    units = effects.units
-    spares = part_spares(units, book, options)
+    spares = part_spares(effects.units, book, options)
     kept = _kept(fabric, spares, options)
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
     per_year = sum(cause.stops_per_year for cause in exposure.causes)
     between_h = mtbf_h(per_year)
-    job = options.checkpoints.at(between_h)
+    job, write_h = options.checkpoints.at(between_h), options.checkpoints.write_h
     rng = np.random.default_rng(options.seed)
-    found = simulate_outages(exposure, job, years=options.years, rng=rng)
+    outages = simulate_outages(exposure, job, years=options.years, rng=rng)
+    yearly, (low, high) = outages.interruptions_a_year, outages.interruptions_interval()
+    ratio, goodput = outages.effective_time_ratio, outages.goodput
+    never_waiting = exact_time_ratio(job, between_h)
+    waits, throughput = expected_throughput(exposure.causes, exposure.pace)
     down = domains_under_repair(exposure.causes, wait=options.wait)
+    network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
+    network |= {kind.name for kind in groups if kind.row.kind in NETWORK_KINDS}
+    finite_h = min(between_h, HOURS_PER_YEAR * options.years)
+    hourly = None
+    if cost_per_year is not None and goodput.value > 0:
+        cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
+        hourly = cost_per_effective_gpu_hour(cost, fabric.sizing.gpus, goodput.value)
     return ReliabilityForecast(
-        **_interruptions(found, per_year),
-        network_interruptions_per_year=_of_network(exposure, book, groups),
+        interruptions_per_year=yearly.value,
+        interruptions_half_width=_finite(yearly.half_width),
+        interruptions_closed_form=per_year,
+        interruptions_low=low,
+        interruptions_high=high,
+        network_interruptions_per_year=sum(
+            cause.stops_per_year for cause in exposure.causes if cause.name in network
+        ),
         mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * options.years,
         interval_h=job.interval_h,
-        young_h=_rule(young_interval_h, options, between_h),
-        daly_h=_rule(daly_interval_h, options, between_h),
-        **_time_that_counts(found, exposure, exact_time_ratio(job, between_h)),
-        lost_h={reason: mean.value for reason, mean in found.lost_h.items()},
+        young_h=young_interval_h(write_h, finite_h),
+        daly_h=daly_interval_h(write_h, finite_h),
+        effective_time_ratio=ratio.value,
+        effective_half_width=_finite(ratio.half_width),
+        effective_closed_form=never_waiting * (1 - waits),
+        goodput=goodput.value,
+        goodput_half_width=_finite(goodput.half_width),
+        goodput_closed_form=never_waiting * throughput,
+        lost_h={reason: mean.value for reason, mean in outages.lost_h.items()},
+        slowed_h=float(outages.slowed_h.mean()),
         domains_down=sum(size * mean for size, mean in down.items()),
         idle_domains=options.idle_domains,
         idle_domains_needed=idle_domains_needed({1: down.get(1, 0.0)}, options.level),
         idle_domains_needed_with_groups=idle_domains_needed(down, options.level),
-        years=found.years,
-        no_switch_down=_no_switch_down(units, book, options),
-        causes=_causes(exposure, found),
+        years=outages.years,
+        years_for_one_percent=_finite(float(yearly.years_for(0.01))),
+        no_switch_down=_no_switch_down(effects.units, book, options),
+        causes=_causes(exposure, outages),
         spares=spares,
-        network_cost_per_effective_gpu_hour=_hourly(cost_per_year, fabric, options, found),
+        network_cost_per_effective_gpu_hour=hourly,
     )
-
-
-def _interruptions(found: Outages, closed_form: float) -> dict[str, float]:
-    """Interruptions of a year, the interval of their mean and that of the years."""
-    yearly, (low, high) = found.interruptions_a_year, found.interruptions_interval()
-    return {
-        "interruptions_per_year": yearly.value,
-        "interruptions_half_width": _finite(yearly.half_width),
-        "interruptions_closed_form": closed_form,
-        "interruptions_low": low,
-        "interruptions_high": high,
-        "years_for_one_percent": _finite(float(yearly.years_for(0.01))),
-    }
-
-
-def _time_that_counts(found: Outages, exposure: Exposure, never_waiting: float) -> dict[str, float]:
-    """Share of the time that counts and of the work that is done, simulated and in closed form."""
-    ratio, goodput = found.effective_time_ratio, found.goodput
-    waits, pace = expected_pace(exposure.causes, exposure.pace)
-    return {
-        "effective_time_ratio": ratio.value,
-        "effective_half_width": _finite(ratio.half_width),
-        "effective_closed_form": never_waiting * (1 - waits),
-        "goodput": goodput.value,
-        "goodput_half_width": _finite(goodput.half_width),
-        "goodput_closed_form": never_waiting * pace,
-        "slowed_h": float(found.slowed_h.mean()),
-    }
-
-
-def _hourly(
-    cost_per_year: float | None, fabric: Fabric, options: ForecastOptions, found: Outages
-) -> float | None:
-    """Price of an hour of useful work of a GPU, where the network has one and work is done."""
-    goodput = found.goodput.value
-    if cost_per_year is None or goodput <= 0:
-        return None
-    standing_by = 1 + options.idle_domains / fabric.sizing.domains
-    return cost_per_effective_gpu_hour(cost_per_year * standing_by, fabric.sizing.gpus, goodput)
 
 
 def _exposure(
@@ -471,30 +455,16 @@ def _exposure(
     return Exposure(tuple(causes), kept, pace)
 
 
-def _of_network(exposure: Exposure, book: FailureBook, groups: Sequence[GroupFailures]) -> float:
-    """Interruptions that the network causes, closed form [1/year]."""
-    network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
-    network |= {kind.name for kind in groups if kind.row.kind in NETWORK_KINDS}
-    return sum(one.stops_per_year for one in exposure.causes if one.name in network)
-
-
-def _causes(exposure: Exposure, found: Outages) -> tuple[CauseShare, ...]:
+def _causes(exposure: Exposure, outages: Outages) -> tuple[CauseShare, ...]:
     """Interruptions by cause, those of groups last."""
-    rates = dict.fromkeys(found.causes, 0.0)
-    for one in exposure.causes:
-        rates[one.name] += one.failures_per_year
+    rates = dict.fromkeys(outages.causes, 0.0)
+    for cause in exposure.causes:
+        rates[cause.name] += cause.failures_per_year
     shares = []
     for name, rate in rates.items():
-        mean, (low, high) = found.interruptions_of(name), found.interruptions_interval(name)
+        mean, (low, high) = outages.interruptions_of(name), outages.interruptions_interval(name)
         shares.append(CauseShare(name, rate, mean.value, _finite(mean.half_width), low, high))
     return tuple(shares)
-
-
-def _rule(
-    rule: Callable[[float, float], float], options: ForecastOptions, between_h: float
-) -> float:
-    """An interval by a rule, in a finite world [h]."""
-    return rule(options.checkpoints.write_h, min(between_h, HOURS_PER_YEAR * options.years))
 
 
 def _no_switch_down(

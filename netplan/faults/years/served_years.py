@@ -14,13 +14,14 @@ be hit twice.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from math import exp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats
 from netplan.faults.damage.impact import Single
 from netplan.faults.damage.served import ServedCluster, ServedImpact
 from netplan.faults.years.effects import kinds_of_units
@@ -30,7 +31,6 @@ from netplan.faults.years.rates import LAYOUT, FailureBook, FailureRate, Unit
 from netplan.faults.years.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import aggregated
-from netplan.performance.serving.plans import ServingPlans
 from netplan.records import replace
 from netplan.units import HOURS_PER_YEAR
 
@@ -136,20 +136,34 @@ def served_forecast(
     pools = range(len(cluster.servers))
     repairs = [_under_way(hits, pool, None) for pool in pools]
     restarts = [_under_way(hits, pool, options.checkpoints.restart_h) for pool in pools]
-    room = cluster.restarted(
-        np.zeros(cluster.graph.gpus, bool), [len(one) for one in cluster.servers]
-    )
+    room = cluster.restarted(np.zeros(cluster.graph.gpus, bool), [*map(len, cluster.servers)])
     missing = [
         _missing(repair, restart, spare)
         for repair, restart, spare in zip(repairs, restarts, room, strict=True)
     ]
-    often = sum(one.per_year for one in hits)
-    needed = [idle_domains_needed(one, options.level ** (1 / len(pools))) for one in repairs]
+    often = sum(hit.per_year for hit in hits)
+    needed = [idle_domains_needed(means, options.level ** (1 / len(pools))) for means in repairs]
+    chance, tokens, keeps = _states(cluster, missing)
+    share, left, kept = _network_states(slows)
+    chances, rates = (
+        np.multiply.outer(*both).ravel() for both in ((chance, share), (tokens, left))
+    )
+    intact, expected = float(cluster.outcome.tokens_per_s[0]), float(chances @ rates)
+    # What there is at least for the share of the time that is asked for.
+    order = np.argsort(-rates, kind="stable")
+    last = int(np.searchsorted(np.cumsum(chances[order]), options.level * (1 - SURELY)))
+    assured = float(rates[order][last]) if last < len(order) else 0.0
+    level_kept = float((chance @ keeps) * (share @ kept))
     return ServedForecast(
-        server_stops_per_year=sum(one.per_year * one.servers for one in hits),
+        server_stops_per_year=sum(hit.per_year * hit.servers for hit in hits),
         mtbf_h=mtbf_h(often) if often else None,
-        servers_down=sum(size * mean for one in repairs for size, mean in one.items()),
-        **_over_time(cluster, missing, slows, options.level),
+        servers_down=sum(size * mean for means in repairs for size, mean in means.items()),
+        all_answer_share=float(chance[0] * share[-1]),
+        expected_tokens_per_s=expected,
+        expected_share=expected / intact,
+        assured_tokens_per_s=assured,
+        assured_share=assured / intact,
+        level_kept_share=level_kept if cluster.has_level else None,
         spare_servers=sum(room),
         spare_servers_needed=sum(needed),
         spare_gpus_needed=sum(
@@ -158,27 +172,6 @@ def served_forecast(
         causes=tuple(_causes(book, units, options, hits, groups)),
         spares=part_spares(units, book, options),
     )
-
-
-def _over_time(
-    cluster: ServedCluster, missing: Sequence[Floats], slows: Sequence[Slow], level: float
-) -> dict[str, Any]:
-    """Tokens of all states of servers and network, on average and at least, and times kept."""
-    chance, tokens, keeps = _states(cluster, missing)
-    share, pace, kept = _paces(slows)
-    chances = np.multiply.outer(chance, share).ravel()
-    rates = np.multiply.outer(tokens, pace).ravel()
-    asked = cluster.goal.ttft_s is not None or cluster.goal.tpot_s is not None
-    intact = float(cluster.outcome.tokens_per_s[0])
-    expected, assured = float(chances @ rates), _assured(chances, rates, level)
-    return {
-        "all_answer_share": float(chance[0] * share[-1]),
-        "expected_tokens_per_s": expected,
-        "expected_share": expected / intact,
-        "assured_tokens_per_s": assured,
-        "assured_share": assured / intact,
-        "level_kept_share": float((chance @ keeps) * (share @ kept)) if asked else None,
-    }
 
 
 def _what_fails(
@@ -192,43 +185,35 @@ def _what_fails(
     """Failures that stop servers, and those that slow them."""
     hits: list[Hit] = []
     slows: list[Slow] = []
-    alone = {one.kind: one for one in singles}
+    alone = {single.kind: single for single in singles}
     kinds = kinds_of_units(cluster.fabric, alone)
-    whole = {one.row.cause for one in groups}
+    whole, hb_size = {kind.row.cause for kind in groups}, cluster.graph.hb_size
     for row in book.rates:
         if row.unit in LAYOUT or row.cause in whole:
             continue
         per_year = row.rate_per_year.at(options.end) * row.count_in(units)
         repair_h = book.repair_h(row.kind).at(options.end)
-        gpus = _gpus_of(row, cluster.graph.hb_size)
-        if gpus is not None:
-            stops = per_year * row.interrupts
-            hits += _on_gpus(cluster, row.cause, gpus, stops, repair_h)
+        gpus = row.gpus_each or {"gpu": 1, "hb_domain": hb_size}.get(row.unit, 0)
+        if row.gpus_each is None and row.kind == "hb-gear":
+            gpus = hb_size
+        if gpus:
+            hits += _on_gpus(cluster, row.cause, gpus, per_year * row.interrupts, repair_h)
             continue
         parts = [alone[kind] for kind in kinds.get(row.unit, ())]
-        count = sum(one.parts for one in parts)
-        for one in parts:
-            each = per_year * one.parts / count
-            if one.impact.servers_lost:
-                hits += _of_network(cluster, row, one.impact, each, repair_h)
-            elif one.impact.throughput_share < 1:
-                under = each * repair_h / HOURS_PER_YEAR
-                kept = one.impact.keeps_level is not False
-                slows.append(Slow(one.impact.throughput_share, under, kept))
+        for single in parts:
+            often = per_year * single.parts / sum(part.parts for part in parts)
+            impact = single.impact
+            if impact.servers_lost:
+                hits += _of_network(cluster, row, impact, often, repair_h)
+            elif impact.throughput_share < 1:
+                under_repair = often * repair_h / HOURS_PER_YEAR
+                kept = impact.keeps_level is not False
+                slows.append(Slow(impact.throughput_share, under_repair, kept))
     for kind in groups:
         for cause in kind.causes:
-            gpus = cause.effect.domains * cluster.graph.hb_size
+            gpus = cause.effect.domains * hb_size
             hits += _on_gpus(cluster, kind.name, gpus, cause.stops_per_year, cause.repair_h)
     return hits, slows
-
-
-def _gpus_of(row: FailureRate, hb_size: int) -> int | None:
-    """GPUs that one unit takes [1]; None of the network's."""
-    if row.gpus_each is not None:
-        return row.gpus_each
-    if row.kind == "hb-gear" or row.unit == "hb_domain":
-        return hb_size
-    return 1 if row.unit == "gpu" else None
 
 
 def _on_gpus(
@@ -255,73 +240,59 @@ def _of_network(
 
 def _under_way(hits: Sequence[Hit], pool: int, hours: float | None) -> dict[int, float]:
     """Mean number of failures under repair, or so many hours old, by the servers of each [1]."""
-    found: dict[int, float] = {}
-    for one in hits:
-        if one.pool == pool:
-            lasts = one.repair_h if hours is None else hours
-            found[one.servers] = found.get(one.servers, 0.0) + one.per_year * lasts / HOURS_PER_YEAR
-    return found
+    means: dict[int, float] = {}
+    for hit in hits:
+        if hit.pool == pool:
+            lasts = hit.repair_h if hours is None else hours
+            means[hit.servers] = means.get(hit.servers, 0.0) + hit.per_year * lasts / HOURS_PER_YEAR
+    return means
 
 
 def _missing(repairs: dict[int, float], restarts: dict[int, float], spare: int) -> Floats:
     """Chances of 0, 1, … servers of a pool that do not answer."""
     down, starting = compound_poisson(repairs), compound_poisson(restarts)
     uncovered = np.append(down[: spare + 1].sum(), down[spare + 1 :])
-    found: Floats = np.convolve(uncovered, starting)
-    last = int(np.searchsorted(np.cumsum(found), 1 - SURELY)) + 1
-    return found[:last]
+    chances: Floats = np.convolve(uncovered, starting)
+    return chances[: int(np.searchsorted(np.cumsum(chances), 1 - SURELY)) + 1]
 
 
 def _states(cluster: ServedCluster, missing: Sequence[Floats]) -> tuple[Floats, Floats, Bools]:
     """Chances of servers that do not answer, tokens of the others [1/s], whether times are kept."""
-    numbers = np.meshgrid(*(np.arange(len(one)) for one in missing), indexing="ij")
-    chance = np.ones(1)
-    for one in missing:
-        chance = np.multiply.outer(chance, one)
+    numbers = np.meshgrid(*(np.arange(len(chances)) for chances in missing), indexing="ij")
+    chance = reduce(np.multiply.outer, missing).ravel()
     left = [
         len(servers) - number.ravel()
         for servers, number in zip(cluster.servers, numbers, strict=True)
     ]
-    alive = np.all([some > 0 for some in left], axis=0) & (chance.ravel() > HARDLY)
+    alive = np.all([some > 0 for some in left], axis=0) & (chance > HARDLY)
+    first = np.zeros(int(alive.sum()), np.int64)
     plans = [
-        _with_servers(plan, some[alive]) for plan, some in zip(cluster.plans, left, strict=True)
+        replace(plan.take(first), replicas=some[alive])
+        for plan, some in zip(cluster.plans, left, strict=True)
     ]
     requests = float(cluster.outcome.concurrency[0])
     if len(plans) > 1:
-        found = disaggregated(cluster.case, Pools(*plans), requests)
+        outcome = disaggregated(cluster.case, Pools(*plans), requests)
     else:
-        found = aggregated(cluster.case, plans[0], requests)
+        outcome = aggregated(cluster.case, plans[0], requests)
     tokens, keeps = np.zeros(len(alive)), np.zeros(len(alive), bool)
-    tokens[alive], keeps[alive] = found.tokens_per_s, cluster.goal.meets(found)
-    return chance.ravel(), tokens, keeps
+    tokens[alive], keeps[alive] = outcome.tokens_per_s, cluster.goal.meets(outcome)
+    return chance, tokens, keeps
 
 
-def _with_servers(plan: ServingPlans, counts: Ints) -> ServingPlans:
-    """A plan with several numbers of servers."""
-    return replace(plan.take(np.zeros(len(counts), np.int64)), replicas=counts)
-
-
-def _paces(slows: Sequence[Slow]) -> tuple[Floats, Floats, Bools]:
+def _network_states(slows: Sequence[Slow]) -> tuple[Floats, Floats, Bools]:
     """Chances that the worst of what is under repair leaves a share of the tokens; both, level."""
     chances, none_worse = [], 1.0
     ranked = sorted(slows)
-    for one in ranked:
-        none = exp(-one.under_repair)
+    for slow in ranked:
+        none = exp(-slow.under_repair)
         chances.append(none_worse * (1 - none))
         none_worse *= none
     return (
         np.array([*chances, none_worse]),
-        np.array([*(one.share for one in ranked), 1.0]),
-        np.array([*(one.keeps_level for one in ranked), True]),
+        np.array([*(slow.share for slow in ranked), 1.0]),
+        np.array([*(slow.keeps_level for slow in ranked), True]),
     )
-
-
-def _assured(chances: Floats, rates: Floats, level: float) -> float:
-    """What there is at least with this chance."""
-    order = np.argsort(-rates, kind="stable")
-    reached = np.cumsum(chances[order])
-    at = int(np.searchsorted(reached, level * (1 - SURELY)))
-    return float(rates[order][at]) if at < len(order) else 0.0
 
 
 def _causes(
@@ -332,15 +303,15 @@ def _causes(
     groups: Sequence[GroupFailures],
 ) -> Iterator[ServerStops]:
     """What stops servers, those of groups last."""
-    named = {one.name: one.failures_per_year for one in groups}
+    named = {kind.name: kind.failures_per_year for kind in groups}
     rates = {
         row.cause: row.rate_per_year.at(options.end) * row.count_in(units)
         for row in book.rates
         if row.unit not in LAYOUT
     } | named
     for name, failures in rates.items():
-        mine = [one for one in hits if one.cause == name]
-        stopped = sum(one.per_year * one.servers for one in mine)
-        down = sum(one.per_year * one.servers * one.repair_h for one in mine) / HOURS_PER_YEAR
+        stops = [(hit.per_year * hit.servers, hit.repair_h) for hit in hits if hit.cause == name]
+        stopped = sum(per_year for per_year, _ in stops)
+        down = sum(per_year * repair_h for per_year, repair_h in stops) / HOURS_PER_YEAR
         if stopped:
             yield ServerStops(name, failures, stopped, down)
