@@ -45,7 +45,7 @@ def test_modules_are_those_of_the_bill(name: str, gpus: int) -> None:
     copper = bill.ordered("copper_cable", "active_copper_cable")
     assert sum(one.copper_cables for one in parts) == copper
     assert sum(one.fibres for one in parts) == bill.ordered("fibre")
-    assert sum(one.links for one in parts) == bill.fabric.link_count
+    assert sum(one.fibres + one.copper_links for one in parts) == bill.fabric.link_count
 
 
 def test_twin_port_modules_halve_those_of_trunks() -> None:

@@ -137,10 +137,10 @@ class RiskGroups(Struct, frozen=True, eq=False):
         """Damage in which some groups have failed, by number."""
         down = np.zeros(len(self), bool)
         down[chosen] = True
-        found = no_damage(graph)
-        found.node_down[self.node[down[self.node_group]]] = True
-        found.link_down[self.link[down[self.link_group]]] = True
-        return found
+        damage = no_damage(graph)
+        damage.node_down[self.node[down[self.node_group]]] = True
+        damage.link_down[self.link[down[self.link_group]]] = True
+        return damage
 
 
 def listed(members: Sequence[Sequence[int] | Ints]) -> tuple[Ints, Ints]:
@@ -176,9 +176,9 @@ def domain_of_node(graph: FabricGraph) -> Ints:
     links = graph.links_with("hb")
     switches = graph.node_kind == HB_SWITCH
     for _ in range(HB_TIERS):
-        for one, other in ((graph.source, graph.target), (graph.target, graph.source)):
-            inner = links[switches[one[links]] & (domain[other[links]] >= 0)]
-            domain[one[inner]] = domain[other[inner]]
+        for tail, head in ((graph.source, graph.target), (graph.target, graph.source)):
+            inner = links[switches[tail[links]] & (domain[head[links]] >= 0)]
+            domain[tail[inner]] = domain[head[inner]]
         if (domain[switches] >= 0).all():
             break
     return domain
@@ -248,7 +248,17 @@ def rail_groups(graph: FabricGraph) -> RiskGroups:
         raise InputError(
             f"{graph.name} has no rails, since its HB domains hold one GPU: name switches or planes"
         )
-    lowest, highest = _ranks_below(graph)
+    # Lowest and highest rank of the GPUs below every node, tier by tier.
+    lowest = np.full(graph.node_count, graph.hb_size, np.int64)
+    highest = np.full(graph.node_count, -1, np.int64)
+    gpus = np.flatnonzero(graph.node_kind == GPU)
+    lowest[gpus] = highest[gpus] = gpus % graph.hb_size
+    tier = graph.node_tier.astype(np.int64)
+    low, high = graph.source, graph.target
+    for height in range(int(tier.max(initial=0))):
+        up = np.flatnonzero((tier[low] == height) & (tier[high] == height + 1))
+        np.minimum.at(lowest, high[up], lowest[low[up]])
+        np.maximum.at(highest, high[up], highest[low[up]])
     gpu_end = np.minimum(graph.source, graph.target)
     at_gpu = (gpu_end < graph.gpus) & network_links(graph)
     link = np.flatnonzero(at_gpu)
@@ -271,7 +281,7 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
     >>> {kind: len(groups) for kind, groups in switch_groups(graph).items()}
     {'group': 8}
     """
-    found: dict[str, dict[str, list[int]]] = {}
+    members: dict[str, dict[str, list[int]]] = {}
     depth: dict[str, int] = {}
     for node in np.flatnonzero(graph.node_kind == SWITCH).tolist():
         parts = graph.node_name(node).split("/")
@@ -281,10 +291,10 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
                 continue
             kind, name = numbered[1], "/".join(parts[:length])
             if length <= depth.setdefault(kind, length):
-                found.setdefault(kind, {}).setdefault(name, []).append(node)
+                members.setdefault(kind, {}).setdefault(name, []).append(node)
     return {
         kind: RiskGroups(kind, tuple(groups), *listed([*groups.values()]), NOTHING, NOTHING)
-        for kind, groups in found.items()
+        for kind, groups in members.items()
     }
 
 
@@ -314,21 +324,6 @@ def weighted_rates(failures_per_year: float, weights: Floats) -> Floats:
     return failures_per_year * weights / total
 
 
-def _ranks_below(graph: FabricGraph) -> tuple[Ints, Ints]:
-    """Lowest and highest rank of the GPUs below every node, tier by tier."""
-    lowest = np.full(graph.node_count, graph.hb_size, np.int64)
-    highest = np.full(graph.node_count, -1, np.int64)
-    gpus = np.flatnonzero(graph.node_kind == GPU)
-    lowest[gpus] = highest[gpus] = gpus % graph.hb_size
-    tier = graph.node_tier.astype(np.int64)
-    low, high = graph.source, graph.target
-    for height in range(int(tier.max(initial=0))):
-        up = np.flatnonzero((tier[low] == height) & (tier[high] == height + 1))
-        np.minimum.at(lowest, high[up], lowest[low[up]])
-        np.maximum.at(highest, high[up], highest[low[up]])
-    return lowest, highest
-
-
 class Racking(Struct, frozen=True, eq=False):
     """Which rack every node stands in, and which row every rack.
 
@@ -354,15 +349,15 @@ class Racking(Struct, frozen=True, eq=False):
 
     def of_node(self, label: Ints) -> Ints:
         """Labels of racks carried over to nodes; -1 for a domain that stands under several."""
-        found = np.where(self.rack >= 0, label[self.rack], -1)
+        labels = np.where(self.rack >= 0, label[self.rack], -1)
         gpu, inner = (self.domain >= 0) & (self.rack >= 0), (self.domain >= 0) & (self.rack < 0)
         lowest = np.full(int(self.domain.max()) + 1, np.iinfo(np.int64).max)
         highest = np.full(len(lowest), -1, np.int64)
-        np.minimum.at(lowest, self.domain[gpu], found[gpu])
-        np.maximum.at(highest, self.domain[gpu], found[gpu])
+        np.minimum.at(lowest, self.domain[gpu], labels[gpu])
+        np.maximum.at(highest, self.domain[gpu], labels[gpu])
         whole = np.where(lowest == highest, lowest, -1)
-        found[inner] = whole[self.domain[inner]]
-        return found
+        labels[inner] = whole[self.domain[inner]]
+        return labels
 
 
 def racks_of_layout(layout: Layout, graph: FabricGraph) -> Racking:
@@ -464,24 +459,18 @@ def hall_risk_groups(
     ]
     if racking.row is not None:
         row = racking.of_node(racking.row)
-        groups += [
-            groups_of_nodes("row", racking.row_names, row),
-            _tray_groups(graph, racking, row),
-        ]
+        groups.append(groups_of_nodes("row", racking.row_names, row))
+        # Trays over the rows hold the cables that leave a rack.
+        first, second = racking.rack[graph.source], racking.rack[graph.target]
+        leaves = (graph.length_class != INSIDE) & (first != second) & (first >= 0) & (second >= 0)
+        link = np.flatnonzero(leaves)
+        ends = row[graph.source[link]], row[graph.target[link]]
+        apart = ends[0] != ends[1]
+        group, member = np.concatenate([ends[0], ends[1][apart]]), np.append(link, link[apart])
+        order = np.lexsort((member, group))
+        names = tuple(name.replace("row-", "tray-") for name in racking.row_names)
+        groups.append(RiskGroups("tray", names, NOTHING, NOTHING, group[order], member[order]))
     return tuple(groups)
-
-
-def _tray_groups(graph: FabricGraph, racking: Racking, row: Ints) -> RiskGroups:
-    """Cable trays ``tray-01``, ``tray-02``, … over the rows, with the cables that leave a rack."""
-    first, second = racking.rack[graph.source], racking.rack[graph.target]
-    leaves = (graph.length_class != INSIDE) & (first != second) & (first >= 0) & (second >= 0)
-    link = np.flatnonzero(leaves)
-    ends = row[graph.source[link]], row[graph.target[link]]
-    other = ends[0] != ends[1]
-    group, member = np.concatenate([ends[0], ends[1][other]]), np.append(link, link[other])
-    order = np.lexsort((member, group))
-    names = tuple(name.replace("row-", "tray-") for name in racking.row_names)
-    return RiskGroups("tray", names, NOTHING, NOTHING, group[order], member[order])
 
 
 def transceiver_ends(graph: FabricGraph) -> Ints:

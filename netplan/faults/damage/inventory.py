@@ -213,15 +213,38 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
     def kinds(self) -> dict[str, PartKind]:
         """Kinds of which there are any, by name; groups that hold nothing here are no parts."""
         graph = self.graph
-        found = [*_node_and_link_kinds(graph)]
-        all_groups = {"domain": domain_groups(graph), **switch_groups(graph)}
+
+        def nodes(name: str, code: int, tier: int | None = None) -> PartKind:
+            there = graph.node_kind == code
+            if tier is not None:
+                there &= graph.node_tier == tier
+            return PartKind(name, "node", np.flatnonzero(there))
+
+        link = np.flatnonzero(network_links(graph))
+        ends = (2 * link[:, None] + np.arange(2)).ravel()
+        node = np.stack((graph.source[link], graph.target[link]), axis=1).ravel()
+        tiers = sorted(graph.switches_per_tier())
+        names = {tier: (*TIER_NAMES, f"tier-{tier}")[min(max(tier, 1), 4) - 1] for tier in tiers}
+        groups = {"domain": domain_groups(graph), **switch_groups(graph)}
         if graph.hb_size > 1:
-            all_groups["rail"] = rail_groups(graph)
-        all_groups |= {groups.kind: groups for groups in self.groups}
-        found += [
-            PartKind(kind, "group", groups.held(), groups) for kind, groups in all_groups.items()
+            groups["rail"] = rail_groups(graph)
+        groups |= {given.kind: given for given in self.groups}
+        network = [group.name for group in graph.groups if group.role != "hb"]
+        kinds = [
+            nodes("gpu", GPU),
+            PartKind("nic", "end", ends[graph.node_kind[node] == GPU]),
+            PartKind("link", "link", link),
+            *(PartKind(name, "link", graph.links_of(name)) for name in network),
+            PartKind("hb-link", "link", graph.links_with("hb")),
+            PartKind("transceiver", "end", transceiver_ends(graph)),
+            nodes("switch", SWITCH),
+            *(nodes(name, SWITCH, tier) for tier, name in names.items()),
+            nodes("hb-switch", HB_SWITCH),
+            nodes("manager", MANAGER),
+            nodes("memory", MEMORY),
+            *(PartKind(name, "group", kind.held(), kind) for name, kind in groups.items()),
         ]
-        return {kind.name: kind for kind in found if len(kind.numbers)}
+        return {kind.name: kind for kind in kinds if len(kind.numbers)}
 
     def kind(self, text: str) -> PartKind:
         """Kind by its name or plural.
@@ -243,52 +266,18 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
 
     def damage(self, parts: Sequence[Parts]) -> Damage:
         """Damage in which some parts have failed."""
-        found = no_damage(self.graph)
+        damage = no_damage(self.graph)
         for part in parts:
             match part.kind.space:
                 case "node":
-                    found.node_down[part.numbers] = True
+                    damage.node_down[part.numbers] = True
                 case "link":
-                    found.link_down[part.numbers] = True
+                    damage.link_down[part.numbers] = True
                 case "end":
-                    found.link_down[part.numbers // 2] = True
+                    damage.link_down[part.numbers // 2] = True
                 case "group" if part.kind.groups is not None:
-                    found |= part.kind.groups.damage(self.graph, part.numbers)
-        return found
-
-
-def _node_and_link_kinds(graph: FabricGraph) -> Sequence[PartKind]:
-    """Kinds of nodes, links and ends of links, present or not."""
-
-    def nodes(name: str, code: int, tier: int | None = None) -> PartKind:
-        there = graph.node_kind == code
-        if tier is not None:
-            there &= graph.node_tier == tier
-        return PartKind(name, "node", np.flatnonzero(there))
-
-    link = np.flatnonzero(network_links(graph))
-    ends = (2 * link[:, None] + np.arange(2)).ravel()
-    at = np.stack((graph.source[link], graph.target[link]), axis=1).ravel()
-    groups = [
-        PartKind(group.name, "link", graph.links_of(group.name))
-        for group in graph.groups
-        if group.role != "hb"
-    ]
-    tiers = sorted(graph.switches_per_tier())
-    tier_names = {tier: (*TIER_NAMES, f"tier-{tier}")[min(max(tier, 1), 4) - 1] for tier in tiers}
-    return [
-        nodes("gpu", GPU),
-        PartKind("nic", "end", ends[graph.node_kind[at] == GPU]),
-        PartKind("link", "link", link),
-        *groups,
-        PartKind("hb-link", "link", graph.links_with("hb")),
-        PartKind("transceiver", "end", transceiver_ends(graph)),
-        nodes("switch", SWITCH),
-        *(nodes(name, SWITCH, tier) for tier, name in tier_names.items()),
-        nodes("hb-switch", HB_SWITCH),
-        nodes("manager", MANAGER),
-        nodes("memory", MEMORY),
-    ]
+                    damage |= part.kind.groups.damage(self.graph, part.numbers)
+        return damage
 
 
 PLAIN_GPU = re.compile(r"gpu-([0-9]{1,9})")
@@ -330,7 +319,19 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
             If it is not of the kind, or two nodes are named that no link joins.
         """
         text = plain_link(text)
-        found = self._find(text, kind)
+        graph, node, is_group = self.inventory.graph, self._node(text), text in self._group_names
+        if BETWEEN in text:
+            found = self._links(text)
+        elif node is not None and (kind is None or kind.space != "group"):
+            name = NODE_KINDS[graph.node_kind[node]].replace("_", "-")
+            found = Parts(self.inventory.kinds[name], np.array([node]))
+        elif is_group and (kind is None or kind.space == "group"):
+            # Where groups of several kinds have the name, that of the kind, or the first.
+            places = self._group_names[text]
+            name, number = next((at for at in places if kind and at[0] == kind.name), places[0])
+            found = Parts(self.inventory.kinds[name], np.array([number]))
+        else:
+            found = self._port(text, kind)
         if found is None:
             raise self._unknown(text)
         if kind is None or found.kind is kind:
@@ -352,23 +353,6 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
                     yield self._end_name(number)
                 case "group":
                     yield parts.kind.groups.names[number] if parts.kind.groups else str(number)
-
-    def _find(self, text: str, kind: PartKind | None) -> Parts | None:
-        if BETWEEN in text:
-            return self._links(text)
-        graph, node = self.inventory.graph, self._node(text)
-        if node is not None and (kind is None or kind.space != "group"):
-            name = NODE_KINDS[graph.node_kind[node]].replace("_", "-")
-            return Parts(self.inventory.kinds[name], np.array([node]))
-        if text in self._group_names and (kind is None or kind.space == "group"):
-            return self._group(text, kind)
-        return self._port(text, kind)
-
-    def _group(self, text: str, kind: PartKind | None) -> Parts:
-        """Group of a name; where several kinds have it, that of the kind, or the first."""
-        places = self._group_names[text]
-        name, number = next((at for at in places if kind and at[0] == kind.name), places[0])
-        return Parts(self.inventory.kinds[name], np.array([number]))
 
     def _node(self, text: str) -> int | None:
         graph = self.inventory.graph
@@ -423,19 +407,15 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
                 if place:
                     chosen = chosen[self._end_port[chosen ^ side] == place[1]]
             if not len(chosen):
-                raise self._not_joined(sides, ends)
+                others = distinct_values(self._end_node[ends ^ 1])[:NEIGHBOURS_NAMED].tolist()
+                names = " and ".join(self.inventory.graph.node_name(node) for node in others)
+                known = f": links of the first go to {names}" if others else ""
+                raise InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}{known}")
             links = chosen // 2
             network = links[self._network[links]]
             name, found = ("link", network) if len(network) else ("hb-link", links)
             return Parts(self.inventory.kinds[name], found)
         return None
-
-    def _not_joined(self, sides: Sequence[str], ends: Ints) -> InputError:
-        """Two nodes have no such link: where those of the first go."""
-        others = distinct_values(self._end_node[ends ^ 1])[:NEIGHBOURS_NAMED]
-        names = " and ".join(self.inventory.graph.node_name(node) for node in others.tolist())
-        known = f": links of the first go to {names}" if len(others) else ""
-        return InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}{known}")
 
     def _device_port(self, text: str, *, hosts: bool = False) -> tuple[int, int] | None:
         """Node and port of an end; of a host of a whole HB domain too, if those are asked for."""
@@ -516,11 +496,11 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _group_names(self) -> dict[str, list[tuple[str, int]]]:
         """Kinds and numbers of groups by name."""
-        found: dict[str, list[tuple[str, int]]] = {}
+        places: dict[str, list[tuple[str, int]]] = {}
         for kind in self.inventory.kinds.values():
             for number, name in enumerate(kind.groups.names if kind.groups else ()):
-                found.setdefault(name, []).append((kind.name, number))
-        return found
+                places.setdefault(name, []).append((kind.name, number))
+        return places
 
     def _unknown(self, text: str) -> Exception:
         """Error that offers names which begin alike, or end alike."""

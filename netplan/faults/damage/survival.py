@@ -30,7 +30,7 @@ from netplan.faults.damage.damage import Components, cut_off_gpus, intact_compon
 from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.expand import expand
-from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.bcube import bcube_ports
 from netplan.topologies.families.dragonfly import dragonfly_shape
 from netplan.topologies.families.joined_families import switch_graph
@@ -112,6 +112,7 @@ def attrition(
 
 
 TWO_TIERS = 2
+NOTHING = np.empty(0, np.int64)
 
 
 class SwitchLoss(Struct, frozen=True):
@@ -154,8 +155,13 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
         return SwitchLoss(survives=True, share=0.0)
     sizing = fabric.sizing
     if spec.family in (*OWN_GRAPHS, "hammingmesh"):
-        ends = _graph_ends(spec, fabric)
-        return SwitchLoss(_graph_survives(*ends), _graph_share(*ends))
+        domains, source, target = _graph_ends(spec, fabric)
+        low, high = np.minimum(source, target), np.maximum(source, target)
+        up = (low < domains) & (high >= domains)
+        ports = np.bincount(np.concatenate((source, target)))
+        pairs, links = np.unique(np.stack((low[up], high[up])), axis=1, return_counts=True)
+        share = float((links / ports[pairs[0]]).max(initial=0.0))
+        return SwitchLoss(_graph_survives(domains, source, target), share)
     gpu = np.arange(sizing.gpus)
     domain = gpu // sizing.hb_size
     leaf = _leaf_of(spec, fabric, gpu)
@@ -184,8 +190,12 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
         return _survives_in_part(spec, fabric)
     if _ports(spec) > 1:
         return True
-    if spec.domains:
-        return _mixed_survives(spec, fabric)
+    if spec.domains:  # of several sizes
+        domain, leaf = _ends(spec, fabric)
+        order = np.argsort(domain, kind="stable")
+        begins = np.flatnonzero(np.diff(domain[order], prepend=-1))
+        low, high = (end.reduceat(leaf[order], begins) for end in (np.minimum, np.maximum))
+        return len(begins) == 1 or (bool((low < high).all()) and _joined_above(spec, fabric))
     first = np.arange(sizing.domains) * sizing.hb_size
     last = np.minimum(first + sizing.hb_size, sizing.gpus) - 1
     # The leaves rise with the rank: a domain lies under one leaf if its ends do.
@@ -201,15 +211,6 @@ def _graph_ends(spec: FabricSpec, fabric: Fabric) -> tuple[int, Ints, Ints]:
         [np.arange(gpus) // graph.hb_size, domains + np.arange(graph.node_count - gpus)]
     )
     return domains, number[graph.source], number[graph.target]
-
-
-def _graph_share(domains: int, source: Ints, target: Ints) -> float:
-    """Largest share of an HB domain's links that lead to one switch [1]."""
-    low, high = np.minimum(source, target), np.maximum(source, target)
-    up = (low < domains) & (high >= domains)
-    ports = np.bincount(np.concatenate((source, target)))
-    pairs, links = np.unique(np.stack((low[up], high[up])), axis=1, return_counts=True)
-    return float((links / ports[pairs[0]]).max(initial=0.0))
 
 
 def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
@@ -261,7 +262,11 @@ def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
             tree = clos_tree(spec, sizing)
             return _spread_over(endpoints(spec, sizing, gpu), tree.endpoints, tree.leaves)
         case "rail-only":
-            return _rail_leaf(sizing, gpu)
+            # Every rail has a network of its own, or a share of one switch. Leaves of long rails
+            # are told apart by the rail alone: a domain has one port on each rail.
+            rank: Ints = gpu % sizing.hb_size
+            alone = sizing.domains > sizing.radix
+            return rank if alone else rank // (sizing.radix // sizing.domains)
         case "dragonfly":
             return gpu // dragonfly_shape(spec, sizing).hosts_per_switch
         case "bcube":
@@ -278,18 +283,6 @@ def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
     return leaf
 
 
-def _rail_leaf(sizing: Sizing, gpu: Ints) -> Ints:
-    """Leaf of GPUs where every rail has a network of its own, or a share of one switch.
-
-    Leaves of long rails are told apart by the rail alone: a domain has one port on each rail.
-    """
-    rank = gpu % sizing.hb_size
-    if sizing.domains > sizing.radix:
-        return rank
-    shared: Ints = rank // (sizing.radix // sizing.domains)
-    return shared
-
-
 def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
     """Whether no failure above the leaves, or beside them in a dragonfly, parts the GPUs."""
     match spec.family:
@@ -298,26 +291,22 @@ def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
         case "clos" | "scalable-units":
             return _clos_joined(spec, fabric)
         case _ if spec.family in JOINED:
-            return _others_joined(spec, fabric, switch_graph(spec, fabric.sizing))
+            graph = switch_graph(spec, fabric.sizing)
+            source, target = (
+                np.concatenate([getattr(links, end) for links in graph.links] or [NOTHING])
+                for end in ("source", "target")
+            )
+            domain, switch = _ends(spec, fabric)
+            for lost in cut_switches(graph):
+                there = (source != lost) & (target != lost)
+                part = connected_parts(graph.switches, source[there], target[there])
+                kept = switch != lost
+                if not _joins(domain[kept], part[switch[kept]]):
+                    return False
+            return True
         case _:
             # Of rails one stays whole, and every domain has ports on two switches of rails.
             return True
-
-
-def _others_joined(spec: FabricSpec, fabric: Fabric, graph: SwitchGraph) -> bool:
-    """Whether switches that are joined directly stay so, or by HB domains, if one fails."""
-    source, target = (
-        np.concatenate([getattr(one, end) for one in graph.links] or [np.empty(0, np.int64)])
-        for end in ("source", "target")
-    )
-    domain, switch = _ends(spec, fabric)
-    for lost in cut_switches(graph):
-        there = (source != lost) & (target != lost)
-        part = connected_parts(graph.switches, source[there], target[there])
-        kept = switch != lost
-        if not _joins(domain[kept], part[switch[kept]]):
-            return False
-    return True
 
 
 def _clos_joined(spec: FabricSpec, fabric: Fabric) -> bool:
@@ -355,15 +344,6 @@ def _ends(spec: FabricSpec, fabric: Fabric) -> tuple[Ints, Ints]:
     """HB domain and switch of every GPU."""
     gpu = np.arange(fabric.sizing.gpus)
     return domain_of_gpu(spec, fabric.sizing), _leaf_of(spec, fabric, gpu)
-
-
-def _mixed_survives(spec: FabricSpec, fabric: Fabric) -> bool:
-    """Whether HB domains of several sizes stay joined, whichever network switch fails."""
-    domain, leaf = _ends(spec, fabric)
-    order = np.argsort(domain, kind="stable")
-    begins = np.flatnonzero(np.diff(domain[order], prepend=-1))
-    low, high = (end.reduceat(leaf[order], begins) for end in (np.minimum, np.maximum))
-    return len(begins) == 1 or (bool((low < high).all()) and _joined_above(spec, fabric))
 
 
 def _joins(domain: Ints, part: Ints) -> bool:

@@ -124,10 +124,10 @@ def _forest(graph: FabricGraph, links: Bools) -> tuple[Bools, Bools]:
     low = np.minimum(graph.source, graph.target).astype(np.int64)
     code = low * nodes + np.maximum(graph.source, graph.target)
     last = (low < gpus) & network_links(graph)
-    found, first = np.unique(code[links], return_index=True)
+    pairs, first = np.unique(code[links], return_index=True)
     weight = np.where(last[links][first], 2.0, 1.0)
-    one, other = np.divmod(found, nodes)
-    tree = minimum_spanning_tree(csr_array((weight, (one, other)), shape=(nodes, nodes))).tocoo()
+    joins = csr_array((weight, np.divmod(pairs, nodes)), shape=(nodes, nodes))
+    tree = minimum_spanning_tree(joins).tocoo()
     ends = tree.row.astype(np.int64), tree.col.astype(np.int64)
     on_tree: Bools = links & np.isin(code, np.minimum(*ends) * nodes + np.maximum(*ends))
     leaf: Bools = np.bincount(np.concatenate(ends), minlength=nodes)[:gpus] == 1
@@ -252,7 +252,7 @@ def group_failures(
     [('Rack', [2, 4]), ('Power feed', [2, 4])]
     """
     rows = {row.unit: row for row in book.rates}
-    found = []
+    failures = []
     for kind in groups:
         row = rows.get(GROUP_UNITS.get(kind.kind, "group"))
         held = kind.held()
@@ -267,8 +267,8 @@ def group_failures(
         plain = Cause(name, 0.0, 1, repair_h=book.repair_h(row.kind).at(end))
         causes = _causes(graph, kind, hits, rates * row.interrupts, plain, effects_of)
         cut_off = float((rates * hits.cut_off).sum())
-        found.append(GroupFailures(row, name, len(held), total, causes, cut_off))
-    return tuple(found)
+        failures.append(GroupFailures(row, name, len(held), total, causes, cut_off))
+    return tuple(failures)
 
 
 def _causes(
@@ -295,7 +295,9 @@ def _causes(
     rate = np.bincount(group_class.ravel(), rates)
     order = np.argsort(-rate, kind="stable")
     network = [number for number in order.tolist() if classes[number, 1:4].any()][:CLASSES_TRIED]
-    effects = {number: _taken(classes[number]) for number in order.tolist()}
+    # As long as nothing is known of the network, a group takes its domains.
+    domains = {number: int(classes[number, 0]) for number in order.tolist()}
+    effects = {number: Effect(count, whole=count > 0) for number, count in domains.items()}
     if effects_of is not None:
         alike = [np.flatnonzero(group_class.ravel() == number) for number in network]
         damages = [groups.damage(graph, one_for_all(places)) for places in alike]
@@ -310,11 +312,6 @@ def _causes(
         for number in order.tolist()
         if rate[number]
     )
-
-
-def _taken(traits: Ints) -> Effect:
-    """Effect of the domains that a group takes, as long as nothing is known of the network."""
-    return Effect(domains=int(traits[0]), whole=bool(traits[0]))
 
 
 class GroupHits(Struct, frozen=True, eq=False):

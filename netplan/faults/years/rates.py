@@ -18,7 +18,8 @@ Links are *host* links, which end at a network port of a GPU, or *trunks*. A mod
 and a trunk share counts with the host links, whose loss is worse.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Annotated, Literal, get_args
 
@@ -26,7 +27,7 @@ from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf, unknown_name
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.ports import PortBank, Run, plugs_needed
+from netplan.costing.ports import Run, plugs_needed
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.switches import check_switch
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring, wire
@@ -46,8 +47,6 @@ class LinkParts(Struct, frozen=True):
 
     Parameters
     ----------
-    links
-        Links [1].
     modules, module_links
         Modules, and the ends of links that they serve [1].
     fibres
@@ -56,22 +55,11 @@ class LinkParts(Struct, frozen=True):
         Cables with fixed plugs, and the links that they carry [1].
     """
 
-    links: int = 0
     modules: int = 0
     module_links: int = 0
     fibres: int = 0
     copper_cables: int = 0
     copper_links: int = 0
-
-    @property
-    def links_a_module(self) -> float:
-        """Links that one module takes with it, on average [1]."""
-        return self.module_links / self.modules if self.modules else 0.0
-
-    @property
-    def links_a_copper_cable(self) -> float:
-        """Links that one copper cable takes with it, on average [1]."""
-        return self.copper_links / self.copper_cables if self.copper_cables else 0.0
 
 
 def place_of(links: LinkType | Run) -> Place:
@@ -133,7 +121,7 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
 
 def _by_medium(fabric: Fabric) -> dict[Place, LinkParts]:
     """A module at every end of an optical link, a cable for every link of copper."""
-    found: dict[Place, LinkParts] = {}
+    parts: dict[Place, LinkParts] = {}
     places: tuple[Place, ...] = ("host", "trunk")
     for place in places:
         # Links on a chip are no parts.
@@ -142,41 +130,33 @@ def _by_medium(fabric: Fabric) -> dict[Place, LinkParts]:
         optical = sum(group.links for group in groups if group.medium == "optical")
         copper = sum(group.links for group in groups) - optical
         ends = ENDS_OF_A_LINK * optical
-        found[place] = LinkParts(optical + copper, ends, ends, optical, copper, copper)
-    return found
+        parts[place] = LinkParts(ends, ends, optical, copper, copper)
+    return parts
 
 
 def _as_wired(wiring: Wiring) -> dict[Place, LinkParts]:
     """Modules by the cage and cables by the piece, as on the bill."""
-    counts: dict[Place, dict[str, int]] = {
-        place: dict.fromkeys(LinkParts.__struct_fields__, 0) for place in ("host", "trunk")
-    }
-    ends: dict[tuple[str, str, int], dict[Place, int]] = {}
+    counts: dict[Place, Counter[str]] = {"host": Counter(), "trunk": Counter()}
+    ends: dict[tuple[str, str, int], Counter[Place]] = {}
     for run in wiring.runs:
         place = place_of(run)
-        found = counts[place]
-        found["links"] += run.links
         if run.medium in ("dac", "aec"):
-            found["copper_links"] += run.links
-            found["copper_cables"] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
+            counts[place]["copper_links"] += run.links
+            counts[place]["copper_cables"] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
             continue
-        found["fibres"] += run.links
+        counts[place]["fibres"] += run.links
         for bank, plug in zip(run.ends, run.plugs, strict=True):
             if plug.item != BARE_FIBRE:
-                there = ends.setdefault((bank, plug.item, plug.links), {"host": 0, "trunk": 0})
-                there[place] += run.links
-    for (bank, _, links), there in ends.items():
-        for place, modules in _modules(wiring.bank(bank), links, there).items():
+                ends.setdefault((bank, plug.item, plug.links), Counter())[place] += run.links
+    for (name, _, links), there in ends.items():
+        # Modules of so many links each in the cages of a bank; shared ones are the hosts'.
+        devices = wiring.bank(name).devices
+        together = plugs_needed(there.total(), devices, links)
+        hosts = min(together, plugs_needed(there["host"], devices, links))
+        for place, modules in (("host", hosts), ("trunk", together - hosts)):
             counts[place]["modules"] += modules
             counts[place]["module_links"] += there[place]
-    return {place: LinkParts(**found) for place, found in counts.items()}
-
-
-def _modules(bank: PortBank, links: int, ends: dict[Place, int]) -> dict[Place, int]:
-    """Modules of so many links each in the cages of a bank; shared ones are the hosts'."""
-    together = plugs_needed(sum(ends.values()), bank.devices, links)
-    hosts = min(together, plugs_needed(ends["host"], bank.devices, links))
-    return {"host": hosts, "trunk": together - hosts}
+    return {place: LinkParts(**parts) for place, parts in counts.items()}
 
 
 MAX_PER_YEAR = 100.0
@@ -479,10 +459,18 @@ class FailureBook(Record, frozen=True, kw_only=True):
             if row.unit == "power_feed" and row.gpus_each and racks and racks[0]:
                 sized[row.cause] = max(1, row.gpus_each // racks[0]) * racks[0]
         gear = {"hb-gear"} if hb_size == 1 else set()
-        rows = (
-            row.changed(gpus_each=sized[row.cause]) for row in self.rates if row.kind not in gear
-        )
-        return self.changed(rates=tuple(part for row in rows for part in _by_place(row)))
+        rows: list[FailureRate] = []
+        for row in self.rates:
+            if row.kind in gear:
+                continue
+            whole = row.changed(gpus_each=sized[row.cause])
+            if row.unit not in PLACES:
+                rows.append(whole)
+                continue
+            (near, low), (far, high) = PLACES[row.unit]
+            rows.append(whole.changed(cause=f"{row.cause}, {near}", unit=low))
+            rows.append(whole.changed(cause=f"{row.cause}, {far}", unit=high, interrupts=0.0))
+        return self.changed(rates=tuple(rows))
 
     def stopping(self, survived: Collection[Unit]) -> "FailureBook":
         """The book in which failures of some units slow a job and do not stop it."""
@@ -504,19 +492,7 @@ class FailureBook(Record, frozen=True, kw_only=True):
 FAILURE_BOOKS = Shelf("failures", "costing/failures", FailureBook)
 
 
-def _by_place(row: FailureRate) -> Iterator[FailureRate]:
-    """A row itself, or one for each place where its units sit."""
-    if row.unit not in PLACES:
-        yield row
-        return
-    (near, low), (far, high) = PLACES[row.unit]
-    yield row.changed(cause=f"{row.cause}, {near}", unit=low)
-    yield row.changed(cause=f"{row.cause}, {far}", unit=high, interrupts=0.0)
-
-
-def unit_counts(
-    fabric: Fabric, wiring: Wiring | None = None, *, circuit_switches: int = 0
-) -> dict[Unit, int]:
+def unit_counts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, int]:
     """Units of a sized fabric that can fail [1].
 
     A host link joins a network port of a GPU to a switch, a leaf; the other links are trunks. Of
@@ -530,8 +506,6 @@ def unit_counts(
     wiring
         Its wiring as billed, of :func:`bill_wiring`; None counts a module
         at every end of an optical link.
-    circuit_switches
-        Optical circuit switches beside it [1].
 
     Examples
     --------
@@ -545,13 +519,14 @@ def unit_counts(
     """
     hosts = [group for group in fabric.links if place_of(group) == "host"]
     leaves = sum(tier.switches for tier in fabric.tiers[: len(hosts)])
+    host_links = sum(group.links for group in hosts)
     parts = link_parts(fabric, wiring)
     host, trunk = parts["host"], parts["trunk"]
     return {
         "gpu": fabric.sizing.gpus,
         "nic_port": fabric.cards,
-        "host_link": sum(group.links for group in hosts),
-        "trunk_link": fabric.link_count - sum(group.links for group in hosts),
+        "host_link": host_links,
+        "trunk_link": fabric.link_count - host_links,
         "transceiver": host.modules + trunk.modules,
         "host_transceiver": host.modules,
         "trunk_transceiver": trunk.modules,
@@ -564,7 +539,7 @@ def unit_counts(
         "switch": fabric.switches,
         "leaf_switch": leaves,
         "upper_switch": fabric.switches - leaves,
-        "circuit_switch": circuit_switches,
+        "circuit_switch": 0,
         "hb_domain": fabric.sizing.domains,
         **dict.fromkeys(LAYOUT, 0),
     }
@@ -579,8 +554,8 @@ def host_links_each(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, 
     return {
         "host_link": 1.0,
         "host_fibre": 1.0,
-        "host_transceiver": host.links_a_module,
-        "host_copper_cable": host.links_a_copper_cable,
+        "host_transceiver": host.module_links / max(host.modules, 1),
+        "host_copper_cable": host.copper_links / max(host.copper_cables, 1),
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, exp, isfinite, log1p, sqrt
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, pdtr, pdtrik
+from scipy.special import bdtrc, pdtr, pdtrik
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
@@ -161,7 +161,7 @@ def outstanding(rate_per_year: float, units: int, lead_h: float) -> float:
     return rate_per_year * units * lead_h / HOURS_PER_YEAR
 
 
-def service_level(spares: int, failures: float, units: int | None = None) -> float:
+def service_level(spares: int, failures: float) -> float:
     """Probability that the spares cover the failures of the lead time, P(N <= s) [1].
 
     It is the share of time in which no failed unit lacks a spare, whatever the distribution of the
@@ -173,13 +173,11 @@ def service_level(spares: int, failures: float, units: int | None = None) -> flo
         Spares, s [1].
     failures
         Mean failures in the lead time [1].
-    units
-        Units in service: N is binomial, and each fails at most once; Poisson if left out [1].
 
     Raises
     ------
     InputError
-        If a number is negative, or there are more spares or failures than units.
+        If a number is negative.
 
     Examples
     --------
@@ -190,17 +188,10 @@ def service_level(spares: int, failures: float, units: int | None = None) -> flo
     """
     if spares < 0 or failures < 0:
         raise InputError(f"{spares} spares, {failures:g} failures: give 0 or more of both")
-    if units is None:
-        return float(pdtr(spares, failures))
-    if max(spares, failures) > units:
-        raise InputError(
-            f"{spares:,} spares and {failures:g} failures in a lead time for {units:,} units in"
-            " service: give at most as many as there are units"
-        )
-    return float(bdtr(spares, units, failures / units)) if units else 1.0
+    return float(pdtr(spares, failures))
 
 
-def spares_needed(failures: float, level: float, units: int | None = None) -> int:
+def spares_needed(failures: float, level: float) -> int:
     """Least spares whose service level is at least this, min s with P(N <= s) >= level [1].
 
     Parameters
@@ -209,8 +200,6 @@ def spares_needed(failures: float, level: float, units: int | None = None) -> in
         Mean failures in the lead time [1].
     level
         Service level, above 0 and below 1 [1].
-    units
-        As in :func:`service_level` [1].
 
     Examples
     --------
@@ -226,11 +215,9 @@ def spares_needed(failures: float, level: float, units: int | None = None) -> in
         return 0
     # The continuous inverse lands next to the answer, which the two loops make exact.
     spares = max(0, ceil(float(pdtrik(level, failures))))
-    if units is not None:
-        spares = min(spares, units)
-    while service_level(spares, failures, units) < level:
+    while service_level(spares, failures) < level:
         spares += 1
-    while spares and service_level(spares - 1, failures, units) >= level:
+    while spares and service_level(spares - 1, failures) >= level:
         spares -= 1
     return spares
 
@@ -286,7 +273,7 @@ def cost_per_effective_gpu_hour(cost_per_year: float, gpus: int, goodput: float)
     return cost_per_year / (gpus * HOURS_PER_YEAR * goodput)
 
 
-def compound_poisson(means: Mapping[int, float], most: int | None = None) -> Floats:
+def compound_poisson(means: Mapping[int, float]) -> Floats:
     """Distribution of domains down at a moment, where failures take several at once.
 
     Failures under repair of each size are a Poisson number (M/G/inf, Palm 1943: it depends on the
@@ -297,12 +284,10 @@ def compound_poisson(means: Mapping[int, float], most: int | None = None) -> Flo
     ----------
     means
         Mean number of failures under repair, by the domains that one takes [1].
-    most
-        Largest number in the answer [1]; twelve standard deviations above the mean if left out.
 
     Returns
     -------
-    Probability of 0, 1, … domains down, shape (most + 1,) [1].
+    Probability of 0, 1, … domains down, up to twelve standard deviations above the mean [1].
 
     Examples
     --------
@@ -315,11 +300,11 @@ def compound_poisson(means: Mapping[int, float], most: int | None = None) -> Flo
     rates = np.array([mean for size, mean in means.items() if size and mean])
     spread = sqrt(float((rates * sizes**2).sum()))
     reach = int((rates * sizes).sum() + 12 * spread) + 4 * int(sizes.max(initial=1))
-    length = 1 << (2 * max(reach, most or 0)).bit_length()
+    length = 1 << (2 * reach).bit_length()
     angle = -2j * np.pi * np.arange(length // 2 + 1) / length
     transform = np.exp(sum((m * np.expm1(angle * k) for m, k in zip(rates, sizes, strict=True)), 0))
-    found = np.fft.irfft(transform * np.ones(len(angle)), length)
-    return np.maximum(found[: (reach if most is None else most) + 1], 0.0)
+    chances = np.fft.irfft(transform * np.ones(len(angle)), length)
+    return np.maximum(chances[: reach + 1], 0.0)
 
 
 def idle_domains_needed(means: Mapping[int, float], level: float) -> int:
