@@ -131,7 +131,7 @@ def draw(chart: Chart) -> Markup:
     >>> drawn.count("<svg"), drawn.count("<title>"), "axis from 0.96" in drawn
     (2, 2, True)
     """
-    wide, narrow = (_drawing(chart, width) for width in (WIDE, NARROW))
+    wide, narrow = (drawing(chart, width) for width in (WIDE, NARROW))
     return legend(chart) + wide + narrow
 
 
@@ -166,8 +166,21 @@ def words(text: str) -> str:
     return plain(unescape(text.replace("<br>", "\x00")).replace("\x00", "\n")) if text else ""
 
 
-def _drawing(chart: Chart, width: float) -> Markup:
-    """One drawing of a chart, as wide as that."""
+def drawing(chart: Chart, width: float) -> Markup:
+    """One drawing of a chart, without its legend.
+
+    Parameters
+    ----------
+    chart
+        What to draw.
+    width
+        How wide it is; on a narrow one marks have no titles, since fingers rest on nothing [px].
+
+    Returns
+    -------
+    Markup
+        The drawing.
+    """
     traces = _traces(chart)
     layout: Mapping[str, Any] = chart.layout
     scaled = any(trace.kind == "heatmap" and "colorbar" in trace.facts for trace in traces)
@@ -180,7 +193,7 @@ def _drawing(chart: Chart, width: float) -> Markup:
     bottom = chart.height_px - below
     x = _ruler(layout.get("xaxis", {}), across, (left, width - EDGE))
     y = _ruler(layout.get("yaxis", {}), up, (bottom, top))
-    titled = width > NARROW  # a finger rests on nothing: titles are for pointers
+    titled = width > NARROW
     shapes = [*_axis_across(x, y, width), *_axis_up(y, x, width)]
     for trace in traces:
         drawn = Markup("").join(DRAWN[trace.kind](trace, x, y, titled))
@@ -337,20 +350,20 @@ def _axis_across(x: Ruler, y: Ruler, width: float) -> Iterator[Markup]:
     """Rules, ticks and title of the axis at the bottom; ticks that would touch are left out."""
     if not x.visible:
         return
-    free = -1.0
+    free, foot = -1.0, max(y.start, y.end)
     for value, text in sorted(x.ticks, key=lambda tick: x.place(tick[0])):
         at, half = x.place(value), len(text) * SIGN_PX / 2
         if x.grid:
             yield _path(((at, y.start), (at, y.end)), "rule")
         if at - half > free:
             at = min(at, width - half)
-            yield _text(at, y.start + LINE_PX, text, "tick", "middle")
+            yield _text(at, foot + LINE_PX, text, "tick", "middle")
             free = at + half + SIGN_PX
     if x.title:
         title = short(x.title, int(width / SIGN_PX))
         half = len(title) * SIGN_PX / 2
         at = min((x.start + x.end) / 2, width - half)
-        yield _text(at, y.start + TICK_PX + LINE_PX, title, "title", "middle")
+        yield _text(at, foot + TICK_PX + LINE_PX, title, "title", "middle")
 
 
 def _axis_up(y: Ruler, x: Ruler, width: float) -> Iterator[Markup]:
@@ -425,9 +438,9 @@ def _scatter(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]
         )
     if "text" in mode:
         places = _each(facts.get("textposition", "middle right"), count)
-        for spot, text, place in zip(spots, _each(facts.get("text"), count), places, strict=True):
-            if spot is not None and text:
-                yield _label(spot, words(str(text)), str(place))
+        texts = zip(spots, _each(facts.get("text"), count), places, strict=True)
+        known = [label for label in texts if label[0] is not None and label[1]]
+        yield from _labels(known, (y.start + y.end) / 2)
 
 
 def _line(
@@ -633,13 +646,22 @@ def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, bo
     return shape.format(_way(corners), look, _told(box))
 
 
-def _label(spot: tuple[float, float], text: str, place: str) -> Markup:
-    """A text beside a mark."""
-    up, _, side = place.partition(" ")
-    anchor = {"left": "end", "right": "start"}.get(side, "middle")
-    shift = {"left": -GAP, "right": GAP}.get(side, 0.0)
-    down = {"top": -GAP, "bottom": GAP + LINE_PX / 2}.get(up, 4.0)
-    return _text(spot[0] + shift, spot[1] + down, text.replace("\n", " "), "name", anchor)
+def _labels(labels: Sequence[tuple[Any, str, str]], middle: float) -> Iterator[Markup]:
+    """Texts beside marks; each keeps off those that it would lie on, towards the middle."""
+    taken: list[tuple[float, float, float]] = []
+    for (x, y), name, place in sorted(labels, key=lambda label: -abs(label[0][1] - middle)):
+        up, _, side = place.partition(" ")
+        text = words(str(name)).replace("\n", " ")
+        anchor = {"left": "end", "right": "start"}.get(side, "middle")
+        at = x + {"left": -GAP, "right": GAP}.get(side, 0.0)
+        line = y + {"top": -GAP, "bottom": GAP + LINE_PX / 2}.get(up, 4.0)
+        length, step = len(text) * SIGN_PX, LINE_PX if y < middle else -LINE_PX
+        left = at - length * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+        beside = [one[2] for one in taken if left < one[1] and one[0] < left + length]
+        while any(abs(line - other) < LINE_PX for other in beside):
+            line += step
+        taken.append((left, left + length, line))
+        yield _text(at, line, text, "name", anchor)
 
 
 def _swatch(trace: Json) -> Markup:

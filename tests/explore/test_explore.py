@@ -261,10 +261,11 @@ def test_charts_say_what_they_show_without_colour() -> None:
     bars, cloud = price_chart(marks, "USD"), time_chart(marks, "USD")
     assert "M USD: rail-only 10.0, fat-tree 11.0, torus-3d ≥ 2" in bars
     assert bars.count('class="range"') == 2
+    assert bars.count("<rect") == 3
     for chart in (bars, cloud):
         assert "★ rail-only" in chart
-        assert [chart.count(f'class="{kind}"') for kind in ("best", "whole", "part")] == [2, 2, 2]
     assert cloud.count("<circle") == 2  # the recommended one is a diamond
+    assert cloud.count("fill:none") == 1  # and what lacks a price a ring
 
 
 def test_names_of_equal_marks_do_not_lie_on_one_another() -> None:
@@ -274,7 +275,8 @@ def test_names_of_equal_marks_do_not_lie_on_one_another() -> None:
     drawn = str(time_chart(marks, "USD"))
     tags = [tag.partition(">") for tag in drawn.split("<text ")]
     lines = [float(tag.split('y="')[1].split('"')[0]) for tag, _, said in tags if "fabric-" in said]
-    assert [second - first for first, second in pairwise(lines)] == [14.0, 14.0]
+    lines.sort()
+    assert all(second - first >= 14.0 for first, second in pairwise(lines))
 
 
 @pytest.fixture
