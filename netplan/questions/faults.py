@@ -392,23 +392,25 @@ def _badness(impact: Impact) -> tuple[bool, float, float]:
     return impact.way == "stopped", impact.iteration_time_s or 0.0, -(impact.bandwidth_share or 0.0)
 
 
-KIND_OF_UNIT: Mapping[Unit, str] = {
-    "nic_port": "nic",
-    "host_link": "host",
-    "host_transceiver": "host",
-    "host_fibre": "host",
-    "host_copper_cable": "host",
-    "leaf_switch": "leaf",
-}
-"""Kind of part whose single failure shows what a unit of the failure book does."""
+HOST_UNITS: tuple[Unit, ...] = ("host_link", "host_transceiver", "host_fibre", "host_copper_cable")
+
+
+def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[Unit, int]:
+    """GPUs that a unit of the failure book cuts off, as far as the failure of a part shows it."""
+    # Where each GPU has a port on every of several levels, none shows it.
+    of_hosts = (group.name for group in fabric.links if group.role == "host" and not group.axis)
+    kinds: dict[Unit, str] = {"nic_port": "nic", "leaf_switch": "leaf"}
+    kinds |= dict.fromkeys(HOST_UNITS, next(of_hosts, ""))
+    alone = {single.kind: single.impact.gpus_cut_off for single in singles}
+    return {unit: alone[kind] for unit, kind in kinds.items() if kind in alone}
 
 
 def _survived(
     subject: Subject, singles: Sequence[Single[Impact]], book: FailureBook
 ) -> frozenset[Unit]:
     """Units whose failure stops no job: it cuts off no GPU, or the job needs no network."""
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
-    survived = frozenset(one for one, kind in KIND_OF_UNIT.items() if cut_off.get(kind) == 0)
+    cut_off = _gpus_cut_off(subject.fabric, singles)
+    survived = frozenset(unit for unit, gpus in cut_off.items() if gpus == 0)
     if subject.sizing.domains == 1:
         survived |= {row.unit for row in book.rates if row.kind in NETWORK_KINDS}
     return survived
@@ -421,13 +423,13 @@ def _cut_off_per_year(
     shared: Shared,
 ) -> float:
     """GPUs that lose their port in a year: links, leaves and groups times whom each cuts off."""
-    cut_off = {one.kind: one.impact.gpus_cut_off for one in singles}
+    cut_off = _gpus_cut_off(built[0], singles)
     units, links = unit_counts(*built), host_links_each(*built)
     alone = sum(
         row.rate_per_year.at(shared.options.end)
         * row.count_in(units)
         * links.get(row.unit, 1.0)
-        * cut_off.get(KIND_OF_UNIT.get(row.unit, ""), 0)
+        * cut_off.get(row.unit, 0)
         for row in shared.book.rates
         if row.unit != "nic_port"
     )
