@@ -229,7 +229,7 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
         if graph.hb_size > 1:
             groups["rail"] = rail_groups(graph)
         groups |= {given.kind: given for given in self.groups}
-        network = [group.name for group in graph.groups if group.role != "hb"]
+        network = [group.name for group in graph.groups if group.role not in ("hb", "memory")]
         kinds = [
             nodes("gpu", GPU),
             PartKind("nic", "end", ends[graph.node_kind[node] == GPU]),
