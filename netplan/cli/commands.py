@@ -1,9 +1,9 @@
 """Commands made from question classes: an option an input, then the form of the answer."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -11,6 +11,7 @@ from netplan.cli.completers import completer_of
 from netplan.cli.help import AskingCommand, help_of
 from netplan.cli.output import emit_answer, form_of, require_places, say_form, say_written
 from netplan.errors import InputError
+from netplan.files import write_atomically
 from netplan.inputs.readers import NUMBERS, size
 from netplan.questions.asking import shown_default
 from netplan.questions.own_inputs import SCENARIO, Input
@@ -41,22 +42,6 @@ class PathName(click.Path):
 
 
 PATH = PathName(path_type=Path)
-
-
-def into_folder(what: str) -> tuple[click.Option, click.Option]:
-    """Options that name a catalog folder to write into, and let files there be replaced."""
-    folder = click.Option(
-        ["--into"],
-        type=PathName(path_type=Path, file_okay=False),
-        metavar="DIR",
-        help=f"Write {what} into this catalog folder.",
-    )
-    return folder, click.Option(["--force"], is_flag=True, help="Replace files that are there.")
-
-
-def _file_or_stdout(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    """The file of an answer; a dash means stdout, as it does elsewhere."""
-    return None if path == Path("-") else path
 
 
 def number(kind: str) -> Callable[[str], object]:
@@ -100,13 +85,26 @@ TYPES: dict[str, Any] = {
 Show = Callable[[Any, str, Path | None], None]
 
 
-def command_of(
+class Beside(NamedTuple):
+    """What a command writes beside its answer: the option that names the file, and what it holds.
+
+    ``make`` gives the content for a path, or None if it has written what there is itself.
+    """
+
+    option: click.Option
+    make: Callable[[Any, Path], bytes | Iterable[bytes] | None]
+
+
+def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     question: type[Question[Any]],
     *,
     formats: Sequence[str] = FORMATS,
     unsaid: str = "",
+    beside: Sequence[Beside] = (),
     extra: Sequence[click.Option] = (),
+    before: Callable[[Mapping[str, Any]], bool] | None = None,
     show: Show | None = None,
+    scenario_first: bool = False,
 ) -> click.Command:
     """Make the command of a question; of ``catalog list`` it is ``list`` in the group ``catalog``.
 
@@ -119,15 +117,28 @@ def command_of(
         if ``show`` knows a single one.
     unsaid
         What form an answer has if none is asked for, where ``show`` decides: it gets an empty one.
+    beside
+        Further files to write; all are made before one is written.
     extra
-        Further files to write; ``show`` reads them from the context.
+        Other options, which are no inputs of the question.
+    before
+        Looks at all that is given before the question is asked; True if that was all there is.
     show
         Writes the answer, from answer, format and path; as text, JSON, … if absent.
+    scenario_first
+        Whether the scenario stands before the arguments of the question.
     """
-    names = {option.name for option in extra}
-    files = [one.name for one in extra if isinstance(one.type, click.Path) and one.type.file_okay]
+    others = [*(one.option for one in beside), *extra]
+    names = {option.name for option in others}
+    files = [
+        one.option.name
+        for one in beside
+        if isinstance(one.option.type, click.Path) and one.option.type.file_okay
+    ]
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
+        if before is not None and before(given):
+            return
         format_, path = given.pop("format_", None) or "", given.pop("output_file")
         given.pop("details", None)  # which the text reads from the context
         if formats and (format_ or not unsaid):
@@ -137,9 +148,16 @@ def command_of(
             for name, value in given.items()
             if name not in names and value is not None and value != ()
         }
-        beside = {name: given[name] for name in (*files, "store") if name in given}
-        require_places(format_, output_file=path, **beside)
-        answer = question.on(**_one_scenario(asked)).ask()
+        places = {name: given[name] for name in (*files, "store") if name in given}
+        require_places(format_, output_file=path, **places)
+        named = asked.pop("scenario_option", None)
+        if named is not None and asked.setdefault(SCENARIO, named) != named:
+            raise InputError(f"{asked[SCENARIO]} and --scenario {named}: name one scenario")
+        answer = question.on(**asked).ask()
+        wanted = [(given[one.option.name], one.make) for one in beside if given[one.option.name]]
+        for place, content in [(place, make(answer, place)) for place, make in wanted]:
+            if content is not None:
+                write_atomically(place, content)
         (show or emit_answer)(answer, format_, path)
         if format_:
             say_form(format_, path)
@@ -147,24 +165,22 @@ def command_of(
         if answer.exit_code:
             sys.exit(answer.exit_code)
 
+    known = question.inputs_known()
+    made = [(one, option_of(question, one)) for one in known if one.name != SCENARIO]
+    arguments = [option for one, option in made if one.option.argument]
+    scenario = _scenario_options(known)
+    options = [option for one, option in made if not one.option.argument]
+    parameters = [*scenario[:1], *arguments, *scenario[1:]] if scenario_first else []
+    parameters = parameters or [*arguments, *scenario]
     return AskingCommand(
         question.command.rpartition(" ")[2],
         callback=run,
-        params=[*_parameters(question), *extra, *answer_options(formats, unsaid)],
+        params=[*parameters, *options, *others, *answer_options(formats, unsaid)],
         help=help_of(question),
         short_help=sentence_of(question.__doc__),
         question=question,
-        groups={known.name: known for known in question.inputs_known()},
+        groups={one.name: one for one in known},
     )
-
-
-def _parameters(question: type[Question[Any]]) -> Iterator[click.Parameter]:
-    """Arguments of a question, what names its scenario, then its options."""
-    known = question.inputs_known()
-    made = [(one, option_of(question, one)) for one in known if one.name != SCENARIO]
-    yield from (option for one, option in made if one.option.argument)
-    yield from _scenario_options(known)
-    yield from (option for one, option in made if not one.option.argument)
 
 
 def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
@@ -186,20 +202,6 @@ def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
         argument = click.Argument([SCENARIO], type=text, required=False, shell_complete=complete)
         made.insert(0, argument)
     return made
-
-
-def _one_scenario(asked: dict[str, Any]) -> dict[str, Any]:
-    """Inputs with the one scenario that is named.
-
-    Raises
-    ------
-    InputError
-        If two are.
-    """
-    named = asked.pop("scenario_option", None)
-    if named is not None and asked.setdefault(SCENARIO, named) != named:
-        raise InputError(f"{asked[SCENARIO]} and --scenario {named}: name one scenario")
-    return asked
 
 
 def sentence_of(text: str | None) -> str:
@@ -254,7 +256,8 @@ def answer_options(formats: Sequence[str], unsaid: str = "") -> list[click.Optio
         ["-o", "--output-file", "output_file"],
         type=PATH,
         metavar="FILE",
-        callback=_file_or_stdout,
+        # A dash means stdout, as it does elsewhere.
+        callback=lambda _, __, path: None if path == Path("-") else path,
         help="Write to a file, not stdout.",
     )
     if not formats:

@@ -66,20 +66,6 @@ GROUPS = {
 }
 """Commands and what each does, by what they are for; those that a newcomer needs come first."""
 COMMANDS = {name: said for group in GROUPS.values() for name, said in group.items()}
-QUESTIONS = {
-    "compare": "questions.compare:Compare",
-    "search": "questions.search:Search",
-    "map": "questions.map:Map",
-    "cost": "questions.cost:Cost",
-    "loads": "questions.loads:Loads",
-    "serving": "questions.serving:Serving",
-    "audit": "questions.audit:AuditFile",
-    "faults": "questions.faults:Faults",
-    "verify": "published.verify:Verify",
-    "doctor": "cli.doctor:Doctor",
-}
-"""Classes of the commands that are questions and nothing more."""
-
 NAME_WIDTH = 10
 """Columns of the longest name of a command [1]."""
 NAMES = ("SIGTERM", "SIGHUP")
@@ -100,11 +86,10 @@ class LazyCommands(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        if cmd_name in QUESTIONS:
-            from netplan.cli.commands import command_of
+        from netplan.cli.questions import QUESTIONS, make_command
 
-            home, _, name = QUESTIONS[cmd_name].partition(":")
-            return command_of(getattr(import_module(f"netplan.{home}"), name))
+        if cmd_name in QUESTIONS:
+            return make_command(cmd_name)
         command = import_module(f"netplan.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None
 

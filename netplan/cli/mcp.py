@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from netplan.cli.heartbeat import Heartbeat
+from netplan.cli.questions import QUESTIONS, question_class
 from netplan.errors import InputError, NetplanError, one_line
 from netplan.inputs.option import Option
 from netplan.questions.asking import facts_of, summary_of
@@ -28,34 +29,6 @@ if TYPE_CHECKING:
     import mcp_types as protocol
     from mcp.server import Server
 
-TOOLS = {
-    "compare": "questions.compare:Compare",
-    "diff": "questions.diff:Diff",
-    "cost": "questions.cost:Cost",
-    "search": "questions.search:Search",
-    "serving": "questions.serving:Serving",
-    "optimize": "questions.optimize:Optimize",
-    "map": "questions.map:Map",
-    "traffic": "questions.traffic:Traffic",
-    "collective": "questions.collective:Collective",
-    "draw": "questions.draw:Draw",
-    "loads": "questions.loads:Loads",
-    "simulate": "questions.simulate:Simulate",
-    "faults": "questions.faults:Faults",
-    "grow": "questions.grow:Grow",
-    "cables": "questions.cables:Cables",
-    "export": "questions.export:Export",
-    "offers": "procurement.offers:Offers",
-    "calibrate": "questions.calibrate:Calibrate",
-    "audit": "questions.audit:AuditFile",
-    "study_status": "studies.sessions:StatusOfStudy",
-    "study_show": "studies.sessions:ShowStudy",
-    "verify": "published.verify:Verify",
-    "catalog_list": "questions.shelves:ListRecords",
-    "catalog_check": "questions.shelves:CheckRecords",
-    "doctor": "cli.doctor:Doctor",
-}
-"""Tools and the classes of their questions: those that answer and write no file."""
 WIDTH = 100
 """Columns of an answer's text."""
 MAX_JSON_BYTES, MAX_TEXT = 1 << 16, 1 << 15
@@ -147,10 +120,9 @@ def question_of(tool: str) -> type[Question[Any]]:
     InputError
         If there is no such tool.
     """
-    if tool not in TOOLS:
-        raise InputError(f"no tool {tool!r:.40}: known: {', '.join(TOOLS)}")
-    home, _, name = TOOLS[tool].partition(":")
-    question: type[Question[Any]] = getattr(import_module(f"netplan.{home}"), name)
+    if tool not in QUESTIONS:
+        raise InputError(f"no tool {tool!r:.40}: known: {', '.join(QUESTIONS)}")
+    question: type[Question[Any]] = question_class(tool)
     return question
 
 
@@ -251,7 +223,7 @@ def make_server() -> "Server[Any]":
     from mcp.server import Server
 
     async def list_tools(*_: object) -> protocol.ListToolsResult:
-        return protocol.ListToolsResult(tools=[_tool(name) for name in TOOLS])
+        return protocol.ListToolsResult(tools=[_tool(name) for name in QUESTIONS])
 
     async def call(_: object, asked: protocol.CallToolRequestParams) -> protocol.CallToolResult:
         # In a thread, so that the server answers its client while it works.

@@ -1,6 +1,5 @@
 """``netplan study``: sensitivity studies that survive being killed."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +7,8 @@ import click
 
 from netplan.cli.commands import command_of
 from netplan.cli.heartbeat import Heartbeat
-from netplan.cli.output import emit_answer, say
-from netplan.errors import InputError
+from netplan.cli.output import say
+from netplan.cli.questions import page_in_a_file
 from netplan.reports.answer import Answer
 from netplan.studies.answer import damaged_points, unexpected_points
 from netplan.studies.run import Progress
@@ -93,13 +92,6 @@ def _bar(name: str, progress: Progress) -> str:
     )
 
 
-def _show(answer: Answer, format_: str, path: Path | None) -> None:
-    """Print the answer, or write it to a file; pages are megabytes."""
-    if format_ == "html" and path is None and sys.stdout.isatty():
-        raise InputError("a page is no text for a terminal: say where it goes with -o FILE")
-    emit_answer(answer, format_, path)
-
-
 command = click.Group(
     "study",
     help=(
@@ -107,9 +99,9 @@ command = click.Group(
         "Shipped studies: `netplan catalog list study`. Your own is a file like theirs."
     ),
     commands=[
-        command_of(_Run, show=_show),
-        command_of(_Resume, show=_show),
+        command_of(_Run, show=page_in_a_file),
+        command_of(_Resume, show=page_in_a_file),
         command_of(StatusOfStudy),
-        command_of(ShowStudy, show=_show),
+        command_of(ShowStudy, show=page_in_a_file),
     ],
 )

@@ -34,7 +34,6 @@ from netplan.units import counted, gbps
 from netplan.workloads.accelerators import ACCELERATORS
 
 Show = Literal["links", "loads"]
-SVG_FORMATS = ("svg", "html", "table", "json", "csv", "markdown")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -15,13 +15,13 @@ from netplan.cli.main import COMMANDS
 from netplan.cli.mcp import (
     MAX_JSON_BYTES,
     MAX_TEXT,
-    TOOLS,
     answered,
     bounded,
     make_server,
     question_of,
     schema_of,
 )
+from netplan.cli.questions import QUESTIONS
 from netplan.errors import InputError
 
 mcp = pytest.importorskip("mcp")
@@ -104,7 +104,7 @@ def in_the_client(asked: dict[str, dict[str, Any]]) -> dict[str, Any]:
     async def go() -> dict[str, Any]:
         async with mcp.Client(make_server()) as client:
             tools = {one.name: one for one in (await client.list_tools()).tools}
-            assert list(tools) == list(TOOLS)
+            assert list(tools) == list(QUESTIONS)
             return {
                 name: await client.call_tool(name.partition(" ")[0], given)
                 for name, given in asked.items()
@@ -182,7 +182,7 @@ def test_half_a_sign_is_refused_as_every_other_wrong_text() -> None:
         answered("catalog_check", {"files": ["\ud800"]})
 
 
-@pytest.mark.parametrize("tool", list(TOOLS))
+@pytest.mark.parametrize("tool", list(QUESTIONS))
 def test_schemas_say_every_input_once(tool: str) -> None:
     question = question_of(tool)
     made = schema_of(question)
@@ -215,7 +215,7 @@ def test_long_texts_end_at_a_line_and_say_how_much_is_missing() -> None:
 
 
 def test_every_command_that_answers_is_a_tool() -> None:
-    asked = {question_of(tool).command.partition(" ")[0] for tool in TOOLS}
+    asked = {question_of(tool).command.partition(" ")[0] for tool in QUESTIONS}
     assert {*COMMANDS} - asked == {"report", "explore", "completion", "init", "mcp"}
 
 
