@@ -3,25 +3,60 @@
 Whoever makes one in Python is told what is wrong as whoever writes a file is.
 """
 
+from collections.abc import Iterator, Mapping
 from functools import cache
 from inspect import Signature, cleandoc
-from typing import Annotated, Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Struct, StructMeta, ValidationError, convert, structs
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.inputs.option import Option
+from netplan.inputs.option import Kind, Option
 from netplan.records import Entry
 
 EXAMPLES = "\n\nExamples\n"
+
+
+KINDS: Mapping[type, Kind] = {bool: "flag", int: "whole", float: "real"}
+"""Kinds of inputs whose type says it."""
+
+
+class Typed(Option, frozen=True):
+    """What is known of an input whose type says its kind, and which words it may be."""
 
 
 def option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values here
     """The option among the facts of a type; None of a struct of further inputs."""
     if get_origin(kind) is not Annotated:
         return None
-    return next((fact for fact in get_args(kind)[1:] if isinstance(fact, Option)), None)
+    option = next((fact for fact in get_args(kind)[1:] if isinstance(fact, Option)), None)
+    return _typed(kind, option) if isinstance(option, Typed) else option
+
+
+@cache
+def _typed(kind: Any, option: Typed) -> Option:  # noqa: ANN401 - types are values here
+    """An option with the kind and the words of its type."""
+    (plain,) = {one for one in _alternatives(kind) if one is not type(None)}
+    facts = structs.asdict(option)
+    if get_origin(plain) is Literal:
+        words = get_args(plain)
+        plain = type(words[0])
+        facts["choices"] = option.choices or (words if plain is str else ())
+    return Option(**facts | {"kind": KINDS.get(plain, "choice")})
+
+
+def _alternatives(kind: Any) -> Iterator[Any]:  # noqa: ANN401 - types are values here
+    """The plain types that a type allows, those of the entries of a tuple."""
+    origin = get_origin(kind)
+    if origin in (Annotated, tuple):
+        yield from _alternatives(get_args(kind)[0])
+    elif origin in (Union, UnionType):
+        for inner in get_args(kind):
+            yield from _alternatives(inner)
+    else:
+        yield kind
 
 
 class Named(StructMeta):

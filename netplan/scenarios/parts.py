@@ -30,7 +30,7 @@ from netplan.inputs.choices import (
 )
 from netplan.inputs.option import Option
 from netplan.inputs.readers import batch, per_gpu
-from netplan.scenarios.described import Described
+from netplan.scenarios.described import Described, Typed
 
 LARGEST_CLUSTER = 4_194_304
 """GPUs that a cluster may have [1]."""
@@ -56,27 +56,17 @@ class Cluster(Described, frozen=True, kw_only=True):
     gpus: Annotated[
         int,
         Meta(ge=1, le=LARGEST_CLUSTER),
-        Option(
-            "GPUs in the cluster.", "whole", unit="GPUs", low=1, high=LARGEST_CLUSTER, basic=True
-        ),
+        Typed("GPUs in the cluster.", unit="GPUs", low=1, high=LARGEST_CLUSTER, basic=True),
     ] = 32_768
     accelerator: Annotated[str, Option("On which GPU.", basic=True)] = "b200-1000w"
     hb_size: Annotated[
         Whole | None,
-        Option(
-            "GPUs per HB domain.",
-            "whole",
-            unit="GPUs",
-            low=1,
-            otherwise="the accelerator's",
-            basic=True,
-        ),
+        Typed("GPUs per HB domain.", unit="GPUs", low=1, otherwise="the accelerator's", basic=True),
     ] = None
     radix: Annotated[
         Annotated[int, Meta(ge=4, le=1024)] | None,
-        Option(
+        Typed(
             "Ports per switch.",
-            "whole",
             unit="ports",
             low=4,
             high=1024,
@@ -89,9 +79,8 @@ class Cluster(Described, frozen=True, kw_only=True):
     )
     nic_gbps: Annotated[
         Annotated[float, Meta(gt=0, le=100_000)] | None,
-        Option(
+        Typed(
             "Rate of a GPU's network ports together.",
-            "real",
             flag="--nic",
             unit="Gb/s",
             low=1e-3,
@@ -121,19 +110,10 @@ class Cluster(Described, frozen=True, kw_only=True):
     ] = None
     ports: Annotated[
         Ports,
-        Option(
-            "Links of a torus or BCube: shared (one port's rate, split) or full (a port each).",
-            "choice",
-            choices=("shared", "full"),
-        ),
+        Typed("Links of a torus or BCube: shared (one port's rate, split) or full (a port each)."),
     ] = "shared"
     cards: Annotated[
-        Cards,
-        Option(
-            "Network cards: on the bill, or inside the servers and not on it.",
-            "choice",
-            choices=("bought", "included"),
-        ),
+        Cards, Typed("Network cards: on the bill, or inside the servers and not on it.")
     ] = "bought"
     networks: Annotated[
         tuple[str, ...],
@@ -145,12 +125,7 @@ class Cluster(Described, frozen=True, kw_only=True):
     ] = ()
     network_kind: Annotated[
         NetworkKind | None,
-        Option(
-            "What the network is made of, under calibrated.",
-            "choice",
-            choices=("infiniband", "roce", "omni-path"),
-            otherwise="the fabric's",
-        ),
+        Typed("What the network is made of, under calibrated.", otherwise="the fabric's"),
     ] = None
     ocs: Annotated[
         str | None, Option("Optical circuit switch for tori.", otherwise="direct fibres")
@@ -168,23 +143,18 @@ class Cluster(Described, frozen=True, kw_only=True):
         Option("This graph (.graphml, .csv, .topo, .ibnetdiscover), not a fabric.", "path"),
     ] = None
     host_gpus: Annotated[
-        Whole | None, Option("GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs")
+        Whole | None, Typed("GPUs of a server: name servers, not GPUs.", unit="GPUs")
     ] = None
-    gpus_per_rack: Annotated[
-        Whole | None, Option("The same without a hall: racks and feeds.", "whole")
-    ] = None
+    gpus_per_rack: Annotated[Whole | None, Typed("The same without a hall: racks and feeds.")] = (
+        None
+    )
     switches_per_rack: Annotated[
-        Whole | None,
-        Option("Beside the former.", "whole", low=1, otherwise="as many as on the bill"),
+        Whole | None, Typed("Beside the former.", low=1, otherwise="as many as on the bill")
     ] = None
-    spare_domains: Annotated[
-        Annotated[int, Meta(ge=0)], Option("Idle HB domains beside the job's.", "whole", low=0)
-    ] = 0
+    spare_domains: Annotated[int, Meta(ge=0), Typed("Idle HB domains beside the job's.", low=0)] = 0
     spare_gpus: Annotated[
         Whole | None,
-        Option(
-            "Idle GPUs in each HB domain, with --policy reconfigure.", "whole", low=1, otherwise="1"
-        ),
+        Typed("Idle GPUs in each HB domain, with --policy reconfigure.", low=1, otherwise="1"),
     ] = None
 
     @property
@@ -200,47 +170,38 @@ class TieredMemory(Described, frozen=True, kw_only=True):
 
     offload: Annotated[
         tuple[MemoryPart, ...],
-        Option(
+        Typed(
             "Lies in the expanded memory in any case (repeatable).",
-            "choice",
             many=True,
             choices=("optimizer", "gradients", "weights", "activations"),
         ),
     ] = ()
     memory_policy: Annotated[
         Policy | None,
-        Option(
+        Typed(
             "What spills there first: states before activations, or all alike.",
-            "choice",
-            choices=("states-first", "uniform"),
             otherwise="the iteration model's",
         ),
     ] = None
-    ignore_memory: Annotated[bool, Option("Time plans that fit into no memory, too.", "flag")] = (
-        False
-    )
+    ignore_memory: Annotated[bool, Typed("Time plans that fit into no memory, too.")] = False
 
 
 class Checkpoints(Described, frozen=True, kw_only=True):
     """How a training run comes back after a failure."""
 
     checkpoint_write_minutes: Annotated[
-        Annotated[float, Meta(ge=0)],
-        Option("Minutes to write a checkpoint.", "real", flag="--checkpoint-write", unit="min"),
+        float,
+        Meta(ge=0),
+        Typed("Minutes to write a checkpoint.", flag="--checkpoint-write", unit="min"),
     ] = 1.0
     checkpoint_interval_minutes: Annotated[
         float | None,
-        Option(
-            "Minutes between two.",
-            "real",
-            flag="--checkpoint-interval",
-            unit="min",
-            otherwise="best",
-        ),
+        Typed("Minutes between two.", flag="--checkpoint-interval", unit="min", otherwise="best"),
     ] = None
     restart_minutes: Annotated[
-        Annotated[float, Meta(ge=0)],
-        Option("Minutes from a failure to computing again.", "real", flag="--restart", unit="min"),
+        float,
+        Meta(ge=0),
+        Typed("Minutes from a failure to computing again.", flag="--restart", unit="min"),
     ] = 10.0
 
 
@@ -281,9 +242,8 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     ] = "0.25/gpu"
     precision: Annotated[
         Precision | None,
-        Option(
+        Typed(
             "Numbers of the layers' products, under calibrated.",
-            "choice",
             choices=("bf16", "fp8", "fp4", "fp16"),
             otherwise="bf16",
             basic=True,
@@ -303,10 +263,9 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     ] = "calibrated"
     recompute: Annotated[
         Recompute | None,
-        Option(
+        Typed(
             "Activations computed again: none, selective (or attention: the scores), half (of the"
             " layers), full.",
-            "choice",
             choices=("none", "selective", "half", "full", "attention"),
             otherwise="the iteration model's",
             basic=True,
@@ -314,75 +273,62 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     ] = None
     schedule: Annotated[
         ScheduleName | None,
-        Option(
+        Typed(
             "Order of the passes of a pipeline; zb-1p and zb-2p under calibrated.",
-            "choice",
-            choices=("1f1b", "gpipe", "interleaved", "zb-1p", "zb-2p"),
             otherwise="1f1b; interleaved where the plan has several stages a GPU",
         ),
     ] = None
     zero_stage: Annotated[
         Literal[0, 1, 2, 3] | None,
-        Option(
-            "ZeRO stage.", "whole", flag="--zero", low=0, high=3, otherwise="the iteration model's"
-        ),
+        Typed("ZeRO stage.", flag="--zero", low=0, high=3, otherwise="the iteration model's"),
     ] = None
     tokens: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Option("Tokens of a training run.", "real", otherwise="the model's"),
+        Typed("Tokens of a training run.", otherwise="the model's"),
     ] = None
     strategy: Annotated[AnyStrategy, Option("Tensor parallelism: 1d, 2d, summa, all.")] = "1d"
     mode: Annotated[Mode, Option("Of the 4d model: corrected or published-code.")] = "corrected"
     space: Annotated[
         Space,
-        Option(
-            "Plans: free (uneven stages and batches, idle GPUs), or those of the iteration model.",
-            "choice",
-            choices=("free", "model"),
+        Typed(
+            "Plans: free (uneven stages and batches, idle GPUs), or those of the iteration model."
         ),
     ] = "free"
-    experts: Annotated[Whole, Option("Experts of a layer.", "whole", low=1)] = 1
-    top_k: Annotated[Whole, Option("Experts of a token.", "whole", low=1)] = 1
+    experts: Annotated[Whole, Typed("Experts of a layer.", low=1)] = 1
+    top_k: Annotated[Whole, Typed("Experts of a token.", low=1)] = 1
     expert_degree: Annotated[
         Whole | None,
-        Option("GPUs that share the experts.", "whole", unit="GPUs", low=1, otherwise="searched"),
+        Typed("GPUs that share the experts.", unit="GPUs", low=1, otherwise="searched"),
     ] = None
     optimizer: Annotated[
         Optimizer | None,
-        Option(
+        Typed(
             "States beside the weights: adam (12 bytes a parameter), or sgd without momentum (4).",
-            "choice",
-            choices=("adam", "sgd"),
             otherwise="the iteration model's, Adam's in ours",
         ),
     ] = None
     sequence_parallel: Annotated[
         bool,
-        Option(
-            "Norms and dropouts have all rows on every tensor GPU.",
-            "flag",
-            flag="--no-sequence-parallel",
+        Typed(
+            "Norms and dropouts have all rows on every tensor GPU.", flag="--no-sequence-parallel"
         ),
     ] = True
     tensor_overlap: Annotated[
         bool,
-        Option(
+        Typed(
             "Tensor collectives as if the stack did not overlap them, under calibrated.",
-            "flag",
             flag="--no-tensor-overlap",
         ),
     ] = True
     interleave: Annotated[
         Interleave | None,
-        Option(
+        Typed(
             "Interleaved schedules: none, in whole groups of microbatches, any.",
-            "choice",
-            choices=("none", "whole", "any"),
             otherwise="the iteration model's",
         ),
     ] = None
-    embedding: Annotated[bool, Option("Count the token embedding.", "flag")] = False
-    lm_head: Annotated[bool, Option("Count the output head.", "flag")] = False
+    embedding: Annotated[bool, Typed("Count the token embedding.")] = False
+    lm_head: Annotated[bool, Typed("Count the output head.")] = False
     memory: TieredMemory = TieredMemory()
     checkpoints: Checkpoints = Checkpoints()
 
@@ -432,7 +378,7 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
 
     model: Annotated[str, Option("Which transformer: name or file.", basic=True)] = "deepseek-r1"
     batch: Annotated[
-        BatchSize | None, Option("Requests that one server decodes together.", "whole", low=1)
+        BatchSize | None, Typed("Requests that one server decodes together.", low=1)
     ] = None
     precision: Annotated[
         str, Option("Numbers of the weights: bf16, fp8, fp4 or int4.", basic=True)
@@ -446,28 +392,23 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
         ),
     ] = None
     fixed: Annotated[dict[str, Whole] | None, FIX] = None
-    prompt: Annotated[
-        Whole, Option("Tokens of a prompt.", "whole", unit="tokens", low=1, basic=True)
-    ] = 1024
-    output: Annotated[
-        Whole, Option("Tokens of an answer.", "whole", unit="tokens", low=1, basic=True)
-    ] = 1024
+    prompt: Annotated[Whole, Typed("Tokens of a prompt.", unit="tokens", low=1, basic=True)] = 1024
+    output: Annotated[Whole, Typed("Tokens of an answer.", unit="tokens", low=1, basic=True)] = 1024
     concurrency: Annotated[
         Whole | None,
-        Option(
+        Typed(
             "Requests in flight in the whole cluster.",
-            "whole",
             low=1,
             otherwise="1 to 8 a server, then four a doubling, to what its memory holds",
         ),
     ] = None
     ttft_ms: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Option("Time to first token at most.", "real", unit="ms", low=1e-3, high=1e9, basic=True),
+        Typed("Time to first token at most.", unit="ms", low=1e-3, high=1e9, basic=True),
     ] = None
     tpot_ms: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Option("Time per token at most.", "real", unit="ms", low=1e-3, high=1e9, basic=True),
+        Typed("Time per token at most.", unit="ms", low=1e-3, high=1e9, basic=True),
     ] = None
     kv_precision: Annotated[
         str | None,
@@ -479,32 +420,25 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
     ] = None
     kernels: Annotated[
         KernelSource | None,
-        Option(
-            "How kernels are timed.",
-            "choice",
-            choices=("measured", "roofline"),
-            otherwise="measured; a roofline for dataflow chips",
-        ),
+        Typed("How kernels are timed.", otherwise="measured; a roofline for dataflow chips"),
     ] = None
-    disaggregated: Annotated[bool, Option("Prompts have servers of their own.", "flag")] = False
+    disaggregated: Annotated[bool, Typed("Prompts have servers of their own.")] = False
     draft: Annotated[
         str | None, Option("Model that drafts tokens for speculation.", metavar="NAME")
     ] = None
     window: Annotated[
         Annotated[int, Meta(ge=1, le=1000)] | None,
-        Option("Tokens, or levels of a tree, that are drafted a step.", "whole", low=1, high=1000),
+        Typed("Tokens, or levels of a tree, that are drafted a step.", low=1, high=1000),
     ] = None
     acceptance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Option("Share of drafted tokens that the model accepts, 0 to 1.", "real", low=0, high=1),
+        Typed("Share of drafted tokens that the model accepts, 0 to 1.", low=0, high=1),
     ] = None
-    speculation: Annotated[
-        Scheme | None,
-        Option("What is drafted.", "choice", choices=("sequence", "tree"), otherwise="sequence"),
-    ] = None
+    speculation: Annotated[Scheme | None, Typed("What is drafted.", otherwise="sequence")] = None
     restart_minutes: Annotated[
-        Annotated[float, Meta(ge=0)],
-        Option("Minutes from a failure to computing again.", "real", flag="--restart", unit="min"),
+        float,
+        Meta(ge=0),
+        Typed("Minutes from a failure to computing again.", flag="--restart", unit="min"),
     ] = 10.0
 
 
@@ -513,12 +447,12 @@ class Terms(Described, frozen=True, kw_only=True):
 
     years: Annotated[
         Annotated[int, Meta(ge=1, le=100)] | None,
-        Option("Years of use.", "whole", otherwise="the economics book's"),
+        Typed("Years of use.", otherwise="the economics book's"),
     ] = None
-    pue: Annotated[
-        float | None, Option("Facility over equipment power.", "real", otherwise="the same")
-    ] = None
-    tariff: Annotated[float | None, Option("Price of a kWh.", "real", otherwise="the same")] = None
+    pue: Annotated[float | None, Typed("Facility over equipment power.", otherwise="the same")] = (
+        None
+    )
+    tariff: Annotated[float | None, Typed("Price of a kWh.", otherwise="the same")] = None
     interest: Annotated[
         float | None, Option("Interest a year, as 7%.", "percent", otherwise="the same")
     ] = None
@@ -541,12 +475,7 @@ class Terms(Described, frozen=True, kw_only=True):
     ] = None
     gpu_hour: Annotated[
         float | None,
-        Option(
-            "Price of a GPU hour, for the cost of a run.",
-            "real",
-            low=0,
-            otherwise="economics book's",
-        ),
+        Typed("Price of a GPU hour, for the cost of a run.", low=0, otherwise="economics book's"),
     ] = None
 
 
@@ -564,12 +493,7 @@ class Books(Described, frozen=True, kw_only=True):
     cabling: Annotated[str, Option("Modules and cables.")] = "2026"
     economics: Annotated[str, Option("PUE, tariff, rate.", basic=True)] = "2026"
     failures: Annotated[str, Option("Book of failure rates.", basic=True)] = "2026"
-    rates: Annotated[
-        End,
-        Option(
-            "Which end of the failure book's ranges.", "choice", choices=("low", "base", "high")
-        ),
-    ] = "base"
+    rates: Annotated[End, Typed("Which end of the failure book's ranges.")] = "base"
     currency: Annotated[str | None, Option("Currency of the answer.", otherwise="the book's")] = (
         None
     )

@@ -4,7 +4,7 @@ The gap is shown as it is. ``netplan verify`` lists the same values, each with t
 does not reproduce where it does not.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -55,12 +55,10 @@ class Published(Struct, frozen=True):
     @property
     def gap(self) -> float | None:
         """Value of netplan less the published one; None where either is no single number."""
-        if self.netplan is None or isinstance(self.netplan, str):
-            return None
-        try:
-            return self.netplan - float(self.published.replace(",", ""))
-        except ValueError:
-            return None
+        with suppress(ValueError):
+            if isinstance(self.netplan, int | float):
+                return self.netplan - float(self.published.replace(",", ""))
+        return None
 
     @property
     def shown(self) -> str | None:
@@ -111,12 +109,27 @@ def _figure(
         for row in rows
         if isinstance(row["iteration_time_s"], float)
     }
-    try:
+    with suppress(KeyError):  # the study was run over fewer values than the figure has
         for one in figure(lambda case: times[key(case)]):
             name, printed = one.name.removesuffix(", %"), f"{one.published:g}"
             yield Published(name, f"arXiv:2307.12169, {where}", printed, one.got, "%")
-    except KeyError:
-        return  # the study was run over fewer values than the figure has
+
+
+def _printed(
+    name: str, values: Iterable[Measured], *, who: str = "", unit: str = ""
+) -> Iterator[Published]:
+    """Values beside what a table of their names prints, as far as the study's rows give them.
+
+    A unit stands at the end of a name, or is ``unit``; ``who`` computed them stands in front.
+    """
+    printed = {line["name"]: line for line in table(name)}
+    with suppress(KeyError):  # the study was run over fewer values than the paper speaks of
+        for full_name, value in values:
+            line = printed[full_name]
+            what, _, last = full_name.rpartition(", ")
+            named = (what, last) if last in UNITS else (full_name, unit)
+            got = NONE if value == inf else value
+            yield Published(f"{who}{named[0]}", line["source"], line["expected"], got, named[1])
 
 
 def _gpu_generation(rows: Sequence[Row]) -> Iterator[Published]:
@@ -146,27 +159,14 @@ def _radix_and_size(rows: Sequence[Row]) -> Iterator[Published]:
                 yield Published(what, "arXiv:2307.12169, Table 2", f"{value:,}", float(got), "")
 
 
-def _stated(
-    measured: Callable[[Sequence[Row]], Iterator[Measured]], rows: Sequence[Row]
-) -> Iterator[Published]:
-    """Ratios of DFModel's studies, beside what its text prints of them."""
-    printed = {line["name"]: line for line in table("dataflow")}
-    try:
-        for name, value in measured(rows):
-            line = printed[name]
-            if isinstance(value, float):
-                yield Published(name, line["source"], line["expected"], value, "ratio")
-    except KeyError:
-        return  # the study was run over fewer values than the text speaks of
-
-
 def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
     """Ratios of utilisation, and of FLOP/s a dollar and a watt."""
     from netplan.published.dataflow import RATIOS, design_space_ratios
 
-    yield from _stated(lambda given: design_space_ratios(_systems(given, "utilisation")), rows)
-    a_dollar, a_watt = (_systems(rows, f"flops_per_s_per_{one}") for one in ("usd", "w"))
-    there = _systems(rows, "utilisation")
+    there, a_dollar, a_watt = (
+        _systems(rows, name) for name in ("utilisation", "flops_per_s_per_usd", "flops_per_s_per_w")
+    )
+    yield from _printed("dataflow", design_space_ratios(there), unit="ratio")
     ratios = {one.name: one for one in RATIOS}
     for line in table("dataflow-efficiency"):
         ratio = ratios[line["name"]]
@@ -191,66 +191,56 @@ def _systems(rows: Sequence[Row], name: str) -> "dict[System, float]":
     }
 
 
-def _sram(rows: Sequence[Row]) -> Iterator[Measured]:
-    """Utilisation by execution, SRAM and memory rate."""
+def _sram(rows: Sequence[Row]) -> Iterator[Published]:
+    """Ratios of utilisation by execution, SRAM and memory rate."""
     from netplan.published.dataflow import fig_19_ratios
 
     names = ("execution", "accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
     found: dict[Any, Any] = {tuple(row[name] for name in names): row["utilisation"] for row in rows}
-    return fig_19_ratios(found)
+    ratios = fig_19_ratios(found)
+    numbers = ((name, value) for name, value in ratios if isinstance(value, float))
+    return _printed("dataflow", numbers, unit="ratio")
 
 
 CHUNKS, OF_FIGURES = "iteration-model.communication.chunks", (None, 4)
 """Chunks of collectives with which COMET's figures are drawn, or those of the iteration model."""
 
-NONE = "none"
+NONE, UNITS = "none", ("%", "GB/s", "tokens/s")
+"""What a study gives that no value is enough for, and units that names of the tables end with."""
 
 
 def _clusters(
     figures: Sequence[Callable[[ClusterTimes], Iterator[Measured]]], rows: Sequence[Row]
 ) -> Iterator[Published]:
     """What figures of COMET say, beside what each iteration model gives."""
-    printed = {line["name"]: line for line in table("cluster-design")}
     groups: dict[str, list[Row]] = {}
     for row in rows:
         batch = f", batch {row['batch']:,}" if "batch" in row else ""
-        groups.setdefault(f"{row['iteration_model']}{batch}", []).append(row)
+        groups.setdefault(f"{row['iteration_model']}{batch}: ", []).append(row)
     for who, mine in groups.items():
-        for name, value in (*_measured(figures, mine), *_least_fitting(mine)):
-            line = printed[name]
-            what, _, unit = name.rpartition(", ")
-            named = (what, unit) if unit in ("%", "GB/s") else (name, "")
-            got = NONE if value == inf else value
-            yield Published(f"{who}: {named[0]}", line["source"], line["expected"], got, named[1])
+        drawn = [
+            row
+            for row in mine
+            if row["iteration_time_s"] is not None and row.get(CHUNKS) in OF_FIGURES
+        ]
+        times = {_rounded(*_rates(row)): float(str(row["iteration_time_s"])) for row in drawn}
+        for figure in figures:
+            values = figure(lambda *case, known=times: known[_rounded(*case)])
+            yield from _printed("cluster-design", values, who=who)
+        # The least tensor degree whose memory is there, where the study says it of each.
+        fitting = [int(str(row["fixed.tensor"])) for row in mine if row.get("fits")]
+        if fitting:
+            least = [("least MP that fits 80 GB", str(min(fitting)))]
+            yield from _printed("cluster-design", least, who=who)
 
 
 def _recommendations(rows: Sequence[Row]) -> Iterator[Published]:
     """What Fig. 13 of COMET says of instances side by side."""
-    printed = {line["name"]: line for line in table("cluster-design")}
     key, rate = "fixed.expert", "accelerator.expanded_bytes_per_s"
     times = {(row[key], float(str(row[rate]))): row["instances.turnaround_s"] for row in rows}
     for figure in (instances_needed, gain_of_instances):
-        with suppress(KeyError):  # the study was run over fewer values than the figure has
-            for name, value in figure(lambda *case: float(str(times[case]))):
-                what, _, unit = name.partition(", ")
-                got = NONE if value == inf else value
-                line = printed[name]
-                yield Published(what, line["source"], line["expected"], got, unit or "ratio")
-
-
-def _measured(
-    figures: Sequence[Callable[[ClusterTimes], Iterator[Measured]]], rows: Sequence[Row]
-) -> Iterator[Measured]:
-    """What figures say of the times of some rows, as far as these go."""
-    times = {_rounded(*_rates(row)): row["iteration_time_s"] for row in rows if _drawn(row)}
-    for figure in figures:
-        with suppress(KeyError):  # the study was run over fewer values than the figure has
-            yield from figure(lambda *case: float(str(times[_rounded(*case)])))
-
-
-def _drawn(row: Row) -> bool:
-    """Whether a row has a time, and the chunks of the figures."""
-    return row["iteration_time_s"] is not None and row.get(CHUNKS) in OF_FIGURES
+        values = figure(lambda *case: float(str(times[case])))
+        yield from _printed("cluster-design", values, unit="ratio")
 
 
 def _rates(row: Row) -> tuple[int, Rates]:
@@ -273,13 +263,6 @@ def _rates(row: Row) -> tuple[int, Rates]:
 def _rounded(tensor: int, rates: Rates) -> tuple[str, ...]:
     """A case whose rates are equal to eight digits, as those of a study file may be."""
     return (str(tensor), *(f"{one:.8g}" for one in rates))
-
-
-def _least_fitting(rows: Sequence[Row]) -> Iterator[Measured]:
-    """The least tensor degree whose memory is there, where the study says of each whether it is."""
-    fitting = [int(str(row["fixed.tensor"])) for row in rows if row.get("fits")]
-    if fitting:
-        yield "least MP that fits 80 GB", str(min(fitting))
 
 
 CLUSTERS = {
@@ -310,7 +293,6 @@ def _eleven(rows: Sequence[Row]) -> Iterator[Published]:
 
 def _serving(rows: Sequence[Row]) -> Iterator[Published]:
     """What DFModel says of decode on its chips, one request in each stage of all their cuts."""
-    printed = {line["name"]: line for line in table("serving")}
     paper: Row = {"accelerator": "sn40l", "fabric": "torus-2d", "requests_a_stage": 1}
     mine = [row for row in rows if paper.items() <= row.items() and row["tpot_s"] is not None]
     waits = {int(str(row["fixed.tensor"])): float(str(row["tpot_s"])) for row in mine}
@@ -318,17 +300,16 @@ def _serving(rows: Sequence[Row]) -> Iterator[Published]:
     if chips != [1, 2, 4, 8, 16]:
         return  # the study was run over fewer values than the figure has
     rates = [max(chips) / each / waits[each] for each in chips]
-
-    def one(name: str, value: float | str, unit: str = "") -> Published:
-        line, what = printed[name], name.removesuffix(f", {unit}")
-        return Published(what, line["source"], line["expected"], value, unit)
-
-    for name in ("measured", "modelled"):
-        yield one(f"Llama 3 8B on 16 SN40L, TP 16: {name}, tokens/s", rates[-1], "tokens/s")
     falls = all(more < less for less, more in pairwise(waits[each] for each in chips))
-    yield one("Fig. 20: more TP, shorter TPOT", str(falls))
     rises = all(more < less for less, more in pairwise(rates))
-    yield one("Fig. 20: more PP, more tokens/s in decode", str(rises))
+    llama = "Llama 3 8B on 16 SN40L, TP 16"
+    values: list[Measured] = [
+        (f"{llama}: measured, tokens/s", rates[-1]),
+        (f"{llama}: modelled, tokens/s", rates[-1]),
+        ("Fig. 20: more TP, shorter TPOT", str(falls)),
+        ("Fig. 20: more PP, more tokens/s in decode", str(rises)),
+    ]
+    yield from _printed("serving", values)
 
 
 def _expert_networks(rows: Sequence[Row]) -> Iterator[Published]:
@@ -336,7 +317,6 @@ def _expert_networks(rows: Sequence[Row]) -> Iterator[Published]:
     from netplan.published.expert_networks import Case as ServedCase
     from netplan.published.expert_networks import expert_network_statements
 
-    printed = {line["name"]: line for line in table("expert-networks")}
     rates: dict[ServedCase, float] = {}
     for row in rows:
         case = ServedCase.of(
@@ -347,11 +327,7 @@ def _expert_networks(rows: Sequence[Row]) -> Iterator[Published]:
         )
         if isinstance(rate := row["tokens_per_s_per_gpu"], float):
             rates[case] = rate
-    with suppress(KeyError):  # the study was run over fewer values than the paper speaks of
-        for name, value in expert_network_statements(rates.__getitem__):
-            what, _, unit = name.partition(", ")
-            line = printed[name]
-            yield Published(what, line["source"], line["expected"], value, unit)
+    yield from _printed("expert-networks", expert_network_statements(rates.__getitem__))
 
 
 _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
@@ -380,7 +356,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "dataflow-design-space": _design_space,
     "serving": _serving,
     "expert-network-cost": _expert_networks,
-    "sram-vs-dram": partial(_stated, _sram),
+    "sram-vs-dram": _sram,
     "radix-and-size": _radix_and_size,
     "mp-vs-dp": partial(_clusters, (fastest_degree,)),
     "memory-expansion": partial(_clusters, (expanded_needed,)),
