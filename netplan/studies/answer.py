@@ -171,7 +171,7 @@ class StudyAnswer(Answer):
     def summary(self) -> Iterator[Section]:
         """The verdict, the numbers of the first chart, published values, what has no answer."""
         spec, reader = self.spec, self._reader
-        points = [*_counted(self, reader)]
+        points, gaps = [*_counted(self, reader)], counted(len(self.published), "published value")
         answer = verdict(self.rows, reader, complete=self.complete)
         charts = [
             table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
@@ -188,18 +188,12 @@ class StudyAnswer(Answer):
             (
                 *([f"{unexpected_points(self)}."] if self.unexpected else []),
                 *_missing_references(self.rows, spec),
-                *self._gaps(),
+                *([f"{gaps} with netplan's beside them: --details."] if self.published else []),
                 *(points if answer else points[1:]),
                 *spec.texts,
             ),
             more_of(f"{more}, what was asked"),
         ).sections()
-
-    def _gaps(self) -> Iterator[str]:
-        """How far published values are from these."""
-        if self.published:
-            values = counted(len(self.published), "published value")
-            yield f"{values} with netplan's beside them: --details."
 
     @property
     def _reader(self) -> Reader:
@@ -401,17 +395,15 @@ def _on_a_screen(table: Table[Any], answer: str) -> Table[Any]:
     if comma and len(first.quantity.title) > LONG_TITLE:
         first = replace(first, quantity=replace(first.quantity, title=unit))
     every = range(len(table.rows))
-    named = [at for at in every if _names(answer, table.columns[0].text(table.rows[at]))]
+    named = []
+    for number, row in enumerate(table.rows):
+        value = re.escape(table.columns[0].text(row))  # such as 8 and not 128
+        named += [number] if re.search(rf"(?<![\w.,-]){value}(?![\w-]|[.,]\d)", answer) else []
     kept = {*named} if len(named) < SCREEN_ROWS else set()
     kept |= {*spread([at for at in every if at not in kept], SCREEN_ROWS - len(kept))}
     rows = [table.rows[at] for at in sorted(kept)]
     legend = (f"{len(rows)} of {len(every):,} rows.",) if len(rows) < len(every) else ()
     return replace(table, columns=(first, *others), rows=rows, legend=legend)
-
-
-def _names(answer: str, value: str) -> bool:
-    """Whether an answer names a value, such as 8 and not 128."""
-    return re.search(rf"(?<![\w.,-]){re.escape(value)}(?![\w-]|[.,]\d)", answer) is not None
 
 
 def _listed(title: str, rows: Sequence[Row], reader: Reader) -> Iterator[Table[Row]]:

@@ -93,8 +93,11 @@ class Reader(Struct, frozen=True):
         alone decide.
         """
         found = row[name] if name in row else self.spec.inputs.get(name)
-        if found is None and row.get(STATUS) != OK:
-            return self._from_inputs(row, name)
+        formula = self.spec.formulas.get(name)
+        without = found is None and row.get(STATUS) != OK
+        if without and formula is not None and inputs_behind(self.spec, name) is not None:
+            expression = parse_expression(formula)
+            return expression.scalar({part: self.value(row, part) for part in expression.names})
         return found
 
     def words(self, name: str) -> Words:
@@ -155,14 +158,6 @@ class Reader(Struct, frozen=True):
                 if value is not None
             )
         )
-
-    def _from_inputs(self, row: Row, name: str) -> Scalar:
-        """Value of a formula of inputs; None for all else."""
-        formula = self.spec.formulas.get(name)
-        if formula is None or inputs_behind(self.spec, name) is None:
-            return None
-        expression = parse_expression(formula)
-        return expression.scalar({part: self.value(row, part) for part in expression.names})
 
 
 @cache
@@ -305,7 +300,13 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
     steps = spec.kind == "lines" and inputs_behind(reader.spec, spec.x) is not None
     names = (*panel.series, spec.x, spec.y) if spec.z is None else (spec.x, spec.y, spec.z)
     names += spec.parts
-    boxed = _box_names(reader.spec, names, panel.shared)
+    # A box names the chart's own values, the plan, open inputs, other outputs; not what all
+    # points of a drawing share, which its title says.
+    outputs = [name for name in reader.spec.output_names if name not in (*names, PLAN)]
+    others = [name for name in outputs if inputs_behind(reader.spec, name) is None][:OTHER_OUTPUTS]
+    plan = [PLAN] if PLAN in reader.spec.output_names else []
+    left = open_axes(reader.spec, (*names, *panel.shared))
+    boxed = tuple(dict.fromkeys((*names, *plan, *left, *others)))
     points = Points(
         key=key,
         label=f"{spec.title}: {panel.heading}" if panel.heading else spec.title,
@@ -391,19 +392,6 @@ def open_axes(spec: StudyDefinition, names: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _box_names(
-    spec: StudyDefinition, names: Sequence[str], shared: Sequence[str]
-) -> tuple[str, ...]:
-    """What a hover box names: the chart's own values, the plan, open inputs, other outputs.
-
-    What all points of a drawing share, its title says.
-    """
-    outputs = [name for name in spec.output_names if name not in (*names, PLAN)]
-    others = [name for name in outputs if inputs_behind(spec, name) is None][:OTHER_OUTPUTS]
-    plan = [PLAN] if PLAN in spec.output_names else []
-    return tuple(dict.fromkeys((*names, *plan, *open_axes(spec, (*names, *shared)), *others)))
-
-
 DIGITS = 4
 """Significant digits of the smallest number of a table [1]."""
 
@@ -458,7 +446,12 @@ def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) ->
     keep = [*chart.series, chart.x, chart.y, *plan]
     names = [name for name in reader.spec.axis_names if name not in (*keep, chart.each)]
     front = [rows[at] for at in front_of(rows, chart)[:MAX_ROWS]]
-    columns = [_values(name, reader, front) for name in (*names, *keep)]
+    columns = []
+    for name in (*names, *keep):  # each of its values with as many decimals
+        values = [row.get(name) for row in front]
+        written = _written(name, reader, values)
+        head = reader.head(name)[0] if written.scale == 1 else _title(name, reader, values)
+        columns.append(Column(replace(written, title=head), methodcaller("get", name)))
     return Table(title, columns, front, f"{title}, the Pareto front", only="texts")
 
 
@@ -557,14 +550,6 @@ def _cut(rows: int, columns: int) -> Iterator[str]:
     for what, most, count in (("rows", MAX_ROWS, rows), ("columns", MAX_COLUMNS, columns)):
         if count > most:
             yield f"And {count - most:,} more {what}; --format csv lists all points."
-
-
-def _values(name: str, reader: Reader, rows: Sequence[Row]) -> Column[Row]:
-    """Column of an input or output, each of its values with as many decimals."""
-    values = [row.get(name) for row in rows]
-    written = _written(name, reader, values)
-    title = reader.head(name)[0] if written.scale == 1 else _title(name, reader, values)
-    return Column(replace(written, title=title), methodcaller("get", name))
 
 
 def _written(name: str, reader: Reader, values: Sequence[Scalar]) -> Quantity:

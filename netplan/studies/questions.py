@@ -20,7 +20,6 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from netplan.catalog import Shelf, shipped_root, unknown_name, user_roots
@@ -136,7 +135,7 @@ def files_sha256(
     str
         SHA-256, in hexadecimal.
     """
-    roots = user_roots(catalog)
+    roots, root = user_roots(catalog), shipped_root()
     left = {name: value for name, value in usual.items() if name not in named}
     digest = hashlib.sha256(json.dumps(left, sort_keys=True, default=str).encode())
     for name in sorted({*usual, *named}):
@@ -147,7 +146,9 @@ def files_sha256(
             files |= {*_files(book.other_speeds for book in books)}
         for file in sorted(files):
             path = shelf_of(role).find(file, roots)
-            digest.update(f"{role}/{_place(path)}\n".encode() + path.read_bytes())
+            # The same name wherever netplan is installed.
+            place = path.relative_to(root) if path.is_relative_to(root) else path.name
+            digest.update(f"{role}/{place}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
@@ -156,12 +157,6 @@ def _files(values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         names = value if isinstance(value, tuple) else split_names(str(value or NONE))
         yield from (name for name in map(str, names) if name not in STANDING_FOR)
-
-
-def _place(path: Path) -> str:
-    """A file's name in the hash: the same wherever netplan is installed."""
-    root = shipped_root()
-    return str(path.relative_to(root)) if path.is_relative_to(root) else path.name
 
 
 Json = Mapping[str, Any]

@@ -259,18 +259,15 @@ class Driver:
             for _ in range(room):
                 if self._backlog.left:
                     self._submit(self._backlog.take())
-        elif room and not self._under_way:
-            self._try_alone(self._suspects[0])
+        elif room and not self._under_way:  # a suspect goes out once more, or is given up
+            suspect = self._suspects[0]
+            if self._deaths[suspect] < MAX_DEATHS:
+                self._submit([suspect], alone=True)
+            else:
+                cause = self._causes.get(suspect, KILLED)
+                self._store.record([killed(self._work, suspect, cause)], [suspect])
+                self._suspects.popleft()
         return bool(self._under_way or self._suspects or self._backlog.left)
-
-    def _try_alone(self, suspect: int) -> None:
-        """Give out a suspect once more, or give it up."""
-        if self._deaths[suspect] < MAX_DEATHS:
-            self._submit([suspect], alone=True)
-        else:
-            cause = self._causes.get(suspect, KILLED)
-            self._store.record([killed(self._work, suspect, cause)], [suspect])
-            self._suspects.popleft()
 
     def _submit(self, points: list[int], *, alone: bool = False) -> None:
         if self._workers.same_machine:
@@ -279,7 +276,7 @@ class Driver:
 
     def _take_in(self, ready: set[Chunk]) -> None:
         """Record what these chunks brought, the lost ones last."""
-        for chunk in sorted(ready, key=_is_lost):
+        for chunk in sorted(ready, key=lambda one: one.cancelled() or bool(one.exception())):
             self._settle(chunk, self._under_way[chunk])
             del self._under_way[chunk]
 
@@ -304,7 +301,3 @@ class Driver:
             else:
                 self._backlog.come_back(points, len(outcomes))
             self._store.record(outcomes, points)
-
-
-def _is_lost(chunk: Chunk) -> bool:
-    return chunk.cancelled() or chunk.exception() is not None

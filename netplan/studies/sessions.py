@@ -94,28 +94,17 @@ def study(  # noqa: PLR0913 - one keyword an input, as on the command line
     >>> [(row["model"], row["hb_size"], round(row["mfu"], 3)) for row in answer.rows]
     [('gpt-1t', 8, 0.497), ('gpt-1t', 256, 0.567), ('gpt-146b', 8, 0.339), ('gpt-146b', 256, 0.464)]
     """
-    made = _made(name, scenario, vary, catalog)
-    resources = Resources(workers, scheduler, memory_limit_bytes)
-    with tempfile.TemporaryDirectory(prefix="netplan-") as folder:
-        path = Path(folder) / f"results{SUFFIX}" if store is None else Path(store)
-        run_study(made, path, resources, progress)
-        return read_study(path, made.catalog)
-
-
-def _made(
-    name: str | Path | Study,
-    scenario: str | Path | Scenario | None,
-    vary: Mapping[str, Any] | None,
-    catalog: str | Path | None,
-) -> Study:
-    """The study of a name, or the one that was loaded."""
     if not isinstance(name, Study):
-        return Study.load(name, scenario, vary=vary, catalog=catalog)
-    if scenario or vary or catalog:
+        name = Study.load(name, scenario, vary=vary, catalog=catalog)
+    elif scenario or vary or catalog:
         raise InputError(
             "a study that is loaded has its scenario, values and catalog: load another"
         )
-    return name
+    resources = Resources(workers, scheduler, memory_limit_bytes)
+    with tempfile.TemporaryDirectory(prefix="netplan-") as folder:
+        path = Path(folder) / f"results{SUFFIX}" if store is None else Path(store)
+        run_study(name, path, resources, progress)
+        return read_study(path, name.catalog)
 
 
 def run_study(

@@ -16,9 +16,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib import import_module
-from itertools import islice, starmap
+from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -168,7 +167,13 @@ class Store(AbstractContextManager["Store"]):
                 with _plain_errors(path):
                     # An empty file is what a run leaves that was killed before its first word.
                     if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                        _write_schema(connection, meta)
+                        with connection:
+                            connection.executescript(
+                                f"BEGIN IMMEDIATE; {SCHEMA}"
+                                f"PRAGMA application_id = {APPLICATION_ID};"
+                                f"PRAGMA user_version = {FORMAT};"
+                            )
+                            connection.executemany(KNOWN, _meta_rows(meta))
                     _check_format(path, connection)
                     connection.execute("PRAGMA journal_mode = WAL")
             except BaseException:
@@ -284,30 +289,15 @@ class Store(AbstractContextManager["Store"]):
     def _read(self, query: str) -> Iterator[Outcome]:
         """Outcomes that answer a query, of those that were there, sound, when this was opened."""
         there = set(np.flatnonzero(self._state).tolist())
-        return starmap(_outcome, (row for row in self._select(query) if row[0] in there))
+        for point, outputs, *rest in self._select(query):
+            if point in there:
+                yield Outcome(point, None if outputs is None else json.loads(outputs), *rest)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with _plain_errors(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
-
-
-def _file_locks() -> ModuleType:
-    """Locks that end with their process, however it ends.
-
-    Raises
-    ------
-    InputError
-        If the system has none.
-    """
-    try:
-        return import_module("fcntl")
-    except ImportError:
-        raise InputError(
-            "studies keep their results under the file locks of Linux and macOS, which this system"
-            " lacks: run them there (on Windows in WSL); all other commands work here"
-        ) from None
 
 
 @contextmanager
@@ -334,7 +324,13 @@ def locked(store: Path) -> Iterator[None]:
     ...     [file.name for file in store.parent.iterdir()]
     ['study.sqlite.lock']
     """
-    locks = _file_locks()
+    try:  # which end with their process, however it ends
+        locks = import_module("fcntl")
+    except ImportError:
+        raise InputError(
+            "studies keep their results under the file locks of Linux and macOS, which this system"
+            " lacks: run them there (on Windows in WSL); all other commands work here"
+        ) from None
     path = store.with_name(f"{store.name}.lock")
     linked = False
     with ExitStack() as stack:
@@ -382,16 +378,6 @@ def _connect(path: Path, mode: str, stack: ExitStack) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.text_factory = _any_text
     return connection
-
-
-def _write_schema(connection: sqlite3.Connection, meta: Meta) -> None:
-    """Write the tables and what the store is for, in one transaction."""
-    with connection:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {SCHEMA}"
-            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
-        )
-        connection.executemany(KNOWN, _meta_rows(meta))
 
 
 def _meta_rows(meta: Meta) -> Iterable[tuple[str, str | int]]:
@@ -460,9 +446,3 @@ def _row(outcome: Outcome, version: str) -> tuple[float | str | bytes | None, ..
     sha256 = bytes.fromhex(outcome.input_sha256)
     row = (outcome.index, sha256, version, float(outcome.seconds), outputs, outcome.error)
     return *row, _sum(*row)
-
-
-def _outcome(
-    point: int, outputs: str | None, error: str | None, seconds: float, sha256: str
-) -> Outcome:
-    return Outcome(point, None if outputs is None else json.loads(outputs), error, seconds, sha256)

@@ -23,7 +23,7 @@ from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import Scenario, places, plain_name
 from netplan.studies.charts import OK, STATUS
-from netplan.studies.definition import OF_EVERY_SCENARIO, STUDIES, Note, StudyDefinition
+from netplan.studies.definition import OF_EVERY_SCENARIO, STUDIES, StudyDefinition
 from netplan.studies.expressions import key_of, parse_expression
 from netplan.studies.grid import Axis, Grid, make_grid
 from netplan.studies.phrases import brief
@@ -80,42 +80,6 @@ def on_scenario(
     ([(('llama-3-405b',),), ((2048,),), ((16384,),)], 'hb_size', {'accelerator': 'h100-80gb'})
     """
     given = Scenario.load(scenario, catalog)
-    _require_kind(spec, given)
-    mine = usual_scenario(spec.ask, given, catalog)
-    varied = {name for axis in spec.axes if spec.stays(axis) for name in axis.names}
-    settled = {name for name in spec.inputs if name not in spec.about and _says(mine, name)}
-    settled |= set(spec.axis_names) - varied
-    spec = spec.changed(conditions=_of_what_varies(spec.conditions, varied))
-    values = {name: _plain(value_in(mine, name, catalog)) for name in settled}
-    used = _used(spec)
-    held = used | {name for name in settled - {*spec.inputs} if name in places(mine.kind)}
-    inputs = {
-        name: values.get(name, value)
-        for name, value in spec.inputs.items()
-        if name not in settled or name in used or (name in OF_EVERY_SCENARIO and values[name])
-    }
-    axes = tuple(
-        each
-        for axis in spec.axes
-        for each in ((axis,) if spec.stays(axis) else _held(axis, values, held))
-    )
-    known = {*inputs, *(name for axis in axes for name in axis.names), *spec.output_names}
-    try:
-        return spec.changed(
-            studied=to_builtins(given),
-            about=(),
-            inputs=inputs,
-            axes=axes,
-            bill=_of(known - settled, spec.bill),
-            titles=_of(known, spec.titles),
-            notes=(*_notes(spec, settled), _replaced(spec, given, settled)),
-        )
-    except ValueError as error:
-        raise InputError(f"study {spec.name} on {given.name}: {error}") from None
-
-
-def _require_kind(spec: StudyDefinition, given: Scenario) -> None:
-    """Refuse a scenario of another kind than what the study asks, or sets; InputError."""
     does, other = ("trains", "serving") if given.kind == "training" else ("serves", "training")
     foreign = places(other).keys() - places(given.kind).keys()
     sets_other = not foreign.isdisjoint((*spec.inputs, *spec.axis_names))
@@ -123,19 +87,57 @@ def _require_kind(spec: StudyDefinition, given: Scenario) -> None:
         raise InputError(
             f"{given.name} {does}, and study {spec.name} is about {other}: give one of {other}"
         )
-
-
-def _says(scenario: Scenario, name: str) -> bool:
-    """Whether a scenario has a word for an input: a field of that name, or a file of that role."""
-    if name.startswith(FIXED) or name == WORKLOAD:
-        return True
-    return name.partition(".")[0].replace("-", "_") in places(scenario.kind)
-
-
-def _used(spec: StudyDefinition) -> set[str]:
-    """Names that conditions, formulas, charts and answers of a study speak of."""
-    texts = set(_texts(to_builtins((spec.charts, spec.relative, spec.answers))))
-    return texts | spec.counted_with
+    mine = usual_scenario(spec.ask, given, catalog)
+    fields = places(mine.kind)
+    varied = {name for axis in spec.axes if spec.stays(axis) for name in axis.names}
+    # What the scenario has a word for: a field of that name, or a file of that role.
+    settled = {
+        name
+        for name in spec.inputs
+        if name not in spec.about
+        and (
+            name.startswith(FIXED)
+            or name == WORKLOAD
+            or name.partition(".")[0].replace("-", "_") in fields
+        )
+    }
+    settled |= set(spec.axis_names) - varied
+    # Other conditions compare what the scenario has settled.
+    conditions = [
+        text for text in spec.conditions if not varied.isdisjoint(parse_expression(text).names)
+    ]
+    spec = spec.changed(conditions=tuple(conditions))
+    values: dict[str, Scalar] = {}
+    for name in settled:  # what no point may have is left to the scenario
+        value = value_in(mine, name, catalog)
+        values[name] = value if isinstance(value, Scalar) else None
+    used = {*_texts(to_builtins((spec.charts, spec.relative, spec.answers)))} | spec.counted_with
+    held = used | {name for name in settled - {*spec.inputs} if name in fields}
+    inputs = {
+        name: values.get(name, value)
+        for name, value in spec.inputs.items()
+        if name not in settled or name in used or (name in OF_EVERY_SCENARIO and values[name])
+    }
+    axes: list[Axis] = []
+    for axis in spec.axes:
+        # Inputs that stay are axes of one value, whose names tables and charts know.
+        names = [] if spec.stays(axis) else [name for name in axis.names if name in held]
+        axes += [Axis(input=name, values=(values[name],)) for name in names]
+        axes += [axis] if spec.stays(axis) else []
+    notes = [note for note in spec.notes if isinstance(note, str) or settled.isdisjoint(note.of)]
+    known = {*inputs, *(name for axis in axes for name in axis.names), *spec.output_names}
+    try:
+        return spec.changed(
+            studied=to_builtins(given),
+            about=(),
+            inputs=inputs,
+            axes=tuple(axes),
+            bill=_of(known - settled, spec.bill),
+            titles=_of(known, spec.titles),
+            notes=(*notes, _replaced(spec, given, settled)),
+        )
+    except ValueError as error:
+        raise InputError(f"study {spec.name} on {given.name}: {error}") from None
 
 
 def _texts(data: Any) -> Iterator[str]:  # noqa: ANN401 - plain data of any depth
@@ -150,33 +152,9 @@ def _texts(data: Any) -> Iterator[str]:  # noqa: ANN401 - plain data of any dept
             yield from _texts(each)
 
 
-def _plain(value: object) -> Scalar:
-    """A value that a point may have; None, which leaves it to the scenario, of all else."""
-    return value if isinstance(value, Scalar) else None
-
-
-def _of_what_varies(conditions: Sequence[str], varied: set[str]) -> tuple[str, ...]:
-    """Conditions on what varies; others compare what the scenario has settled."""
-    return tuple(text for text in conditions if not varied.isdisjoint(parse_expression(text).names))
-
-
-def _held(axis: Axis, values: Mapping[str, Scalar], held: set[str]) -> Iterator[Axis]:
-    """Inputs of an axis, each held at the scenario's value: tables and charts know their names."""
-    for name in axis.names:
-        if name in held:
-            yield Axis(input=name, values=(values[name],))
-
-
 def _of(names: Collection[str], table: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What a table has for some names."""
     return None if table is None else {name: table[name] for name in table if name in names}
-
-
-def _notes(spec: StudyDefinition, settled: set[str]) -> Iterator[str | Note]:
-    """Notes that speak of no input that is another now."""
-    for note in spec.notes:
-        if isinstance(note, str) or settled.isdisjoint(note.of):
-            yield note
 
 
 def _replaced(spec: StudyDefinition, given: Scenario, settled: set[str]) -> str:
@@ -460,7 +438,11 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     """
     if not changes:
         return spec
-    changes = {name: _number(spec, name, value) for name, value in _by_own_names(changes).items()}
+    plain: dict[str, Any] = {}
+    for name, value in changes.items():
+        if plain.setdefault(plain_name(name), value) is not value:
+            raise InputError(f"{name} and {plain_name(name)} are one input: give it once")
+    changes = {name: _number(spec, name, value) for name, value in plain.items()}
     data = json.loads(json.dumps(to_builtins(spec)))
     _drop_what_belonged(data, spec, changes)
     for name, value in changes.items():
@@ -486,15 +468,6 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
         return StudyDefinition.read(data)
     except RecordError as error:
         raise InputError(f"study {spec.name} with the values of this run: {error}") from None
-
-
-def _by_own_names(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Changes by the own names of inputs; an InputError if one is given by two."""
-    plain: dict[str, Any] = {}
-    for name, value in changes.items():
-        if plain.setdefault(plain_name(name), value) is not value:
-            raise InputError(f"{name} and {plain_name(name)} are one input: give it once")
-    return plain
 
 
 def _number(spec: StudyDefinition, name: str, value: Any) -> Any:  # noqa: ANN401 - or several
@@ -560,13 +533,11 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:
             raise InputError(
                 f"--vary {text!r}: write INPUT=VALUE, or INPUT=VALUE,VALUE such as gpus=1024,2048"
             )
-        scalars = [_scalar(part) for part in parts]
+        read = [(part, read_yaml_value(part)) for part in parts]
+        scalars: list[Scalar] = [
+            value if isinstance(value, bool | int | float) else part for part, value in read
+        ]
         if name.strip() in found:
             raise InputError(f"--vary {name.strip()} is given twice: write all its values in one")
         found[name.strip()] = scalars if len(scalars) > 1 else scalars[0]
     return found
-
-
-def _scalar(text: str) -> Scalar:
-    value = read_yaml_value(text)
-    return value if isinstance(value, (bool, int, float)) else text
