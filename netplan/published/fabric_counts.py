@@ -20,8 +20,9 @@ sets of a Slim Fly's construction, and all its orders.
 import json
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, prod, sqrt
+from operator import attrgetter
 
 import numpy as np
 from msgspec import field
@@ -35,7 +36,7 @@ from netplan.costing.materials import bill_items
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, circuit_layer
-from netplan.costing.wiring import CARD, Hardware, wire
+from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.published.checks import Check, Measured, check, known, published, suite
 from netplan.records import Entry, replace
@@ -43,13 +44,13 @@ from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
 from netplan.topologies.designs import DESIGNS, CountedDesign, Counts, DesignSize
 from netplan.topologies.expand import domain_link_count, expand
-from netplan.topologies.fabric import MAX_GPUS, Fabric, Sizing
+from netplan.topologies.fabric import MAX_GPUS, Fabric, Sizing, SwitchTier
 from netplan.topologies.families.circulant import circulant_links, circulant_strides
 from netplan.topologies.families.clos import leaf_ports, tiers_needed
 from netplan.topologies.families.dragonfly import dragonfly_shape
 from netplan.topologies.families.hammingmesh import hammingmesh_shape
 from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
+from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks
 from netplan.topologies.families.slim_fly import (
     is_order,
     network_degree,
@@ -230,10 +231,9 @@ def _modules(given: SpecInputs, spec: FabricSpec, fabric: Fabric) -> Counts:
     """Also modules, as the bill orders them, and fibre without that of management servers."""
     hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load(given.switch))
     wiring = wire(fabric, hardware)
-    hosts = [run for run in wiring.runs if run.role == "host"]
-    cards = next(run for run in hosts if CARD in run.ends)
-    leaf, card = (cards.plugs_at(end, fabric.tiers[0].switches) for end in (0, 1))
-    servers = sum(run.links for run in hosts) - card
+    hosts = {run.name.removesuffix("host"): run for run in wiring.runs if "host" in run.name}
+    leaf, card = (hosts[""].plugs_at(end, fabric.tiers[0].switches) for end in (0, 1))
+    servers = sum(run.links for run in hosts.values()) - card
     bill = bill_items(fabric, wiring, hardware)
     modules = sum(line.quantity for line in bill if line.category == "transceivers")
     switches = modules - card - servers
@@ -296,7 +296,6 @@ RULES: Mapping[str, Callable[[SpecInputs, FabricSpec, Fabric], Counts]] = {
 
 
 TABLE = "families"
-FAT_TREE = "fat-tree"
 ACROSS_GROUPS = 3
 """Hops from group to group of a dragonfly or dragonfly+: one between them, and one in each [1]."""
 FAT_TREE_LINKS = 6
@@ -304,11 +303,11 @@ FAT_TREE_LINKS = 6
 ENDS = ("source", "target")
 
 
-class Inputs(Entry, frozen=True, kw_only=True):
-    """A fabric, what differs from its file, and its size.
+class Sized(Entry, frozen=True, kw_only=True, dict=True):
+    """A fabric, what differs from its file, its size, and the quantities that papers print of it.
 
     ``against`` are the hosts of a network that it is compared with, ``sizes`` the first and last
-    order of Slim Flies.
+    order of Slim Flies. A quantity of the table is a property, or the path to a field.
     """
 
     fabric: str = ""
@@ -326,12 +325,198 @@ class Inputs(Entry, frozen=True, kw_only=True):
         rate = bytes_per_s(self.link_gbps)
         return Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate)
 
-    @property
+    @cached_property
     def spec(self) -> FabricSpec:
         """The spec with its changes."""
         keys = self.keys.items()
         changes = {key: tuple(one) if isinstance(one, list) else one for key, one in keys}
         return FABRICS.load(self.fabric).changed(**changes)
+
+    @cached_property
+    def built(self) -> Fabric:
+        """The fabric's counts."""
+        return build_fabric(self.spec, self.sizing)
+
+    @cached_property
+    def graph(self) -> SwitchGraph:
+        """Switches of one plane."""
+        return switch_graph(self.spec, self.built.sizing)
+
+    @cached_property
+    def paths(self) -> PathStatistics:
+        """Paths between all GPUs, those through HB domains included."""
+        return path_statistics(expand(self.spec, self.built.sizing), through_domains=True)
+
+    def fat_tree(self, gpus: int = 0, **keys: int | list[int]) -> "Sized":
+        """A fat tree of the same switches."""
+        return Sized(fabric="fat-tree", keys=keys, gpus=gpus or self.gpus, radix=self.radix)
+
+    def tier(self, name: str) -> SwitchTier:
+        """One tier of its switches."""
+        (tier,) = (tier for tier in self.built.tiers if tier.name == name)
+        return tier
+
+    @property
+    def links_to_others(self) -> int:
+        """Most links of a switch to others [1]."""
+        return int(self.graph.degrees().max())
+
+    @property
+    def ports(self) -> int:
+        """Most ports of a switch in use [1]."""
+        return self.links_to_others + self.graph.hosts
+
+    @property
+    def links_between_switches(self) -> int:
+        """Links between switches [1]."""
+        return sum(group.links for group in self.built.links if group.name != "host")
+
+    @property
+    def links_between_groups(self) -> int:
+        """Links between groups of switches [1]."""
+        return sum(group.links for group in self.built.links if group.name == "between groups")
+
+    @property
+    def spines(self) -> int:
+        """Switches of the second tier [1]."""
+        return self.tier("spine").switches
+
+    @property
+    def leaf_ports(self) -> float:
+        """Ports in use of a leaf switch, on average [1]."""
+        return self.tier("leaf").ports_used / self.tier("leaf").switches
+
+    @property
+    def spine_ports(self) -> float:
+        """Ports in use of a spine switch, on average [1]."""
+        return self.tier("spine").ports_used / self.tier("spine").switches
+
+    @property
+    def gpu_links(self) -> int:
+        """Links of a GPU, those to its HB domain included [1]."""
+        return self.built.ports_per_gpu + self.hb_size - 1
+
+    @property
+    def circulants(self) -> str:
+        """Circulants of four links a switch, as netplan draws them, of the least diameter."""
+        first, last = self.sizes
+        held = 0
+        for switches in range(first, last + 1):
+            ends = circulant_links(switches, circulant_strides(switches, 4, 0))
+            names = NameBlock("switch-{}", (switches,))
+            graph = SwitchGraph((("switch", names),), 1, (SwitchLinks("strides", *ends),), "")
+            held += hops(graph, np.zeros(1, np.int64)).max() == least_diameter(switches)
+        return f"{held} of {last + 1 - first}"
+
+    @property
+    def lifted(self) -> str:
+        """Whether no two switches of a group are joined, and any two groups by as many links."""
+        groups, each = self.graph.tiers[0][1].shape
+        (links,) = self.graph.links
+        low, high = links.source // each, links.target // each
+        pairs = np.bincount(np.minimum(low, high) * groups + np.maximum(low, high))
+        joined = pairs[pairs > 0]
+        apart = bool((low != high).all())
+        return str(apart and len(joined) == groups * (groups - 1) // 2 and set(joined) == {each})
+
+    @property
+    def diameter_hops(self) -> int:
+        """Most hops between two switches with hosts [1]."""
+        if self.spec.family not in JOINED:
+            return 2 * (len(self.built.tiers) - 1)
+        return int(hops(self.graph, np.arange(self.graph.host_switches)).max())
+
+    @property
+    def orders(self) -> str:
+        """Orders of Slim Flies whose counts and diameter are those of the formulas.
+
+        Shifts of y and c, of x with c, and of m with y keep all links (those of y = m x + c too),
+        so that every switch of a subgraph is like its first: two sources tell the diameter.
+        """
+        first, last = self.sizes
+        orders, held = [*filter(is_order, range(first, last + 1))], 0
+        for order in orders:
+            links = network_degree(order)
+            spec = FABRICS.load("slim-fly").changed(order=order)
+            radix = 2 * ceil((links + ceil(links / 2)) / 2)
+            graph = slim_fly(spec, Sizing(2 * order**2, radix, 1, 450e9, 50e9))
+            alike = set(graph.degrees().tolist()) == {links} and graph.switches == 2 * order**2
+            held += alike and int(hops(graph, np.array([0, order**2])).max()) == 2  # noqa: PLR2004
+        return f"{held} of {len(orders)}"
+
+    @property
+    def steps(self) -> str:
+        """Differences of joined switches inside the groups of subgraph 0, in rising order."""
+        order = int(self.keys["order"])  # type: ignore[arg-type]
+        return " ".join(map(str, sorted(primitive_powers(order)[::2].tolist())))
+
+    @property
+    def fewer_switches(self) -> float:
+        """Per cent of switches less than a fat tree needs."""
+        return 100 * (1 - self.built.switches / self.fat_tree().built.switches)
+
+    @property
+    def fewer_cables(self) -> float:
+        """Per cent of cables less than a fat tree needs."""
+        return 100 * (1 - self.built.link_count / self.fat_tree().built.link_count)
+
+    @property
+    def more_hosts(self) -> float:
+        """Per cent of GPUs more than on a fat tree that has as many switches, or more."""
+        enough = self.built.switches <= self.fat_tree(self.against).built.switches
+        return 100 * (self.gpus / self.against - 1) if enough else 0.0
+
+    @property
+    def smallest_hops(self) -> str:
+        """Whether it has fewer hops than fat tree, dragonfly and dragonfly+ of the same cards."""
+        tree = self.fat_tree(planes=self.spec.planes).built
+        return str(self.diameter_hops < min(2 * (len(tree.tiers) - 1), ACROSS_GROUPS))
+
+    @property
+    def near_pairs(self) -> float:
+        """Per cent of pairs of GPUs that are less than six links apart."""
+        return 100 * sum(self.paths.pairs[:FAT_TREE_LINKS]) / sum(self.paths.pairs)
+
+    @property
+    def shorter_paths(self) -> str:
+        """Whether paths are shorter on average than on a fat tree of the same ports."""
+        tree = self.fat_tree()
+        others = path_statistics(expand(tree.spec, tree.sizing))
+        return str(self.paths.average_links < others.average_links)
+
+    @property
+    def middle_tb_per_s(self) -> float:
+        """Bandwidth across the middle of a torus's slowest axis, one way [TB/s]."""
+        graph, half = expand(self.spec, self.built.sizing), self.gpus // 2
+        crossing = (graph.source < half) != (graph.target < half)
+        return float(np.count_nonzero(crossing)) * bytes_per_s(self.link_gbps) / 1e12
+
+    @property
+    def ports_pb_per_s(self) -> float:
+        """Bandwidth of all GPUs into their network, one way [PB/s]."""
+        return self.gpus * self.built.gpu_bytes_per_s / 1e15
+
+    @property
+    def twist_gain(self) -> float:
+        """Per cent that a twist adds to an all-to-all over shortest paths.
+
+        A straight torus of N is held by its longest axis, whose two directions carry N S/4 hops a
+        GPU; a twisted one, all of whose axes are loaded alike, by its mean distance.
+        """
+        sizes, gpus = self.spec.sizes or (1,), self.built.sizing.gpus
+        twisted = (gpus - 1) * self.paths.average_links / len(sizes)
+        return 100 * (gpus * max(sizes) / 4 / twisted - 1)
+
+    @property
+    def places(self) -> int:
+        """Places of a HammingMesh [1]."""
+        return prod(hammingmesh_shape(self.spec, self.built.sizing).sizes)
+
+
+@lru_cache(maxsize=4)
+def sized(inputs: str) -> Sized:
+    """The fabric of a row of the table, from its inputs as JSON."""
+    return Sized.read(json.loads(inputs))
 
 
 @suite(TABLE)
@@ -343,47 +528,13 @@ def family_checks() -> Iterator[Measured | Check]:
     >>> [one.got for one in family_checks() if one.name.endswith("q = 5: nodes")]
     ['150', '200']
     """
-    for row in published(TABLE):
+    rows = published(TABLE)
+    for row in rows:
         if row["quantity"]:
-            yield row["name"], QUANTITIES[row["quantity"]](row["inputs"])
-    for row in published(TABLE):
+            yield row["name"], attrgetter(row["quantity"])(sized(row["inputs"]))
+    for row in rows:
         if not row["quantity"]:
             yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
-
-
-@lru_cache(maxsize=4)
-def _built(inputs: str) -> tuple[Inputs, FabricSpec, Fabric]:
-    given = Inputs.read(json.loads(inputs))
-    return given, given.spec, build_fabric(given.spec, given.sizing)
-
-
-@lru_cache(maxsize=4)
-def _switches(inputs: str) -> SwitchGraph:
-    """Switches of one plane."""
-    _, spec, fabric = _built(inputs)
-    return switch_graph(spec, fabric.sizing)
-
-
-@lru_cache(maxsize=2)
-def _paths(inputs: str) -> PathStatistics:
-    """Paths between all GPUs, those through HB domains included."""
-    _, spec, fabric = _built(inputs)
-    return path_statistics(expand(spec, fabric.sizing), through_domains=True)
-
-
-def _between(inputs: str) -> int:
-    """Links between switches [1]."""
-    return sum(group.links for group in _built(inputs)[2].links if group.role != "host")
-
-
-def _group(name: str) -> Callable[[str], float]:
-    """Links of one group [1]."""
-    return lambda inputs: sum(one.links for one in _built(inputs)[2].links if one.name == name)
-
-
-def _tier(name: str) -> Callable[[str], float]:
-    """Switches of one tier [1]."""
-    return lambda inputs: sum(one.switches for one in _built(inputs)[2].tiers if one.name == name)
 
 
 def least_diameter(switches: int) -> int:
@@ -398,34 +549,6 @@ def least_diameter(switches: int) -> int:
     [2, 2, 3, 3, 4, 4, 5]
     """
     return ceil((sqrt(2 * switches - 1) - 1) / 2)
-
-
-def _circulants(inputs: str) -> str:
-    """Circulants of four links a switch, as netplan draws them, that have the least diameter."""
-    first, last = Inputs.read(json.loads(inputs)).sizes
-    found = [_circulant_diameter(each) for each in range(first, last + 1)]
-    least = [least_diameter(each) for each in range(first, last + 1)]
-    held = sum(one == other for one, other in zip(found, least, strict=True))
-    return f"{held} of {len(found)}"
-
-
-def _circulant_diameter(switches: int) -> int:
-    ends = circulant_links(switches, circulant_strides(switches, 4, 0))
-    names = NameBlock("switch-{}", (switches,))
-    graph = SwitchGraph((("switch", names),), 1, (SwitchLinks(BETWEEN_SWITCHES, *ends),), "")
-    return int(hops(graph, np.zeros(1, np.int64)).max())
-
-
-def _lifted(inputs: str) -> str:
-    """Whether no two switches of a group are joined, and any two groups by as many links."""
-    graph = _switches(inputs)
-    groups, each = graph.tiers[0][1].shape
-    (links,) = graph.links
-    low, high = links.source // each, links.target // each
-    pairs = np.bincount(np.minimum(low, high) * groups + np.maximum(low, high))
-    joined = pairs[pairs > 0]
-    apart = bool((low != high).all())
-    return str(apart and len(joined) == groups * (groups - 1) // 2 and set(joined) == {each})
 
 
 def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
@@ -445,163 +568,6 @@ def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
     found = shortest_path(joined, directed=False, unweighted=True, indices=sources)
     reached: Ints = found[:, : graph.host_switches].astype(np.int64)
     return reached
-
-
-def _diameter(inputs: str) -> int:
-    """Most hops between two switches with hosts [1]."""
-    _, spec, fabric = _built(inputs)
-    if spec.family not in JOINED:
-        return 2 * (len(fabric.tiers) - 1)
-    graph = _switches(inputs)
-    return int(hops(graph, np.arange(graph.host_switches)).max())
-
-
-def _orders(inputs: str) -> str:
-    """Orders of Slim Flies whose counts and diameter are those of the formulas.
-
-    Shifts of y and c, of x with c, and of m with y keep all links (those of y = m x + c too), so
-    that every switch of a subgraph is like its first: two sources tell the diameter.
-    """
-    first, last = Inputs.read(json.loads(inputs)).sizes
-    orders, held = [*filter(is_order, range(first, last + 1))], 0
-    for order in orders:
-        links = network_degree(order)
-        spec = FABRICS.load("slim-fly").changed(order=order)
-        sizing = Sizing(2 * order**2, 2 * ceil((links + ceil(links / 2)) / 2), 1, 450e9, 50e9)
-        graph = slim_fly(spec, sizing)
-        alike = set(graph.degrees().tolist()) == {links} and graph.switches == 2 * order**2
-        held += alike and int(hops(graph, np.array([0, order**2])).max()) == 2  # noqa: PLR2004
-    return f"{held} of {len(orders)}"
-
-
-def _steps(inputs: str) -> str:
-    """Differences of joined switches inside the groups of subgraph 0, in rising order."""
-    order = int(Inputs.read(json.loads(inputs)).keys["order"])  # type: ignore[arg-type]
-    return " ".join(map(str, sorted(primitive_powers(order)[::2].tolist())))
-
-
-def _sized(fabric: str, gpus: int, radix: int, **keys: int | list[int]) -> Fabric:
-    """A fabric of the catalog in a size, with some keys changed."""
-    given = Inputs(fabric=fabric, keys=keys, gpus=gpus, radix=radix)
-    return build_fabric(given.spec, given.sizing)
-
-
-def _fewer(count: Callable[[Fabric], float]) -> Callable[[str], float]:
-    """Per cent by which a fabric needs less than a fat tree of the same switches."""
-
-    def fewer(inputs: str) -> float:
-        given, _, fabric = _built(inputs)
-        return 100 * (1 - count(fabric) / count(_sized(FAT_TREE, given.gpus, given.radix)))
-
-    return fewer
-
-
-def _more_hosts(inputs: str) -> float:
-    """Per cent of GPUs more than on a fat tree that has as many switches, or more."""
-    given, _, fabric = _built(inputs)
-    tree = _sized(FAT_TREE, given.against, given.radix)
-    return 100 * (given.gpus / given.against - 1) if fabric.switches <= tree.switches else 0.0
-
-
-def _smallest_hops(inputs: str) -> str:
-    """Whether a fabric has fewer hops than fat tree, dragonfly and dragonfly+ of the same cards."""
-    given, spec, _ = _built(inputs)
-    tree = _sized(FAT_TREE, given.gpus, given.radix, planes=spec.planes)
-    return str(_diameter(inputs) < min(2 * (len(tree.tiers) - 1), ACROSS_GROUPS))
-
-
-def _near_pairs(inputs: str) -> float:
-    """Per cent of pairs of GPUs that are less than six links apart."""
-    pairs = _paths(inputs).pairs
-    return 100 * sum(pairs[:FAT_TREE_LINKS]) / sum(pairs)
-
-
-def _shorter_paths(inputs: str) -> str:
-    """Whether paths are shorter on average than on a fat tree of the same ports."""
-    given, _, _ = _built(inputs)
-    tree = Inputs(fabric=FAT_TREE, gpus=given.gpus, radix=given.radix)
-    others = path_statistics(expand(tree.spec, tree.sizing))
-    return str(_paths(inputs).average_links < others.average_links)
-
-
-def _middle_tb_per_s(inputs: str) -> float:
-    """Bandwidth across the middle of a torus's slowest axis, one way [TB/s]."""
-    given, spec, fabric = _built(inputs)
-    graph = expand(spec, fabric.sizing)
-    half = given.gpus // 2
-    crossing = (graph.source < half) != (graph.target < half)
-    return float(np.count_nonzero(crossing)) * bytes_per_s(given.link_gbps) / 1e12
-
-
-def _ports_pb_per_s(inputs: str) -> float:
-    """Bandwidth of all GPUs into their network, one way [PB/s]."""
-    given, _, fabric = _built(inputs)
-    return given.gpus * fabric.gpu_bytes_per_s / 1e15
-
-
-def _twist_gain(inputs: str) -> float:
-    """Per cent that a twist adds to an all-to-all over shortest paths.
-
-    A straight torus of N is held by its longest axis, whose two directions carry N S/4 hops a GPU;
-    a twisted one, all of whose axes are loaded alike, by its mean distance.
-    """
-    _, spec, fabric = _built(inputs)
-    sizes, gpus = spec.sizes or (1,), fabric.sizing.gpus
-    twisted = (gpus - 1) * _paths(inputs).average_links / len(sizes)
-    return 100 * (gpus * max(sizes) / 4 / twisted - 1)
-
-
-def _places(inputs: str) -> int:
-    """Places of a HammingMesh [1]."""
-    _, spec, fabric = _built(inputs)
-    shape = hammingmesh_shape(spec, fabric.sizing)
-    return prod(shape.sizes)
-
-
-def _ports_of(name: str) -> Callable[[str], float]:
-    """Ports in use of a switch of one tier, on average [1]."""
-
-    def ports(inputs: str) -> float:
-        (tier,) = (one for one in _built(inputs)[2].tiers if one.name == name)
-        return tier.ports_used / tier.switches
-
-    return ports
-
-
-def _switch_quantity(of: Callable[[SwitchGraph], float]) -> Callable[[str], float]:
-    return lambda inputs: of(_switches(inputs))
-
-
-QUANTITIES: Mapping[str, Callable[[str], float | str]] = {
-    "switches": lambda inputs: _built(inputs)[2].switches,
-    "nodes": _switch_quantity(lambda graph: graph.capacity),
-    "links-to-others": _switch_quantity(lambda graph: int(graph.degrees().max())),
-    "ports": _switch_quantity(lambda graph: int(graph.degrees().max()) + graph.hosts),
-    "links-between-switches": _between,
-    "links-between-groups": _group("between groups"),
-    "spines": _tier("spine"),
-    "groups": lambda inputs: _built(inputs)[1].groups or 0,
-    "diameter-hops": _diameter,
-    "orders": _orders,
-    "steps": _steps,
-    "fewer-switches": _fewer(lambda fabric: fabric.switches),
-    "fewer-cables": _fewer(lambda fabric: fabric.link_count),
-    "more-hosts": _more_hosts,
-    "smallest-hops": _smallest_hops,
-    "gpu-links": lambda inputs: _built(inputs)[2].ports_per_gpu + _built(inputs)[0].hb_size - 1,
-    "diameter-links": lambda inputs: _paths(inputs).diameter_links,
-    "middle-tb-per-s": _middle_tb_per_s,
-    "ports-pb-per-s": _ports_pb_per_s,
-    "twist-gain": _twist_gain,
-    "places": _places,
-    "circulants": _circulants,
-    "lifted": _lifted,
-    "near-pairs": _near_pairs,
-    "shorter-paths": _shorter_paths,
-    "leaf-ports": _ports_of("leaf"),
-    "spine-ports": _ports_of("spine"),
-}
-"""What a number is, by its name in the table; each computes it from the row's inputs."""
 
 
 GB = 1e9

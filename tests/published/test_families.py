@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from operator import attrgetter
 
 import networkx as nx
 import numpy as np
 import pytest
 
 from netplan.published.checks import Check, published
-from netplan.published.fabric_counts import QUANTITIES, family_checks, hops
+from netplan.published.fabric_counts import family_checks, hops, sized
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.specs import FABRICS
@@ -47,14 +48,14 @@ def test_another_design_gives_another_number(
     name: str, changes: dict[str, object], became: int
 ) -> None:
     row = ROWS[name]
-    found = QUANTITIES[row["quantity"]]
-    assert found(row["inputs"]) == float(row["expected"])
-    assert found(json.dumps(json.loads(row["inputs"]) | {"radix": 128} | changes)) == became
+    quantity, other = attrgetter(row["quantity"]), {"radix": 128} | changes
+    assert quantity(sized(row["inputs"])) == float(row["expected"])
+    assert quantity(sized(json.dumps(json.loads(row["inputs"]) | other))) == became
 
 
 def test_jellyfish_needs_more_switches_for_one_host_more() -> None:
     row = ROWS["Jellyfish, switches of a fat tree of 24 ports (3,456 hosts): more hosts, %"]
-    assert QUANTITIES["more-hosts"](row["inputs"].replace("4320", "4321")) == 0
+    assert sized(row["inputs"].replace("4320", "4321")).more_hosts == 0
 
 
 def test_hops_are_those_of_networkx() -> None:
@@ -69,7 +70,7 @@ def test_hops_are_those_of_networkx() -> None:
 
 def test_a_twist_gains_nothing_where_all_axes_are_long() -> None:
     row = ROWS["TPU v4, 4 x 4 x 8 twisted: gain in bisection bandwidth, %"]
-    gain = QUANTITIES["twist-gain"](row["inputs"])
+    gain = sized(row["inputs"]).twist_gain
     # 8 of 128 x 8/4 hops a GPU along the long axis, 127 x 3.4646 over three.
     assert gain == pytest.approx(100 * (128 * 2 / (127 * 3.4645669 / 3) - 1))
 
