@@ -70,8 +70,11 @@ GUIDE_DIE_USD = 16522.25023
 @suite("dataflow")
 def dataflow_checks() -> Iterator[Measured | Check]:
     """All checks of the paper."""
-    for part in (_kernels, _partitions, _table_vi, _other_families, _guide, _dies):
+    for part in (_kernels, _partitions, _table_vi, _other_families, _guide):
         yield from part()
+    # Powers of the four dies of Fig. 9, by the fit to their peaks of Table V.
+    for name, tera in (("H100", 993), ("TPU v4", 275), ("SN30", 614), ("WSE-2", 7500)):
+        yield f"power of the die by the fit: {name}, W", die_power_w(tera * 1e12)
 
 
 def _kernels() -> Iterator[Measured]:
@@ -178,16 +181,11 @@ def _other_families() -> Iterator[Measured]:
         yield f"DLRM-{case} on 128 A100: interval, ns", 1e9 * totals.interval_s
         if case == "F":
             yield "DLRM-F on 128 A100: micro-batches/s", totals.throughput_per_s
-    memory_rate = ACCELERATORS.load("a100-40gb").memory_bytes_per_s
-    price = published_amount(0.0, memory_rate, _zionex(), _units("price"))
+    chip = ACCELERATORS.load("a100-40gb")
+    levels = build_fabric(FABRICS.load(ZIONEX), sizing_on(chip, gpus=128, radix=64)).levels
+    network = [Dimension.of(level) for level in levels]
+    price = published_amount(0.0, chip.memory_bytes_per_s, network, _units("price"))
     yield "DLRM-A: price without chips, USD", price
-
-
-def _zionex() -> tuple[Dimension, ...]:
-    """The network of the recommendation models."""
-    spec = FABRICS.load(ZIONEX)
-    sizing = sizing_on(ACCELERATORS.load("a100-40gb"), gpus=128, radix=64)
-    return tuple(Dimension.of(level) for level in build_fabric(spec, sizing).levels)
 
 
 def _units(what: Literal["price", "energy"]) -> Units:
@@ -219,12 +217,6 @@ def _guide() -> Iterator[Measured]:
         mode="published-code",
     ).found
     yield "GPT 1T on 1,024 SN30: utilisation", found.totals.utilisation
-
-
-def _dies() -> Iterator[Measured]:
-    """Powers of the four dies of Fig. 9, by the fit to their peaks of Table V."""
-    for name, tera in (("H100", 993), ("TPU v4", 275), ("SN30", 614), ("WSE-2", 7500)):
-        yield f"power of the die by the fit: {name}, W", die_power_w(tera * 1e12)
 
 
 CHIP_NAMES = ("h100-80gb", "tpu-v4", "sn30", "wse-2")
@@ -522,7 +514,17 @@ WINDOWS, ACCEPTANCES = np.arange(1, 9), np.array([0.5, 0.6, 0.7, 0.8, 0.9])
 @suite("serving")
 def serving_form_checks() -> Iterator[Measured | Check]:
     """The throughput that was measured, sentences about figures, and what cannot be computed."""
-    yield from fig_20_statements(_fig_20())
+    sizes, chip, stages = (
+        Sizes.of(MODELS.load(SERVED)),
+        ACCELERATORS.load(SERVING_CHIP),
+        SERVING_CHIPS // TENSOR,
+    )
+    # Long messages go both ways round a ring, short ones one way.
+    fig_20 = Fig20(
+        decode(sizes, TensorGroup.of(chip, TENSOR), stages=stages),
+        prefill(sizes, TensorGroup.of(chip, TENSOR, ways=2), prompt=PROMPT, stages=stages),
+    )
+    yield from fig_20_statements(fig_20)
     yield from fig_21_statements(_fig_21())
     yield from not_computed("serving")
 
@@ -532,19 +534,6 @@ class Fig20(NamedTuple):
 
     decode: Phase
     prefill: Phase
-
-
-def _fig_20() -> Fig20:
-    """The points of the figure: long messages go both ways round a ring, short ones one way."""
-    sizes, chip, stages = (
-        Sizes.of(MODELS.load(SERVED)),
-        ACCELERATORS.load(SERVING_CHIP),
-        SERVING_CHIPS // TENSOR,
-    )
-    return Fig20(
-        decode(sizes, TensorGroup.of(chip, TENSOR), stages=stages),
-        prefill(sizes, TensorGroup.of(chip, TENSOR, ways=2), prompt=PROMPT, stages=stages),
-    )
 
 
 def fig_20_statements(found: Fig20) -> Iterator[Measured]:

@@ -112,7 +112,8 @@ def _products() -> Iterator[Errors]:
 def _attention() -> Iterator[Errors]:
     """Whole sequences with heads of 128, few of them apart, and tokens one by one."""
     rows = published("measured-attention")
-    held_out = _held_out([row for row in rows if row["phase"] == "generation"])
+    # Every third shape of all accelerators together: no table is fitted to it.
+    held_out = {*sorted({_shape(row) for row in rows if row["phase"] == "generation"})[2::3]}
     for (name, phase), some in groupby(rows, key=lambda row: (row["accelerator"], row["phase"])):
         points = list(some)
         *sizes, taken_s = _columns(points, *ATTENTION_SIZES, "time_s")
@@ -131,11 +132,6 @@ def _attention() -> Iterator[Errors]:
 
 def _shape(row: Mapping[str, str]) -> tuple[int, ...]:
     return tuple(int(row[key]) for key in ATTENTION_SIZES)
-
-
-def _held_out(rows: list[dict[str, str]]) -> set[tuple[int, ...]]:
-    """Every third shape of all accelerators together: no table is fitted to it."""
-    return set(sorted({_shape(row) for row in rows})[2::3])
 
 
 def _experts() -> Iterator[Errors]:

@@ -36,7 +36,7 @@ from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Options, Training
 from netplan.published.checks import Check, check, known
 from netplan.records import replace
-from netplan.reports.sections import Column, Section, Shown, Table, column
+from netplan.reports.sections import Column, Section, Table, column
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Variant
 
@@ -50,6 +50,7 @@ FAR = 0.10
 """Error from which a run is listed by name [1]."""
 
 ALL = "all"
+MEASURES = ("mean", "median", "largest")
 SUSPECTED = {
     "LLMF-A100-40G-70b-g64": "27 % slower a GPU than the same model on 128 GPUs with twice the"
     " microbatch: its memory may have been short"
@@ -138,7 +139,11 @@ class RunErrors(Struct, frozen=True):
         return {
             "sources": [
                 {"source": one.source, "runs": one.runs}
-                | {model: _shares(errors) for model, errors in one.models.items()}
+                | {
+                    model: {"runs": errors.runs}
+                    | {f"{name}_error": getattr(errors, name) for name in MEASURES}
+                    for model, errors in one.models.items()
+                }
                 for one in self.sources
             ],
             "dev": [_seconds(one) for one in self.dev],
@@ -147,15 +152,6 @@ class RunErrors(Struct, frozen=True):
                 {"source": one.source, "runs": one.runs, "why": one.why} for one in self.not_scored
             ],
         }
-
-
-def _shares(errors: Errors) -> dict[str, float]:
-    return {
-        "runs": errors.runs,
-        "mean_error": errors.mean,
-        "median_error": errors.median,
-        "largest_error": errors.largest,
-    }
 
 
 def _seconds(one: TimedRun) -> dict[str, object]:
@@ -317,21 +313,20 @@ def as_it_lay(run: MeasuredRun) -> tuple[tuple[Level, Level], Plan]:
     return (domain, network), plan
 
 
-def _of_model(model: str) -> tuple[Column[SourceErrors], ...]:
-    """Mean, median where there is room, and largest error of an iteration model."""
-    at = f"models.{model}"
-    shown: Shown = "always" if model == OWN else "wide"
-    return (
-        column("mean_error", f"{at}.mean", title=model),
-        column("median_error", f"{at}.median", shown=shown),
-        column("largest_error", f"{at}.largest", shown=shown),
-    )
-
-
 SOURCES: tuple[Column[SourceErrors], ...] = (
     column("source", form="text"),
     column("runs"),
-    *(one for model in (OWN, *PAPERS) for one in _of_model(model)),
+    *(
+        # The median where there is room; of the papers' models the largest, too.
+        column(
+            f"{name}_error",
+            f"models.{model}.{name}",
+            shown="always" if model == OWN or name == "mean" else "wide",
+            **({"title": model} if name == "mean" else {}),
+        )
+        for model in (OWN, *PAPERS)
+        for name in MEASURES
+    ),
 )
 RUNS: tuple[Column[TimedRun], ...] = (
     column("name", "run.name", title="run"),

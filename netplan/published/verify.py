@@ -1,7 +1,7 @@
 """Published tables and designs against netplan: what passes, fails, is known to differ."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
@@ -72,18 +72,12 @@ SCREEN_ROWS, NAMED = 9, 3
 
 
 class PaperRow(NamedTuple):
-    """Checks of one source [1]."""
+    """Checks of one source, by what came of them [1]."""
 
     source: str
     passed: int
     failed: int
     known: int
-
-    @classmethod
-    def of(cls, source: str, checks: Sequence[Check]) -> "PaperRow":
-        """The checks of a source, by what came of them."""
-        counts = Counter(check.verdict for check in checks)
-        return cls(source, counts["pass"], counts["fail"], counts["known"])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -95,20 +89,23 @@ class Verification(Answer):
     @property
     def measured(self) -> measured_runs.RunErrors | None:
         """Errors of iteration models on measured runs, if these are among the checks."""
-        return (
-            measured_runs.run_errors(measured_runs.timed_runs())
-            if self._has(measured_runs.TITLE)
-            else None
-        )
+        if any(check.source.startswith(measured_runs.TITLE) for check in self.checks):
+            return measured_runs.run_errors(measured_runs.timed_runs())
+        return None
 
     @property
     def served(self) -> tuple[measured_serving.PointErrors, ...]:
         """Errors on measured points of serving, if these are among the checks."""
-        return measured_serving.point_errors() if self._has(measured_serving.TITLE) else ()
+        there = any(check.source.startswith(measured_serving.TITLE) for check in self.checks)
+        return measured_serving.point_errors() if there else ()
 
-    def _has(self, title: str) -> bool:
-        """Whether checks of this section are among them."""
-        return any(check.source.startswith(title) for check in self.checks)
+    @property
+    def papers(self) -> dict[str, list[Check]]:
+        """Checks by their source, without table, equation or section."""
+        papers: dict[str, list[Check]] = {}
+        for check in self.checks:
+            papers.setdefault(_paper(check), []).append(check)
+        return papers
 
     def count(self, verdict: str) -> int:
         """Checks with this verdict [1]."""
@@ -152,10 +149,10 @@ class Verification(Answer):
 
     def summary(self) -> Iterator[Section]:
         """How many checks pass, papers with most that do not, the reasons behind most."""
-        papers: dict[str, list[Check]] = {}
-        for check in self.checks:
-            papers.setdefault(_paper(check), []).append(check)
-        rows = [PaperRow.of(paper, checks) for paper, checks in papers.items()]
+        rows = []
+        for paper, checks in self.papers.items():
+            counts = Counter(check.verdict for check in checks)
+            rows.append(PaperRow(paper, counts["pass"], counts["fail"], counts["known"]))
         rows.sort(key=lambda row: (-row.failed, -row.known, -row.passed))
         lost = (check for check in self.checks if check.verdict == "fail")
         failed = [f"{_where(check)}, {check.name}" for check in lost]
@@ -177,11 +174,10 @@ class Verification(Answer):
         for verdict, title in (("fail", "Fails"), ("known", "Known not to reproduce")):
             found = [check for check in self.checks if check.verdict == verdict]
             yield Table(verdict, OTHERWISE, found, title, only="people")
-        yield self._reasons()
-        papers: dict[str, list[Check]] = {}
-        for check in self.checks:
-            papers.setdefault(_paper(check), []).append(check)
-        for paper, checks in papers.items():
+        # Why numbers do not reproduce, or under which assumptions they do; each reason once.
+        named = self._by_reason().items()
+        yield Notes(tuple((_several(checks), f"{text}.") for text, checks in named))
+        for paper, checks in self.papers.items():
             yield Table("checks", SHOWN, checks, title=paper, only="people")
         if measured := self.measured:
             yield from measured_runs.run_sections(measured)
@@ -189,11 +185,6 @@ class Verification(Answer):
             yield from measured_serving.point_sections()
         # A long text ends where a reader of a terminal begins.
         yield Paragraph(self.sentence, "strong", only="texts")
-
-    def _reasons(self) -> Notes:
-        """Why numbers do not reproduce, or under which assumptions they do; each reason once."""
-        named = self._by_reason().items()
-        return Notes(tuple((_several(checks), f"{text}.") for text, checks in named))
 
     def _by_reason(self, verdict: str = "") -> dict[str, list[str]]:
         """Checks by their reason, those of one verdict if it is given."""
