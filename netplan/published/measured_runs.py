@@ -17,6 +17,7 @@ that no run has shaped (`traffic/calibrations/published.yaml`), and the runs lef
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from math import gcd
 from statistics import fmean, median
 
@@ -50,7 +51,6 @@ FAR = 0.10
 """Error from which a run is listed by name [1]."""
 
 ALL = "all"
-MEASURES = ("mean", "median", "largest")
 SUSPECTED = {
     "LLMF-A100-40G-70b-g64": "27 % slower a GPU than the same model on 128 GPUs with twice the"
     " microbatch: its memory may have been short"
@@ -141,7 +141,10 @@ class RunErrors(Struct, frozen=True):
                 {"source": one.source, "runs": one.runs}
                 | {
                     model: {"runs": errors.runs}
-                    | {f"{name}_error": getattr(errors, name) for name in MEASURES}
+                    | {
+                        f"{name}_error": getattr(errors, name)
+                        for name in ("mean", "median", "largest")
+                    }
                     for model, errors in one.models.items()
                 }
                 for one in self.sources
@@ -313,20 +316,21 @@ def as_it_lay(run: MeasuredRun) -> tuple[tuple[Level, Level], Plan]:
     return (domain, network), plan
 
 
+def _of_model(model: str) -> tuple[Column[SourceErrors], ...]:
+    """Mean, median where there is room, and largest error of an iteration model."""
+    path, shown = f"models.{model}", SHOWN[model == OWN]
+    return (
+        column("mean_error", f"{path}.mean", title=model),
+        column("median_error", f"{path}.median", shown=shown),
+        column("largest_error", f"{path}.largest", shown=shown),
+    )
+
+
+SHOWN: tuple[Shown, Shown] = ("wide", "always")
 SOURCES: tuple[Column[SourceErrors], ...] = (
     column("source", form="text"),
     column("runs"),
-    *(
-        # The median where there is room; of the papers' models the largest, too.
-        column(
-            f"{name}_error",
-            f"models.{model}.{name}",
-            shown="always" if model == OWN or name == "mean" else "wide",
-            **({"title": model} if name == "mean" else {}),
-        )
-        for model in (OWN, *PAPERS)
-        for name in MEASURES
-    ),
+    *chain.from_iterable(map(_of_model, (OWN, *PAPERS))),
 )
 RUNS: tuple[Column[TimedRun], ...] = (
     column("name", "run.name", title="run"),
