@@ -36,7 +36,7 @@ from netplan.costing.materials import bill_items
 from netplan.costing.power import POWER_BOOKS
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, circuit_layer
-from netplan.costing.wiring import Hardware, wire
+from netplan.costing.wiring import CARD, Hardware, wire
 from netplan.errors import InputError
 from netplan.published.checks import Check, Measured, check, known, published, suite
 from netplan.records import Entry, replace
@@ -50,7 +50,7 @@ from netplan.topologies.families.clos import leaf_ports, tiers_needed
 from netplan.topologies.families.dragonfly import dragonfly_shape
 from netplan.topologies.families.hammingmesh import hammingmesh_shape
 from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
 from netplan.topologies.families.slim_fly import (
     is_order,
     network_degree,
@@ -147,7 +147,7 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     @property
     def links_between_switches(self) -> int:
         """Links between switches [1]."""
-        return sum(group.links for group in self.built.links if group.name != "host")
+        return sum(group.links for group in self.built.links if group.role != "host")
 
     @property
     def links_between_groups(self) -> int:
@@ -182,7 +182,9 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
         for switches in range(first, last + 1):
             ends = circulant_links(switches, circulant_strides(switches, 4, 0))
             names = NameBlock("switch-{}", (switches,))
-            graph = SwitchGraph((("switch", names),), 1, (SwitchLinks("strides", *ends),), "")
+            graph = SwitchGraph(
+                (("switch", names),), 1, (SwitchLinks(BETWEEN_SWITCHES, *ends),), ""
+            )
             held += hops(graph, np.zeros(1, np.int64)).max() == least_diameter(switches)
         return f"{held} of {last + 1 - first}"
 
@@ -427,9 +429,10 @@ def _modules(design: Sized) -> Counts:
     """Also modules, as the bill orders them, and fibre without that of management servers."""
     hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load(design.switch))
     wiring = wire(design.built, hardware)
-    hosts = {run.name.removesuffix("host"): run for run in wiring.runs if "host" in run.name}
-    leaf, card = (hosts[""].plugs_at(end, design.built.tiers[0].switches) for end in (0, 1))
-    servers = sum(run.links for run in hosts.values()) - card
+    hosts = [run for run in wiring.runs if run.role == "host"]
+    cards = next(run for run in hosts if CARD in run.ends)
+    leaf, card = (cards.plugs_at(end, design.built.tiers[0].switches) for end in (0, 1))
+    servers = sum(run.links for run in hosts) - card
     bill = bill_items(design.built, wiring, hardware)
     modules = sum(line.quantity for line in bill if line.category == "transceivers")
     switches = modules - card - servers

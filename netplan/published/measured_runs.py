@@ -37,7 +37,7 @@ from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Options, Training
 from netplan.published.checks import Check, check, known
 from netplan.records import replace
-from netplan.reports.sections import Column, Section, Table, column
+from netplan.reports.sections import Column, Section, Shown, Table, column
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Variant
 
