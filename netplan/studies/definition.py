@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from msgspec import Meta, field
 
 from netplan.catalog import Record, Shelf, unknown_name
-from netplan.records import Entry
+from netplan.records import Entry, Fault, RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, plain_name
 from netplan.studies.expressions import parse_expression, require_expression
@@ -213,15 +213,18 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     @classmethod
     def read(cls, data: object) -> Self:
         """Make the study from plain data, its inputs by their own names; errors as of records."""
+        ask = data.get("ask") if isinstance(data, Mapping) else None
+        text = ""
+        if ask in FILES:
+            text = f"{ask} makes a file for others: {FILES[ask]} has its counts"
+        elif isinstance(ask, str) and ask not in ASKED:
+            text = str(unknown_name("question", ask, list(ASKED)))
+        if text:
+            raise RecordError([Fault(("ask",), f"ask: {text}")])
         return super().read(_plainly(data))
 
     def __post_init__(self) -> None:
-        """Refuse what is no question, names that stand twice, and charts of what is not there."""
-        if self.ask in FILES:
-            counts = FILES[self.ask]
-            raise ValueError(f"ask: {self.ask} makes a file for others: {counts} has its counts")
-        if self.ask not in ASKED:
-            raise ValueError(f"ask: {unknown_name('question', self.ask, list(ASKED))}")
+        """Refuse names that stand twice, and charts of what is not there."""
         self._names_once()
         self._inputs_are_there()
         self._charts_show_what_is_there()

@@ -121,7 +121,7 @@ outputs: [iteration_time_s]
     [
         ("outputs: [iteration_time_s]", "outputs: []", 9, "outputs"),
         ("values: [512, 1024]", "valeus: [512, 1024]", 8, "did you mean values"),
-        ("ask: search", "ask: serch", 5, "'grow', 'collective' or 'diff'"),
+        ("ask: search", "ask: serch", 5, "unknown question 'serch': did you mean search"),
         ("{accelerator: b200}", "{gpus: 8}", 1, "both stays and varies"),
         ("outputs:", "conditions: [gpus <]\noutputs:", 1, "is no condition"),
         ("outputs:", "charts: [{kind: heat, title: t, x: gpus, y: mfu}]\noutputs:", 9, "needs it"),
