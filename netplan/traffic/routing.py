@@ -69,13 +69,7 @@ from netplan.traffic.routing_joined import (
     mixed_with_hosts,
     switch_ways,
 )
-from netplan.traffic.routing_torus import (
-    LaidTorus,
-    Twisted,
-    torus_loads,
-    torus_of_graph,
-    twisted_of_graph,
-)
+from netplan.traffic.routing_torus import LaidTorus, torus_loads, torus_of_graph
 
 
 class ClosTree(Struct, frozen=True, eq=False):
@@ -356,8 +350,10 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         """Load of the network links [B], shape (2, links)."""
         graph = self.graph
         routing = self._own if self.routing == "auto" else self.routing
-        if routing in ("dimension-order", "minimal-adaptive"):
-            return torus_loads(graph, leg, self._laid, adaptive=routing == "minimal-adaptive")
+        if routing == "dimension-order":
+            return torus_loads(graph, leg, self._laid)
+        if routing == "minimal-adaptive" and self._laid is not None:  # refuses what is no torus
+            return _along(self._network_arcs, leg, None)
         dragonfly = is_dragonfly(graph)
         if routing == "adaptive" or (routing == "valiant" and not dragonfly):
             return self._joined_loads(leg, mixed=routing == "adaptive")
@@ -368,10 +364,6 @@ class Router(Struct, frozen=True, eq=False, dict=True):
             return loads + self._dragonfly_hosts(leg)
         if rng is None and self._tree is not None:
             return clos_loads(self._tree, leg, graph.link_count)
-        if rng is None and self._twisted is not None:
-            laid = self._twisted.loads(graph, self._network_arcs, leg)
-            if laid is not None:
-                return laid
         return _along(self._network_arcs, leg, rng)
 
     def _dragonfly_hosts(self, leg: Leg) -> Floats:
@@ -441,10 +433,6 @@ class Router(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _tree(self) -> ClosTree | None:
         return tree_of_graph(self.graph, self._network)
-
-    @cached_property
-    def _twisted(self) -> Twisted | None:
-        return twisted_of_graph(self.graph)
 
     @cached_property
     def _domain_arcs(self) -> Arcs:

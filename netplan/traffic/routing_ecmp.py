@@ -15,6 +15,7 @@ traversal", VLDB 2014.)
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -34,7 +35,7 @@ BATCH_CELLS = 1 << 20
 BATCH_FLOWS = 1 << 18
 
 
-class Arcs(Struct, frozen=True, eq=False):
+class Arcs(Struct, frozen=True, eq=False, dict=True):
     """Links as arcs, two for each, in rows by the node that they leave (CSR).
 
     Parameters
@@ -63,6 +64,14 @@ class Arcs(Struct, frozen=True, eq=False):
     forwards: Bools
     part: Ints
     weight: Floats | None = None
+
+    @cached_property
+    def by_ends(self) -> tuple[Ints, Ints]:
+        """Tail times nodes plus head of all arcs, rising, and the place of each of them."""
+        nodes = len(self.forwards)
+        key = np.repeat(np.arange(nodes), np.diff(self.indptr)) * nodes + self.head
+        order = np.argsort(key, kind="stable")
+        return key[order], order
 
 
 def make_arcs(
@@ -124,6 +133,8 @@ def ecmp_loads(
         )
     hashes = None if rng is None else _hashes(source, destination, rng)
     flows = _lifted(arcs, _Flows(source, destination, flow_bytes, hashes), loads)
+    if hashes is None and arcs.weight is None:
+        flows = _between_neighbours(arcs, flows, loads)
     for batch in _batches(arcs, flows):
         passed = batch.pour() if hashes is None else batch.walk()
         for code, amount in passed:
@@ -177,6 +188,20 @@ def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
     apart = ends[0] != ends[1]
     hashes = None if flows.hashes is None else flows.hashes[apart]
     return _Flows(ends[0][apart], ends[1][apart], amount[apart], hashes)
+
+
+def _between_neighbours(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
+    """Put flows between neighbours on the links of the two; what is left has farther to go."""
+    keys, place = arcs.by_ends
+    pair = flows.source * np.int64(len(arcs.forwards)) + flows.destination
+    first, last = (np.searchsorted(keys, pair, side=side) for side in ("left", "right"))
+    links = last - first
+    for number in range(int(links.max(initial=0))):
+        some = np.flatnonzero(links > number)
+        code = arcs.code[place[first[some] + number]]
+        loads += sum_by(code, flows.amount[some] / links[some], arcs.size)
+    far = links == 0
+    return _Flows(flows.source[far], flows.destination[far], flows.amount[far], None)
 
 
 class _Batch(Struct, frozen=True, eq=False):

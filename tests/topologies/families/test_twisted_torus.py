@@ -16,16 +16,12 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.rehearsal import Part
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.torus import ring_next
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.bounds import Operation, group_bound
-from netplan.traffic.demand import split_demand
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 from netplan.traffic.optimum import all_gather_optimum_s
-from netplan.traffic.routing import Router, link_loads
-from netplan.traffic.routing_ecmp import ecmp_loads
-from netplan.traffic.routing_torus import twisted_of_graph
+from netplan.traffic.routing import link_loads
 from tests.topologies.test_graph import check
 
 TPU = [(4, 4, 8), (4, 8, 8)]
@@ -100,40 +96,6 @@ def test_an_all_to_all_loads_all_links_alike(sizes: tuple[int, ...]) -> None:
     plain = link_loads(graph_of(twisted(sizes, twist=False)), everyone(gpus))
     assert plain.busiest_s == pytest.approx(gpus * 8 / 8 / 50e9)
     assert plain.busiest_s / found.busiest_s == pytest.approx({128: 1.745, 256: 1.391}[gpus], 1e-3)
-
-
-@pytest.mark.parametrize("sizes", [(4, 8), (3, 3, 6), (6, 3, 6), (2, 4, 4)])
-@pytest.mark.parametrize("rails", [1, 2])
-def test_flows_of_few_offsets_are_laid_as_they_are_searched(
-    sizes: tuple[int, ...], rails: int
-) -> None:
-    graph = expand(twisted(sizes), sizing(int(np.prod(sizes)) * rails, rails))
-    laid = twisted_of_graph(graph)
-    assert laid is not None
-    rng = np.random.default_rng(1)
-    gpu = np.arange(graph.gpus)
-    place, rail = np.divmod(gpu, rails)
-    source, ends = [gpu], [place]
-    for axis in rng.integers(0, len(sizes), 5):  # a walk of steps that all GPUs take
-        step = ring_next(sizes, int(axis), twist=True)
-        ends.append(step[ends[-1]])
-        source.append(gpu)
-    flows = {
-        "source": np.concatenate(source[1:]),
-        "destination": np.concatenate(ends[1:]) * rails + np.tile(rail, 5),
-        "flow_bytes": rng.random(5 * graph.gpus),
-    }
-    demand = flows_matrix(graph.gpus, **flows)
-    router = Router(graph)
-    leg = split_demand(demand, graph.hb_size, forwarding=True).network
-    arcs = router._network_arcs
-    found = laid.loads(graph, arcs, leg)
-    assert found is not None
-    listed = leg.listed()
-    searched = ecmp_loads(arcs, listed.source, listed.destination, listed.flow_bytes)
-    assert found == pytest.approx(searched.reshape(2, -1), abs=1e-12)
-    whole = expand(twisted(sizes, twist=False), sizing(int(np.prod(sizes))))
-    assert twisted_of_graph(whole) is None
 
 
 @pytest.mark.parametrize("sizes", TPU)
