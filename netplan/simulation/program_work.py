@@ -58,6 +58,7 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.performance.memory import with_spill
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
+from netplan.simulation.links import LinkTimes
 from netplan.simulation.work import (
     ASIDE,
     BESIDE,
@@ -291,14 +292,15 @@ ONCE = ("update", "optimizer", "fixed")
 """Parts of an iteration that no pass has, and nothing is sent for."""
 
 
-class PlanWork(Struct, frozen=True):
-    """Pipelines whose messages name flows, and who uses each of these.
+class PlanWork(Struct, frozen=True, eq=False):
+    """Pipelines whose messages name flows, who uses each of these, and what they ask of links.
 
-    Flows are numbered in the order of ``uses``.
+    Flows are numbered in the order of ``uses``; without contention there are no ``columns``.
     """
 
     pipelines: tuple[Pipeline, ...]
     uses: FlowUses
+    columns: tuple[LinkTimes, ...] = ()
 
 
 class Scope(Struct, frozen=True, kw_only=True):

@@ -20,14 +20,11 @@ from netplan.performance.serving.outcomes import Outcome as ServedOutcome
 from netplan.performance.serving.outcomes import ServingCase, decoded_at_once, spill_s
 from netplan.performance.serving.rounds import Pool
 from netplan.records import replace
-from netplan.simulation.account import Account
-from netplan.simulation.linked_work import JobWork, LinkedWork
-from netplan.simulation.links import FlowRouter, Transport
 from netplan.simulation.outcome import Outcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
-from netplan.simulation.training import TICK_DIGITS, Conditions
+from netplan.simulation.simulate import TICK_DIGITS, Account, Conditions, LinkedWork, on_links
 from netplan.simulation.work import (
     IN_PASS,
     Branch,
@@ -86,13 +83,12 @@ def simulate_round(
     began, tpot_s = clock(), float(job.outcome.tpot_s[0])
     maker = _Maker(job)
     pipeline = maker.pipeline()
-    work = PlanWork((pipeline,), maker.sender.uses)
-    made = JobWork(work)
+    work, pool = PlanWork((pipeline,), maker.sender.uses), job.pool
     if conditions.contention:
-        transport = _transport(job.pool, graph, conditions, two_way_rings=two_way_rings)
-        router = FlowRouter(transport)
-        made = JobWork(work, tuple(router.times(flows) for flows in work.uses))
-    linked = LinkedWork.of([made], tick_of(maker.rounds * tpot_s, TICK_DIGITS))
+        ranks = pool.placement.gpu_of_rank
+        where = {"graph": graph, "placement": pool.placement, "gpu_of_rank": ranks}
+        work = on_links(work, conditions, two_way_rings=two_way_rings, **where)
+    linked = LinkedWork.of([work], tick_of(maker.rounds * tpot_s, TICK_DIGITS))
     links = len(linked.links)
     result = simulate_pipelines(linked.pipelines, links=links, full=True, spans=True)
     last, rounds = maker.stages * maker.rounds - 1, maker.rounds
@@ -105,13 +101,13 @@ def simulate_round(
     round_s = result.iteration_time_s
     if rounds > 1:
         round_s = ends_s[last] - ends_s[last - maker.stages]
-    homes = int(job.pool.plan.replicas[0] * job.pool.plan.attention_data[0])
-    found = Account([made], linked, result, graph).outcome(
+    homes = int(pool.plan.replicas[0] * pool.plan.attention_data[0])
+    found = Account([work], linked, result, graph).outcome(
         conditions.hot,
         clock() - began,
         analytic_time_s=tpot_s,
         sequences_per_s=homes * float(job.outcome.running[0]) / round_s,
-        replicas=int(job.pool.plan.replicas[0]),
+        replicas=int(pool.plan.replicas[0]),
     )
     return found if rounds == 1 else _of_one(found, rounds, round_s)
 
@@ -145,23 +141,6 @@ def _of_one(found: Outcome, rounds: int, round_s: float) -> Outcome:
         links=links,
         groups=groups,
         spans=(),
-    )
-
-
-def _transport(
-    pool: Pool, graph: FabricGraph, conditions: Conditions, *, two_way_rings: bool
-) -> Transport:
-    """How messages take the links of the fabric."""
-    return Transport(
-        graph=graph,
-        placement=pool.placement,
-        gpu_of_rank=pool.placement.gpu_of_rank,
-        algorithm=conditions.algorithm,
-        routing=conditions.routing,
-        seed=conditions.seed,
-        rates=conditions.rates,
-        routes=conditions.routes,
-        two_way_rings=two_way_rings,
     )
 
 

@@ -15,7 +15,7 @@ from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_training
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.palm import simulate_palm
-from netplan.simulation.training import PLAIN, Conditions, simulate_training
+from netplan.simulation.simulate import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from tests.simulation.test_palm import palm_run

@@ -7,7 +7,7 @@ from netplan.questions.loads import Loads
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_training
 from netplan.simulation.outcome import Outcome
-from netplan.simulation.training import PLAIN, Conditions, simulate_training
+from netplan.simulation.simulate import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 

@@ -14,7 +14,7 @@ from netplan.faults.damage.scenario import parse_faults
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.questions.setup.degraded_links import routing_of_left
 from netplan.simulation.outcome import Outcome
-from netplan.simulation.training import Conditions, simulate_training
+from netplan.simulation.simulate import Conditions, simulate_training
 from tests.simulation.placed import Case, placed
 
 RAIL: Case = {

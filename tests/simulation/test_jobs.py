@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netplan.simulation.training import Conditions, Job, simulate_jobs, simulate_training
+from netplan.simulation.simulate import Conditions, Job, simulate_jobs, simulate_training
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from tests.simulation.placed import placed

@@ -12,14 +12,14 @@ from netplan.inputs.choices import Recompute
 from netplan.questions.loads import Loads
 from netplan.questions.setup.runs import place_training
 from netplan.records import replace
-from netplan.simulation import linked_work
+from netplan.simulation import simulate
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
-from netplan.simulation.training import Conditions, simulate_training
+from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.simulation.work import Part, alone_s, branch_alone_s, mapped_pipeline
 from netplan.topologies.expand import expand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
@@ -346,7 +346,7 @@ def test_links_left_out_change_nothing(
     fabric: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = simulated(**case, fabric=fabric)
-    monkeypatch.setattr(linked_work, "reduce_links", _all_links)
+    monkeypatch.setattr(simulate, "reduce_links", _all_links)
     assert simulated(**case, fabric=fabric).iteration_time_s == short.iteration_time_s
 
 

@@ -16,7 +16,7 @@ from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.simulation.training import Job, simulate_jobs
+from netplan.simulation.simulate import Job, simulate_jobs
 from netplan.topologies.build import build_fabric
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS

@@ -10,27 +10,199 @@ those of all.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from math import inf
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats
+from netplan.arrays import AnyInts, Floats, Ints
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.records import replace
-from netplan.simulation.account import Account
-from netplan.simulation.linked_work import JobWork, LinkedWork
-from netplan.simulation.links import FlowRouter, Routes, Transport
-from netplan.simulation.outcome import Outcome
-from netplan.simulation.program_work import Scope, plan_work
-from netplan.simulation.run import simulate_pipelines
+from netplan.simulation.links import FlowRouter, LinkTimes, Routes, Transport
+from netplan.simulation.outcome import (
+    Outcome,
+    busiest_links,
+    link_groups,
+    lower_bound,
+    stage_outcomes,
+)
+from netplan.simulation.program_work import PlanWork, Scope, plan_work
+from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
+from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
-from netplan.simulation.work import TICKED, SimulatedSchedule, tick_of
+from netplan.simulation.work import (
+    TICKED,
+    Burst,
+    FlowMessage,
+    Message,
+    Part,
+    Phase,
+    Pipeline,
+    SimulatedSchedule,
+    alone_s,
+    in_ticks,
+    mapped_pipeline,
+    parts_of_pipeline,
+    tick_of,
+    work_of_stages,
+)
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import Routing
 from netplan.units import si
+
+
+class LinkedWork(Struct, frozen=True, eq=False):
+    """Pipelines whose messages name the links that may make them wait; codes of these links.
+
+    Pipelines of all jobs follow each other, and share their links. Times are whole ticks.
+    """
+
+    pipelines: tuple[Pipeline, ...]
+    links: Ints
+
+    @classmethod
+    def of(cls, jobs: Sequence[PlanWork], tick_s: float) -> "LinkedWork":
+        """Put the messages on links; without columns they take as long as alone."""
+        columns = [column for job in jobs for column in job.columns]
+        reduced = Reduced(np.empty(0, np.int64), ())
+        if columns:
+            reduced = reduce_links(columns, list(_issuers(jobs)))
+        pipelines: list[Pipeline] = []
+        first = 0
+        for job in jobs:
+            linked = partial(_linked, job.columns, reduced.times[first:], tick_s)
+            pipelines += [mapped_pipeline(one, linked) for one in job.pipelines]
+            first += len(job.columns)
+        return cls(tuple(pipelines), reduced.links)
+
+
+def _linked(
+    columns: Sequence[LinkTimes],
+    kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
+    tick_s: float,
+    part: Part,
+) -> Phase:
+    """A delay in whole ticks, or a message on its links; one without links left is a delay."""
+    if isinstance(part, Burst):
+        return part
+    if isinstance(part, float):
+        return in_ticks(part, tick_s)
+    delayed = columns[part.flows].delayed_s_per_byte if columns else 0.0
+    alone = in_ticks(part.alone_s + delayed * part.sent_bytes, tick_s)
+    links, times = kept[part.flows] if columns else ((), ())
+    busy = tuple(in_ticks(time_s * part.sent_bytes, tick_s) for time_s in times)
+    return Burst((Message(links, alone, busy),)) if links else alone
+
+
+def _issuers(jobs: Sequence[PlanWork]) -> Iterator[Issuer]:
+    """Who issues the messages of each of the flows; stages are numbered on from job to job."""
+    first = 0
+    for job in jobs:
+        stages = job.pipelines[0].stages
+        for (flows, use), column in zip(job.uses.items(), job.columns, strict=True):
+            stage = NO_THREAD
+            if flows.to == flows.stage:
+                stage = first + flows.stage + stages * (flows.replica or 0)
+            threads = sum(1 << thread for thread in use.threads)
+            yield Issuer(stage, threads, use.seconds_per_byte + column.delayed_s_per_byte)
+        first += stages * len(job.pipelines)
+
+
+class Account:
+    """What a run says, of one job or of several.
+
+    Parameters
+    ----------
+    jobs
+        Work of each job, and what its flows do to links.
+    linked, result
+        All of it on links, and what became of it.
+    graph
+        The links.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[PlanWork],
+        linked: LinkedWork,
+        result: SimulationResult,
+        graph: FabricGraph,
+    ) -> None:
+        self.jobs, self.linked, self.result, self.graph = jobs, linked, result, graph
+        self.busy_s = np.zeros(2 * graph.link_count)
+        self.waited_s = np.zeros(2 * graph.link_count)
+        for job, times in zip(jobs, self._times(), strict=True):
+            sent_bytes = np.zeros(len(job.columns))
+            for part, often in chain.from_iterable(map(parts_of_pipeline, job.pipelines)):
+                if isinstance(part, FlowMessage) and job.columns:
+                    sent_bytes[part.flows] += often * part.sent_bytes
+            for column, amount in zip(job.columns, sent_bytes.tolist(), strict=True):
+                self.busy_s[column.links] += times * amount * column.seconds_per_byte
+        # Mean paces of jobs that began and ended at other times may be more than a link carries.
+        np.minimum(self.busy_s, result.iteration_time_s if len(jobs) > 1 else inf, out=self.busy_s)
+        for link, waited_s in result.tally.waited_s.items():
+            self.waited_s[linked.links[link]] += waited_s
+
+    def _times(self) -> Iterator[float]:
+        """How often each of several jobs iterates in the whole time, at its mean pace [1]."""
+        whole_s, first = self.result.iteration_time_s, 0
+        for job in self.jobs:
+            own_s = self.result.pipelines[first].iteration_time_s
+            yield whole_s / own_s if len(self.jobs) > 1 else 1.0
+            first += len(job.pipelines)
+
+    def outcome(self, hot: int, seconds: float, **said: Any) -> Outcome:  # noqa: ANN401 - its fields
+        """All of it, with the ``hot`` busiest links, and what only the asker knows."""
+        result = self.result
+        work_s, compute_s, busy_s = self._stages()
+        slowest = max(result.pipelines, key=lambda one: one.microbatches)
+        on_links = self.graph, self.busy_s, self.waited_s, result.iteration_time_s
+        busiest = busiest_links(*on_links, max(1, hot))
+        bound_s, binding = lower_bound(work_s, busiest, result.iteration_time_s)
+        return Outcome(
+            iteration_time_s=result.iteration_time_s,
+            lower_bound_s=bound_s,
+            binding=binding,
+            waiting_s=sum(result.tally.waited_s.values()),
+            microbatches=slowest.microbatches,
+            microbatches_simulated=slowest.simulated,
+            period=result.period,
+            replicas_simulated=len(result.pipelines),
+            bookings=result.tally.bookings,
+            seconds=seconds,
+            stages=stage_outcomes(compute_s, work_s, busy_s, result.iteration_time_s),
+            links=busiest[:hot],
+            groups=link_groups(*on_links) if self.jobs[0].columns else (),
+            spans=result.spans,
+            **said,
+        )
+
+    def _stages(self) -> tuple[Floats, Floats, Floats]:
+        """Of each stage: its work where nothing waits, what of it is no message, its busy time [s].
+
+        Stages are numbered on from job to job; of replicas in step one is looked at.
+        """
+        found: list[tuple[Floats, Floats, Floats]] = []
+        first = 0
+        for job, pace in zip(self.jobs, self._times(), strict=True):
+            linked, given = self.linked.pipelines[first], job.pipelines[0]
+            alone, compute = np.zeros(linked.stages), np.zeros(linked.stages)
+            for stage, work, times in work_of_stages(linked):
+                alone[stage] += times * alone_s(work)
+            for stage, work, times in work_of_stages(given):
+                compute[stage] += times * alone_s(work, messages=False)
+            busy = self.result.pipelines[first].busy_s
+            found.append((pace * alone, pace * compute, pace * busy))
+            first += len(job.pipelines)
+        alone, compute, busy = (np.concatenate(column) for column in zip(*found, strict=True))
+        return alone, compute, busy
+
 
 TICK_DIGITS = 49
 """Binary digits of an iteration in ticks; four of a number are left above [1]."""
@@ -90,6 +262,8 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
 
 
 PLAIN = Conditions()
+SENT_BY = ("algorithm", "routing", "seed", "rates", "routes")
+"""Conditions that say how messages take the links."""
 
 
 def simulate_training(
@@ -160,7 +334,7 @@ def _notes(found: Account, job: "Job", conditions: Conditions) -> Iterator[str]:
     """How fast inference is, and where memory traffic is counted if it is sent."""
     if not conditions.trains:
         yield from _pace(found.result.spans, job)
-    if any(flows.memory for one in found.jobs for flows in one.work.uses):
+    if any(flows.memory for work in found.jobs for flows in work.uses):
         yield (
             "Memory lies behind channels: what operations move goes there, and what of it FLOPs do"
             " not hide counts as communicating. Closed forms give each GPU its share of a channel."
@@ -298,44 +472,35 @@ def _simulated(
     return Account(works, linked, result, graph), time.perf_counter() - began
 
 
-def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> JobWork:
+def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> PlanWork:
     """The work of a job, its flows sent over the links if these are shared."""
-    plan = job.timed.plan
-    work = plan_work(
-        job.setting,
-        job.timed,
-        job.fabric.levels,
-        schedule=conditions.schedule,
-        scope=Scope(
-            trains=conditions.trains,
-            channels=graph.has("memory"),
-            each_replica=conditions.each_replica,
-        ),
+    setting, plan, stands = job.setting, job.timed.plan, job.gpus
+    levels, placement = job.fabric.levels, plan.placement
+    scope = Scope(
+        trains=conditions.trains, channels=graph.has("memory"), each_replica=conditions.each_replica
     )
+    work = plan_work(setting, job.timed, levels, schedule=conditions.schedule, scope=scope)
     if not conditions.contention:
-        return JobWork(work)
-    plan.placement.check_covers(graph.gpus if job.gpus is None else len(job.gpus))
-    router = FlowRouter(_transport(job, graph, conditions))
-    return JobWork(work, tuple(router.times(flows) for flows in work.uses))
-
-
-def _transport(job: Job, graph: FabricGraph, conditions: Conditions) -> Transport:
-    """How messages take the links of the fabric."""
-    part, placement = job.setting.assumptions.communication, job.timed.plan.placement
-    ranks, stands = placement.gpu_of_rank, job.gpus
-    return Transport(
+        return work
+    placement.check_covers(graph.gpus if stands is None else len(stands))
+    ranks = placement.gpu_of_rank
+    return on_links(
+        work,
+        conditions,
         graph=graph,
-        placement=placement.on(job.fabric.levels),
+        placement=placement.on(levels),
         gpu_of_rank=ranks if stands is None else stands[ranks].astype(np.int32),
-        algorithm=conditions.algorithm,
-        routing=conditions.routing,
-        seed=conditions.seed,
-        rates=conditions.rates,
-        routes=conditions.routes,
-        efficiency=job.setting.network(job.fabric.levels).bandwidth_share,
-        two_way_rings=any(level.kind == "ring" for level in job.fabric.levels),
-        in_phases=part.collectives == "phased",
+        efficiency=setting.network(levels).bandwidth_share,
+        two_way_rings=any(level.kind == "ring" for level in levels),
+        in_phases=setting.assumptions.communication.collectives == "phased",
     )
+
+
+def on_links(work: PlanWork, conditions: Conditions, **where: Any) -> PlanWork:  # noqa: ANN401 - fields of a transport
+    """Work with what its flows ask of links, which messages take as the conditions say."""
+    how = {name: getattr(conditions, name) for name in SENT_BY}
+    router = FlowRouter(Transport(**how, **where))
+    return replace(work, columns=tuple(router.times(flows) for flows in work.uses))
 
 
 def _tick_s(plans: Sequence[PlanTime]) -> float:
