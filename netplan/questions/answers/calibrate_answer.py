@@ -19,7 +19,7 @@ from netplan.calibration.fit import Fitted
 from netplan.catalog import Record, Shelf
 from netplan.files import read_bounded
 from netplan.questions.setup.inputs import replaced_lines
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, hover, marks
 from netplan.reports.quantities import listed
 from netplan.reports.screen import Screen, more_of
@@ -81,6 +81,8 @@ class Group(NamedTuple):
 class Calibrated(Answer):
     """The answer of :func:`calibrate`."""
 
+    json_parts = ("groups", "numbers", "measurements=rows", "files")
+
     inputs: Mapping[str, Any]
     bases: Bases
     fits: Fits
@@ -124,16 +126,6 @@ class Calibrated(Answer):
             If one of them is there already, unless ``force`` is said.
         """
         return write_records(Path(folder), self.files, force=force)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan calibrate --format json``."""
-        return answer_dict(
-            self.inputs,
-            groups=[one._asdict() for one in self.groups],
-            numbers=[one._asdict() for one in self.numbers],
-            measurements=[one._asdict() for one in self.rows],
-            files=self.files,
-        )
 
     def summary(self) -> Iterator[Section]:
         """How far off predictions are, by what was measured; numbers that changed most; notes."""

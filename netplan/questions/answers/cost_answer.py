@@ -21,7 +21,7 @@ from netplan.questions.money.pricing import CASES
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
 from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.reports.sections import (
@@ -35,7 +35,6 @@ from netplan.reports.sections import (
     column,
     columns,
     value_at,
-    values_at,
 )
 
 TRAINING = "training"
@@ -51,17 +50,16 @@ class Priced(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON; without a bill all is empty."""
-        bill, amounts = self.bill, {key: value_at(self.bill, at) for key, at in AMOUNTS.items()}
+        bill = self.bill
         cost, drivers = (bill.cost, bill.drivers) if bill else (None, ())
         return {
             "fabric": self.name,
-            "title": value_at(bill, "title"),
+            **plain_at(bill, "title"),
             "ports_close": bill is not None,
-            "cost_complete": value_at(bill, "complete"),
+            **plain_at(bill, "cost_complete=complete"),
             "items": [_item_dict(item) for item in bill.quote.items] if bill else [],
             "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
-            **{key: asdict(one) if isinstance(one, Range) else one for key, one in amounts.items()},
-            "life": bill.life.to_dict() if bill else None,
+            **plain_at(bill, *AMOUNTS, "life"),
             "drivers": [asdict(driver) | {"swing": driver.swing} for driver in drivers],
             "unpriced": [line.title for line in bill.quote.unpriced] if bill else [],
             "power_unknown": [line.title for line in bill.draw.unknown] if bill else [],
@@ -69,17 +67,11 @@ class Priced(NamedTuple):
         }
 
 
-AMOUNTS = {
-    "capital": "capital",
-    "capital_per_gpu": "per_gpu",
-    "power_w": "power_w",
-    "energy_kwh_per_year": "life.energy_kwh_per_year",
-    "energy_per_year": "life.energy_per_year",
-    "energy": "life.energy",
-    "annuity_per_year": "life.annuity_per_year",
-    "cost_per_year": "life.per_year",
-    "cost_over_life": "life.total",
-}
+AMOUNTS = (
+    *("capital", "capital_per_gpu=per_gpu", "power_w", "life.energy_kwh_per_year"),
+    *("life.energy_per_year", "life.energy", "life.annuity_per_year"),
+    *("cost_per_year=life.per_year", "cost_over_life=life.total"),
+)
 """Where the amounts of the JSON stand in a bill."""
 
 
@@ -527,18 +519,19 @@ ITEM_DATA: tuple[Column[BillRow], ...] = (
 
 
 def _item_dict(item: PricedItem) -> dict[str, Any]:
-    line, price = item.line, item.price
+    both = {name: asdict(getattr(item, name)) if item.price else None for name in EACH_AND_ALL}
     return {
-        "network": line.network or TRAINING,
-        **values_at(line, "category", "item", "specification"),
-        "part_number": line.part_number,
-        "accepted": list(line.accepted),
-        **values_at(line, "quantity", "spares", "order", "unit"),
-        "price_part": price.what if price else None,
-        "price_units": item.price_units,
-        "unit_price": asdict(item.unit_price) if price else None,
-        "total": asdict(item.total) if price else None,
-        **{f"price_{key}": value_at(price, key) for key in ("date", "source", "confidence")},
+        "network": item.line.network or TRAINING,
+        **plain_at(item, *OF_LINES, "price_part=price.what", "price_units"),
+        **both,
+        **plain_at(item, *(f"price_{key}=price.{key}" for key in ("date", "source", "confidence"))),
         "price_trust": item.trust or None,
-        "notes": list(line.notes),
+        "notes": list(item.line.notes),
     }
+
+
+OF_LINES = (
+    *("line.category", "line.item", "line.specification", "line.part_number", "line.accepted"),
+    *("line.quantity", "line.spares", "line.order", "line.unit"),
+)
+EACH_AND_ALL = ("unit_price", "total")

@@ -27,7 +27,7 @@ from netplan.questions.answers.diff_sides import (
     token_cost,
 )
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
 from netplan.reports.screen import Screen, fitting
@@ -195,10 +195,9 @@ class DiffAnswer(Answer):
         return answer_dict(
             self.inputs,
             currency=self.currency,
-            a=self.a.to_dict(),
-            b=self.b.to_dict(),
-            lines=[_line_dict(line) for line in self.lines],
-            parts=[_line_dict(part) for part in self.parts],
+            **plain_at(self, "a", "b"),
+            lines=[plain_at(line, *OF_LINES) for line in self.lines],
+            parts=[plain_at(part, *OF_LINES) for part in self.parts],
             totals=totals,
             sentence=self.sentence,
         )
@@ -406,21 +405,11 @@ def _item(line: PartDifference) -> str:
     return f"{line.network} network: {line.item}" if line.network else line.item
 
 
-def _line_dict(line: PartDifference) -> dict[str, Any]:
-    """A line, or a part, as JSON; without a price its money is none."""
-    return {
-        "part": line.part,
-        "network": line.network,
-        "item": line.item,
-        "unit": line.unit,
-        "count_a": line.count_a,
-        "count_b": line.count_b,
-        "money_a": line.money_a,
-        "money_b": line.money_b,
-        "difference": line.difference,
-        "unpriced_a": line.unpriced_a,
-        "unpriced_b": line.unpriced_b,
-    }
+OF_LINES = (
+    *("part", "network", "item", "unit", "count_a", "count_b", "money_a", "money_b"),
+    *("difference", "unpriced_a", "unpriced_b"),
+)
+"""What the JSON has of a line, or a part."""
 
 
 def _bare(side: str) -> Callable[[PartDifference], tuple[str, str]]:

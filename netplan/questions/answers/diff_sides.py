@@ -8,6 +8,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import FabricRow
+from netplan.reports.answer import plain_at
 
 AS_FAST = 5e-4
 """Difference of times below which a reader of a tenth of a percent sees none [1]."""
@@ -82,18 +83,11 @@ class Side(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """What it is, as JSON."""
-        sizing = self.bill.fabric.sizing
+        sizing = "bill.fabric.sizing"
         return {
-            "label": self.label,
-            "scenario": self.scenario,
-            "workload": self.workload,
-            "fabric": self.bill.name,
-            "gpus": sizing.gpus,
-            "accelerator": self.accelerator,
-            "hb_size": sizing.hb_size,
-            "radix": sizing.radix,
-            "link_gbps": sizing.speed_gbps,
-            "prices": self.prices,
+            **plain_at(self, "label", "scenario", "workload", "fabric=bill.name", f"{sizing}.gpus"),
+            **plain_at(self, "accelerator", f"{sizing}.hb_size", f"{sizing}.radix"),
+            **plain_at(self, f"link_gbps={sizing}.speed_gbps", "prices"),
             "model": self.model or None,
             "batch": self.batch or None,
             "cost_complete": self.bill.complete,

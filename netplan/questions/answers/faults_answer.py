@@ -35,7 +35,7 @@ from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import Cell, quantity
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
@@ -69,12 +69,9 @@ class FaultsAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan faults --format json``."""
-        return answer_dict(
-            self.inputs,
-            currency=self.currency,
-            fabrics=[fabric.to_dict() for fabric in self.fabrics],
-            refused=[{"fabric": name, "reason": reason} for name, reason in self.refused],
-        )
+        refused = [{"fabric": name, "reason": reason} for name, reason in self.refused]
+        parts = plain_at(self, "currency", "fabrics")
+        return answer_dict(self.inputs, **parts, refused=refused)
 
     @property
     def failures(self) -> tuple[Failure, ...]:

@@ -16,7 +16,7 @@ from netplan.questions.answers.bill_columns import open_above, span_column
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import DASH, Scale, money
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
@@ -28,7 +28,6 @@ from netplan.reports.sections import (
     Table,
     column,
     columns,
-    values_at,
 )
 from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.fabric import SwitchTier
@@ -101,36 +100,30 @@ class Step(NamedTuple):
             for tier in fabric.tiers
         ]
         return {
-            "phase": self.number,
-            "year": self.year,
-            "gpus": self.gpus,
-            "switches": self.switches,
+            **plain_at(self, "phase=number", "year", "gpus", "switches=bill.fabric.switches"),
             "tiers": tiers,
             "links": {group.name: group.links for group in fabric.links},
-            "free_ports": self.free_ports,
-            "oversubscription": self.down_over_up,
-            "leaf_hosts": self.part.leaf_hosts if self.part else None,
-            "leaf_uplinks": self.part.leaf_uplinks if self.part else None,
-            "cables_moved": self.moved,
-            "power_w": self.bill.power_w,
+            **plain_at(self, "free_ports", "oversubscription=down_over_up"),
+            **plain_at(self.part, "leaf_hosts", "leaf_uplinks"),
+            **plain_at(self, "cables_moved=moved", "bill.power_w"),
             "order": [_line(item) for item in self.order.bought.items],
             "order_cost": asdict(self.cost),
             "left_over": [_line(item) for item in self.order.left.items],
-            "standing_cost": asdict(self.bill.capital),
-            "own_switches": self.own.fabric.switches,
-            "own_cost": asdict(self.own.capital),
+            **plain_at(self, "standing_cost=bill.capital", "own_switches=own.fabric.switches"),
+            **plain_at(self, "own_cost=own.capital"),
         }
 
 
 def _line(item: PricedItem) -> dict[str, Any]:
-    line = item.line
-    return {
-        **values_at(line, "category", "item", "specification", "part_number"),
-        **values_at(line, "quantity", "spares", "order", "unit"),
-        "network": line.network,
-        "unit_price": asdict(item.unit_price) if item.price else None,
-        "total": asdict(item.total) if item.price else None,
-    }
+    both = {name: asdict(getattr(item, name)) if item.price else None for name in EACH_AND_ALL}
+    return plain_at(item.line, *OF_LINES) | both
+
+
+OF_LINES = (
+    *("category", "item", "specification", "part_number"),
+    *("quantity", "spares", "order", "unit", "network"),
+)
+EACH_AND_ALL = ("unit_price", "total")
 
 
 class Way(Struct, frozen=True):
@@ -186,11 +179,8 @@ class Grown(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """The fabric as JSON."""
         return {
-            "fabric": self.name,
-            "title": self.final.title,
-            "phases": [step.to_dict() for step in self.steps],
-            "ways": [asdict(way) for way in self.ways],
-            "cables_moved": self.ways[0].moved,
+            **plain_at(self, "fabric=name", "final.title", "phases=steps", "ways"),
+            **plain_at(self, "cables_moved=ways.0.moved"),
             "unpriced": [line.title for line in self.final.quote.unpriced],
             "notes": list(self.notes),
         }
@@ -266,14 +256,8 @@ class GrowthAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan grow --format json``."""
         refused = [{"fabric": one.name, "reason": one.reason} for one in self.refused]
-        return answer_dict(
-            self.inputs,
-            currency=self.currency,
-            fabrics=[one.to_dict() for one in self.grown],
-            refused=refused,
-            verdicts=self.verdicts,
-            left_out=list(self.left_out),
-        )
+        found = plain_at(self, "currency", "fabrics=grown"), plain_at(self, "verdicts", "left_out")
+        return answer_dict(self.inputs, **found[0], refused=refused, **found[1])
 
     def summary(self) -> Iterator[Section]:
         """The fabric that costs least to grow, its phases and those of others, other ways."""

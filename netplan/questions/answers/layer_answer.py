@@ -14,7 +14,7 @@ from netplan.questions.answers.map_answer import (
     partition_columns,
     partition_rows,
 )
-from netplan.records import asdict
+from netplan.reports.answer import plain_at
 from netplan.reports.sections import Column, Section, Table, column, columns
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
@@ -63,14 +63,9 @@ class LayerAnswer(Struct, frozen=True):
     def to_dict(self) -> dict[str, Any]:
         """What the JSON of a search has of it."""
         if self.operations:
-            return {"layer": [asdict(row) for row in self.operations]}
-        mapping = {
-            "sequence_tile": self.sequence_tile,
-            "interval_s": self.interval_s,
-            "convex_interval_s": self.convex_s,
-            "partitions": [asdict(row) for row in self.partitions],
-        }
-        return {"mapping": mapping}
+            return plain_at(self, "layer=operations")
+        paths = ("sequence_tile", "interval_s", "convex_interval_s=convex_s", "partitions")
+        return {"mapping": plain_at(self, *paths)}
 
     def sections(self) -> Iterator[Section]:
         """One table."""

@@ -13,7 +13,7 @@ from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -100,22 +100,15 @@ class LoadsAnswer(Answer):
         """Exactly the JSON of ``netplan loads --format json``."""
         found = answer_dict(
             self.inputs,
-            total_bytes=self.total_bytes,
-            links=self.graph.link_count,
+            **plain_at(self, "total_bytes", "links=graph.link_count"),
             unused_links=len(self.link_loads.unused_links),
-            busiest_s=self.link_loads.busiest_s,
-            intact_busiest_s=self.intact_busiest_s,
-            groups=[asdict(group) for group in self.groups],
-            hottest=[asdict(link) for link in self.hottest],
+            **plain_at(self, "link_loads.busiest_s", "intact_busiest_s", "groups", "hottest"),
         )
         if self.run is None:
-            return found | {"bounds_s": self.bounds_s, "notes": list(self.notes)}
-        return found | {
-            **self.run.in_short,
-            "collectives": [{**asdict(one), "ratio": one.ratio} for one in self.collectives],
-            "whole_fabric": [asdict(one) for one in self.whole],
-            "notes": list(self.notes),
-        }
+            return found | plain_at(self, "bounds_s", "notes")
+        ratios = [{**asdict(one), "ratio": one.ratio} for one in self.collectives]
+        found |= {**self.run.in_short, "collectives": ratios}
+        return found | plain_at(self, "whole_fabric=whole", "notes")
 
     def summary(self) -> Iterator[Section]:
         """The busiest link, loads by group, collectives against their bounds."""

@@ -15,7 +15,7 @@ from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRu
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.charts import GREY, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.layered_drawing import layered_drawing
@@ -185,14 +185,9 @@ class MapAnswer(Answer):
             self.inputs,
             **totals,
             throughput_unit=unit,
-            exact=self.exact,
-            breakdown_s=self.breakdown_s,
-            chips=self.chips,
+            **plain_at(self, "exact", "breakdown_s", "chips"),
             power_w=self.chips * self.rates.power_w,
-            partitions=[asdict(row) for row in self.found.partitions],
-            kernels=[asdict(row) for row in self.found.kernels],
-            chip=asdict(self.rates),
-            notes=list(self.found.notes),
+            **plain_at(self, "found.partitions", "found.kernels", "chip=rates", "found.notes"),
         )
 
     def summary(self) -> Iterator[Section]:

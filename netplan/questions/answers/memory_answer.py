@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from netplan.performance.explain import MemoryCosts, PartCost, memory_costs
 from netplan.performance.plan import SearchResult
-from netplan.records import asdict
+from netplan.reports.answer import plain_at
 from netplan.reports.sections import Column, Paragraph, Section, Table, columns
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
@@ -69,13 +69,8 @@ class MemoryAnswer(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """What the JSON of a search has of it."""
-        memory = {
-            "tiers": [asdict(row) for row in self.tiers],
-            "parts": [asdict(row) for row in self.costs.parts],
-            "together": asdict(self.costs.together),
-            "local_time_s": self.costs.local_time_s,
-        }
-        return {"memory": memory}
+        paths = ("tiers", "costs.parts", "costs.together", "costs.local_time_s")
+        return {"memory": plain_at(self, *paths)}
 
     def sections(self) -> Iterator[Section]:
         """The tiers, the parts of the memory in them, and what a larger memory would save."""

@@ -15,7 +15,7 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.questions.setup.own_domains import with_own_domains
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.axes import spread
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
@@ -159,20 +159,11 @@ class OptimumAnswer(Answer):
         found: dict[str, Any] = asdict(self.rows[0])
         if not isinstance(self.inputs["message_bytes"], float):
             found = {"sizes": [asdict(row) for row in self.rows]}
-        worst = self.optimum.worst
-        about = {
-            "gpus": worst.gpus,
-            "switches": self.switches,
-            "exact": self.optimum.exact,
-            "gap": self.optimum.gap,
-            "cut": self.cut,
-            "representatives": worst.representatives,
-            "asked": worst.asked,
-            "unproven": worst.left,
-            "trees": self._named_trees(),
-            "notes": self.notes,
-        }
-        return answer_dict(self.inputs, **found, **about)
+        best, worst = "optimum", "optimum.worst"
+        about = plain_at(self, f"{worst}.gpus", "switches", f"{best}.exact", f"{best}.gap", "cut")
+        about |= plain_at(self, f"{worst}.representatives", f"{worst}.asked")
+        about |= {"unproven": self.optimum.worst.left, "trees": self._named_trees()}
+        return answer_dict(self.inputs, **found, **about, notes=self.notes)
 
     def summary(self) -> Iterator[Section]:
         """The least time of the largest message, its bottleneck, some sizes, notes."""

@@ -12,7 +12,7 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.served_plan import ServedPlan, ServedPool
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.axes import Axis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
@@ -153,18 +153,10 @@ class ServingAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan serving --format json``."""
-        found = self.found
-        space = {
-            "enumerated": found.enumerated,
-            "feasible": found.feasible,
-            "seconds": found.seconds,
-        }
-        plans, front = ([asdict(one) for one in rows] for rows in (self.plans, self.front))
-        for at, row in enumerate(front, start=1):
-            row["rank"] = at
-        return answer_dict(
-            self.inputs, space=space, plans=plans, front=front, notes=list(self.notes)
-        )
+        space = plain_at(self.found, "enumerated", "feasible", "seconds")
+        front = [asdict(plan) | {"rank": rank} for rank, plan in enumerate(self.front, start=1)]
+        parts = plain_at(self, "plans") | {"front": front} | plain_at(self, "notes")
+        return answer_dict(self.inputs, space=space, **parts)
 
     def summary(self) -> Iterator[Section]:
         """The best plan, points of the front or plans that keep the level, where time goes."""
