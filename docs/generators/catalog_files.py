@@ -20,7 +20,7 @@ from netplan.inputs.option import Option
 from netplan.questions.shelves import all_shelves
 from netplan.reports.quantities import words
 from netplan.studies.definition import STUDIES
-from netplan.topologies.keys import FAMILIES, families_of
+from netplan.topologies.specs import FAMILIES, FabricSpec, families_of, family_named
 
 FOLDERS = ("traffic", "topologies", "costing", "reports")
 PLAIN = {str: "text", int: "whole number", float: "number", bool: "true or false"}
@@ -159,7 +159,9 @@ def _keys_page(role: str, shelf: Shelf[Any]) -> Iterator[str]:
 
 def _kinds(shelf: Shelf[Any]) -> list[type[Struct]]:
     """Types of a shelf's shipped records; most shelves have one."""
-    found = {type(shelf.load(name)) for name in shelf.paths()}
+    records = [shelf.load(name) for name in shelf.paths()]
+    # Families of fabrics share a page, which says who reads which key.
+    found = {FabricSpec if isinstance(one, FabricSpec) else type(one) for one in records}
     found.discard(Record)
     return sorted(found, key=lambda kind: (kind is not shelf.schema, kind.__name__))
 
@@ -169,7 +171,7 @@ def _inside(kinds: list[type[Struct]]) -> list[type[Struct]]:
     found: list[type[Struct]] = []
     left = list(kinds)
     while left:
-        for field in structs.fields(left.pop(0)):
+        for field in _fields(left.pop(0)):
             for one in _structs(field.type):
                 if one not in found and one not in kinds:
                     found.append(one)
@@ -205,18 +207,21 @@ def _struct(kind: type[Struct], role: str, folder: str) -> Iterator[str]:
         for one in _fields(kind)
     ]
     yield table(HEADS, rows) if rows else ""
-    if families_of(kind):
-        yield from _families(kind)
+    if kind is FabricSpec:
+        yield from _families()
 
 
-def _families(kind: type[Struct]) -> Iterator[str]:
+def _families() -> Iterator[str]:
     """A row a family: the keys that it reads beside those of all families."""
     yield "\n## Keys of each family\n"
-    told = families_of(kind)
-    every = [one.encode_name for one in _fields(kind) if one.encode_name not in told]
+    told = {one.encode_name: families_of(one.encode_name) for one in _fields(FabricSpec)}
+    every = [key for key, families in told.items() if len(families) == len(FAMILIES)]
     yield f"Every family reads {', '.join(map(code, every))}. Other keys are refused.\n"
     rows = [
-        (code(family), ", ".join(code(key) for key in told if family in told[key]))
+        (
+            code(family),
+            ", ".join(code(key) for key in told if key not in every and family in told[key]),
+        )
         for family in FAMILIES
     ]
     yield table(["family", "keys of its own"], rows)
@@ -335,8 +340,10 @@ def _elsewhere() -> dict[tuple[str, str], str]:
 
 
 def _fields(kind: type[Struct]) -> list[structs.FieldInfo]:
-    """Keys of a struct; what only the reader of a file fills in is none."""
-    return [one for one in structs.fields(kind) if (kind.__name__, one.name) not in FILLED_IN]
+    """Keys of a struct, of all families of fabrics; what only a reader fills in is none."""
+    kinds = [family_named(name) for name in FAMILIES] if kind is FabricSpec else [kind]
+    fields = {one.name: one for each in kinds for one in structs.fields(each)}
+    return [one for one in fields.values() if (kind.__name__, one.name) not in FILLED_IN]
 
 
 def _sentence(key: str, kind: type[Struct]) -> str:

@@ -436,7 +436,7 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
     layer = None
     if spec.circuit_switch and books.hall is not None:
         raise InputError(f"--floor-plan has no place for the circuit switches of {spec.name}")
-    if spec.family == "torus" and (books.ocs is not None or spec.circuit_switch):
+    if spec.reads("circuit_switch") and (books.ocs is not None or spec.circuit_switch):
         model = books.ocs or SWITCHES.load(spec.circuit_switch or "")
         layer = circuit_layer(spec, fabric, model)
     hardware = Hardware(books.cabling, books.switch, layer)

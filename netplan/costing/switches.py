@@ -22,7 +22,7 @@ from netplan.errors import InputError
 from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.torus import torus_shape
+from netplan.topologies.families.torus import Torus, torus_shape
 from netplan.topologies.specs import FabricSpec
 
 Delivery = Literal["shipping", "announced"]
@@ -225,12 +225,12 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
     >>> layer.switches, layer.ports_used
     (48, 6144)
     """
-    block, chips = spec.copper_block, fabric.sizing.hb_size == 1
     check_circuit(model)
-    if spec.family != "torus":
+    if not isinstance(spec, Torus):
         raise InputError(
             f"--ocs {model.name}: {spec.name} is no torus; circuit switches join cubes"
         )
+    block, chips = spec.copper_block, fabric.sizing.hb_size == 1
     sizes = torus_shape(spec, fabric.sizing)
     whole = prod(sizes) == fabric.sizing.gpus or bool(spec.circuit_switch)
     whole = whole and not any(size % block for size in sizes)

@@ -49,15 +49,15 @@ from netplan.topologies.families.circulant import circulant_links, circulant_str
 from netplan.topologies.families.clos import leaf_ports, tiers_needed
 from netplan.topologies.families.dragonfly import dragonfly_shape
 from netplan.topologies.families.hammingmesh import hammingmesh_shape
-from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
-from netplan.topologies.families.slim_fly import (
-    is_order,
-    network_degree,
-    primitive_powers,
-    slim_fly,
+from netplan.topologies.families.joined_switches import (
+    BETWEEN_SWITCHES,
+    JoinedSwitches,
+    SwitchGraph,
+    SwitchLinks,
+    switch_graph,
 )
-from netplan.topologies.keys import JOINED
+from netplan.topologies.families.slim_fly import is_order, network_degree, primitive_powers
+from netplan.topologies.families.torus import torus_shape
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.paths import PathStatistics, path_statistics
 from netplan.traffic.patterns import collective_traffic
@@ -202,7 +202,7 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     @property
     def diameter_hops(self) -> int:
         """Most hops between two switches with hosts [1]."""
-        if self.spec.family not in JOINED:
+        if not isinstance(self.spec, JoinedSwitches):
             return 2 * (len(self.built.tiers) - 1)
         return int(hops(self.graph, np.arange(self.graph.host_switches)).max())
 
@@ -219,7 +219,7 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
             links = network_degree(order)
             spec = FABRICS.load("slim-fly").changed(order=order)
             radix = 2 * ceil((links + ceil(links / 2)) / 2)
-            graph = slim_fly(spec, Sizing(2 * order**2, radix, 1, 450e9, 50e9))
+            graph = switch_graph(spec, Sizing(2 * order**2, radix, 1, 450e9, 50e9))
             alike = set(graph.degrees().tolist()) == {links} and graph.switches == 2 * order**2
             held += alike and int(hops(graph, np.array([0, order**2])).max()) == 2  # noqa: PLR2004
         return f"{held} of {len(orders)}"
@@ -283,7 +283,7 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
         A straight torus of N is held by its longest axis, whose two directions carry N S/4 hops a
         GPU; a twisted one, all of whose axes are loaded alike, by its mean distance.
         """
-        sizes, gpus = self.spec.sizes or (1,), self.built.sizing.gpus
+        sizes, gpus = torus_shape(self.spec, self.built.sizing), self.built.sizing.gpus
         twisted = (gpus - 1) * self.paths.average_links / len(sizes)
         return 100 * (gpus * max(sizes) / 4 / twisted - 1)
 
@@ -549,7 +549,7 @@ def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
     --------
     >>> from netplan import Scenario
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=200, radix=32)
-    >>> graph = slim_fly(FABRICS.load("slim-fly"), scenario.sizing)
+    >>> graph = switch_graph(FABRICS.load("slim-fly"), scenario.sizing)
     >>> np.bincount(hops(graph, np.array([0]))[0]).tolist()  # itself, neighbours, all others
     [1, 7, 42]
     """

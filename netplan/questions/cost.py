@@ -148,7 +148,7 @@ def _with_circuits(asked: Cost, books: BillBooks, specs: Sequence[FabricSpec]) -
     """
     if books.ocs is None:
         return books
-    if not any(spec.family == "torus" for spec in specs):
+    if not any(spec.reads("circuit_switch") for spec in specs):
         if "ocs" in asked.given:
             raise InputError(
                 f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d"

@@ -256,7 +256,7 @@ class Diff(Question[DiffAnswer]):
         (spec,) = reader.fabrics([self.cluster.fabric], self.cluster.ports)
         sizing = sized(self.cluster, chip)
         require_switch(books.switch, [spec], sizing, reader.roots)
-        if books.ocs is not None and spec.family != "torus":
+        if books.ocs is not None and not spec.reads("circuit_switch"):
             raise InputError(
                 f"--ocs {books.ocs.name} joins cubes of a torus: take --fabric torus-3d"
             )

@@ -29,12 +29,12 @@ from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.dragonfly import dragonfly_shape
-from netplan.topologies.families.torus import torus_shape
+from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
+from netplan.topologies.families.joined_switches import JoinedSwitches
+from netplan.topologies.families.torus import Torus, torus_shape
 from netplan.topologies.fills import Weights
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.topologies.growth import GROWING, Growth, Phase, moved_cables, plan_growth
-from netplan.topologies.keys import JOINED
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
@@ -220,7 +220,7 @@ class _Case(NamedTuple):
         own_moved = _moved(
             lambda at: _own_graph(spec, sizings[at], sizings[-1]),
             len(phases),
-            by_port=spec.family in GROWING,
+            by_port=isinstance(spec, GROWING),
         )
         parts: list[Phase | None] = [None] * len(phases)
         bills, moved = own, own_moved
@@ -257,7 +257,7 @@ class _Case(NamedTuple):
 
     def _growth(self, spec: FabricSpec, final: Bill) -> Growth | None:
         """Parts of the final design, if the family grows so."""
-        if spec.family not in GROWING:
+        if not isinstance(spec, GROWING):
             return None
         return plan_growth(
             spec,
@@ -339,7 +339,7 @@ def _moved(graph_of: Callable[[int], FabricGraph], phases: int, *, by_port: bool
 
 def _fixed(spec: FabricSpec, final: Sizing) -> FabricSpec:
     """A dragonfly with switches and groups as in the final size, so that phases are alike."""
-    if spec.family != "dragonfly" or spec.groups is not None:
+    if not isinstance(spec, Dragonfly) or spec.groups is not None:
         return spec
     shape = dragonfly_shape(spec, build_fabric(spec, final).sizing)
     if shape.groups == 1:
@@ -354,7 +354,7 @@ def _fixed(spec: FabricSpec, final: Sizing) -> FabricSpec:
 def _own_graph(spec: FabricSpec, sizing: Sizing, final: Sizing) -> FabricGraph:
     """Network of a phase by itself; in a torus GPUs have the names of their places in the end."""
     graph = network_only(expand(spec, sizing))
-    if spec.family != "torus":
+    if not isinstance(spec, Torus):
         return graph
     small, large = (torus_shape(spec, build_fabric(spec, one).sizing) for one in (sizing, final))
     if len(small) != len(large) or any(one > two for one, two in zip(small, large, strict=True)):
@@ -372,18 +372,18 @@ def _told(spec: FabricSpec, steps: Sequence[Step]) -> Iterator[str]:
     yield LABOUR
     first, last = steps[0], steps[-1]
     moved = sum(step.moved for step in steps)
-    if spec.family in JOINED:
+    if isinstance(spec, JoinedSwitches):
         yield (
             f"A {spec.family} of another size joins its switches anew: in all"
             f" {counted(moved, 'cable')} {'moves' if moved == 1 else 'move'}. Each phase is the"
             " design of its own size."
         )
-    elif spec.family not in GROWING:
+    elif not isinstance(spec, GROWING):
         yield (
             f"A {spec.family} closes rings or meshes over the GPUs that are there: it cannot grow"
             f" without moving cables, {moved:,} in all. Each phase is the design of its own size."
         )
-    elif spec.family == "dragonfly":
+    elif isinstance(spec, Dragonfly):
         groups = [step.bill.fabric.switches for step in (first, last)]
         share = (groups[0] - 1) / max(groups[1] - 1, 1)
         yield (

@@ -298,7 +298,7 @@ def _collectives(run: "PlacedRun | ServedRun", send: Send) -> Iterator[Collectiv
 
 def _alone_bytes_per_s(run: "PlacedRun | ServedRun") -> float:
     """What one GPU sends over the network if all others rest [B/s], all ports of it or one."""
-    if run.spec.family == "graph":
+    if run.spec.own_graph and not run.spec.several_ports:
         return run.fabric.gpu_bytes_per_s
     return run.fabric.sizing.network_bytes_per_s
 

@@ -32,12 +32,12 @@ from netplan.topologies.cabling.rehearsal import (
     torus_config,
 )
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.torus import torus_shape
+from netplan.topologies.families.switched import SwitchTrees
+from netplan.topologies.families.torus import Torus, torus_shape
 from netplan.topologies.formats.kinds import SUBNET, kind_of
 from netplan.topologies.formats.subnet_files import PlannedSubnet
 from netplan.topologies.specs import FabricSpec
 
-TREES = frozenset({"clos", "scalable-units", "rail-only"})
 """Families of fabrics that are fat trees."""
 
 MAX_AXES = 3
@@ -213,12 +213,12 @@ def _trees(part: Part) -> Routing:
 
 def _routing(spec: FabricSpec, sizing: Sizing) -> Callable[[Part], Routing]:
     """Engines that fit the subnets of a fabric."""
-    if spec.family in TREES:
+    if isinstance(spec, SwitchTrees):
         return _trees
-    rails, sizes = sizing.hb_size, torus_shape(spec, sizing) if spec.family == "torus" else ()
+    rails, sizes = sizing.hb_size, torus_shape(spec, sizing) if isinstance(spec, Torus) else ()
     whole = prod(sizes) * rails == sizing.gpus
     # The engine of tori knows no twist: a ring around leads it to other rows than it expects.
-    if not (sizes and whole) or len(sizes) > MAX_AXES or spec.twist:
+    if not (isinstance(spec, Torus) and whole) or len(sizes) > MAX_AXES or spec.twist:
         return lambda part: Routing(("minhop",) if part.switches == 1 else ("updn", "dfsssp"))
 
     def torus(part: Part) -> Routing:

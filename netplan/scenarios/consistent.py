@@ -130,11 +130,10 @@ def consistent_training(
 def _several_ports(fabric: str, roots: Sequence[Path]) -> bool:
     """Whether GPUs of a fabric may have several ports; so too of one that cannot be read."""
     # Only inputs that may contradict a scenario need fabrics and iteration models.
-    from netplan.topologies.keys import SEVERAL_PORTS  # noqa: PLC0415
     from netplan.topologies.specs import FABRICS  # noqa: PLC0415
 
     try:
-        return FABRICS.load(fabric, roots).family in SEVERAL_PORTS
+        return FABRICS.load(fabric, roots).several_ports
     except NetplanError:
         return True
 

@@ -10,8 +10,7 @@ from netplan.errors import InputError
 from netplan.inputs.choices import Ports
 from netplan.scenarios.parts import Cluster
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.keys import SEVERAL_PORTS, faults_of
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FABRICS, FabricSpec, faults_of
 from netplan.workloads.accelerators import Accelerator
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -60,7 +59,7 @@ class CatalogReader:
                 f"--set {key}={self.overrides[key]} does not apply here: {why}."
                 for key, why in spare.items()
             ]
-            if ports == "full" and spec.family not in SEVERAL_PORTS:
+            if ports == "full" and not spec.several_ports:
                 notes.append(
                     "--ports full does not apply here: a GPU has one port, or one a plane."
                 )
@@ -76,7 +75,7 @@ class CatalogReader:
             If its GPUs have a single port, and are to have several full ones.
         """
         spec = self.load(FABRICS, name)
-        if ports == "full" and spec.family not in SEVERAL_PORTS:
+        if ports == "full" and not spec.several_ports:
             raise InputError(
                 f"--ports full means nothing for {spec.name}, where a GPU has one port, or one a"
                 " plane: leave it out"
@@ -88,8 +87,7 @@ class CatalogReader:
         common = {
             key.split(".")[1]: key for key in self.overrides if key.startswith(f"{FABRICS.role}.")
         }
-        known = [key for key in common if key in FabricSpec.__struct_fields__]
-        faults = faults_of(FabricSpec, spec.family, known)
+        faults = faults_of(spec.family, common)
         return {common[str(place[0])]: text.partition(": leave")[0] for place, text in faults}
 
     def beside(self, shelf: Shelf[RecordT], name: str) -> RecordT:

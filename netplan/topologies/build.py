@@ -1,42 +1,9 @@
-"""From a fabric spec and a sizing to a fabric: one builder a family."""
-
-from collections.abc import Callable, Mapping
-from importlib import import_module
-from typing import Any
+"""From a fabric spec and a sizing to a fabric: what all families share."""
 
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.keys import DIRECT, JOINED, OVERSUBSCRIBED, OWN_GRAPHS, SWITCHLESS
 from netplan.topologies.specs import FabricSpec
 from netplan.units import gbps
-
-BUILDERS: Mapping[str, str] = {
-    "clos": "families.switched:build_clos",
-    "rail-only": "families.switched:build_rail_only",
-    "scalable-units": "families.switched:build_scalable_units",
-    "torus": "families.torus:build_torus",
-    "product": "families.product:build_product",
-    "dragonfly": "families.dragonfly:build_dragonfly",
-    "bcube": "families.bcube:build_bcube",
-    "tiles": "families.tiles:build_tiles",
-    "hammingmesh": "families.hammingmesh:build_hammingmesh",
-    **dict.fromkeys(JOINED, "families.joined_families:build_joined_switches"),
-    **dict.fromkeys(OWN_GRAPHS, "own.graph_fabric:build_graph_fabric"),
-}
-"""Builder of each family, whose module is imported when such a fabric is built: few ever are."""
-
-PORTS: Mapping[str, str] = {
-    "torus": "families.torus:torus_ports",
-    "hammingmesh": "families.hammingmesh:hammingmesh_ports",
-    **dict.fromkeys(DIRECT, "families.direct_gpus:direct_degree"),
-}
-"""Network ports of a GPU where a family says them in a way of its own."""
-
-
-def _found(home: str) -> Any:  # noqa: ANN401 - functions of several types
-    """A function by its module in this room and its name."""
-    module, _, name = home.partition(":")
-    return getattr(import_module(f"netplan.topologies.{module}"), name)
 
 
 def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
@@ -63,12 +30,15 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     if spec.hb_size is not None:
         size = min(spec.hb_size, sizing.gpus)
         if spec.domains:
-            notes.append(_found("families.mixed_domains:domains_note")(spec, sizing.gpus))
+            # Hardly any fabric has domains of several kinds.
+            from netplan.topologies.families.mixed_domains import domains_note  # noqa: PLC0415
+
+            notes.append(domains_note(spec, sizing.gpus))
         elif size != sizing.hb_size or size < spec.hb_size:
             notes.append(_own_domain(spec.hb_size, size))
         sizing = replace(sizing, hb_size=size)
     ratio = sizing.oversubscription or 1
-    if ratio > 1 and spec.family not in OVERSUBSCRIBED:
+    if ratio > 1 and not spec.reads("oversubscription"):
         notes.append(
             f"Oversubscription {ratio:g}:1 does not apply: only Clos and rail-only networks have"
             " leaves to thin out."
@@ -80,8 +50,7 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     if own and spec.tile is None:  # a wafer's are told with its tiles
         notes.append(f"The rates of links are the design's own: {' and '.join(own)}.")
     sizing = shared_rate(spec, own_rates(spec, sizing))
-    build: Callable[[FabricSpec, Sizing], Fabric] = _found(BUILDERS[spec.family])
-    fabric = build(spec, sizing)
+    fabric = spec.build(sizing)
     spare = sizing.gpus - sizing.full_domains * sizing.hb_size
     if spare:
         notes.append(
@@ -102,10 +71,11 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
         if domain is not None:
             network = [replace(level, network_kind=spec.network_kind) for level in network]
             fabric = replace(fabric, levels=(domain, *network))
-    held = ()
     if spec.domains:
-        held = _found("families.mixed_domains:domain_gpus")(spec, sizing.gpus)
-    return replace(fabric, notes=(*notes, *fabric.notes), domain_gpus=held)
+        from netplan.topologies.families.mixed_domains import domain_gpus  # noqa: PLC0415
+
+        fabric = replace(fabric, domain_gpus=domain_gpus(spec, sizing.gpus))
+    return replace(fabric, notes=(*notes, *fabric.notes))
 
 
 def _own_domain(own: int, held: int) -> str:
@@ -162,13 +132,7 @@ def shared_rate(spec: FabricSpec, sizing: Sizing) -> Sizing:
     """
     if not sizing.shared_port:
         return sizing
-    links, ports = 1, 1
-    if spec.family in SWITCHLESS:
-        count = _found(PORTS.get(spec.family, "families.product:product_ports"))
-        links, ports = count(spec, sizing), max(1, sizing.chip_ports)
-    elif spec.family == "bcube":
-        links = spec.dimensions
-    elif spec.family == "hammingmesh":
-        links = _found(PORTS[spec.family])(spec, sizing)
+    links = spec.ports(sizing)
+    ports = max(1, sizing.chip_ports) if spec.switchless else 1
     rate = sizing.network_bytes_per_s * min(1, ports / max(1, links))
     return replace(sizing, network_bytes_per_s=rate, shared_port=False)

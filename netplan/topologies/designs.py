@@ -26,7 +26,7 @@ from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.families.clos import ceil_div, check_radix
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import FAMILIES, FabricSpec
 from netplan.units import bytes_per_s
 
 Counts = Mapping[str, float]
@@ -511,9 +511,8 @@ COUNTED = (
 
 
 SCHEMAS: Mapping[str, type[Design]] = {
-    family: schema
-    for schema in (FabricSpec, *COUNTED)
-    for family in get_args(schema.__annotations__["family"])
+    **dict.fromkeys(FAMILIES, FabricSpec),
+    **{family: kind for kind in COUNTED for family in get_args(kind.__annotations__["family"])},
 }
 """Schema of a design by its family."""
 

@@ -15,20 +15,11 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.families.bcube import wire_bcube
+from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.dragonfly import wire_dragonfly
-from netplan.topologies.families.hammingmesh import wire_hammingmesh
-from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.families.joined_switches import wire_switch_graph
 from netplan.topologies.families.mixed_domains import mixed_link_count, wire_mixed
-from netplan.topologies.families.product import direct_links, wire_product
-from netplan.topologies.families.switched import wire_any_to_any, wire_rail_only
-from netplan.topologies.families.tiles import wire_tiles
-from netplan.topologies.families.torus import wire_torus
+from netplan.topologies.families.product import direct_links
 from netplan.topologies.graph import GPU, HB_LINKS, HB_SWITCH, INSIDE, MAX_LINKS, FabricGraph
-from netplan.topologies.keys import OWN_GRAPHS
 from netplan.topologies.specs import FabricSpec
 
 HYBRID_CUBE_MESH = (
@@ -173,8 +164,9 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     """
     fabric = build_fabric(spec, sizing)
     sizing = fabric.sizing
-    if spec.family in OWN_GRAPHS:
-        from netplan.topologies.own.graph_fabric import graph_of  # noqa: PLC0415 - as in building
+    if spec.own_graph:
+        # Hardly any fabric is made from a graph.
+        from netplan.topologies.own.graph_fabric import graph_of  # noqa: PLC0415
 
         graph = graph_of(spec, sizing)
         bare = sizing.hb_size > 1 and not graph.has("hb")
@@ -189,33 +181,8 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     gpus = Wired((Nodes(GPU, 0, NameBlock("gpu-{}", (sizing.gpus,))),))
     domains = wire_domains(spec, sizing)
     first = sizing.gpus + sum(len(block.names) for block in domains.nodes)
-    network = _wire_network(spec, fabric, first)
+    network = spec.wire(fabric, first, spec.hb_ports(sizing.hb_size))
     return assemble(spec.name, sizing.gpus, sizing.hb_size, (gpus, domains, network))
-
-
-def _wire_network(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:  # noqa: PLR0911 - by family
-    """Wire what joins the HB domains; its switches are numbered from ``first`` on."""
-    port = spec.hb_ports(fabric.sizing.hb_size)
-    match spec.family:
-        case "clos" | "scalable-units":
-            return wire_any_to_any(spec, fabric, first, port)
-        case "rail-only":
-            return wire_rail_only(spec, fabric, first, port)
-        case "torus":
-            return wire_torus(spec, fabric, port)
-        case "product":
-            return wire_product(spec, fabric, port)
-        case "dragonfly":
-            return wire_dragonfly(spec, fabric, first, port)
-        case "bcube":
-            return wire_bcube(spec, fabric, first, port)
-        case "tiles":
-            return wire_tiles(spec, fabric, first)
-        case "hammingmesh":
-            return wire_hammingmesh(spec, fabric, first, port)
-        case _:
-            graph = switch_graph(spec, fabric.sizing)
-            return wire_switch_graph(spec, fabric, graph, first, port)
 
 
 def switched_domain_size(graph: FabricGraph) -> int:

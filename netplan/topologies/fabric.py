@@ -14,7 +14,6 @@ from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.families.clos import ClosCounts, ceil_div, check_radix
 from netplan.topologies.graph import HOST_LINKS, LinkType, Medium
-from netplan.topologies.specs import FabricSpec
 from netplan.units import gbps
 
 MIN_GPUS, MAX_GPUS = 8, 4_194_304
@@ -228,15 +227,6 @@ class Fabric(Struct, frozen=True):
         return self.switches == self.switches_lower_bound and all(
             group.links == group.links_lower_bound for group in self.links
         )
-
-
-def hb_level(spec: FabricSpec, sizing: Sizing) -> Level:
-    """Level of the HB domain: a non-blocking switch, or direct links that share the bandwidth."""
-    whole = Level(
-        spec.hb_kind, sizing.hb_size, sizing.hb_bytes_per_s, step_latency_s=sizing.hb_latency_s
-    )
-    shared = max(1, whole.links_per_gpu)
-    return replace(whole, link_bytes_per_s=sizing.hb_bytes_per_s / shared)
 
 
 def port_words(sizing: Sizing, ports: int) -> str:

@@ -40,13 +40,19 @@ from netplan.topologies.families.clos import (
     fat_tree,
     leaf_ports,
 )
-from netplan.topologies.families.dragonfly import dragonfly_shape
-from netplan.topologies.families.switched import clos_tree, wire_tree
+from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
+from netplan.topologies.families.switched import (
+    Clos,
+    RailOnly,
+    ScalableUnits,
+    SwitchTrees,
+    wire_tree,
+)
 from netplan.topologies.fills import Fill, Weights, best_fills
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FabricSpec
 
-GROWING = ("clos", "rail-only", "scalable-units", "dragonfly")
+GROWING = (SwitchTrees, Dragonfly)
 """Families that grow without moving a cable."""
 
 
@@ -137,15 +143,15 @@ def plan_growth(
     >>> [[tier.switches for tier in one.fabric.tiers] for one in found.phases]
     [[19, 27], [64, 32]]
     """
-    if spec.family not in GROWING:
+    if not isinstance(spec, GROWING):
         raise InputError(f"{spec.name}: a {spec.family} does not grow without moving cables")
     fabric = build_fabric(spec, sizing)
     sizing = fabric.sizing
-    if spec.family == "dragonfly":
+    if isinstance(spec, Dragonfly):
         return _dragonfly(spec, fabric, phases)
-    ordered = spec if spec.family != "clos" else spec.changed(rail_wiring=False)
+    ordered = spec.changed(rail_wiring=False) if isinstance(spec, Clos) else spec
     graph = network_only(expand(ordered, sizing))
-    if spec.family == "rail-only":
+    if isinstance(spec, RailOnly):
         whole = [gpus for gpus in phases if gpus % sizing.hb_size]
         if whole:
             raise InputError(
@@ -166,7 +172,7 @@ def plan_growth(
         last = number == len(phases) - 1
         ratio = 1.0 if last else early_oversubscription
         switches = network.switches(hosts, ratio, last=last)
-        managers = last or spec.family != "scalable-units"
+        managers = last or not isinstance(spec, ScalableUnits)
         found.append(_phase(fabric, graph, gpus, switches, managers=managers))
     return Growth(fabric, graph, tuple(found))
 
@@ -178,7 +184,7 @@ class _Network(Struct, frozen=True, eq=False):
     hosts, there from the first phase on. ``caps`` are the endpoints of every leaf in the end.
     """
 
-    spec: FabricSpec
+    spec: SwitchTrees
     sizing: Sizing
     tree: FatTree
     ports: LeafPorts
@@ -188,17 +194,17 @@ class _Network(Struct, frozen=True, eq=False):
     extra: int
 
     @classmethod
-    def of(cls, spec: FabricSpec, sizing: Sizing) -> "_Network":
+    def of(cls, spec: SwitchTrees, sizing: Sizing) -> "_Network":
         """The network of a spec in a size."""
         ratio = sizing.oversubscription or spec.oversubscription
-        units = spec.family == "scalable-units"
-        if spec.family == "rail-only":
+        units = isinstance(spec, ScalableUnits)
+        if isinstance(spec, RailOnly):
             tree = fat_tree(
                 sizing.domains, sizing.radix, oversubscription=ratio, even=spec.even_pods
             )
             copies = sizing.hb_size
         else:
-            tree, copies = clos_tree(spec, sizing), spec.planes
+            tree, copies = spec.tree(sizing), spec.planes
         starts = np.arange(tree.leaves + 1, dtype=np.int64) * tree.endpoints // tree.leaves
         return cls(
             spec,
@@ -208,7 +214,7 @@ class _Network(Struct, frozen=True, eq=False):
             copies,
             np.diff(starts),
             starts,
-            spec.management_links if spec.family != "rail-only" else 0,
+            spec.management_links,
         )
 
     @property
@@ -221,8 +227,8 @@ class _Network(Struct, frozen=True, eq=False):
         self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
     ) -> list[Ints]:
         """Endpoints that every leaf has in each phase, shape (leaves,) each."""
-        each = self.sizing.hb_size if self.spec.family == "rail-only" else 1
-        if self.spec.family == "scalable-units":
+        each = self.sizing.hb_size if isinstance(self.spec, RailOnly) else 1
+        if isinstance(self.spec, ScalableUnits):
             # Management hosts take what is left in the last unit.
             return [self._units(gpus + self.extra * (gpus == phases[-1])) for gpus in phases]
         arrivals = [gpus // each + self.extra for gpus in phases]
@@ -285,7 +291,7 @@ class _Network(Struct, frozen=True, eq=False):
         """
         sizing, rails = self.sizing, self.sizing.hb_size
         moved = np.arange(graph.node_count, dtype=np.int32)
-        if self.spec.family == "scalable-units":
+        if isinstance(self.spec, ScalableUnits):
             return graph
         hosts = np.arange(sizing.gpus + self.extra)
         managers = np.flatnonzero(graph.node_kind == MANAGER)
@@ -294,7 +300,7 @@ class _Network(Struct, frozen=True, eq=False):
         first, had = 0, np.zeros(self.tree.leaves, np.int64)
         for number, (gpus, now) in enumerate(zip(phases, taken, strict=True)):
             slots = self._slots(had, now)
-            if self.spec.family == "rail-only":
+            if isinstance(self.spec, RailOnly):
                 domains = np.arange(first // rails, gpus // rails)
                 for rank in range(rails):
                     moved[slots * rails + rank] = domains * rails + rank

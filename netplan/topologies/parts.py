@@ -1,4 +1,4 @@
-"""Parts of a fabric file: dimensions of products, kinds of HB domains, tiles of a mesh of cores."""
+"""Parts of a fabric file: dimensions of products, kinds of HB domains, tiles of cores."""
 
 from typing import Literal
 

@@ -1,46 +1,63 @@
-"""Fabric files: the shape of a network, from which its counts, levels and graph are made."""
+"""Fabric files: the shape of a network, from which its counts, levels and graph are made.
 
-from collections.abc import Mapping, Sequence
+A fabric is of a *family*: a subclass of :class:`FabricSpec` whose fields are the keys of its files
+and whose methods build it. Each stands in one file, with all that is its own, and in one line of
+:data:`FAMILIES`; the module of a family is imported when such a fabric is loaded: few ever are.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from math import gcd
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-from msgspec import Meta
-from msgspec.structs import force_setattr
+from msgspec import Meta, structs
 
+from netplan.arrays import Ints
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document, lineless
 from netplan.errors import CatalogError
 from netplan.inputs.choices import NetworkKind
-from netplan.records import NonNegativeInt, PositiveFloat, PositiveInt, RecordError, replace
-from netplan.topologies.graph import Medium
-from netplan.topologies.keys import (
-    DIRECT,
-    DRAGONFLIES,
-    FAMILIES,
-    HOST_CABLES,
-    IN_SETS,
-    JOINED,
-    OVERSUBSCRIBED,
-    OWN_DOMAINS,
-    OWN_GRAPHS,
-    REGULAR,
-    Family,
-    faults_of,
-    only,
-    reads,
-)
+from netplan.levels import Level
+from netplan.records import Fault, PositiveFloat, PositiveInt, RecordError, replace
+from netplan.topologies.assembly import Wired
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.graph import FabricGraph, Medium
 from netplan.topologies.own.functions import FUNCTIONS
-from netplan.topologies.parts import Axis, DomainKind, Tile
-from netplan.topologies.torus_sizes import MAX_DIMENSIONS, refuse_other_cubes, refuse_other_twists
+from netplan.topologies.parts import DomainKind, Tile
 
-Arrangement = Literal["absolute", "relative", "circulant"]
-HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
-MESH_AXES = 2
-BoardSide = Annotated[int, Meta(ge=1, le=64)]
+FAMILIES: Mapping[str, str] = {
+    "clos": "families.switched:Clos",
+    "rail-only": "families.switched:RailOnly",
+    "scalable-units": "families.switched:ScalableUnits",
+    "torus": "families.torus:Torus",
+    "product": "families.product:Product",
+    "dragonfly": "families.dragonfly:Dragonfly",
+    "bcube": "families.bcube:BCube",
+    "tiles": "families.tiles:Tiles",
+    "hyperx": "families.hyperx:HyperX",
+    "slim-fly": "families.slim_fly:SlimFly",
+    "jellyfish": "families.jellyfish:Jellyfish",
+    "dragonfly-plus": "families.dragonfly_plus:DragonflyPlus",
+    "hammingmesh": "families.hammingmesh:HammingMesh",
+    "circulant": "families.circulant:Circulant",
+    "xpander": "families.xpander:Xpander",
+    "direct-circulant": "families.graphs:DirectCirculant",
+    "direct-random": "families.graphs:DirectRandom",
+    "graph": "families.graphs:OwnGraph",
+}
+"""Module and class of each family."""
+
+MAX_DIMENSIONS, MESH_AXES = 6, 2
 CatalogName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]*$", max_length=64)]
+Dimensions = Annotated[int, Meta(ge=1, le=MAX_DIMENSIONS)]
+HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
+HB_KEYS = ("hb_kind", "hb_planes", "hb_leaf_gpus", "hb_spines", "hb_scheme")
+"""Keys on how the GPUs of HB domains are joined."""
+FEW = 7
+"""Families that a message names; of more it names the one that has no use for a key [1]."""
 
 
 class FabricSpec(Record, frozen=True, kw_only=True):
@@ -57,171 +74,178 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     only where it is named. What joins the domains is the ``family``, with the keys of that family.
     """
 
-    family: Family
-    hb_kind: Annotated[Literal["switch", "ring", "mesh"], only(*OWN_DOMAINS)] = "switch"
+    family: str
+    hb_kind: Literal["switch", "ring", "mesh"] = "switch"
     hb_size: PositiveInt | None = None
-    hb_planes: Annotated[PositiveInt, only(*OWN_DOMAINS)] = 1
-    hb_leaf_gpus: Annotated[PositiveInt | None, only(*OWN_DOMAINS)] = None  # at a lower HB switch
-    hb_spines: Annotated[PositiveInt | None, only(*OWN_DOMAINS)] = None  # above these, a plane
-    hb_scheme: Annotated[Literal["hybrid-cube-mesh"] | None, only(*OWN_DOMAINS)] = None
-    hb_link_bytes_per_s: Annotated[PositiveFloat | None, only(*OWN_DOMAINS, *OWN_GRAPHS)] = None
-    link_bytes_per_s: Annotated[PositiveFloat | None, only(*OWN_DOMAINS, "tiles", *DIRECT)] = None
+    hb_planes: PositiveInt = 1
+    hb_leaf_gpus: PositiveInt | None = None  # at a lower HB switch
+    hb_spines: PositiveInt | None = None  # above these, a plane
+    hb_scheme: Literal["hybrid-cube-mesh"] | None = None
+    hb_link_bytes_per_s: PositiveFloat | None = None
+    link_bytes_per_s: PositiveFloat | None = None
     accelerators: tuple[str, ...] = ()
-    in_sets: Annotated[bool, only(*IN_SETS)] = True
+    in_sets: bool = True
     network_kind: NetworkKind = "infiniband"
     notes: tuple[str, ...] = ()
 
-    # trees of switches
-    domains: Annotated[tuple[DomainKind, ...], only("clos")] = ()  # of several sizes or kinds
-    rail_wiring: Annotated[bool, only("clos")] = True
-    oversubscription: Annotated[float, Meta(ge=1), only(*OVERSUBSCRIBED)] = 1.0
-    management_links: Annotated[NonNegativeInt, only("clos", "scalable-units")] = 0
-    # each GPU's port split into as many, one to each plane
-    planes: Annotated[PositiveInt, only("clos", *JOINED)] = 1
-    # rate of a link above the leaves over that of a port
-    trunk_width: Annotated[PositiveInt, only("clos")] = 1
-    # every pod alike, as fat-tree routing asks
-    even_pods: Annotated[bool, only(*OVERSUBSCRIBED)] = True
+    # What families say of themselves.
+    unread: ClassVar[tuple[str, ...]] = ()  # of the keys above those that mean nothing for it
+    switchless: ClassVar[bool] = False  # whether its links lead from GPU to GPU
+    several_ports: ClassVar[bool] = False  # whether GPUs may have several network ports
+    own_graph: ClassVar[bool] = False  # whether counts and levels are those of a graph
+    rails_alike: ClassVar[bool] = False  # whether it is so of one rail
 
-    # GraphML, edge list, .topo or ibnetdiscover output, beside the fabric file or below
-    file: Annotated[str, only("graph")] = ""
-    stamp: tuple[int, ...] = ()  # of the file or function as it was read; no key of a file
+    def build(self, sizing: Sizing) -> Fabric:
+        """Counts, levels and notes; the HB domain and rates of the sizing are those in force.
 
-    # a BCube's levels are its dimensions; a HyperX has at most so many
-    dimensions: Annotated[int, Meta(ge=1, le=MAX_DIMENSIONS), only("torus", "bcube", "hyperx")] = 3
-    # of a HammingMesh: boards in a row, and rows; of tiles: columns and rows
-    sizes: Annotated[
-        tuple[PositiveInt, ...] | None, only("torus", "hyperx", "hammingmesh", "tiles")
-    ] = None
-    copper_block: Annotated[NonNegativeInt, only("torus")] = 0
-    wraparound: Annotated[bool, only("torus")] = True
-    # around a short dimension half of every long one is passed
-    twist: Annotated[bool, only("torus")] = False
-    # joins the faces of blocks, which are cubes
-    circuit_switch: Annotated[CatalogName | None, only("torus")] = None
-    # GPUs along both sides of a board
-    board: Annotated[tuple[BoardSide, BoardSide] | None, only("hammingmesh")] = None
-    axes: Annotated[tuple[Axis, ...], only("product")] = ()
-    tile: Annotated[Tile | None, only("tiles")] = None
+        Raises
+        ------
+        InputError
+            If the fabric cannot be built in this size; the message says what can.
+        """
+        raise NotImplementedError
 
-    # switches that are joined directly; all absent: balanced for the radix (dragonfly: a = 2p = 2h)
-    hosts_per_switch: Annotated[PositiveInt | None, only("dragonfly", *JOINED)] = None
-    switches_per_group: Annotated[PositiveInt | None, only(*DRAGONFLIES)] = None
-    global_links_per_switch: Annotated[PositiveInt | None, only(*DRAGONFLIES)] = None
-    # or half the ports of a switch
-    spines_per_group: Annotated[PositiveInt | None, only("dragonfly-plus")] = None
-    groups: Annotated[PositiveInt | None, only(*DRAGONFLIES)] = None
-    links_per_pair: Annotated[PositiveInt | None, only(*DRAGONFLIES, "hyperx")] = None
-    global_arrangement: Annotated[Arrangement, only("dragonfly")] = "absolute"
-    host_medium: Annotated[Medium, only(*HOST_CABLES)] = "optical"
-    local_medium: Annotated[Medium, only(*DRAGONFLIES)] = "optical"
-    # q of the paper
-    order: Annotated[PositiveInt | None, only("slim-fly")] = None
-    # links of a switch, or GPU, to others
-    degree: Annotated[PositiveInt | None, only(*REGULAR, *DIRECT)] = None
-    switches: Annotated[PositiveInt | None, only(*REGULAR)] = None
-    # draw of the graph
-    seed: Annotated[NonNegativeInt, only(*REGULAR, *DIRECT)] = 0
-    # places between switches, or GPUs, that are joined, instead of a draw
-    strides: Annotated[tuple[PositiveInt, ...] | None, only("circulant", "direct-circulant")] = None
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
+        """Nodes and links of what joins the HB domains.
+
+        Parameters
+        ----------
+        fabric
+            The same fabric as sized.
+        first
+            Number of its first switch among the nodes of the whole graph.
+        port
+            First port of a GPU that the network takes, counted from 0.
+        """
+        raise NotImplementedError
+
+    def ports(self, sizing: Sizing) -> int:  # noqa: ARG002 - of families with several
+        """Network ports of a GPU over which the rate of one is shared [1]."""
+        return 1
+
+    def whole_graph(self, sizing: Sizing) -> FabricGraph:
+        """The graph that counts and levels follow from, where they do.
+
+        GPUs of an HB domain stand one after the other; it may hold more than those of the sizing.
+        """
+        raise NotImplementedError
+
+    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:  # noqa: ARG002 - not of any graph
+        """Under which switch GPUs lie; of several planes or levels, in the first.
+
+        Those of a domain lie in runs. None where the graph has to be asked.
+        """
+        return None
+
+    @property
+    def separate_ports(self) -> int:
+        """Network ports of a GPU that lie under different switches, in planes or levels [1]."""
+        return self.planes
+
+    # Keys of some families, as the others have them.
+    @property
+    def domains(self) -> tuple[DomainKind, ...]:
+        """HB domains of several sizes or kinds."""
+        return ()
+
+    @property
+    def planes(self) -> int:
+        """Parts of each GPU's port, each in a network of its own [1]."""
+        return 1
+
+    @property
+    def oversubscription(self) -> float:
+        """Ports down over ports up of a leaf [1]."""
+        return 1.0
+
+    @property
+    def management_links(self) -> int:
+        """Hosts beside the GPUs [1]."""
+        return 0
+
+    @property
+    def trunk_width(self) -> int:
+        """Rate of a link above the leaves over that of a port [1]."""
+        return 1
+
+    @property
+    def rail_wiring(self) -> bool:
+        """Whether endpoints come rail by rail."""
+        return True
+
+    @property
+    def host_medium(self) -> Medium:
+        """What cables from GPUs to switches are made of."""
+        return "optical"
+
+    @property
+    def even_pods(self) -> bool:
+        """Whether every pod is alike, as fat-tree routing asks."""
+        return True
+
+    @property
+    def circuit_switch(self) -> str | None:
+        """Model of switch that joins the faces of cubes."""
+        return None
+
+    @property
+    def tile(self) -> Tile | None:
+        """One tile of a mesh of cores."""
+        return None
+
+    @classmethod
+    def read(cls, data: object) -> Self:
+        """Make the record of its family from plain data.
+
+        Raises
+        ------
+        RecordError
+            If the data is no such record: all its faults, each with its place and its reason.
+        """
+        if cls is not FabricSpec or not isinstance(data, Mapping):
+            return super().read(data)
+        try:
+            schema = family_named(str(data.get("family", "clos")))
+        except ValueError as error:
+            raise RecordError([Fault((), str(error))]) from None
+        return cast("Self", schema.read(data))
 
     @classmethod
     def check_first(cls, data: Mapping[str, object]) -> None:
-        """Refuse another kind of design at once, and keys that its family does not read."""
+        """Refuse keys that its family does not read."""
         if data.get("stamp"):
             raise ValueError("unknown key stamp")
-        family = data.get("family", "clos")
-        if family not in FAMILIES:
-            raise ValueError(
-                f"family {family!r:.40} has no builder, so it cannot be a fabric: known are"
-                f" {', '.join(FAMILIES)}"
-            )
-        faults = faults_of(cls, str(family), data)
+        faults = faults_of(str(data.get("family", "clos")), data)
         if faults:
             raise RecordError(faults)
 
+    @classmethod
+    def reads(cls, key: str) -> bool:
+        """Whether a key means something for the family."""
+        return key in cls.__struct_fields__ and key not in cls.unread
+
+    def changed(self, **values: Any) -> Self:  # noqa: ANN401 - values of its fields
+        """Copy the record with other values of keys that its family reads."""
+        for fault in faults_of(self.family, values):
+            raise ValueError(fault.text)
+        return super().changed(**values)
+
     def __post_init__(self) -> None:
         """Refuse keys that only mean something beside others."""
-        usual = dict(
-            zip(self.__struct_fields__[::-1], self.__struct_defaults__[::-1], strict=False)
-        )
-        given = [key for key in usual if getattr(self, key) != usual[key]]
-        for fault in faults_of(type(self), self.family, given):
+        usual = {one.name: one.default for one in structs.fields(type(self))}
+        given = [key for key in self.unread if getattr(self, key) != usual[key]]
+        for fault in faults_of(self.family, given):
             raise ValueError(fault.text)
         if self.hb_scheme and (self.hb_kind != "mesh" or self.hb_size != HYBRID_SIZE):
             raise ValueError("hb_scheme hybrid-cube-mesh needs hb_kind: mesh and hb_size: 8")
-        self._refuse_domains()
-        if self.family == "product" and not self.axes:
-            raise ValueError("family: product needs axes")
-        if self.family == "tiles" and self.tile is None:
-            raise ValueError("family: tiles needs a tile")
-        if self.family == "tiles" and (self.hb_size != 1 or len(self.sizes or (1, 1)) != MESH_AXES):
-            raise ValueError("family: tiles needs hb_size: 1, and two sizes if any")
-        if len({axis.kind for axis in self.axes if axis.size is None}) > 1:
-            raise ValueError(
-                "axes: at most one kind takes the size that the others leave, got rings and meshes"
-            )
-        self._refuse_half_shapes()
-        self._refuse_other_shapes()
-
-    def _refuse_domains(self) -> None:
-        """Refuse HB switches in domains without any, and tiers that are half given."""
         if self.hb_planes > 1 and self.hb_kind != "switch":
             raise ValueError("hb_planes counts HB switches: it needs hb_kind: switch")
         if (self.hb_leaf_gpus is None) != (self.hb_spines is None):
             raise ValueError("hb_leaf_gpus and hb_spines make two tiers: give both or none")
         if self.hb_spines is not None and self.hb_kind != "switch":
             raise ValueError("hb_spines counts HB switches: it needs hb_kind: switch")
-        if self.domains:
-            self._share_domains()
-
-    def _share_domains(self) -> None:
-        """Refuse kinds of domains that do not go together; take the group that fits into all."""
-        sizes = [one.size for one in self.domains]
-        group = gcd(*sizes)
-        direct = [one for one in self.domains if one.kind != "switch"]
-        kind = direct[0].kind if direct else "switch"
-        if None in [one.count for one in self.domains[:-1]]:
-            raise ValueError("domains: only the last kind may have no count")
-        if any((one.kind, one.size, one.planes) != (kind, group, 1) for one in direct):
-            raise ValueError(
-                f"domains joined directly are of one kind, and of the size that divides all others:"
-                f" {group} of {', '.join(map(str, sizes))}; let switches join the others"
-            )
-        own = self.hb_scheme, self.hb_spines, self.hb_link_bytes_per_s, self.hb_planes
-        same = self.hb_size in (None, group) and self.hb_kind in ("switch", kind)
-        if own != (None, None, None, 1) or not same:
-            raise ValueError(
-                "domains say how their GPUs are joined: leave out hb_kind, hb_size, hb_planes,"
-                " hb_spines, hb_scheme and hb_link_bytes_per_s"
-            )
-        force_setattr(self, "hb_size", group)
-        force_setattr(self, "hb_kind", kind)
-
-    def _refuse_half_shapes(self) -> None:
-        """Refuse shapes of a dragonfly that are half given."""
-        shape = (self.hosts_per_switch, self.switches_per_group, self.global_links_per_switch)
-        given = any(shape) or self.groups or self.links_per_pair
-        if self.family == "dragonfly" and given and None in shape:
-            raise ValueError(
-                "hosts_per_switch, switches_per_group and global_links_per_switch make the shape of"
-                " a dragonfly together, and groups and links_per_pair need all three: give them, or"
-                " leave all out"
-            )
-
-    def _refuse_other_shapes(self) -> None:
-        """Refuse no sizes, boards in other than two axes, and twists without rings."""
-        if self.sizes == ():
+        if getattr(self, "sizes", None) == ():
             raise ValueError("sizes is empty: give one for each dimension, or leave it out")
-        if self.family == "hammingmesh" and len(self.sizes or (1, 1)) != MESH_AXES:
-            raise ValueError(
-                "family: hammingmesh takes two sizes if any: boards in a row, and rows"
-            )
-        if self.circuit_switch:
-            alone = self.hb_size == 1 and self.wraparound
-            refuse_other_cubes(self.copper_block, self.sizes or (), single=alone)
-        if self.twist:
-            refuse_other_twists(self.sizes, self.dimensions, rings=self.wraparound)
 
     def hb_ports(self, hb_size: int) -> int:
         """Ports of a GPU that an HB domain of this size takes; those of the network follow [1]."""
@@ -235,19 +259,82 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             return HYBRID_LINKS_PER_GPU
         return hb_size - 1 if self.hb_kind == "mesh" else min(2, hb_size - 1)
 
+    def hb_level(self, sizing: Sizing) -> Level:
+        """Level of the HB domain: a non-blocking switch, or direct links that share the rate."""
+        rate, latency_s = sizing.hb_bytes_per_s, sizing.hb_latency_s
+        whole = Level(self.hb_kind, sizing.hb_size, rate, step_latency_s=latency_s)
+        return replace(whole, link_bytes_per_s=rate / max(1, whole.links_per_gpu))
+
     def to_dict(self) -> dict[str, Any]:
         """All values that its family reads as plain data, by the keys of the file."""
-        found = super().to_dict()
-        return {key: found[key] for key in found if reads(type(self), self.family, key)}
+        return {key: value for key, value in super().to_dict().items() if key not in self.unread}
 
     @property
     def only_named(self) -> bool:
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
-        return not (self.in_sets and self.even_pods) or self.family not in IN_SETS
+        return not (self.in_sets and self.even_pods) or "in_sets" in self.unread
 
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""
         return () if accelerator in self.accelerators else self.accelerators
+
+
+@cache
+def family_named(name: str) -> type[FabricSpec]:
+    """Class of a family.
+
+    Raises
+    ------
+    ValueError
+        If nothing has the name.
+
+    Examples
+    --------
+    >>> family_named("torus").switchless, family_named("clos").reads("rail_wiring")
+    (True, True)
+    """
+    if name not in FAMILIES:
+        raise ValueError(
+            f"family {name!r:.40} has no builder, so it cannot be a fabric: known are"
+            f" {', '.join(FAMILIES)}"
+        )
+    module, _, kind = FAMILIES[name].partition(":")
+    found: type[FabricSpec] = getattr(import_module(f"netplan.topologies.{module}"), kind)
+    return found
+
+
+@cache
+def families_of(key: str) -> tuple[str, ...]:
+    """Families that read a key of a fabric file; of one that is none, nothing.
+
+    Examples
+    --------
+    >>> families_of("oversubscription"), families_of("colour")
+    (('clos', 'rail-only'), ())
+    """
+    return tuple(name for name in FAMILIES if family_named(name).reads(key))
+
+
+def faults_of(family: str, keys: Iterable[str]) -> list[Fault]:
+    """A line for each of the keys that others read, and a family does not.
+
+    Examples
+    --------
+    >>> for fault in faults_of("torus", ["host_medium", "hb_size", "even_pods"]):
+    ...     print(fault.text)
+    host_medium means nothing for family: torus: leave it out
+    even_pods needs family: clos or rail-only, got torus: leave it out
+    """
+    faults, schema = [], family_named(family)
+    for key in keys:
+        families = () if schema.reads(key) else families_of(key)
+        if len(families) > FEW:
+            faults.append(Fault((key,), f"{key} means nothing for family: {family}: leave it out"))
+        elif families:
+            needed = " or ".join(families)
+            text = f"{key} needs family: {needed}, got {family}: leave it out"
+            faults.append(Fault((key,), text))
+    return faults
 
 
 class FabricShelf(Shelf[FabricSpec], frozen=True):
@@ -261,17 +348,13 @@ class FabricShelf(Shelf[FabricSpec], frozen=True):
         """Load a fabric by name or by path, or one that a function makes."""
         made = FUNCTIONS.get(name)
         if made is not None:
-            return FabricSpec(
-                name=name,
-                title=made.title or f"What the function {name} makes",
-                source=f"function {name}",
-                date="",
-                family="graph",
-                in_sets=False,
-                stamp=(made.number,),
-            )
+            told = {"title": made.title or f"What the function {name} makes", "date": ""}
+            head = {"name": name, **told, "source": f"function {name}"}
+            spec = FabricSpec.read({**head, "family": "graph", "in_sets": False})
+            return spec.changed(stamp=(made.number,))
         spec = super().load(name, roots, overrides)
-        return spec.changed(stamp=_stamp(Path(spec.file))) if spec.file else spec
+        file = getattr(spec, "file", "")
+        return spec.changed(stamp=_stamp(Path(file))) if file else spec
 
     def read(self, path: Path) -> Document:
         """A file as parsed, the file of a graph with its whole path."""

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.keys import DIRECT, JOINED
 from netplan.topologies.specs import FABRICS
+from tests.topologies.kinds import DIRECT, JOINED
 
 NAMES = tuple(FABRICS.paths())
 SPECS = {name: FABRICS.load(name) for name in NAMES}

@@ -21,12 +21,12 @@ from netplan.faults.damage.scenario import parse_faults
 from netplan.questions.loads import loads
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.topologies.graph import GPU, FabricGraph
-from netplan.topologies.keys import JOINED
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 from netplan.traffic.routing import link_loads
 from netplan.traffic.routing_joined import best_mix
 from tests.faults.damaged import damage_to, damaged_graph, fabric, random_damage
 from tests.oracles.router import Loads, as_array, ecmp, net_outflow
+from tests.topologies.kinds import JOINED
 
 FAMILIES = (*JOINED, "dragonfly")
 RATE = 50e9

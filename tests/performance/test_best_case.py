@@ -14,13 +14,13 @@ from netplan.performance.setting import Options, Training
 from netplan.records import replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
-from netplan.topologies.keys import DIRECT
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, PTDP, small_model
+from tests.topologies.kinds import DIRECT
 
 ROUNDING = 1e-12
 POSITIONS = 16

@@ -13,13 +13,13 @@ from netplan.performance.setting import Options, Setting, Training
 from netplan.records import RecordError, replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
-from netplan.topologies.keys import DIRECT
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.kernels import attention_backward_time_s, attention_time_s, product_time_s
 from netplan.workloads.models import MODELS, WindowAttention
 from netplan.workloads.operations import Operation, Sharding, Variant
 from tests.performance.cases import FOURD, MEASURED
+from tests.topologies.kinds import DIRECT
 
 H100 = ACCELERATORS.load("h100-80gb")
 LLAMA = MODELS.load("llama-3-8b")

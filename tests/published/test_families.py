@@ -11,7 +11,7 @@ import pytest
 from netplan.published.checks import Check, published
 from netplan.published.fabric_counts import family_checks, hops, sized
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import switch_graph
 from netplan.topologies.specs import FABRICS
 
 ROWS = {row["name"]: row for row in published("families")}

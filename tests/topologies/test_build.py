@@ -11,9 +11,9 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import MAX_RADIX
 from netplan.topologies.graph import UNCABLED
-from netplan.topologies.keys import DIRECT, JOINED
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
+from tests.topologies.kinds import DIRECT, JOINED
 
 FEW_SIZES = ("bcube", "product", "tiles", *DIRECT, *JOINED)
 NAMES = tuple(name for name in FABRICS.paths() if FABRICS.load(name).family not in FEW_SIZES)

@@ -12,13 +12,13 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, FabricGraph
-from netplan.topologies.keys import JOINED
 from netplan.traffic.hierarchy import Network
 from netplan.traffic.matrix import KINDS, UniformGroups, combine, flows_matrix, no_traffic
 from netplan.traffic.placement import DATA, EXPERT, Degrees, Placement, Placements
 from netplan.traffic.routing import link_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 from netplan.traffic.routing_joined import best_mix, joined_map
+from tests.topologies.kinds import JOINED
 from tests.traffic.test_leaves import (
     GB,
     PHASED,

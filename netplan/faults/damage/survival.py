@@ -31,19 +31,19 @@ from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.bcube import bcube_ports
-from netplan.topologies.families.dragonfly import dragonfly_shape
-from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.bcube import BCube, bcube_ports
+from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
 from netplan.topologies.families.joined_switches import (
     BETWEEN_SWITCHES,
+    JoinedSwitches,
     SwitchGraph,
     SwitchLinks,
     cut_switches,
+    switch_graph,
 )
 from netplan.topologies.families.mixed_domains import domain_of_gpu
-from netplan.topologies.families.switched import clos_tree, endpoints
+from netplan.topologies.families.switched import Clos, ScalableUnits
 from netplan.topologies.graph import connected_parts, network_only
-from netplan.topologies.keys import JOINED, OWN_GRAPHS
 from netplan.topologies.specs import FabricSpec
 
 STEPS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
@@ -154,7 +154,9 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
     if not fabric.tiers:
         return SwitchLoss(survives=True, share=0.0)
     sizing = fabric.sizing
-    if spec.family in (*OWN_GRAPHS, "hammingmesh"):
+    gpu = np.arange(sizing.gpus)
+    leaf = spec.leaf_of(sizing, gpu)
+    if leaf is None:
         domains, source, target = _graph_ends(spec, fabric)
         low, high = np.minimum(source, target), np.maximum(source, target)
         up = (low < domains) & (high >= domains)
@@ -162,14 +164,12 @@ def switch_loss(spec: FabricSpec, fabric: Fabric) -> SwitchLoss:
         pairs, links = np.unique(np.stack((low[up], high[up])), axis=1, return_counts=True)
         share = float((links / ports[pairs[0]]).max(initial=0.0))
         return SwitchLoss(_graph_survives(domains, source, target), share)
-    gpu = np.arange(sizing.gpus)
     domain = gpu // sizing.hb_size
-    leaf = _leaf_of(spec, fabric, gpu)
     # In every wiring the leaves rise with the rank, so that those of one domain stand in runs.
     begins = np.flatnonzero(np.diff(leaf, prepend=-1) | np.diff(domain, prepend=-1))
     runs = np.diff(begins, append=sizing.gpus)
     sizes = np.minimum(sizing.hb_size, sizing.gpus - domain[begins] * sizing.hb_size)
-    share = float((runs / sizes).max()) / _ports(spec)
+    share = float((runs / sizes).max()) / spec.separate_ports
     return SwitchLoss(survives_switch(spec, fabric), share)
 
 
@@ -184,11 +184,13 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
     sizing = fabric.sizing
     if not fabric.tiers or sizing.domains == 1:
         return True
-    if spec.family in (*OWN_GRAPHS, "hammingmesh"):
+    leaf = spec.leaf_of(sizing, np.arange(sizing.gpus))
+    if leaf is None:
         return _graph_survives(*_graph_ends(spec, fabric))
-    if spec.family == "bcube" and bcube_ports(spec, sizing) ** spec.dimensions > sizing.gpus:
+    levels = spec.separate_ports
+    if isinstance(spec, BCube) and bcube_ports(spec, sizing) ** levels > sizing.gpus:
         return _survives_in_part(spec, fabric)
-    if _ports(spec) > 1:
+    if levels > 1:
         return True
     if spec.domains:  # of several sizes
         domain, leaf = _ends(spec, fabric)
@@ -199,7 +201,7 @@ def survives_switch(spec: FabricSpec, fabric: Fabric) -> bool:
     first = np.arange(sizing.domains) * sizing.hb_size
     last = np.minimum(first + sizing.hb_size, sizing.gpus) - 1
     # The leaves rise with the rank: a domain lies under one leaf if its ends do.
-    cut = (_leaf_of(spec, fabric, first) == _leaf_of(spec, fabric, last)).any()
+    cut = (leaf[first] == leaf[last]).any()
     return not cut and _joined_above(spec, fabric)
 
 
@@ -249,34 +251,6 @@ def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
     return True
 
 
-def _ports(spec: FabricSpec) -> int:
-    """Network ports of a GPU that lie under different switches, in planes or levels [1]."""
-    return spec.dimensions if spec.family == "bcube" else spec.planes
-
-
-def _leaf_of(spec: FabricSpec, fabric: Fabric, gpu: Ints) -> Ints:
-    """Under which switch GPUs lie; of several planes or levels, in the first."""
-    sizing = fabric.sizing
-    match spec.family:
-        case "clos" | "scalable-units":
-            tree = clos_tree(spec, sizing)
-            return _spread_over(endpoints(spec, sizing, gpu), tree.endpoints, tree.leaves)
-        case "rail-only":
-            # Every rail has a network of its own, or a share of one switch. Leaves of long rails
-            # are told apart by the rail alone: a domain has one port on each rail.
-            rank: Ints = gpu % sizing.hb_size
-            alone = sizing.domains > sizing.radix
-            return rank if alone else rank // (sizing.radix // sizing.domains)
-        case "dragonfly":
-            return gpu // dragonfly_shape(spec, sizing).hosts_per_switch
-        case "bcube":
-            return gpu // bcube_ports(spec, sizing)
-        case "torus" | "product" | "tiles":
-            return gpu  # no switches: never asked
-        case _:
-            return gpu // switch_graph(spec, sizing).hosts
-
-
 def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
     """Leaf of each endpoint, where leaf l takes those from floor(l n / leaves) on."""
     leaf: Ints = ((end + 1) * leaves - 1) // ends
@@ -285,38 +259,36 @@ def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
 
 def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
     """Whether no failure above the leaves, or beside them in a dragonfly, parts the GPUs."""
-    match spec.family:
-        case "dragonfly":
-            return _dragonfly_joined(spec, fabric)
-        case "clos" | "scalable-units":
-            return _clos_joined(spec, fabric)
-        case _ if spec.family in JOINED:
-            graph = switch_graph(spec, fabric.sizing)
-            source, target = (
-                np.concatenate([getattr(links, end) for links in graph.links] or [NOTHING])
-                for end in ("source", "target")
-            )
-            domain, switch = _ends(spec, fabric)
-            for lost in cut_switches(graph):
-                there = (source != lost) & (target != lost)
-                part = connected_parts(graph.switches, source[there], target[there])
-                kept = switch != lost
-                if not _joins(domain[kept], part[switch[kept]]):
-                    return False
-            return True
-        case _:
-            # Of rails one stays whole, and every domain has ports on two switches of rails.
-            return True
+    if isinstance(spec, Dragonfly):
+        return _dragonfly_joined(spec, fabric)
+    if isinstance(spec, (Clos, ScalableUnits)):
+        return _clos_joined(spec, fabric)
+    if not isinstance(spec, JoinedSwitches):
+        # Of rails one stays whole, and every domain has ports on two switches of rails.
+        return True
+    graph = switch_graph(spec, fabric.sizing)
+    source, target = (
+        np.concatenate([getattr(links, end) for links in graph.links] or [NOTHING])
+        for end in ("source", "target")
+    )
+    domain, switch = _ends(spec, fabric)
+    for lost in cut_switches(graph):
+        there = (source != lost) & (target != lost)
+        part = connected_parts(graph.switches, source[there], target[there])
+        kept = switch != lost
+        if not _joins(domain[kept], part[switch[kept]]):
+            return False
+    return True
 
 
-def _clos_joined(spec: FabricSpec, fabric: Fabric) -> bool:
+def _clos_joined(spec: Clos | ScalableUnits, fabric: Fabric) -> bool:
     """Whether a Clos network stays joined if a switch above its leaves fails.
 
     Two tiers with one spine: its failure leaves each leaf alone. More tiers with one plane: it is a
     Clos network over the leaves, whose own leaves may fail. It has spines to spare: more leaves
     than one switch has ports send up more links than one spine holds.
     """
-    tiers = clos_tree(spec, fabric.sizing).tiers
+    tiers = spec.tree(fabric.sizing).tiers
     if len(tiers) < TWO_TIERS or tiers[1].planes > 1:
         return True
     domain, leaf = _ends(spec, fabric)
@@ -342,8 +314,9 @@ def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
 
 def _ends(spec: FabricSpec, fabric: Fabric) -> tuple[Ints, Ints]:
     """HB domain and switch of every GPU."""
-    gpu = np.arange(fabric.sizing.gpus)
-    return domain_of_gpu(spec, fabric.sizing), _leaf_of(spec, fabric, gpu)
+    leaf = spec.leaf_of(fabric.sizing, np.arange(fabric.sizing.gpus))
+    assert leaf is not None  # noqa: S101 - else the graph is asked
+    return domain_of_gpu(spec, fabric.sizing), leaf
 
 
 def _joins(domain: Ints, part: Ints) -> bool:

@@ -58,6 +58,7 @@ from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.switched import RailOnly
 from netplan.topologies.specs import FabricSpec
 
 SINGLE_MODE, PAIR_OF_FIBRES = "singlemode-fibre", "lc-singlemode"
@@ -405,7 +406,7 @@ class Policy(Struct, frozen=True):
 
 def check_rails(spec: FabricSpec) -> None:
     """Refuse a fabric whose rails need no circuit switches, or that has none."""
-    if spec.family != "rail-only":
+    if not isinstance(spec, RailOnly):
         raise InputError(
             f"--policy reconfigure on {spec.name}: circuit switches bring an idle GPU onto a failed"
             " one's rail, which takes fabrics whose rails are apart: give --fabric rail-only, or a"

@@ -22,7 +22,6 @@ from netplan.scenarios.expanded_memory import NONE, Variant
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.keys import OVERSUBSCRIBED, SWITCHLESS
 from netplan.topologies.specs import FabricSpec
 
 Objective = Literal["cost", "power"]
@@ -71,7 +70,7 @@ class Design(Struct, frozen=True):
     def oversubscription(self) -> float | None:
         """Bandwidth down over up at the leaves; None where there are no uplinks to thin [1]."""
         spec = self.choice.spec
-        if spec.family not in OVERSUBSCRIBED or len(self.fabric.tiers) < 2:  # noqa: PLR2004 - tiers
+        if not spec.reads("oversubscription") or len(self.fabric.tiers) < 2:  # noqa: PLR2004 - tiers
             return None
         return self.choice.oversubscription or spec.oversubscription
 
@@ -140,7 +139,7 @@ class Axes(Struct, frozen=True):
             own = spec.hb_size
             sizes = self.hb_sizes if own is None else (min(own, gpus),)
             for size in sizes:
-                for switch in self.switches[:1] if spec.family in SWITCHLESS else self.switches:
+                for switch in self.switches[:1] if spec.switchless else self.switches:
                     for ratio, variant in product(self._ratios(spec), self.variants):
                         yield Choice(spec, size, switch, ratio, variant)
 
@@ -150,7 +149,7 @@ class Axes(Struct, frozen=True):
             yield Choice(spec, size, switch, None, variant)
 
     def _ratios(self, spec: FabricSpec) -> Sequence[float | None]:
-        if spec.family not in OVERSUBSCRIBED:
+        if not spec.reads("oversubscription"):
             return (None,)
         return self.oversubscriptions or sorted({*DEFAULT_RATIOS, spec.oversubscription})
 

@@ -36,7 +36,7 @@ from netplan.topologies.families.graph_search import (
     counted_fabric,
     counts_holding,
 )
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.families.jellyfish import Jellyfish
 from netplan.units import counted
 
 FASTER = 1e-9
@@ -131,7 +131,7 @@ class _Priced(Struct, frozen=True):
     bound: float
 
 
-ANY = FabricSpec(name="graph", title="", source="", date="", family="jellyfish")
+ANY = Jellyfish(name="graph", title="", source="", date="", family="jellyfish")
 """Any graph: all of a count have the same bill."""
 
 

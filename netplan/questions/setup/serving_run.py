@@ -22,7 +22,7 @@ from netplan.questions.question import Question
 from netplan.scenarios.expanded_memory import variants
 from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric, own_rates
-from netplan.topologies.fabric import MIN_GPUS, hb_level
+from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS
 from netplan.units import MILLI
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -110,7 +110,7 @@ def _levels(
     )
     if alone:
         _, network = served_levels(chip, asked.cluster.gpus, members, ())
-        return hb_level(spec, own_rates(spec, sizing)), network
+        return spec.hb_level(own_rates(spec, sizing)), network
     return served_levels(chip, asked.cluster.gpus, members, build_fabric(spec, sizing).levels)
 
 

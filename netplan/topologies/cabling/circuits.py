@@ -17,7 +17,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.torus import is_long, near_cube, ring_next, torus_shape
+from netplan.topologies.families.torus import Torus, is_long, near_cube, ring_next, torus_shape
 from netplan.topologies.specs import FabricSpec
 
 FACES = 2
@@ -98,7 +98,7 @@ def cube_circuits(
     >>> whole.grid, len(whole.pairs[0]), rest.grid, rest.cube.tolist()
     ((2, 2, 2), 384, (3, 2, 1), [0, 1, 2, 3, 4, 6])
     """
-    if not spec.circuit_switch:
+    if not (isinstance(spec, Torus) and spec.circuit_switch):
         raise InputError(f"{spec.name} has no circuit switches: take torus-ocs, or circuit_switch")
     side = spec.copper_block
     grid = tuple(size // side for size in torus_shape(spec, sizing))

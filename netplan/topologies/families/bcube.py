@@ -9,8 +9,11 @@ Guo et al., BCube: A High Performance, Server-centric Network Architecture for M
 (SIGCOMM 2009).
 """
 
+from typing import ClassVar
+
 import numpy as np
 
+from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
@@ -19,14 +22,13 @@ from netplan.topologies.fabric import (
     LinkGroup,
     Sizing,
     SwitchTier,
-    hb_level,
     network_level,
     port_words,
 )
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.graph import HALL, RACK, ROW, SWITCH, LinkType
+from netplan.topologies.graph import HALL, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.idle_places import ceil_root, idle_note, whole_part
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import Dimensions, FabricSpec
 
 
 def bcube_ports(spec: FabricSpec, sizing: Sizing) -> int:
@@ -35,6 +37,8 @@ def bcube_ports(spec: FabricSpec, sizing: Sizing) -> int:
     Where the switches have ports enough, n is a multiple of the HB domain, whose GPUs then meet on
     one switch of level 0.
     """
+    if not isinstance(spec, BCube):
+        raise InputError(f"{spec.name} is no BCube: give one")
     least = ceil_root(sizing.gpus, spec.dimensions)
     if least > sizing.radix:
         raise InputError(
@@ -45,38 +49,78 @@ def bcube_ports(spec: FabricSpec, sizing: Sizing) -> int:
     return even if even <= sizing.radix else least
 
 
-def build_bcube(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """BCube over all GPUs, one network port a level on each; the last places may be idle."""
-    side, gpus = bcube_ports(spec, sizing), sizing.gpus
-    numbers = range(spec.dimensions)
-    counts = [_switches(gpus, side, i) for i in numbers]
-    return Fabric(
-        name=spec.name,
-        title=spec.title,
-        sizing=sizing,
-        tiers=tuple(SwitchTier(f"level {i}", counts[i], counts[i], gpus) for i in numbers),
-        links=tuple(
-            LinkGroup.of(
-                LinkType(
-                    f"level {i}",
-                    "host",
-                    axis=i + 1,
-                    tiers=(0, i + 1),
-                    medium=spec.host_medium if i == 0 else "optical",
-                ),
-                gpus,
-            )
-            for i in numbers
-        ),
-        nic_ports=gpus * spec.dimensions,
-        levels=_levels(spec, sizing, side),
-        network="any-to-any",
-        notes=(
-            *spec.notes,
-            f"{port_words(sizing, spec.dimensions)}; GPUs forward between levels.",
-            *idle_note(side**spec.dimensions, sizing),
-        ),
-    )
+class BCube(FabricSpec, frozen=True, kw_only=True):
+    """GPUs with a port for each of its levels, which are its dimensions."""
+
+    several_ports: ClassVar[bool] = True
+    dimensions: Dimensions = 3
+    host_medium: Medium = "optical"
+
+    @property
+    def separate_ports(self) -> int:
+        """Network ports of a GPU that lie under different switches [1]."""
+        return self.dimensions
+
+    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
+        """Under which switch of level 0 GPUs lie."""
+        leaf: Ints = gpu // bcube_ports(self, sizing)
+        return leaf
+
+    def ports(self, sizing: Sizing) -> int:  # noqa: ARG002 - one a level
+        """Network ports of a GPU [1]."""
+        return self.dimensions
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """BCube over all GPUs, one network port a level on each; the last places may be idle."""
+        side, gpus = bcube_ports(self, sizing), sizing.gpus
+        numbers = range(self.dimensions)
+        counts = [_switches(gpus, side, i) for i in numbers]
+        return Fabric(
+            name=self.name,
+            title=self.title,
+            sizing=sizing,
+            tiers=tuple(SwitchTier(f"level {i}", counts[i], counts[i], gpus) for i in numbers),
+            links=tuple(
+                LinkGroup.of(
+                    LinkType(
+                        f"level {i}",
+                        "host",
+                        axis=i + 1,
+                        tiers=(0, i + 1),
+                        medium=self.host_medium if i == 0 else "optical",
+                    ),
+                    gpus,
+                )
+                for i in numbers
+            ),
+            nic_ports=gpus * self.dimensions,
+            levels=_levels(self, sizing, side),
+            network="any-to-any",
+            notes=(
+                *self.notes,
+                f"{port_words(sizing, self.dimensions)}; GPUs forward between levels.",
+                *idle_note(side**self.dimensions, sizing),
+            ),
+        )
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
+        """Wire all levels, each by GPU; port i of a GPU, after its HB ports, goes to level i."""
+        sizing = fabric.sizing
+        side = bcube_ports(self, sizing)
+        gpu = np.arange(sizing.gpus, dtype=np.int32)
+        nodes, links = [], []
+        for level, group in enumerate(fabric.links):
+            switches = fabric.tiers[level].switches
+            step = side**level
+            digit = gpu // step % side
+            switch = first + gpu // (step * side) * step + gpu % step
+            first += switches
+            length = RACK if group.medium == "copper" else (HALL if level else ROW)
+            ports = np.full_like(gpu, port + level), digit
+            links.append(Links(group.kind, gpu, switch, *ports, sizing.network_bytes_per_s, length))
+            names = NameBlock(f"level-{level}/switch-{{}}", (switches,))
+            nodes.append(Nodes(SWITCH, level + 1, names))
+        return Wired(tuple(nodes), tuple(links))
 
 
 def _switches(gpus: int, side: int, level: int) -> int:
@@ -94,31 +138,11 @@ def _switches(gpus: int, side: int, level: int) -> int:
     return blocks * step + min(rest, step)
 
 
-def _levels(spec: FabricSpec, sizing: Sizing, side: int) -> tuple[Level, ...]:
+def _levels(spec: BCube, sizing: Sizing, side: int) -> tuple[Level, ...]:
     """HB domain, then a switch a level; none where domains do not fill the switches of level 0."""
     if side % sizing.hb_size:
         return ()
     rate = sizing.network_bytes_per_s
     sizes = (side // sizing.hb_size, *[side] * (spec.dimensions - 1))
     whole = whole_part(sizes, sizing.full_domains)
-    return hb_level(spec, sizing), *(network_level(sizing, size, rate) for size in whole)
-
-
-def wire_bcube(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire all levels, each by GPU; port i of a GPU, after its HB ports, goes to level i."""
-    sizing = fabric.sizing
-    side = bcube_ports(spec, sizing)
-    gpu = np.arange(sizing.gpus, dtype=np.int32)
-    nodes, links = [], []
-    for level, group in enumerate(fabric.links):
-        switches = fabric.tiers[level].switches
-        step = side**level
-        digit = gpu // step % side
-        switch = first + gpu // (step * side) * step + gpu % step
-        first += switches
-        length = RACK if group.medium == "copper" else (HALL if level else ROW)
-        ports = np.full_like(gpu, port + level), digit
-        links.append(Links(group.kind, gpu, switch, *ports, sizing.network_bytes_per_s, length))
-        names = NameBlock(f"level-{level}/switch-{{}}", (switches,))
-        nodes.append(Nodes(SWITCH, level + 1, names))
-    return Wired(tuple(nodes), tuple(links))
+    return spec.hb_level(sizing), *(network_level(sizing, size, rate) for size in whole)

@@ -12,7 +12,7 @@ Source: mean distances and a local search of circulants in Lu, Fast methods for 
 network topology with high connectivity and survivability (J. Cloud Computing 5:5, 2016).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from math import gcd
 
@@ -20,57 +20,60 @@ import numpy as np
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
+from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.joined_switches import (
-    BETWEEN_SWITCHES,
-    SwitchGraph,
-    SwitchLinks,
-    require_ports,
-)
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
 from netplan.topologies.families.regular import (
+    Regular,
     RegularFamily,
     even_ends,
     refuse_many_switches,
     regular_shape,
 )
-from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
 TRIES, TRIED_BITS = 300, 60_000_000
 """Strides that are tried in place of others, as long as the work (bits turned) stays below this."""
 
 
-def circulant(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
-    """Circulant of a spec: its own strides, switches and hosts, else the fewest at the whole rate.
+class Circulant(Regular, frozen=True, kw_only=True):
+    """Switches in a circle."""
 
-    Examples
-    --------
-    >>> from netplan import Scenario
-    >>> from netplan.topologies.specs import FABRICS
-    >>> spec = FABRICS.load("circulant").changed(switches=13, hosts_per_switch=4, strides=(1, 5))
-    >>> scenario = Scenario.load("hgx-h100").replace(gpus=50, radix=16, hb_size=1)
-    >>> graph = circulant(spec, scenario.sizing)
-    >>> graph.said
-    '13 switches of 4 hosts in a circle, each joined to others over strides of 1, 5 both ways.'
-    """
-    if spec.strides:
-        closed = _closed(spec, sizing)
-        degree = strides_degree(spec, closed, "switches")
-        spec = spec.changed(switches=closed, degree=degree)
-    shape = regular_shape(spec, sizing, RegularFamily(even_ends, partial(_drawn, spec.seed)))
-    switches, hosts = shape.switches, shape.hosts
-    strides = spec.strides or circulant_strides(switches, shape.degree, spec.seed)
-    said = (
-        f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')} in a circle, each"
-        f" joined to others over strides of {', '.join(map(str, strides))} both ways."
-        if strides
-        else f"One switch of {counted(hosts, 'host')}."
-    )
-    links = (SwitchLinks(BETWEEN_SWITCHES, *circulant_links(switches, strides)),)
-    names = NameBlock("switch-{}", (switches,))
-    graph = SwitchGraph((("switch", names),), hosts, links if strides else (), said)
-    return require_ports(spec.name, graph, sizing.radix)
+    strides: tuple[PositiveInt, ...] | None = None  # places between joined ones, instead of a draw
+
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Its own strides, switches and hosts, else the fewest switches at the whole rate.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> keys = {"switches": 13, "hosts_per_switch": 4, "strides": (1, 5)}
+        >>> spec = FABRICS.load("circulant").changed(**keys)
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=50, radix=16, hb_size=1)
+        >>> from netplan.topologies.families.joined_switches import switch_graph
+        >>> graph = switch_graph(spec, scenario.sizing)
+        >>> graph.said
+        '13 switches of 4 hosts in a circle, each joined to others over strides of 1, 5 both ways.'
+        """
+        spec = self
+        if self.strides:
+            closed = _closed(self, sizing)
+            degree = strides_degree(self.name, (self.strides, self.degree), closed, "switches")
+            spec = self.changed(switches=closed, degree=degree)
+        shape = regular_shape(spec, sizing, RegularFamily(even_ends, partial(_drawn, self.seed)))
+        switches, hosts = shape.switches, shape.hosts
+        strides = self.strides or circulant_strides(switches, shape.degree, self.seed)
+        said = (
+            f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')} in a circle,"
+            f" each joined to others over strides of {', '.join(map(str, strides))} both ways."
+            if strides
+            else f"One switch of {counted(hosts, 'host')}."
+        )
+        links = (SwitchLinks(BETWEEN_SWITCHES, *circulant_links(switches, strides)),)
+        names = NameBlock("switch-{}", (switches,))
+        return SwitchGraph((("switch", names),), hosts, links if strides else (), said)
 
 
 def _drawn(seed: int, switches: int, degree: int) -> float:
@@ -78,7 +81,7 @@ def _drawn(seed: int, switches: int, degree: int) -> float:
     return circulant_distance(switches, drawn_strides(switches, degree, seed))
 
 
-def _closed(spec: FabricSpec, sizing: Sizing) -> int:
+def _closed(spec: Circulant, sizing: Sizing) -> int:
     """Switches that the strides of a spec join: its own, or the fewest that hold the GPUs."""
     strides = spec.strides or ()
     hosts = spec.hosts_per_switch or max(1, sizing.radix - 2 * len(strides))
@@ -114,27 +117,28 @@ def circulant_degree(switches: int, strides: Iterable[int]) -> int:
     return sum(1 if 2 * stride == switches else 2 for stride in strides)
 
 
-def strides_degree(spec: FabricSpec, places: int, what: str) -> int:
-    """Links of each to others that the strides of a spec make, which a degree does not contradict.
+def strides_degree(
+    name: str, given: tuple[Sequence[int], int | None], places: int, what: str
+) -> int:
+    """Links of each to others that given strides make, which a given degree does not contradict.
 
     Raises
     ------
     InputError
-        If the spec has another degree.
+        If the degree is another.
 
     Examples
     --------
-    >>> from netplan.topologies.specs import FABRICS
-    >>> strides_degree(FABRICS.load("circulant").changed(strides=(1, 5), degree=3), 10, "switches")
+    >>> strides_degree("mine", ((1, 5), 3), 10, "switches")
     3
     """
-    strides = spec.strides or ()
+    strides, asked = given
     degree = circulant_degree(places, strides)
-    if spec.degree not in {None, degree}:
+    if asked not in {None, degree}:
         told = ", ".join(map(str, strides))
         raise InputError(
-            f"{spec.name}: strides {told} give each of {places:,} {what} {counted(degree, 'link')}"
-            f" to others, got degree {spec.degree}: leave degree out, or give degree {degree}"
+            f"{name}: strides {told} give each of {places:,} {what} {counted(degree, 'link')}"
+            f" to others, got degree {asked}: leave degree out, or give degree {degree}"
         )
     return degree
 

@@ -16,20 +16,24 @@ Hastings et al., Comparing Global Link Arrangements for Dragonfly Networks (IEEE
 On a switch the ports of the hosts come first, then the local ones, then the global ones.
 """
 
+from typing import Literal
+
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, Ints
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.records import replace
+from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, hb_level
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import Groups, joined_network
-from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
-from netplan.topologies.specs import Arrangement, FabricSpec
+from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType, Medium
+from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
+
+Arrangement = Literal["absolute", "relative", "circulant"]
 
 
 class DragonflyShape(Struct, frozen=True):
@@ -139,6 +143,8 @@ def dragonfly_shape(spec: FabricSpec, sizing: Sizing) -> DragonflyShape:
     InputError
         If its groups do not hold the GPUs, or a switch or a group lacks ports.
     """
+    if not isinstance(spec, Dragonfly):
+        raise InputError(f"{spec.name} is no dragonfly: give one")
     per_switch, per_group = spec.hosts_per_switch, spec.switches_per_group
     global_links = spec.global_links_per_switch
     if per_switch is None or per_group is None or global_links is None:
@@ -177,43 +183,118 @@ def _check_ports(name: str, shape: DragonflyShape, radix: int) -> None:
         )
 
 
-def build_dragonfly(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Dragonfly over all GPUs, whose HB domains lie in whole switches or groups.
+class Dragonfly(FabricSpec, frozen=True, kw_only=True):
+    """Groups of switches; all keys of its shape absent: balanced for the radix (a = 2p = 2h)."""
 
-    Parameters
-    ----------
-    spec
-        A fabric of family ``dragonfly``.
-    sizing
-        GPUs, HB domain, ports of a switch, and rates.
+    hosts_per_switch: PositiveInt | None = None
+    switches_per_group: PositiveInt | None = None
+    global_links_per_switch: PositiveInt | None = None
+    groups: PositiveInt | None = None
+    links_per_pair: PositiveInt | None = None
+    global_arrangement: Arrangement = "absolute"
+    host_medium: Medium = "optical"
+    local_medium: Medium = "optical"
 
-    Returns
-    -------
-    Fabric
-        Its switches, links and ports as counted, and its levels as timed.
+    def __post_init__(self) -> None:
+        """Refuse shapes that are half given."""
+        super().__post_init__()
+        shape = (self.hosts_per_switch, self.switches_per_group, self.global_links_per_switch)
+        if (any(shape) or self.groups or self.links_per_pair) and None in shape:
+            raise ValueError(
+                "hosts_per_switch, switches_per_group and global_links_per_switch make the shape of"
+                " a dragonfly together, and groups and links_per_pair need all three: give them, or"
+                " leave all out"
+            )
 
-    Raises
-    ------
-    InputError
-        As of :func:`dragonfly_shape`.
-    """
-    shape = dragonfly_shape(spec, sizing)
-    least = ceil_div(sizing.gpus, shape.hosts_per_switch)
-    ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
-    counts = (sizing.gpus, shape.local_links, shape.global_links)
-    groups = tuple(map(LinkGroup.of, _kinds(spec), counts))
-    network, any_share = _network_level(shape, sizing)
-    return Fabric(
-        name=spec.name,
-        title=spec.title,
-        sizing=sizing,
-        tiers=(SwitchTier("group", shape.switches, least, ports_used),),
-        links=tuple(group for group in groups if group.links),
-        nic_ports=sizing.gpus,
-        levels=(hb_level(spec, sizing), network),
-        network="any-to-any",
-        notes=(*spec.notes, *_notes(shape, any_share)),
-    )
+    @property
+    def _kinds(self) -> tuple[LinkType, LinkType, LinkType]:
+        """Links of hosts, inside groups, and between them."""
+        return (
+            replace(HOST_LINKS, medium=self.host_medium),
+            LinkType("local", "local", tiers=(1, 1), medium=self.local_medium),
+            LinkType("global", "global", tiers=(1, 1)),
+        )
+
+    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
+        """Under which switch GPUs lie."""
+        leaf: Ints = gpu // dragonfly_shape(self, sizing).hosts_per_switch
+        return leaf
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """Dragonfly over all GPUs, whose HB domains lie in whole switches or groups.
+
+        Parameters
+        ----------
+        sizing
+            GPUs, HB domain, ports of a switch, and rates.
+
+        Returns
+        -------
+        Fabric
+            Its switches, links and ports as counted, and its levels as timed.
+
+        Raises
+        ------
+        InputError
+            As of :func:`dragonfly_shape`.
+        """
+        shape = dragonfly_shape(self, sizing)
+        least = ceil_div(sizing.gpus, shape.hosts_per_switch)
+        ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
+        counts = (sizing.gpus, shape.local_links, shape.global_links)
+        groups = tuple(map(LinkGroup.of, self._kinds, counts))
+        network, any_share = _network_level(shape, sizing)
+        return Fabric(
+            name=self.name,
+            title=self.title,
+            sizing=sizing,
+            tiers=(SwitchTier("group", shape.switches, least, ports_used),),
+            links=tuple(group for group in groups if group.links),
+            nic_ports=sizing.gpus,
+            levels=(self.hb_level(sizing), network),
+            network="any-to-any",
+            notes=(*self.notes, *_notes(shape, any_share)),
+        )
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
+        """Wire hosts (by GPU), local links (by group, then pair), global links (by pair of groups).
+
+        Parameters
+        ----------
+        fabric
+            The same fabric as sized.
+        first
+            Number of its first switch among the nodes of the whole graph.
+        port
+            Port of a GPU that leads to its switch, counted from 0.
+
+        Returns
+        -------
+        Wired
+            Switches, and links of hosts, inside groups, and between them.
+
+        Raises
+        ------
+        InputError
+            As of :func:`dragonfly_shape`.
+        """
+        sizing = fabric.sizing
+        shape = dragonfly_shape(self, sizing)
+        rate = sizing.network_bytes_per_s
+        lengths = {"optical": HALL, "copper": RACK}
+        gpu = np.arange(sizing.gpus, dtype=np.int32)
+        switch, place = np.divmod(gpu, np.int32(shape.hosts_per_switch))
+        host_length = RACK if self.host_medium == "copper" else ROW
+        host_kind, local_kind, global_kind = self._kinds
+        hosts = Links(
+            host_kind, gpu, first + switch, np.full_like(gpu, port), place, rate, host_length
+        )
+        local = Links(local_kind, *_local(shape, first), rate, lengths[self.local_medium])
+        ends = _global(shape, first, self.global_arrangement)
+        names = NameBlock("group-{}/switch-{}", (shape.groups, shape.switches_per_group))
+        return Wired(
+            (Nodes(SWITCH, 1, names),), (hosts, local, Links(global_kind, *ends, rate, HALL))
+        )
 
 
 def _notes(shape: DragonflyShape, any_share: float) -> list[str]:
@@ -275,54 +356,6 @@ def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]
     groups = Groups(switches, min(switches / 2, shape.switches / (1 + inside)))
     each = shape.switches, shape.hosts_per_switch
     return joined_network(sizing, each, pair_loads(shape), groups)
-
-
-def _kinds(spec: FabricSpec) -> tuple[LinkType, LinkType, LinkType]:
-    """Links of hosts, inside groups, and between them."""
-    return (
-        replace(HOST_LINKS, medium=spec.host_medium),
-        LinkType("local", "local", tiers=(1, 1), medium=spec.local_medium),
-        LinkType("global", "global", tiers=(1, 1)),
-    )
-
-
-def wire_dragonfly(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire hosts (by GPU), local links (by group, then pair), global links (by pair of groups).
-
-    Parameters
-    ----------
-    spec
-        A fabric of family ``dragonfly``.
-    fabric
-        The same fabric as sized.
-    first
-        Number of its first switch among the nodes of the whole graph.
-    port
-        Port of a GPU that leads to its switch, counted from 0.
-
-    Returns
-    -------
-    Wired
-        Switches, and links of hosts, inside groups, and between them.
-
-    Raises
-    ------
-    InputError
-        As of :func:`dragonfly_shape`.
-    """
-    sizing = fabric.sizing
-    shape = dragonfly_shape(spec, sizing)
-    rate = sizing.network_bytes_per_s
-    lengths = {"optical": HALL, "copper": RACK}
-    gpu = np.arange(sizing.gpus, dtype=np.int32)
-    switch, place = np.divmod(gpu, np.int32(shape.hosts_per_switch))
-    host_length = RACK if spec.host_medium == "copper" else ROW
-    host_kind, local_kind, global_kind = _kinds(spec)
-    hosts = Links(host_kind, gpu, first + switch, np.full_like(gpu, port), place, rate, host_length)
-    local = Links(local_kind, *_local(shape, first), rate, lengths[spec.local_medium])
-    ends = _global(shape, first, spec.global_arrangement)
-    names = NameBlock("group-{}/switch-{}", (shape.groups, shape.switches_per_group))
-    return Wired((Nodes(SWITCH, 1, names),), (hosts, local, Links(global_kind, *ends, rate, HALL)))
 
 
 def _local(shape: DragonflyShape, first: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:

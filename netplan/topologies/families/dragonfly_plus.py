@@ -17,20 +17,20 @@ from msgspec import Struct
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
+from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
     Groups,
+    JoinedSwitches,
     SwitchGraph,
     SwitchLinks,
     joined_links,
     one_switch,
     refuse_ports,
-    require_ports,
 )
-from netplan.topologies.graph import LinkType
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.graph import LinkType, Medium
 from netplan.units import counted
 
 
@@ -49,55 +49,70 @@ class _Shape(Struct, frozen=True):
     width: int = 1
 
 
-def dragonfly_plus(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
-    """Dragonfly+ of a spec: its own shape, else balanced for the radix, in as few groups as hold.
+class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
+    """Groups of leaves and spines."""
 
-    Examples
-    --------
-    1,024 hosts in four groups of 16 leaves of 16: 256 global ports a group, 85 to each other one.
+    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
+    hosts_per_switch: PositiveInt | None = None
+    switches_per_group: PositiveInt | None = None
+    global_links_per_switch: PositiveInt | None = None
+    spines_per_group: PositiveInt | None = None  # or half the ports of a switch
+    groups: PositiveInt | None = None
+    links_per_pair: PositiveInt | None = None
+    host_medium: Medium = "optical"
+    local_medium: Medium = "optical"
 
-    >>> from netplan import Scenario
-    >>> from netplan.topologies.specs import FABRICS
-    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
-    >>> graph = dragonfly_plus(FABRICS.load("dragonfly-plus"), scenario.sizing)
-    >>> graph.switches, [(one.kind.name, len(one.source)) for one in graph.links]
-    (128, [('leaf-spine', 1024), ('between groups', 510)])
-    """
-    if sizing.gpus <= sizing.radix and not _own_shape(spec):
-        return one_switch(sizing.gpus)
-    shape = _shape(spec, sizing)
-    leaves, spines, groups = shape.leaves, shape.spines, shape.groups
-    leaf = np.arange(groups * leaves)
-    first = groups * leaves  # spines are numbered after all leaves
-    each = np.repeat(np.arange(spines), shape.width)
-    above = first + np.add.outer(leaf // leaves * spines, each).ravel()
-    within = LinkType("leaf-spine", "up", tiers=(1, 2), medium=spec.local_medium)
-    links = [SwitchLinks(within, np.repeat(leaf, len(each)), above)]
-    if groups > 1:
-        links.append(SwitchLinks(joined_links("between groups", tier=2), *_global(shape, first)))
-    between = f", {counted(shape.copies, 'link')} between any two" if groups > 1 else ""
-    wide = f", {shape.width} links from each leaf to each" if shape.width > 1 else ""
-    said = (
-        f"{counted(groups, 'group')} of {counted(leaves, 'leaf', 'leaves')} with"
-        f" {counted(shape.hosts, 'host')} and {counted(spines, 'spine')}{wide}{between}."
-    )
-    tiers = (
-        ("leaf", NameBlock("group-{}/leaf-{}", (groups, leaves))),
-        ("spine", NameBlock("group-{}/spine-{}", (groups, spines))),
-    )
-    # Inside a group all spines share what leaves a leaf.
-    inside = Groups(leaves, spines * shape.width)
-    graph = SwitchGraph(tiers, shape.hosts, tuple(links), said, inside, even=True)
-    return require_ports(spec.name, graph, sizing.radix)
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Its own shape, else balanced for the radix, in as few groups as hold.
+
+        Examples
+        --------
+        1,024 hosts in four groups of 16 leaves of 16: 256 global ports a group, 85 to each.
+
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+        >>> from netplan.topologies.families.joined_switches import switch_graph
+        >>> graph = switch_graph(FABRICS.load("dragonfly-plus"), scenario.sizing)
+        >>> graph.switches, [(one.kind.name, len(one.source)) for one in graph.links]
+        (128, [('leaf-spine', 1024), ('between groups', 510)])
+        """
+        if sizing.gpus <= sizing.radix and not _own_shape(self):
+            return one_switch(sizing.gpus)
+        shape = _shape(self, sizing)
+        leaves, spines, groups = shape.leaves, shape.spines, shape.groups
+        leaf = np.arange(groups * leaves)
+        first = groups * leaves  # spines are numbered after all leaves
+        each = np.repeat(np.arange(spines), shape.width)
+        above = first + np.add.outer(leaf // leaves * spines, each).ravel()
+        within = LinkType("leaf-spine", "up", tiers=(1, 2), medium=self.local_medium)
+        links = [SwitchLinks(within, np.repeat(leaf, len(each)), above)]
+        if groups > 1:
+            links.append(
+                SwitchLinks(joined_links("between groups", tier=2), *_global(shape, first))
+            )
+        between = f", {counted(shape.copies, 'link')} between any two" if groups > 1 else ""
+        wide = f", {shape.width} links from each leaf to each" if shape.width > 1 else ""
+        said = (
+            f"{counted(groups, 'group')} of {counted(leaves, 'leaf', 'leaves')} with"
+            f" {counted(shape.hosts, 'host')} and {counted(spines, 'spine')}{wide}{between}."
+        )
+        tiers = (
+            ("leaf", NameBlock("group-{}/leaf-{}", (groups, leaves))),
+            ("spine", NameBlock("group-{}/spine-{}", (groups, spines))),
+        )
+        # Inside a group all spines share what leaves a leaf.
+        inside = Groups(leaves, spines * shape.width)
+        return SwitchGraph(tiers, shape.hosts, tuple(links), said, inside, even=True)
 
 
-def _own_shape(spec: FabricSpec) -> bool:
+def _own_shape(spec: DragonflyPlus) -> bool:
     """Whether a spec says anything of its shape."""
     said = spec.hosts_per_switch, spec.switches_per_group, spec.spines_per_group, spec.groups
     return any(said) or bool(spec.global_links_per_switch or spec.links_per_pair)
 
 
-def _lone_group(spec: FabricSpec, sizing: Sizing, leaves: int) -> _Shape | None:
+def _lone_group(spec: DragonflyPlus, sizing: Sizing, leaves: int) -> _Shape | None:
     """A group whose spines lead down alone; None if a file says how many there are."""
     if spec.spines_per_group or spec.groups or spec.global_links_per_switch:
         return None
@@ -110,7 +125,7 @@ def _lone_group(spec: FabricSpec, sizing: Sizing, leaves: int) -> _Shape | None:
     return None
 
 
-def _shape(spec: FabricSpec, sizing: Sizing) -> _Shape:
+def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
     """Shape of a spec; what it does not say is balanced for the radix."""
     half, gpus = sizing.radix // 2, sizing.gpus
     hosts = spec.hosts_per_switch or half

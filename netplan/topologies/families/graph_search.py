@@ -30,11 +30,13 @@ from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families.circulant import circulant_strides
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.hyperx import grids_near
-from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
+from netplan.topologies.families.joined_switches import (
+    BETWEEN_SWITCHES,
+    JoinedSwitches,
+    switch_graph,
+)
 from netplan.topologies.families.regular import LEAST_DEGREE
 from netplan.topologies.graph import HOST_LINKS
-from netplan.topologies.keys import Family
 from netplan.topologies.specs import FABRICS, FabricSpec
 
 THINNER = 0.85
@@ -148,7 +150,7 @@ def _grids(switches: int, most: int) -> Iterator[tuple[tuple[int, ...], int]]:
                         yield sizes, copies
 
 
-def graphs_of(count: Count, seeds: range) -> tuple[Iterator[FabricSpec], ...]:
+def graphs_of(count: Count, seeds: range) -> tuple[Iterator[JoinedSwitches], ...]:
     """Graphs of a count, as fabric files, family by family: of several dimensions, or by seed.
 
     Examples
@@ -159,13 +161,13 @@ def graphs_of(count: Count, seeds: range) -> tuple[Iterator[FabricSpec], ...]:
     """
     switches, degree, hosts = count.switches, count.degree, count.hosts
 
-    def grids() -> Iterator[FabricSpec]:
+    def grids() -> Iterator[JoinedSwitches]:
         for sizes, copies in count.grids:
             more = f"-{copies}l" if copies > 1 else ""
             name = f"hyperx-{'x'.join(map(str, sizes))}-{hosts}{more}"
             yield _named("hyperx", name, count, sizes=sizes, links_per_pair=copies)
 
-    def drawn(family: Family) -> Iterator[FabricSpec]:
+    def drawn(family: str) -> Iterator[JoinedSwitches]:
         for seed in seeds:
             name = f"{family}-{switches}x{hosts}-{degree}-s{seed}"
             keys: dict[str, object] = {"degree": degree, "seed": seed}
@@ -179,7 +181,7 @@ def graphs_of(count: Count, seeds: range) -> tuple[Iterator[FabricSpec], ...]:
     return grids(), drawn("circulant"), *lifts, drawn("jellyfish")
 
 
-def _named(family: str, name: str, count: Count, **keys: object) -> FabricSpec:
+def _named(family: str, name: str, count: Count, **keys: object) -> JoinedSwitches:
     title = (
         f"{count.switches} switches of {count.hosts} hosts and {count.degree} links to others each"
     )
@@ -188,9 +190,11 @@ def _named(family: str, name: str, count: Count, **keys: object) -> FabricSpec:
     timed = [note for note in known.notes if note.startswith("Timed")]
     told = {"title": title, "source": f"{SOURCE}, after {known.source}", "date": known.date}
     common = {**told, "in_sets": False, "notes": timed}
-    return FabricSpec.read(
+    spec = FabricSpec.read(
         {"name": name, **common, "family": family, "hosts_per_switch": count.hosts, **keys}
     )
+    assert isinstance(spec, JoinedSwitches)  # noqa: S101 - families of this module are
+    return spec
 
 
 SOURCE = "found by netplan optimize --search graphs"
@@ -203,7 +207,7 @@ class BestGraph(Struct, frozen=True):
     any traffic gets of a port's rate for it; ``graphs`` were looked at [1].
     """
 
-    spec: FabricSpec
+    spec: JoinedSwitches
     count: Count
     pair_load: float
     graphs: int
@@ -236,14 +240,14 @@ def best_graph(count: Count, sizing: Sizing, seeds: range) -> BestGraph:
     nearest, graphs = [], 0
     bound = least_mean_distance(count.switches, count.degree) * (1 + REACHED)
     for family in graphs_of(count, seeds):
-        here: list[tuple[float, FabricSpec]] = []
+        here: list[tuple[float, JoinedSwitches]] = []
         for spec in family:
             graphs += 1
             here.append((float(switch_graph(spec, sizing).hops().sum()), spec))
             if here[-1][0] <= bound:
                 break
         nearest += [min(here, key=lambda one: one[0])] if here else []
-    best: FabricSpec | None = None
+    best: JoinedSwitches | None = None
     least = inf
     for hops, spec in sorted(nearest, key=lambda one: one[0]):
         # The busiest link carries no less than all do on average.

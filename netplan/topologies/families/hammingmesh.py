@@ -21,21 +21,21 @@ HammingMesh: A Network Topology for Large-Scale Deep Learning (SC 2022, arXiv:22
 
 from functools import cache, partial
 from math import isqrt, prod
+from typing import Annotated, ClassVar
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.records import replace
+from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Wired
 from netplan.topologies.fabric import (
     Fabric,
     LinkGroup,
     Sizing,
     clos_parts,
-    hb_level,
     network_level,
     port_words,
 )
@@ -50,8 +50,9 @@ from netplan.topologies.families.switched import (
 from netplan.topologies.families.torus import refuse_many_places
 from netplan.topologies.graph import INSIDE, RACK, LinkType, Medium
 from netplan.topologies.idle_places import MIN_WHOLE, idle_note, whole_part
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import MESH_AXES, FabricSpec
 
+BoardSide = Annotated[int, Meta(ge=1, le=64)]
 BOARD = (2, 2)
 LINES = ("row", "column")
 LONGEST = 2
@@ -100,6 +101,8 @@ def hammingmesh_shape(spec: FabricSpec, sizing: Sizing) -> MeshShape:
     >>> [hammingmesh_shape(spec, Sizing(n, 64, 1, 450e9, 50e9)).boards for n in (1024, 52, 20)]
     [(16, 16), (4, 4), (3, 2)]
     """
+    if not isinstance(spec, HammingMesh):
+        raise InputError(f"{spec.name} is no HammingMesh: give one")
     board = spec.board or BOARD
     needed = ceil_div(sizing.domains, prod(board))
     if spec.sizes is None:
@@ -127,36 +130,73 @@ def _near_square(needed: int) -> tuple[int, int]:
     return min(grids)[-1]
 
 
-def hammingmesh_ports(spec: FabricSpec, sizing: Sizing) -> int:
-    """Network ports of a GPU, those on its board included [1]."""
-    shape = hammingmesh_shape(spec, sizing)
-    return sum(shape.ports(axis) for axis in (0, 1))
+class HammingMesh(FabricSpec, frozen=True, kw_only=True):
+    """Boards of GPUs, whose rows and columns switches join."""
 
+    several_ports: ClassVar[bool] = True
+    sizes: tuple[PositiveInt, ...] | None = None  # boards in a row, and rows
+    board: tuple[BoardSide, BoardSide] | None = None  # GPUs along both sides
+    host_medium: Medium = "optical"
 
-def build_hammingmesh(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """HammingMesh over all HB domains."""
-    shape = hammingmesh_shape(spec, sizing)
-    traces, ends = _on_boards(shape, sizing)
-    tiers, links = clos_parts(*_counts(shape, sizing, ends), spec.host_medium)
-    ports = hammingmesh_ports(spec, sizing) * sizing.gpus
-    boards = (
-        LinkGroup.of(_board_links(axis, sizing), count)
-        for axis, count in enumerate(traces)
-        if count
-    )
-    held = prod(shape.sizes) * sizing.hb_size
-    return Fabric(
-        name=spec.name,
-        title=spec.title,
-        sizing=sizing,
-        tiers=tiers,
-        links=(*links, *boards),
-        nic_ports=ports,
-        board_ports=ports - sum(ends) if sizing.hb_size == 1 else 0,
-        levels=_levels(spec, sizing, shape),
-        network="any-to-any" if sizing.hb_size == 1 else "rail-only",
-        notes=(*spec.notes, *_notes(shape, sizing), *idle_note(held, sizing)),
-    )
+    def __post_init__(self) -> None:
+        """Refuse boards in other than two axes."""
+        super().__post_init__()
+        if len(self.sizes or (1, 1)) != MESH_AXES:
+            raise ValueError(
+                "family: hammingmesh takes two sizes if any: boards in a row, and rows"
+            )
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """HammingMesh over all HB domains."""
+        shape = hammingmesh_shape(self, sizing)
+        traces, ends = _on_boards(shape, sizing)
+        tiers, links = clos_parts(*_counts(shape, sizing, ends), self.host_medium)
+        ports = self.ports(sizing) * sizing.gpus
+        boards = (
+            LinkGroup.of(_board_links(axis, sizing), count)
+            for axis, count in enumerate(traces)
+            if count
+        )
+        held = prod(shape.sizes) * sizing.hb_size
+        return Fabric(
+            name=self.name,
+            title=self.title,
+            sizing=sizing,
+            tiers=tiers,
+            links=(*links, *boards),
+            nic_ports=ports,
+            board_ports=ports - sum(ends) if sizing.hb_size == 1 else 0,
+            levels=_levels(self, sizing, shape),
+            network="any-to-any" if sizing.hb_size == 1 else "rail-only",
+            notes=(*self.notes, *_notes(shape, sizing), *idle_note(held, sizing)),
+        )
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
+        """Wire rows, then columns of boards to their switches, then the boards."""
+        sizing = fabric.sizing
+        shape = hammingmesh_shape(self, sizing)
+        boards = _wire_boards(shape, sizing, port)
+        axes = [axis for axis in (0, 1) if shape.lines(axis, sizing)]
+        if not axes:
+            return Wired(links=boards)
+        networks = {axis: _network(axis, shape, sizing) for axis in axes}
+        # Those with the most tiers first: a line of theirs has all names of tiers.
+        axes.sort(key=lambda axis: -len(networks[axis].wiring.shapes))
+        attached, leaves = [], 0
+        for axis in axes:
+            attached.append(_attached(axis, shape, sizing, networks[axis].wiring, leaves))
+            leaves += networks[axis].switches(0)
+        columns = (np.concatenate(column) for column in zip(*attached, strict=True))
+        trees = replace(fabric, links=tuple(one for one in fabric.links if one.role != "board"))
+        wired = wire_networks(
+            trees, [networks[axis] for axis in axes], Attachment(*columns), (first, port)
+        )
+        return Wired(wired.nodes, (*wired.links, *boards))
+
+    def ports(self, sizing: Sizing) -> int:
+        """Network ports of a GPU, those on its board included [1]."""
+        shape = hammingmesh_shape(self, sizing)
+        return sum(shape.ports(axis) for axis in (0, 1))
 
 
 def _on_boards(shape: MeshShape, sizing: Sizing) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -219,7 +259,7 @@ def line_tree(ports: int, radix: int) -> FatTree:
     return next(even, fat_tree(ports, radix))
 
 
-def _levels(spec: FabricSpec, sizing: Sizing, shape: MeshShape) -> tuple[Level, ...]:
+def _levels(spec: HammingMesh, sizing: Sizing, shape: MeshShape) -> tuple[Level, ...]:
     """HB domain, lines on a board, rows and columns of boards."""
     rate = sizing.network_bytes_per_s
     whole = whole_part(shape.sizes, sizing.full_domains)
@@ -229,7 +269,7 @@ def _levels(spec: FabricSpec, sizing: Sizing, shape: MeshShape) -> tuple[Level, 
         network_level(sizing, size, 2 * rate / places)
         for size, places in zip(whole[2:], shape.board, strict=True)
     ]
-    return hb_level(spec, sizing), *lines, *rows
+    return spec.hb_level(sizing), *lines, *rows
 
 
 def _notes(shape: MeshShape, sizing: Sizing) -> list[str]:
@@ -242,29 +282,6 @@ def _notes(shape: MeshShape, sizing: Sizing) -> list[str]:
         made = traces if sizing.hb_size == 1 else "copper cables between domains"
         notes.append(f"Links on a board are {made}. GPUs pass on traffic of others.")
     return notes
-
-
-def wire_hammingmesh(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire rows, then columns of boards to their switches, then the boards."""
-    sizing = fabric.sizing
-    shape = hammingmesh_shape(spec, sizing)
-    boards = _wire_boards(shape, sizing, port)
-    axes = [axis for axis in (0, 1) if shape.lines(axis, sizing)]
-    if not axes:
-        return Wired(links=boards)
-    networks = {axis: _network(axis, shape, sizing) for axis in axes}
-    # Those with the most tiers first: a line of theirs has all names of tiers.
-    axes.sort(key=lambda axis: -len(networks[axis].wiring.shapes))
-    attached, leaves = [], 0
-    for axis in axes:
-        attached.append(_attached(axis, shape, sizing, networks[axis].wiring, leaves))
-        leaves += networks[axis].switches(0)
-    columns = (np.concatenate(column) for column in zip(*attached, strict=True))
-    trees = replace(fabric, links=tuple(one for one in fabric.links if one.role != "board"))
-    wired = wire_networks(
-        trees, [networks[axis] for axis in axes], Attachment(*columns), (first, port)
-    )
-    return Wired(wired.nodes, (*wired.links, *boards))
 
 
 def _network(axis: int, shape: MeshShape, sizing: Sizing) -> Network:

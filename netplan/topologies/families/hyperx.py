@@ -18,51 +18,63 @@ import numpy as np
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
+from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
+    JoinedSwitches,
     SwitchGraph,
     SwitchLinks,
     joined_links,
-    require_ports,
 )
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.graph import Medium
+from netplan.topologies.specs import Dimensions
 from netplan.units import counted
 
 AXES = {1: (), 2: ("row",), 3: ("layer", "row"), 4: ("cube", "layer", "row")}
 """Names of all dimensions but the last, the slowest first."""
 
 
-def hyperx(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
-    """HyperX of a spec: its own sizes and hosts, else the fewest switches at the whole rate.
+class HyperX(JoinedSwitches, frozen=True, kw_only=True):
+    """Switches on a grid, of at most so many dimensions."""
 
-    Examples
-    --------
-    >>> from netplan import Scenario
-    >>> from netplan.topologies.specs import FABRICS
-    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
-    >>> graph = hyperx(FABRICS.load("hyperx"), scenario.sizing)
-    >>> graph.switches, graph.hosts, graph.said
-    (110, 10, '11 x 10 switches of 10 hosts, 1 link to each along a dimension.')
-    """
-    sizes, hosts, copies = _shape(spec, sizing)
-    pattern = "/".join([*(f"{axis}-{{}}" for axis in AXES[len(sizes)]), "switch-{}"])
-    switches = np.arange(prod(sizes), dtype=np.int64)
-    links, stride = [], prod(sizes)
-    for number, size in enumerate(sizes, start=1):
-        stride //= size
-        if size > 1:
-            ends = _along(switches, size, stride, copies)
-            links.append(SwitchLinks(joined_links(f"dimension {number}", number), *ends))
-    said = (
-        f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
-        f" {counted(copies, 'link')} to each along a dimension."
-    )
-    graph = SwitchGraph(
-        (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), said, even=True
-    )
-    return require_ports(spec.name, graph, sizing.radix)
+    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
+    dimensions: Dimensions = 3
+    sizes: tuple[PositiveInt, ...] | None = None
+    hosts_per_switch: PositiveInt | None = None
+    links_per_pair: PositiveInt | None = None
+    host_medium: Medium = "optical"
+
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Its own sizes and hosts, else the fewest switches at the whole rate.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+        >>> from netplan.topologies.families.joined_switches import switch_graph
+        >>> graph = switch_graph(FABRICS.load("hyperx"), scenario.sizing)
+        >>> graph.switches, graph.hosts, graph.said
+        (110, 10, '11 x 10 switches of 10 hosts, 1 link to each along a dimension.')
+        """
+        sizes, hosts, copies = _shape(self, sizing)
+        pattern = "/".join([*(f"{axis}-{{}}" for axis in AXES[len(sizes)]), "switch-{}"])
+        switches = np.arange(prod(sizes), dtype=np.int64)
+        links, stride = [], prod(sizes)
+        for number, size in enumerate(sizes, start=1):
+            stride //= size
+            if size > 1:
+                ends = _along(switches, size, stride, copies)
+                links.append(SwitchLinks(joined_links(f"dimension {number}", number), *ends))
+        said = (
+            f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
+            f" {counted(copies, 'link')} to each along a dimension."
+        )
+        return SwitchGraph(
+            (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), said, even=True
+        )
 
 
 def _along(switches: AnyInts, size: int, stride: int, copies: int) -> tuple[AnyInts, AnyInts]:
@@ -73,7 +85,7 @@ def _along(switches: AnyInts, size: int, stride: int, copies: int) -> tuple[AnyI
     return source, target
 
 
-def _shape(spec: FabricSpec, sizing: Sizing) -> tuple[tuple[int, ...], int, int]:
+def _shape(spec: HyperX, sizing: Sizing) -> tuple[tuple[int, ...], int, int]:
     """Sizes, hosts a switch and links a pair."""
     copies = spec.links_per_pair or 1
     if spec.sizes is None:

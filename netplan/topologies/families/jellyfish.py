@@ -21,48 +21,46 @@ import numpy as np
 from netplan.arrays import AnyInts, Bools, Ints
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.joined_switches import (
-    BETWEEN_SWITCHES,
-    SwitchGraph,
-    SwitchLinks,
-    require_ports,
-)
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
 from netplan.topologies.families.regular import (
     LEAST_DEGREE,
+    Regular,
     RegularFamily,
     even_ends,
     regular_shape,
 )
 from netplan.topologies.graph import connected_parts
-from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
 NEGLIGIBLE = 1e-9
 
 
-def jellyfish(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
-    """Jellyfish of a spec: its own switches, degree and hosts, else the fewest at the whole rate.
+class Jellyfish(Regular, frozen=True, kw_only=True):
+    """Switches joined at random."""
 
-    Examples
-    --------
-    >>> from netplan import Scenario
-    >>> from netplan.topologies.specs import FABRICS
-    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
-    >>> graph = jellyfish(FABRICS.load("jellyfish"), scenario.sizing)
-    >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
-    (94, 11, {21})
-    """
-    shape = regular_shape(spec, sizing, RANDOM)
-    switches, degree, hosts = shape.switches, shape.degree, shape.hosts
-    ends = random_links(switches, degree, spec.seed)
-    links = (SwitchLinks(BETWEEN_SWITCHES, *ends),) if degree else ()
-    said = (
-        f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')}, each with"
-        f" {counted(degree, 'link')} to others at random (seed {spec.seed})."
-    )
-    names = NameBlock("switch-{}", (switches,))
-    graph = SwitchGraph((("switch", names),), hosts, links, said)
-    return require_ports(spec.name, graph, sizing.radix)
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Its own switches, degree and hosts, else the fewest switches at the whole rate.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+        >>> from netplan.topologies.families.joined_switches import switch_graph
+        >>> graph = switch_graph(FABRICS.load("jellyfish"), scenario.sizing)
+        >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
+        (94, 11, {21})
+        """
+        shape = regular_shape(self, sizing, RANDOM)
+        switches, degree, hosts = shape.switches, shape.degree, shape.hosts
+        ends = random_links(switches, degree, self.seed)
+        links = (SwitchLinks(BETWEEN_SWITCHES, *ends),) if degree else ()
+        said = (
+            f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')}, each with"
+            f" {counted(degree, 'link')} to others at random (seed {self.seed})."
+        )
+        names = NameBlock("switch-{}", (switches,))
+        return SwitchGraph((("switch", names),), hosts, links, said)
 
 
 def mean_distance(switches: int, degree: int) -> float:

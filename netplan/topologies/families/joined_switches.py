@@ -25,20 +25,20 @@ between the two for each packet.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats
+from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, hb_level, network_level
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, network_level
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.spreading import Spread, SwitchMesh
-from netplan.topologies.families.switched import planes_note
+from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
 from netplan.topologies.specs import FabricSpec
 from netplan.topologies.splitting import poured, rounds_from
@@ -226,6 +226,29 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         return found
 
 
+@lru_cache(maxsize=8)
+def switch_graph(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
+    """Switches of one plane of a fabric, and which are joined: counts, links and levels share it.
+
+    Parameters
+    ----------
+    spec, sizing
+        The spec, and the sizing of one plane: that of a built fabric.
+
+    Raises
+    ------
+    InputError
+        If the fabric cannot be built in this size, or a switch lacks ports.
+    """
+    if not isinstance(spec, JoinedSwitches):
+        raise InputError(f"{spec.name} is no network of switches joined directly: give one")
+    graph = spec.plane_graph(sizing)
+    needed = graph.degrees()
+    needed[: graph.host_switches] += graph.hosts
+    refuse_ports(spec.name, int(needed.max()), graph.hosts, sizing.radix)
+    return graph
+
+
 def one_switch(gpus: int) -> SwitchGraph:
     """The network of GPUs that one switch holds: no others, no links to them.
 
@@ -238,32 +261,80 @@ def one_switch(gpus: int) -> SwitchGraph:
     return SwitchGraph((("switch", names),), gpus, (), f"One switch holds all {gpus:,} GPUs.")
 
 
-def build_switch_graph(spec: FabricSpec, sizing: Sizing, graph: SwitchGraph) -> Fabric:
-    """Counts, levels and notes of a network of switches that are joined directly.
+class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
+    """Switches that are joined directly, each with hosts or below others with hosts."""
 
-    ``sizing`` and ``graph`` are those of one plane.
-    """
-    planes, used = spec.planes, graph.degrees()
-    used[: graph.host_switches] += _hosts_at(graph, sizing.gpus)
-    tiers, first = [], 0
-    for name, names in graph.tiers:
-        ports = planes * int(used[first : first + len(names)].sum())
-        tiers.append(SwitchTier(name, planes * len(names), planes * len(names), ports))
-        first += len(names)
-    counts = [(replace(HOST_LINKS, medium=spec.host_medium), sizing.gpus)]
-    counts += [(group.kind, len(group.source)) for group in graph.links]
-    network, notes = joined_levels(graph, sizing, planes)
-    return Fabric(
-        name=spec.name,
-        title=spec.title,
-        sizing=sizing,
-        tiers=tuple(tiers),
-        links=tuple(LinkGroup.of(kind, planes * links) for kind, links in counts if links),
-        nic_ports=sizing.gpus * planes,
-        levels=(hb_level(spec, sizing), *network),
-        network="any-to-any",
-        notes=(*spec.notes, graph.said, *_counted_notes(spec, graph, sizing), *notes),
-    )
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Switches of one plane, of which the sizing is, and which are joined.
+
+        Raises
+        ------
+        InputError
+            If the fabric cannot be built in this size; the message says what can.
+        """
+        raise NotImplementedError
+
+    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
+        """Under which switch GPUs lie."""
+        leaf: Ints = gpu // switch_graph(self, sizing).hosts
+        return leaf
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """Counts, levels and notes of a network of switches that are joined directly."""
+        sizing = plane_sizing(self, sizing)
+        graph = switch_graph(self, sizing)
+        planes, used = self.planes, graph.degrees()
+        used[: graph.host_switches] += _hosts_at(graph, sizing.gpus)
+        tiers, first = [], 0
+        for name, names in graph.tiers:
+            ports = planes * int(used[first : first + len(names)].sum())
+            tiers.append(SwitchTier(name, planes * len(names), planes * len(names), ports))
+            first += len(names)
+        host = replace(HOST_LINKS, medium=self.host_medium)
+        counts = [(host, sizing.gpus)]
+        counts += [(group.kind, len(group.source)) for group in graph.links]
+        network, notes = joined_levels(graph, sizing, planes)
+        return Fabric(
+            name=self.name,
+            title=self.title,
+            sizing=sizing,
+            tiers=tuple(tiers),
+            links=tuple(LinkGroup.of(kind, planes * links) for kind, links in counts if links),
+            nic_ports=sizing.gpus * planes,
+            levels=(self.hb_level(sizing), *network),
+            network="any-to-any",
+            notes=(*self.notes, graph.said, *_counted_notes(self, graph, sizing), *notes),
+        )
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
+        """Wire hosts by GPU, then the links between switches, group by group, plane by plane."""
+        graph = switch_graph(self, fabric.sizing)
+        gpus, rate = fabric.sizing.gpus, fabric.sizing.network_bytes_per_s
+        planes, count = self.planes, graph.switches
+        gpu = np.arange(gpus, dtype=np.int32)
+        switch, place = np.divmod(gpu, np.int32(graph.hosts))
+        length = RACK if self.host_medium == "copper" else ROW
+        host = replace(HOST_LINKS, medium=self.host_medium)
+        base = np.zeros(count, np.int32)
+        base[: graph.host_switches] = graph.hosts
+        links = []
+        for plane in range(planes):
+            ports = np.full_like(gpu, port + plane)
+            under = _planar(switch, graph, plane, planes, first)
+            links.append(Links(host, gpu, under, ports, place, rate, length))
+        for one in graph.links:
+            source, target = one.source.astype(np.int32), one.target.astype(np.int32)
+            ports_used = ports_in_order(source, target, base)
+            length = HALL if one.kind.medium == "optical" else RACK
+            for plane in range(planes):
+                low, high = (_planar(end, graph, plane, planes, first) for end in (source, target))
+                links.append(Links(one.kind, low, high, *ports_used, rate, length))
+            base += np.bincount(np.concatenate((source, target)), minlength=count).astype(np.int32)
+        nodes = [
+            Nodes(SWITCH, number, _in_planes(names, planes))
+            for number, (_, names) in enumerate(graph.tiers, start=1)
+        ]
+        return Wired(tuple(nodes), tuple(links))
 
 
 def _counted_notes(spec: FabricSpec, graph: SwitchGraph, sizing: Sizing) -> Iterator[str]:
@@ -395,41 +466,6 @@ def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list
     return [level], [f"{note}."]
 
 
-def wire_switch_graph(
-    spec: FabricSpec, fabric: Fabric, graph: SwitchGraph, first: int, port: int
-) -> Wired:
-    """Wire hosts by GPU, then the links between switches, group by group, plane by plane."""
-    gpus, rate = fabric.sizing.gpus, fabric.sizing.network_bytes_per_s
-    planes, count = spec.planes, graph.switches
-    gpu = np.arange(gpus, dtype=np.int32)
-    switch, place = np.divmod(gpu, np.int32(graph.hosts))
-    length = RACK if spec.host_medium == "copper" else ROW
-    base = np.zeros(count, np.int32)
-    base[: graph.host_switches] = graph.hosts
-    links = []
-    for plane in range(planes):
-        ports = np.full_like(gpu, port + plane)
-        under = _planar(switch, graph, plane, planes, first)
-        links.append(
-            Links(
-                replace(HOST_LINKS, medium=spec.host_medium), gpu, under, ports, place, rate, length
-            )
-        )
-    for one in graph.links:
-        source, target = one.source.astype(np.int32), one.target.astype(np.int32)
-        ports_used = ports_in_order(source, target, base)
-        length = HALL if one.kind.medium == "optical" else RACK
-        for plane in range(planes):
-            low, high = (_planar(end, graph, plane, planes, first) for end in (source, target))
-            links.append(Links(one.kind, low, high, *ports_used, rate, length))
-        base += np.bincount(np.concatenate((source, target)), minlength=count).astype(np.int32)
-    nodes = [
-        Nodes(SWITCH, number, _in_planes(names, planes))
-        for number, (_, names) in enumerate(graph.tiers, start=1)
-    ]
-    return Wired(tuple(nodes), tuple(links))
-
-
 def _planar(switch: AnyInts, graph: SwitchGraph, plane: int, planes: int, first: int) -> AnyInts:
     """Nodes of the switches of one plane: the planes of a tier stand one after the other."""
     sizes = np.array([len(names) for _, names in graph.tiers], np.int32)
@@ -463,20 +499,6 @@ def ports_in_order(source: AnyInts, target: AnyInts, base: AnyInts) -> tuple[Any
     rank[order] = np.arange(len(ends)) - np.repeat(begins, counts)
     port = base[ends] + rank
     return port[0::2], port[1::2]
-
-
-def require_ports(name: str, graph: SwitchGraph, radix: int) -> SwitchGraph:
-    """The graph, if its switches have as many ports as it needs.
-
-    Raises
-    ------
-    InputError
-        If they have not.
-    """
-    needed = graph.degrees()
-    needed[: graph.host_switches] += graph.hosts
-    refuse_ports(name, int(needed.max()), graph.hosts, radix)
-    return graph
 
 
 def refuse_ports(name: str, needed: int, hosts: int, radix: int) -> None:

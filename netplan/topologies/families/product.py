@@ -17,6 +17,7 @@ Such products are the networks of the DFModel paper (arXiv:2412.16432), and of U
 from collections.abc import Sequence
 from functools import cache
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,36 +26,80 @@ from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.records import replace
 from netplan.topologies.assembly import Links, Wired
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, hb_level, port_words
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, port_words
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL, LinkType, Role
 from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part
+from netplan.topologies.parts import Axis
 from netplan.topologies.specs import FabricSpec
 
 
-def build_product(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Product of the axes over all HB domains; the last of its places may be idle."""
-    axes = _axes(spec, sizing)
-    counts = [(_kind(at, axis), _links(axis, stride, sizing.gpus)) for at, stride, axis in axes]
-    ports = product_ports(spec, sizing)
-    shape = " x ".join(f"{axis.kind} of {axis.size:,}" for *_, axis in axes)
-    of = "GPUs" if sizing.hb_size == 1 else f"HB domains, each a {spec.hb_kind} of {sizing.hb_size}"
-    held = sizing.hb_size * prod(axis.size for *_, axis in axes)
-    return Fabric(
-        name=spec.name,
-        title=spec.title,
-        sizing=sizing,
-        tiers=(),
-        links=tuple(LinkGroup.of(kind, links) for kind, links in counts if links),
-        nic_ports=ports * sizing.gpus,
-        levels=(hb_level(spec, sizing), *_levels([axis for *_, axis in axes], sizing)),
-        network="direct",
-        notes=(
-            *spec.notes,
-            f"{shape} over {of}: {port_words(sizing, ports)}. All links are optical.",
-            *idle_note(held, sizing),
-        ),
-    )
+class Product(FabricSpec, frozen=True, kw_only=True):
+    """A product of rings and full meshes over HB domains."""
+
+    unread: ClassVar[tuple[str, ...]] = ("in_sets",)
+    switchless: ClassVar[bool] = True
+    several_ports: ClassVar[bool] = True
+    axes: tuple[Axis, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse no axes, and rings and meshes that share what others leave."""
+        super().__post_init__()
+        if not self.axes:
+            raise ValueError("family: product needs axes")
+        if len({axis.kind for axis in self.axes if axis.size is None}) > 1:
+            raise ValueError(
+                "axes: at most one kind takes the size that the others leave, got rings and meshes"
+            )
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """Product of the axes over all HB domains; the last of its places may be idle."""
+        axes = _axes(self, sizing)
+        counts = [(_kind(at, axis), _links(axis, stride, sizing.gpus)) for at, stride, axis in axes]
+        ports = self.ports(sizing)
+        shape = " x ".join(f"{axis.kind} of {axis.size:,}" for *_, axis in axes)
+        of = (
+            "GPUs"
+            if sizing.hb_size == 1
+            else f"HB domains, each a {self.hb_kind} of {sizing.hb_size}"
+        )
+        held = sizing.hb_size * prod(axis.size for *_, axis in axes)
+        return Fabric(
+            name=self.name,
+            title=self.title,
+            sizing=sizing,
+            tiers=(),
+            links=tuple(LinkGroup.of(kind, links) for kind, links in counts if links),
+            nic_ports=ports * sizing.gpus,
+            levels=(self.hb_level(sizing), *_levels([axis for *_, axis in axes], sizing)),
+            network="direct",
+            notes=(
+                *self.notes,
+                f"{shape} over {of}: {port_words(sizing, ports)}. All links are optical.",
+                *idle_note(held, sizing),
+            ),
+        )
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:  # noqa: ARG002
+        """Wire all axes, each by the line of GPUs along it, then in the order of `direct_links`."""
+        gpus, links = fabric.sizing.gpus, []
+        for number, stride, axis in _axes(self, fabric.sizing):
+            low, high, *ports = direct_links(axis.kind, axis.size)
+            lines = np.arange(ceil_div(gpus, stride * axis.size) * stride, dtype=np.int64)
+            start = lines // stride * (stride * axis.size) + lines % stride
+            source, target = (np.add.outer(start, stride * end).ravel() for end in (low, high))
+            near, far = (np.add.outer(0 * start, port + end).ravel() for end in ports)
+            there = (source < gpus) & (target < gpus)
+            if there.any():
+                ends = [end[there].astype(np.int32) for end in (source, target, near, far)]
+                kind, rate = _kind(number, axis), axis.link_bytes_per_s
+                links.append(Links(kind, ends[0], ends[1], ends[2], ends[3], rate, HALL))
+            port += axis.links_per_gpu
+        return Wired(links=tuple(links))
+
+    def ports(self, sizing: Sizing) -> int:
+        """Network ports of a GPU: two a ring, one a neighbour in a mesh or a ring of two [1]."""
+        return sum(axis.links_per_gpu for *_, axis in _axes(self, sizing))
 
 
 def _levels(axes: Sequence[Level], sizing: Sizing) -> list[Level]:
@@ -88,12 +133,7 @@ def _links(axis: Level, stride: int, gpus: int) -> int:
     return sum(count * line(members) for count, members in lines if members and count)
 
 
-def product_ports(spec: FabricSpec, sizing: Sizing) -> int:
-    """Network ports of a GPU: two a ring, one a neighbour in a mesh or a ring of two [1]."""
-    return sum(axis.links_per_gpu for *_, axis in _axes(spec, sizing))
-
-
-def _axes(spec: FabricSpec, sizing: Sizing) -> list[tuple[int, int, Level]]:
+def _axes(spec: Product, sizing: Sizing) -> list[tuple[int, int, Level]]:
     """Axes: number, GPUs from one member of a line to the next [1], and the axis as a level."""
     fixed = prod(axis.size or 1 for axis in spec.axes)
     kinds = [axis.kind for axis in spec.axes if axis.size is None]
@@ -143,24 +183,6 @@ def _kind(number: int, axis: Level) -> LinkType:
     """What the links along an axis are."""
     role: Role = "mesh" if axis.kind == "mesh" else "ring"
     return LinkType(f"{role} {number}", role, axis=number)
-
-
-def wire_product(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
-    """Wire all axes, each by the line of GPUs along it, then in the order of `direct_links`."""
-    gpus, links = fabric.sizing.gpus, []
-    for number, stride, axis in _axes(spec, fabric.sizing):
-        first, second, *ports = direct_links(axis.kind, axis.size)
-        lines = np.arange(ceil_div(gpus, stride * axis.size) * stride, dtype=np.int64)
-        start = lines // stride * (stride * axis.size) + lines % stride
-        source, target = (np.add.outer(start, stride * end).ravel() for end in (first, second))
-        near, far = (np.add.outer(0 * start, port + end).ravel() for end in ports)
-        there = (source < gpus) & (target < gpus)
-        if there.any():
-            ends = [end[there].astype(np.int32) for end in (source, target, near, far)]
-            kind, rate = _kind(number, axis), axis.link_bytes_per_s
-            links.append(Links(kind, ends[0], ends[1], ends[2], ends[3], rate, HALL))
-        port += axis.links_per_gpu
-    return Wired(links=tuple(links))
 
 
 def direct_links(kind: LevelKind, size: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:

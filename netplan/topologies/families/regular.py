@@ -7,16 +7,30 @@ two switches are expected to be; here follows the fewest switches at the whole r
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.records import NonNegativeInt, PositiveInt
 from netplan.topologies.fabric import MAX_GPUS, Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.families.joined_switches import JoinedSwitches
+from netplan.topologies.graph import Medium
 
 LEAST_DEGREE = 3
 """Links a switch below which a graph falls into parts, or is a ring [1]."""
+
+
+class Regular(JoinedSwitches, frozen=True, kw_only=True):
+    """Switches with equally many links each, as many as a file says."""
+
+    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
+    hosts_per_switch: PositiveInt | None = None
+    host_medium: Medium = "optical"
+    degree: PositiveInt | None = None  # links of a switch to others
+    switches: PositiveInt | None = None
+    seed: NonNegativeInt = 0  # draw of the graph
 
 
 class Shape(Struct, frozen=True):
@@ -39,11 +53,11 @@ class RegularFamily(Struct, frozen=True):
         Mean distance of two switches as it is expected, by switches and degree [1].
     """
 
-    options: Callable[[FabricSpec, int, int], Iterable[tuple[int, int]]]
+    options: Callable[[Any, int, int], Iterable[tuple[int, int]]]
     mean_distance: Callable[[int, int], float]
 
 
-def regular_shape(spec: FabricSpec, sizing: Sizing, family: RegularFamily) -> Shape:
+def regular_shape(spec: Regular, sizing: Sizing, family: RegularFamily) -> Shape:
     """Shape of a spec: its own switches, degree and hosts, else the fewest at the whole rate.
 
     Raises
@@ -104,7 +118,7 @@ def _possible(name: str, shape: Shape) -> Shape:
     return shape
 
 
-def even_ends(spec: FabricSpec, needed: int, ports: int) -> list[tuple[int, int]]:
+def even_ends(spec: Regular, needed: int, ports: int) -> list[tuple[int, int]]:
     """Switches and degree whose product is even, since a link has two ends.
 
     Examples

@@ -24,17 +24,18 @@ import numpy as np
 
 from netplan.arrays import AnyInts, Ints
 from netplan.errors import InputError
+from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
+    JoinedSwitches,
     SwitchGraph,
     SwitchLinks,
     joined_links,
     one_switch,
-    require_ports,
 )
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.graph import Medium
 from netplan.units import counted
 
 LEAST_ORDER, LARGEST_ORDER = 3, 1024
@@ -42,35 +43,43 @@ NO_ORDER = 2
 """Remainder by four of the orders that no graph of this kind has [1]."""
 
 
-def slim_fly(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
-    """Slim Fly of a spec: its own order and hosts, else the smallest order that holds the GPUs.
+class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
+    """Switches as a graph of McKay, Miller and Siran."""
 
-    One switch where that holds them all.
+    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
+    hosts_per_switch: PositiveInt | None = None
+    host_medium: Medium = "optical"
+    order: PositiveInt | None = None  # q of the paper
 
-    Examples
-    --------
-    >>> from netplan import Scenario
-    >>> from netplan.topologies.specs import FABRICS
-    >>> scenario = Scenario.load("hgx-h100").replace(gpus=200, radix=32)
-    >>> graph = slim_fly(FABRICS.load("slim-fly"), scenario.sizing)
-    >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
-    (50, 4, {7})
-    """
-    if sizing.gpus <= sizing.radix and not (spec.order or spec.hosts_per_switch):
-        return one_switch(sizing.gpus)
-    order, hosts = _shape(spec, sizing)
-    inside, across = _links(order)
-    said = (
-        f"Slim Fly of q = {order}: {2 * order**2:,} switches of {counted(hosts, 'host')}, each with"
-        f" {network_degree(order)} links to others, two hops at most."
-    )
-    names = NameBlock("subgraph-{}/group-{}/switch-{}", (2, order, order))
-    links = (
-        SwitchLinks(joined_links("inside groups", 1), *inside),
-        SwitchLinks(joined_links("between subgraphs", 2), *across),
-    )
-    graph = SwitchGraph((("switch", names),), hosts, links, said, even=True)
-    return require_ports(spec.name, graph, sizing.radix)
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Its own order and hosts, else the smallest order that holds the GPUs.
+
+        One switch where that holds them all.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=200, radix=32)
+        >>> from netplan.topologies.families.joined_switches import switch_graph
+        >>> graph = switch_graph(FABRICS.load("slim-fly"), scenario.sizing)
+        >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
+        (50, 4, {7})
+        """
+        if sizing.gpus <= sizing.radix and not (self.order or self.hosts_per_switch):
+            return one_switch(sizing.gpus)
+        order, hosts = _shape(self, sizing)
+        inside, across = _links(order)
+        said = (
+            f"Slim Fly of q = {order}: {2 * order**2:,} switches of {counted(hosts, 'host')}, each"
+            f" with {network_degree(order)} links to others, two hops at most."
+        )
+        names = NameBlock("subgraph-{}/group-{}/switch-{}", (2, order, order))
+        links = (
+            SwitchLinks(joined_links("inside groups", 1), *inside),
+            SwitchLinks(joined_links("between subgraphs", 2), *across),
+        )
+        return SwitchGraph((("switch", names),), hosts, links, said, even=True)
 
 
 def network_degree(order: int) -> int:
@@ -84,7 +93,7 @@ def network_degree(order: int) -> int:
     return (3 * order + 1) // 2 if order % 4 == 3 else 3 * order // 2  # noqa: PLR2004 - 4w - 1
 
 
-def _shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, int]:
+def _shape(spec: SlimFly, sizing: Sizing) -> tuple[int, int]:
     """Order and hosts a switch."""
     gpus, asked = sizing.gpus, spec.hosts_per_switch
     if spec.order is not None:

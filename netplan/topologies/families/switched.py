@@ -23,14 +23,17 @@ follow network by network, in the order in which they are counted.
 
 from functools import partial
 from itertools import pairwise
+from math import gcd
+from typing import Annotated
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 from netplan.arrays import AnyInts, Ints
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
-from netplan.records import replace
+from netplan.records import NonNegativeInt, PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import (
     MIN_SIZED_RADIX,
@@ -39,7 +42,6 @@ from netplan.topologies.fabric import (
     LinkGroup,
     Sizing,
     clos_parts,
-    hb_level,
     network_level,
 )
 from netplan.topologies.families.clos import (
@@ -55,29 +57,269 @@ from netplan.topologies.families.clos import (
     rail_only_counts,
     unit_tree,
 )
-from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH
+from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH, Medium
+from netplan.topologies.parts import DomainKind
 from netplan.topologies.specs import FabricSpec
 
+Oversubscription = Annotated[float, Meta(ge=1)]
 
-def build_clos(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """One Clos network over all GPUs; with rail wiring a rail stays under its leaves.
 
-    With several planes there is one such network a plane, of ports at a share of the rate; a
-    switch has that many times more of them.
-    """
-    ratio = _ratio(spec, sizing)
-    ends = sizing.gpus + spec.management_links
-    plane = plane_sizing(spec, sizing)
-    tree = clos_tree(spec, plane)
-    tiers = () if ratio == 1 else _tiers(tree, plane, plane.hb_size, by_rank=spec.rail_wiring)
-    built = tree.counts.times(spec.planes)
-    tree_of = partial(fat_tree, ends, plane.radix, oversubscription=ratio)
-    bound = clos_counts(
-        ends, plane.radix, oversubscription=ratio, trunk_width=spec.trunk_width
-    ).times(spec.planes)
-    other = tree_of(even=not spec.even_pods, trunk_width=spec.trunk_width).counts
-    fabric = _fabric(spec, plane, (built, bound), tiers, ratio)
-    return _with_pods_told(spec, fabric, other.switches * spec.planes)
+class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
+    """Clos networks: one over all GPUs, one a plane, or one a rail."""
+
+    def tree(self, sizing: Sizing) -> FatTree:
+        """Tree of the one Clos network, or of each plane, that joins all GPUs of this sizing."""
+        return fat_tree(
+            sizing.gpus + self.management_links,
+            sizing.radix,
+            oversubscription=_ratio(self, sizing),
+            even=self.even_pods,
+            trunk_width=self.trunk_width,
+        )
+
+    def endpoints(self, sizing: Sizing, hosts: Ints) -> Ints:
+        """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
+        if not self.rail_wiring:
+            return hosts
+        domain, rank = np.divmod(hosts, sizing.hb_size)
+        # The first ranks have one GPU more if the last domain is partly filled, so a rail begins
+        # where the rails before it, some of them shorter, end. Managers come after all rails.
+        full, extra = divmod(sizing.gpus, sizing.hb_size)
+        by_rail = rank * full + np.minimum(rank, extra) + domain
+        return np.where(hosts < sizing.gpus, by_rail, hosts)
+
+    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
+        """Under which leaf GPUs lie, in one of several planes."""
+        tree = self.tree(sizing)
+        # Leaf l takes the endpoints from floor(l n / leaves) on.
+        leaf: Ints = ((self.endpoints(sizing, gpu) + 1) * tree.leaves - 1) // tree.endpoints
+        return leaf
+
+    def leaf_names(self, sizing: Sizing, leaves: int) -> NameBlock | None:
+        """Names that say which rail a leaf serves, where it serves one only."""
+        rails = sizing.hb_size
+        even = leaves > 1 and leaves % rails == 0 and sizing.gpus % rails == 0
+        if self.rail_wiring and even and not self.management_links:
+            return NameBlock("rail-{}/leaf-{}", (rails, leaves // rails))
+        return None
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
+        """Wire one Clos network over all GPUs, and over management hosts if there are any."""
+        sizing = fabric.sizing
+        hosts = np.arange(sizing.gpus + self.management_links)
+        wiring = wire_tree(self.tree(sizing))
+        end = self.endpoints(sizing, hosts)
+        bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
+        plane = np.repeat(np.arange(self.planes), len(hosts))
+        attachment = Attachment(
+            host=np.tile(hosts, self.planes),
+            host_port=plane,
+            leaf=plane * leaves + np.tile(bottom.upper[end], self.planes),
+            leaf_port=np.tile(bottom.upper_port[end], self.planes),
+        )
+        names = self.leaf_names(sizing, leaves)
+        network = Network(wiring, leaf_names=names)
+        if self.planes > 1:
+            network = Network(wiring, self.planes, "plane-{}/")
+        return wire_networks(fabric, [network], attachment, (first, port))
+
+
+class Clos(SwitchTrees, frozen=True, kw_only=True):
+    """One Clos network over all GPUs, or one a plane."""
+
+    domains: tuple[DomainKind, ...] = ()  # of several sizes or kinds
+    rail_wiring: bool = True
+    oversubscription: Oversubscription = 1.0
+    management_links: NonNegativeInt = 0
+    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
+    trunk_width: PositiveInt = 1  # rate of a link above the leaves over that of a port
+    even_pods: bool = True  # every pod alike, as fat-tree routing asks
+    host_medium: Medium = "optical"
+
+    def __post_init__(self) -> None:
+        """Refuse kinds of domains that do not go together; take the group that fits into all."""
+        super().__post_init__()
+        if not self.domains:
+            return
+        sizes = [one.size for one in self.domains]
+        group = gcd(*sizes)
+        direct = [one for one in self.domains if one.kind != "switch"]
+        kind = direct[0].kind if direct else "switch"
+        if None in [one.count for one in self.domains[:-1]]:
+            raise ValueError("domains: only the last kind may have no count")
+        if any((one.kind, one.size, one.planes) != (kind, group, 1) for one in direct):
+            raise ValueError(
+                f"domains joined directly are of one kind, and of the size that divides all others:"
+                f" {group} of {', '.join(map(str, sizes))}; let switches join the others"
+            )
+        own = self.hb_scheme, self.hb_spines, self.hb_link_bytes_per_s, self.hb_planes
+        same = self.hb_size in (None, group) and self.hb_kind in ("switch", kind)
+        if own != (None, None, None, 1) or not same:
+            raise ValueError(
+                "domains say how their GPUs are joined: leave out hb_kind, hb_size, hb_planes,"
+                " hb_spines, hb_scheme and hb_link_bytes_per_s"
+            )
+        force_setattr(self, "hb_size", group)
+        force_setattr(self, "hb_kind", kind)
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """One Clos network over all GPUs; with rail wiring a rail stays under its leaves.
+
+        With several planes there is one such network a plane, of ports at a share of the rate; a
+        switch has that many times more of them.
+        """
+        ratio = _ratio(self, sizing)
+        ends = sizing.gpus + self.management_links
+        plane = plane_sizing(self, sizing)
+        tree = self.tree(plane)
+        tiers = () if ratio == 1 else _tiers(tree, plane, plane.hb_size, by_rank=self.rail_wiring)
+        built = tree.counts.times(self.planes)
+        tree_of = partial(fat_tree, ends, plane.radix, oversubscription=ratio)
+        bound = clos_counts(
+            ends, plane.radix, oversubscription=ratio, trunk_width=self.trunk_width
+        ).times(self.planes)
+        other = tree_of(even=not self.even_pods, trunk_width=self.trunk_width).counts
+        fabric = _fabric(self, plane, (built, bound), tiers, ratio)
+        return _with_pods_told(self, fabric, other.switches * self.planes)
+
+
+class RailOnly(SwitchTrees, frozen=True, kw_only=True):
+    """A network of its own for every rail."""
+
+    oversubscription: Oversubscription = 1.0
+    even_pods: bool = True  # every pod alike, as fat-tree routing asks
+    host_medium: Medium = "optical"
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """One network a rail, none between rails; other traffic is forwarded inside HB domains."""
+        ratio = _ratio(self, sizing)
+        count = partial(
+            rail_only_counts, sizing.gpus, sizing.radix, sizing.hb_size, oversubscription=ratio
+        )
+        built, bound = count(wireable=True, even=self.even_pods), count()
+        tiers: tuple[Tier, ...] = ()
+        if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
+            tree = fat_tree(
+                sizing.domains, sizing.radix, oversubscription=ratio, even=self.even_pods
+            )
+            tiers = _tiers(tree, sizing, 1)
+        fabric = _fabric(self, sizing, (built, bound), tiers, ratio)
+        other = count(wireable=True, even=not self.even_pods)
+        return _with_pods_told(self, fabric, other.switches)
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
+        """Wire a network for every rail, none between rails; small rails share switches."""
+        sizing = fabric.sizing
+        hosts = sizing.domains
+        if hosts <= 1:
+            return Wired()
+        gpu = np.arange(sizing.gpus)
+        domain, rank = np.divmod(gpu, sizing.hb_size)
+        if hosts <= sizing.radix:
+            shared = sizing.radix // hosts
+            switches = ceil_div(sizing.hb_size, shared)
+            names = NameBlock("rail-{}/leaf-0" if shared == 1 else "leaf-{}", (switches,))
+            network = Network(ClosWiring(((switches,),), ()), leaf_names=names)
+            leaf_port = rank % shared * hosts + domain
+            attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
+            return wire_networks(fabric, [network], attachment, (first, port))
+        tree = partial(
+            fat_tree, radix=sizing.radix, oversubscription=_ratio(self, sizing), even=self.even_pods
+        )
+        long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
+        long = wire_tree(tree(hosts))
+        networks = [Network(long, long_rails, "rail-{}/")]
+        leaves = long.switches_per_tier[0]
+        is_long = rank < long_rails
+        leaf = rank * leaves + long.stages[0].upper[domain]
+        leaf_port = long.stages[0].upper_port[domain]
+        if long_rails < sizing.hb_size:
+            short = wire_tree(tree(hosts - 1))
+            networks.append(Network(short, sizing.hb_size - long_rails, "rail-{}/", long_rails))
+            # The last domain has no GPU on the short rails: its index is never looked up there.
+            within = np.minimum(domain, hosts - 2)
+            base = long_rails * leaves + (rank - long_rails) * short.switches_per_tier[0]
+            leaf = np.where(is_long, leaf, base + short.stages[0].upper[within])
+            leaf_port = np.where(is_long, leaf_port, short.stages[0].upper_port[within])
+        attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port.astype(np.int64))
+        return wire_networks(fabric, networks, attachment, (first, port))
+
+    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
+        """Under which leaf GPUs lie, where every rail has a network, or a share of one switch.
+
+        Leaves of long rails are told apart by the rail alone: a domain has one port on each rail.
+        """
+        rank = gpu % sizing.hb_size
+        if sizing.domains > sizing.radix:
+            return rank
+        shared: Ints = rank // (sizing.radix // sizing.domains)
+        return shared
+
+
+class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
+    """Whole units, each of half a radix of nodes and one leaf a rail."""
+
+    management_links: NonNegativeInt = 0
+    host_medium: Medium = "optical"
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """Whole scalable units: one leaf a rail and unit, each with half its ports down.
+
+        Leaf-to-spine cables are laid for whole units; host ports beyond the GPUs stay dark.
+        """
+        tree = self.tree(sizing)
+        whole = tree.counts
+        ends = sizing.gpus + self.management_links
+        built = ClosCounts(sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:]))
+        bound = clos_counts(ends, sizing.radix)
+        fabric = _fabric(self, sizing, (built, bound), (), 1.0)
+        half = sizing.radix // 2
+        nodes, part = divmod(ends, sizing.hb_size)
+        units, needed = tree.leaves // sizing.hb_size, ceil_div(nodes + (part > 0), half)
+        notes = []
+        if built.tiers > 1 and units > needed:
+            notes.append(
+                f"{units:,} units, where {needed:,} would hold the nodes: so many wire evenly, and"
+                " the nodes are spread over all."
+            )
+        elif not tree.even:
+            notes.append(f"So many units have no pods of equal size: {REFUSED}.")
+        elif part and nodes % half == 0 and built.tiers > 1:
+            refused = REFUSED.replace("refuses", "may refuse")
+            notes.append(
+                f"The last unit has leaves without hosts: until they have some, {refused}."
+            )
+        return replace(fabric, notes=(*fabric.notes, *notes))
+
+    def tree(self, sizing: Sizing) -> FatTree:
+        """Tree whose endpoints are those of whole units, dark ones included.
+
+        More units are laid where their number cannot be wired evenly, and the nodes are spread
+        over all.
+        """
+        nodes = ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
+        units = ceil_div(nodes, sizing.radix // 2)
+        return unit_tree(units, sizing.hb_size, sizing.radix)
+
+    def endpoints(self, sizing: Sizing, hosts: Ints) -> Ints:
+        """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
+        domain, rank = np.divmod(hosts, sizing.hb_size)
+        half = sizing.radix // 2
+        nodes = ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
+        units = self.tree(sizing).endpoints // (sizing.hb_size * half)
+        if units > ceil_div(nodes, half):
+            # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
+            unit: Ints = ((domain + 1) * units - 1) // nodes
+            place = domain - unit * nodes // units
+        else:
+            unit, place = np.divmod(domain, half)
+        return (unit * sizing.hb_size + rank) * half + place
+
+    def leaf_names(self, sizing: Sizing, leaves: int) -> NameBlock | None:
+        """Names that say which unit and rail a leaf serves."""
+        rails = sizing.hb_size
+        even = leaves > 1 and leaves % rails == 0
+        return NameBlock("unit-{}/leaf-{}", (leaves // rails, rails)) if even else None
 
 
 def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
@@ -151,77 +393,13 @@ def planes_note(spec: FabricSpec, sizing: Sizing) -> str:
     )
 
 
-def build_rail_only(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """One network a rail, none between rails; other traffic is forwarded inside HB domains."""
-    ratio = _ratio(spec, sizing)
-    count = partial(
-        rail_only_counts, sizing.gpus, sizing.radix, sizing.hb_size, oversubscription=ratio
-    )
-    built, bound = count(wireable=True, even=spec.even_pods), count()
-    tiers: tuple[Tier, ...] = ()
-    if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
-        tree = fat_tree(sizing.domains, sizing.radix, oversubscription=ratio, even=spec.even_pods)
-        tiers = _tiers(tree, sizing, 1)
-    fabric = _fabric(spec, sizing, (built, bound), tiers, ratio)
-    other = count(wireable=True, even=not spec.even_pods)
-    return _with_pods_told(spec, fabric, other.switches)
-
-
-def build_scalable_units(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Whole scalable units: one leaf a rail and unit, each with half its ports down.
-
-    Leaf-to-spine cables are laid for whole units; host ports beyond the GPUs stay dark.
-    """
-    tree = clos_tree(spec, sizing)
-    whole = tree.counts
-    ends = sizing.gpus + spec.management_links
-    built = ClosCounts(sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:]))
-    bound = clos_counts(ends, sizing.radix)
-    fabric = _fabric(spec, sizing, (built, bound), (), 1.0)
-    half = sizing.radix // 2
-    nodes, part = divmod(ends, sizing.hb_size)
-    units, needed = tree.leaves // sizing.hb_size, ceil_div(nodes + (part > 0), half)
-    notes = []
-    if built.tiers > 1 and units > needed:
-        notes.append(
-            f"{units:,} units, where {needed:,} would hold the nodes: so many wire evenly, and the"
-            " nodes are spread over all."
-        )
-    elif not tree.even:
-        notes.append(f"So many units have no pods of equal size: {REFUSED}.")
-    elif part and nodes % half == 0 and built.tiers > 1:
-        refused = REFUSED.replace("refuses", "may refuse")
-        notes.append(f"The last unit has leaves without hosts: until they have some, {refused}.")
-    return replace(fabric, notes=(*fabric.notes, *notes))
-
-
 REFUSED = "OpenSM's fat-tree routing refuses the network"
 
 
-def clos_tree(spec: FabricSpec, sizing: Sizing) -> FatTree:
-    """Tree of the one Clos network, or of each plane, that joins all GPUs of this sizing.
-
-    The endpoints of scalable units are those of whole units, dark ones included; more units are
-    laid where their number cannot be wired evenly, and the nodes are spread over all.
-    """
-    hosts = sizing.gpus + spec.management_links
-    if spec.family == "scalable-units":
-        units = ceil_div(ceil_div(hosts, sizing.hb_size), sizing.radix // 2)
-        return unit_tree(units, sizing.hb_size, sizing.radix)
-    ratio = _ratio(spec, sizing)
-    return fat_tree(
-        hosts,
-        sizing.radix,
-        oversubscription=ratio,
-        even=spec.even_pods,
-        trunk_width=spec.trunk_width,
-    )
-
-
-def _with_pods_told(spec: FabricSpec, fabric: Fabric, other: int) -> Fabric:
+def _with_pods_told(spec: SwitchTrees, fabric: Fabric, other: int) -> Fabric:
     """Say what pods of unequal size save; ``other`` is the switch count of the other way."""
     if spec.even_pods and other < fabric.switches:
-        named = "fabric uneven-clos, or " if spec.family == "clos" else ""
+        named = "fabric uneven-clos, or " if isinstance(spec, Clos) else ""
         note = (
             f"With pods of unequal size {other:,} switches would do ({named}--set"
             " fabric.even_pods=false), but OpenSM's fat-tree routing refuses them."
@@ -237,7 +415,7 @@ def _with_pods_told(spec: FabricSpec, fabric: Fabric, other: int) -> Fabric:
     return replace(fabric, notes=(note, *fabric.notes))
 
 
-def _ratio(spec: FabricSpec, sizing: Sizing) -> float:
+def _ratio(spec: SwitchTrees, sizing: Sizing) -> float:
     return sizing.oversubscription or spec.oversubscription
 
 
@@ -254,7 +432,7 @@ def _tiers(tree: FatTree, sizing: Sizing, ranks: int, *, by_rank: bool = False) 
 
 
 def _fabric(
-    spec: FabricSpec,
+    spec: SwitchTrees,
     sizing: Sizing,
     counts: tuple[ClosCounts, ClosCounts],
     binding: tuple[Tier, ...],
@@ -276,7 +454,7 @@ def _fabric(
         ports = leaf_ports(sizing.radix, ratio, spec.trunk_width)
         notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))
     levels: tuple[Level, ...] = (
-        hb_level(spec, sizing),
+        spec.hb_level(sizing),
         network_level(sizing, max(1, sizing.full_domains), rate, binding),
     )
     return Fabric(
@@ -287,7 +465,7 @@ def _fabric(
         links=links,
         nic_ports=sizing.gpus * spec.planes,
         levels=levels,
-        network="rail-only" if spec.family == "rail-only" else "any-to-any",
+        network="rail-only" if isinstance(spec, RailOnly) else "any-to-any",
         notes=tuple(notes),
     )
 
@@ -429,99 +607,6 @@ class Attachment(Struct, frozen=True, eq=False):
     host_port: Ints
     leaf: Ints
     leaf_port: Ints
-
-
-def wire_any_to_any(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire one Clos network over all GPUs, and over management hosts if there are any."""
-    sizing = fabric.sizing
-    hosts = np.arange(sizing.gpus + spec.management_links)
-    wiring = wire_tree(clos_tree(spec, sizing))
-    end = endpoints(spec, sizing, hosts)
-    bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
-    plane = np.repeat(np.arange(spec.planes), len(hosts))
-    attachment = Attachment(
-        host=np.tile(hosts, spec.planes),
-        host_port=plane,
-        leaf=plane * leaves + np.tile(bottom.upper[end], spec.planes),
-        leaf_port=np.tile(bottom.upper_port[end], spec.planes),
-    )
-    names = _leaf_names(spec, fabric, leaves)
-    network = Network(wiring, leaf_names=names)
-    if spec.planes > 1:
-        network = Network(wiring, spec.planes, "plane-{}/")
-    return wire_networks(fabric, [network], attachment, (first, port))
-
-
-def endpoints(spec: FabricSpec, sizing: Sizing, hosts: Ints) -> Ints:
-    """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
-    domain, rank = np.divmod(hosts, sizing.hb_size)
-    if spec.family == "scalable-units":
-        half = sizing.radix // 2
-        nodes = ceil_div(sizing.gpus + spec.management_links, sizing.hb_size)
-        units = clos_tree(spec, sizing).endpoints // (sizing.hb_size * half)
-        if units > ceil_div(nodes, half):
-            # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
-            unit: Ints = ((domain + 1) * units - 1) // nodes
-            place = domain - unit * nodes // units
-        else:
-            unit, place = np.divmod(domain, half)
-        return (unit * sizing.hb_size + rank) * half + place
-    if not spec.rail_wiring:
-        return hosts
-    # The first ranks have one GPU more if the last domain is partly filled, so a rail begins
-    # where the rails before it, some of them shorter, end. Managers come after all rails.
-    full, extra = divmod(sizing.gpus, sizing.hb_size)
-    by_rail = rank * full + np.minimum(rank, extra) + domain
-    return np.where(hosts < sizing.gpus, by_rail, hosts)
-
-
-def _leaf_names(spec: FabricSpec, fabric: Fabric, leaves: int) -> NameBlock | None:
-    """Names that say which unit or rail a leaf serves, where it serves one only."""
-    rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
-    even = leaves % rails == 0 and leaves > 1
-    if spec.family == "scalable-units" and even:
-        return NameBlock("unit-{}/leaf-{}", (leaves // rails, rails))
-    if spec.rail_wiring and even and gpus % rails == 0 and not spec.management_links:
-        return NameBlock("rail-{}/leaf-{}", (rails, leaves // rails))
-    return None
-
-
-def wire_rail_only(spec: FabricSpec, fabric: Fabric, first: int, port: int) -> Wired:
-    """Wire a network for every rail, none between rails; small rails share switches."""
-    sizing = fabric.sizing
-    hosts = sizing.domains
-    if hosts <= 1:
-        return Wired()
-    gpu = np.arange(sizing.gpus)
-    domain, rank = np.divmod(gpu, sizing.hb_size)
-    if hosts <= sizing.radix:
-        shared = sizing.radix // hosts
-        switches = ceil_div(sizing.hb_size, shared)
-        names = NameBlock("rail-{}/leaf-0" if shared == 1 else "leaf-{}", (switches,))
-        network = Network(ClosWiring(((switches,),), ()), leaf_names=names)
-        leaf_port = rank % shared * hosts + domain
-        attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
-        return wire_networks(fabric, [network], attachment, (first, port))
-    tree = partial(
-        fat_tree, radix=sizing.radix, oversubscription=_ratio(spec, sizing), even=spec.even_pods
-    )
-    long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
-    long = wire_tree(tree(hosts))
-    networks = [Network(long, long_rails, "rail-{}/")]
-    leaves = long.switches_per_tier[0]
-    is_long = rank < long_rails
-    leaf = rank * leaves + long.stages[0].upper[domain]
-    leaf_port = long.stages[0].upper_port[domain]
-    if long_rails < sizing.hb_size:
-        short = wire_tree(tree(hosts - 1))
-        networks.append(Network(short, sizing.hb_size - long_rails, "rail-{}/", long_rails))
-        # The last domain has no GPU on the short rails: its index is never looked up there.
-        within = np.minimum(domain, hosts - 2)
-        base = long_rails * leaves + (rank - long_rails) * short.switches_per_tier[0]
-        leaf = np.where(is_long, leaf, base + short.stages[0].upper[within])
-        leaf_port = np.where(is_long, leaf_port, short.stages[0].upper_port[within])
-    attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port.astype(np.int64))
-    return wire_networks(fabric, networks, attachment, (first, port))
 
 
 def wire_networks(

@@ -19,7 +19,7 @@ cores that do not fill the tiles.
 from collections.abc import Iterator
 from functools import cached_property
 from math import prod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -27,12 +27,13 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.records import PositiveInt
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
-from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing, hb_level
+from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing
 from netplan.topologies.families.torus import near_cube
 from netplan.topologies.graph import INSIDE, MEMORY, MEMORY_LINKS, LinkType
 from netplan.topologies.parts import Tile
-from netplan.topologies.specs import MESH_AXES, FabricSpec
+from netplan.topologies.specs import HB_KEYS, MESH_AXES, FabricSpec
 from netplan.units import gbps
 
 TileOrder = Literal["snake", "line"]
@@ -166,7 +167,9 @@ def mesh_of(spec: FabricSpec, gpus: int) -> Mesh:
     >>> mesh_of(FABRICS.load("palm-wafer"), 320).tiles
     (5, 4)
     """
-    tile = _tile(spec)
+    tile = spec.tile
+    if not isinstance(spec, Tiles) or tile is None:
+        raise InputError(f"{spec.name} has no tiles: take a fabric of family tiles")
     wide, high = tile.cores
     each, whole = wide * high, gpus // (wide * high)
     tiles = spec.sizes or near_cube(max(1, whole), MESH_AXES)
@@ -178,13 +181,6 @@ def mesh_of(spec: FabricSpec, gpus: int) -> Mesh:
             f" fill them: take {sizes}, or change sizes in the fabric file"
         )
     return Mesh((tiles[0], tiles[1]), tile.cores, tile.channels)
-
-
-def _tile(spec: FabricSpec) -> Tile:
-    """The tile that a spec of this family has."""
-    if spec.tile is None:
-        raise InputError(f"{spec.name} has no tiles: take a fabric of family tiles")
-    return spec.tile
 
 
 class _Lines(Struct, frozen=True, eq=False):
@@ -212,30 +208,77 @@ def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[_Lines
                 yield _Lines(kind, core[here], core[here + stride], rate)
 
 
-def build_tiles(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Mesh of tiles, whose levels are open lines."""
-    mesh, tile = mesh_of(spec, sizing.gpus), _tile(spec)
-    lines = list(_lines(mesh, tile, sizing.network_bytes_per_s))
-    counts = [(one.kind, len(one.source)) for one in lines]
-    channels = len(mesh.channels) * prod(mesh.tiles)
-    counts += [(MEMORY_LINKS, channels)] if channels else []
-    shape = f"{mesh.tiles[0]} x {mesh.tiles[1]} tiles of {tile.cores[0]} x {tile.cores[1]} cores"
-    rates = f"{gbps(tile.link_bytes_per_s):,.4g} Gb/s inside a tile, {sizing.speed_gbps:,.4g} Gb/s"
-    return Fabric(
-        name=spec.name,
-        title=spec.title,
-        sizing=sizing,
-        tiers=(),
-        links=tuple(LinkGroup.of(kind, links) for kind, links in counts),
-        nic_ports=0,
-        levels=(hb_level(spec, sizing), *_levels(mesh, tile, sizing)),
-        network="direct",
-        notes=(
-            *spec.notes,
-            f"{shape}: links of {rates} across borders.",
-            "Closed forms let all cores of a row cross a border at once, and share its links.",
-        ),
-    )
+class Tiles(FabricSpec, frozen=True, kw_only=True):
+    """A mesh of cores in tiles."""
+
+    unread: ClassVar[tuple[str, ...]] = (*HB_KEYS, "hb_link_bytes_per_s", "in_sets")
+    switchless: ClassVar[bool] = True
+    sizes: tuple[PositiveInt, ...] | None = None  # columns and rows of tiles
+    tile: Tile | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse no tile, and others than single cores in two axes."""
+        super().__post_init__()
+        if self.tile is None:
+            raise ValueError("family: tiles needs a tile")
+        if self.hb_size != 1 or len(self.sizes or (1, 1)) != MESH_AXES:
+            raise ValueError("family: tiles needs hb_size: 1, and two sizes if any")
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """Mesh of tiles, whose levels are open lines."""
+        mesh, tile = mesh_of(self, sizing.gpus), self.tile
+        assert tile is not None  # noqa: S101 - such a record is refused
+        lines = list(_lines(mesh, tile, sizing.network_bytes_per_s))
+        counts = [(one.kind, len(one.source)) for one in lines]
+        channels = len(mesh.channels) * prod(mesh.tiles)
+        counts += [(MEMORY_LINKS, channels)] if channels else []
+        shape = (
+            f"{mesh.tiles[0]} x {mesh.tiles[1]} tiles of {tile.cores[0]} x {tile.cores[1]} cores"
+        )
+        rates = (
+            f"{gbps(tile.link_bytes_per_s):,.4g} Gb/s inside a tile, {sizing.speed_gbps:,.4g} Gb/s"
+        )
+        return Fabric(
+            name=self.name,
+            title=self.title,
+            sizing=sizing,
+            tiers=(),
+            links=tuple(LinkGroup.of(kind, links) for kind, links in counts),
+            nic_ports=0,
+            levels=(self.hb_level(sizing), *_levels(mesh, tile, sizing)),
+            network="direct",
+            notes=(
+                *self.notes,
+                f"{shape}: links of {rates} across borders.",
+                "Closed forms let all cores of a row cross a border at once, and share its links.",
+            ),
+        )
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:  # noqa: ARG002
+        """Wire all lines, then the channels, whose memories are numbered from ``first`` on.
+
+        The ports of a core: right, left, up, down, memory.
+        """
+        mesh, tile = mesh_of(self, fabric.sizing.gpus), self.tile
+        assert tile is not None  # noqa: S101 - such a record is refused
+        links = []
+        for one in _lines(mesh, tile, fabric.sizing.network_bytes_per_s):
+            ports = np.full_like(one.source, 0 if one.kind.axis == 1 else 2)
+            rate = one.bytes_per_s
+            links.append(Links(one.kind, one.source, one.target, ports, ports + 1, rate, INSIDE))
+        if tile.channel_bytes_per_s is None or not mesh.channels:
+            return Wired(links=tuple(links))
+        shape = (mesh.tiles[1], mesh.tiles[0], len(mesh.channels))
+        rows, columns, channels = np.indices(shape).reshape(3, -1)
+        at = np.array(mesh.channels)[channels]
+        column, row = columns * tile.cores[0] + at[:, 0], rows * tile.cores[1] + at[:, 1]
+        core = mesh.grid[row, column]
+        memory = first + np.arange(len(core))
+        both = np.full_like(core, MEMORY_PORT), np.zeros_like(core)
+        rate = tile.channel_bytes_per_s
+        links.append(Links(MEMORY_LINKS, core, memory, *both, rate, INSIDE))
+        names = NameBlock("row-{}/tile-{}/memory-{}", shape)
+        return Wired((Nodes(MEMORY, 0, names),), tuple(links))
 
 
 def _levels(mesh: Mesh, tile: Tile, sizing: Sizing) -> Iterator[Level]:
@@ -248,32 +291,6 @@ def _levels(mesh: Mesh, tile: Tile, sizing: Sizing) -> Iterator[Level]:
         if cores > 1:  # else a way from tile to tile has no link inside one
             rate = min(rate, tile.link_bytes_per_s) / cores
         yield Level("line", size, rate, cores * hop_s)
-
-
-def wire_tiles(spec: FabricSpec, fabric: Fabric, first: int) -> Wired:
-    """Wire all lines, then the channels, whose memories are numbered from ``first`` on.
-
-    The ports of a core: right, left, up, down, memory.
-    """
-    mesh, tile = mesh_of(spec, fabric.sizing.gpus), _tile(spec)
-    links = []
-    for one in _lines(mesh, tile, fabric.sizing.network_bytes_per_s):
-        port = np.full_like(one.source, 0 if one.kind.axis == 1 else 2)
-        rate = one.bytes_per_s
-        links.append(Links(one.kind, one.source, one.target, port, port + 1, rate, INSIDE))
-    if tile.channel_bytes_per_s is None or not mesh.channels:
-        return Wired(links=tuple(links))
-    shape = (mesh.tiles[1], mesh.tiles[0], len(mesh.channels))
-    rows, columns, channels = np.indices(shape).reshape(3, -1)
-    at = np.array(mesh.channels)[channels]
-    column, row = columns * tile.cores[0] + at[:, 0], rows * tile.cores[1] + at[:, 1]
-    core = mesh.grid[row, column]
-    memory = first + np.arange(len(core))
-    ports = np.full_like(core, MEMORY_PORT), np.zeros_like(core)
-    rate = tile.channel_bytes_per_s
-    links.append(Links(MEMORY_LINKS, core, memory, *ports, rate, INSIDE))
-    names = NameBlock("row-{}/tile-{}/memory-{}", shape)
-    return Wired((Nodes(MEMORY, 0, names),), tuple(links))
 
 
 def tile_order(spec: FabricSpec, gpus: int, order: TileOrder) -> Ints:

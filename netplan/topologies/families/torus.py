@@ -19,16 +19,20 @@ stand in whole layers of it; its last places are idle. Rings through them, and t
 the last, partly filled domain lacks, are open lines.
 """
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
+from itertools import product
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
 from netplan.arrays import AnyInts, Bools
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
+from netplan.records import NonNegativeInt, PositiveInt
 from netplan.topologies.assembly import Links, Wired
-from netplan.topologies.fabric import MAX_GPUS, Fabric, LinkGroup, Sizing, hb_level, port_words
+from netplan.topologies.fabric import MAX_GPUS, Fabric, LinkGroup, Sizing, port_words
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL, RACK, LinkType, Medium
 from netplan.topologies.idle_places import (
@@ -38,7 +42,7 @@ from netplan.topologies.idle_places import (
     lines_along,
     whole_part,
 )
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import MAX_DIMENSIONS, CatalogName, Dimensions, FabricSpec
 from netplan.units import counted
 
 LONGEST_RING = 16
@@ -46,68 +50,148 @@ LONGEST_RING = 16
 
 MAX_ELONGATION = 4
 """Longest over shortest side of a torus beyond which a note says so [1]."""
+LEAST_CUBE = 3
+"""Side of the smallest cube whose two faces have GPUs of their own beside its inside [1]."""
 MAX_PLACES = 4 * MAX_GPUS
 """Places of a grid, with and without GPUs [1]."""
 
 
-def build_torus(spec: FabricSpec, sizing: Sizing) -> Fabric:
-    """Torus over all HB domains, as near to a cube as the factors of their number allow.
+class Torus(FabricSpec, frozen=True, kw_only=True):
+    """A torus of HB domains, one a rail."""
 
-    Parameters
-    ----------
-    spec
-        A fabric of family ``torus``.
-    sizing
-        GPUs, HB domain, and rates of ports.
+    switchless: ClassVar[bool] = True
+    several_ports: ClassVar[bool] = True
+    dimensions: Dimensions = 3
+    sizes: tuple[PositiveInt, ...] | None = None
+    copper_block: NonNegativeInt = 0
+    wraparound: bool = True
+    twist: bool = False  # around a short dimension half of every long one is passed
+    circuit_switch: CatalogName | None = None  # joins the faces of blocks, which are cubes
 
-    Returns
-    -------
-    Fabric
-        Its links and ports as counted, and its levels as timed.
+    def __post_init__(self) -> None:
+        """Refuse circuit switches without cubes, and twists without rings."""
+        super().__post_init__()
+        if self.circuit_switch:
+            alone = self.hb_size == 1 and self.wraparound
+            refuse_other_cubes(self.copper_block, self.sizes or (), single=alone)
+        if self.twist:
+            refuse_other_twists(self.sizes, self.dimensions, rings=self.wraparound)
 
-    Raises
-    ------
-    InputError
-        If the spec's sizes do not hold the HB domains, or make too many places.
-    """
-    sizes = torus_shape(spec, sizing)
-    block = spec.copper_block if sizing.hb_size == 1 else 0
-    links = tuple(
-        group
-        for axis in range(len(sizes))
-        for group in (
-            _listed_links(axis, spec, sizing)
-            if spec.twist or spec.circuit_switch
-            else _axis_links(axis, sizes, sizing, block=block, closed=spec.wraparound)
+    def build(self, sizing: Sizing) -> Fabric:
+        """Torus over all HB domains, as near to a cube as the factors of their number allow.
+
+        Parameters
+        ----------
+        sizing
+            GPUs, HB domain, and rates of ports.
+
+        Returns
+        -------
+        Fabric
+            Its links and ports as counted, and its levels as timed.
+
+        Raises
+        ------
+        InputError
+            If the spec's sizes do not hold the HB domains, or make too many places.
+        """
+        sizes = torus_shape(self, sizing)
+        block = self.copper_block if sizing.hb_size == 1 else 0
+        links = tuple(
+            group
+            for axis in range(len(sizes))
+            for group in (
+                _listed_links(axis, self, sizing)
+                if self.twist or self.circuit_switch
+                else _axis_links(axis, sizes, sizing, block=block, closed=self.wraparound)
+            )
         )
-    )
-    rate = sizing.network_bytes_per_s
-    ports = torus_ports(spec, sizing)
+        rate = sizing.network_bytes_per_s
+        ports = self.ports(sizing)
 
-    def level(size: int, whole: int) -> Level:
-        # A ring that is not whole is open.
-        closed = spec.wraparound and whole == size and not (spec.twist and size == min(sizes))
-        kind: LevelKind = "ring" if closed else "line"
-        latency_s = sizing.network_latency_s
-        return Level(kind, whole, rate, step_latency_s=latency_s, interlaced=spec.twist)
+        def level(size: int, whole: int) -> Level:
+            # A ring that is not whole is open.
+            closed = self.wraparound and whole == size and not (self.twist and size == min(sizes))
+            kind: LevelKind = "ring" if closed else "line"
+            latency_s = sizing.network_latency_s
+            return Level(kind, whole, rate, step_latency_s=latency_s, interlaced=self.twist)
 
-    whole = whole_part(sizes, sizing.full_domains)
-    return Fabric(
-        name=spec.name,
-        title=spec.title,
-        sizing=sizing,
-        tiers=(),
-        links=links,
-        nic_ports=ports * sizing.gpus,
-        levels=(hb_level(spec, sizing), *map(level, sizes, whole)),
-        network="direct",
-        notes=(
-            *spec.notes,
-            *_media(links, block),
-            *_cube_notes(sizes, spec),
-            *_notes(sizes, sizing, ports, spec),
-        ),
-    )
+        whole = whole_part(sizes, sizing.full_domains)
+        return Fabric(
+            name=self.name,
+            title=self.title,
+            sizing=sizing,
+            tiers=(),
+            links=links,
+            nic_ports=ports * sizing.gpus,
+            levels=(self.hb_level(sizing), *map(level, sizes, whole)),
+            network="direct",
+            notes=(
+                *self.notes,
+                *_media(links, block),
+                *_cube_notes(sizes, self),
+                *_notes(sizes, sizing, ports, self),
+            ),
+        )
+
+    def wire(self, fabric: Fabric, first: int, port: int) -> Wired:  # noqa: ARG002
+        """Wire all rings, ordered by axis, then copper before optical, then the domain they leave.
+
+        Parameters
+        ----------
+        fabric
+            The same fabric as sized.
+        port
+            First port of a GPU that the network takes, counted from 0.
+
+        Returns
+        -------
+        Wired
+            Links between GPUs, a block for each axis and medium; no nodes.
+
+        Raises
+        ------
+        InputError
+            As of :func:`torus_shape`.
+        """
+        sizes = torus_shape(self, fabric.sizing)
+        links = []
+        for axis, size in enumerate(sizes):
+            if size == 1:
+                continue
+            source, target, copper = _ring(sizes, axis, fabric, self)
+            # Two members share one link, but for those that the twist leads past.
+            arrival = port + (size > 2 or self.twist)  # noqa: PLR2004
+            media: tuple[tuple[Medium, Bools, int], ...]
+            media = ("copper", copper, RACK), ("optical", ~copper, HALL)
+            for medium, chosen, length in media:
+                ends = source[chosen], target[chosen]
+                ports = np.full_like(ends[0], port), np.full_like(ends[0], arrival)
+                kind, rate = _ring_links(axis, medium), fabric.sizing.network_bytes_per_s
+                links.append(Links(kind, *ends, *ports, rate, length))
+            port = arrival + 1
+        return Wired(links=tuple(links))
+
+    def ports(self, sizing: Sizing) -> int:
+        """Network ports of a GPU: two an axis, one along an axis of two that is not twisted [1].
+
+        Parameters
+        ----------
+        sizing
+            GPUs and HB domain.
+
+        Returns
+        -------
+        int
+            Ports of every GPU [1].
+
+        Raises
+        ------
+        InputError
+            As of :func:`torus_shape`.
+        """
+        sizes = torus_shape(self, sizing)
+        return 2 * len(sizes) if self.twist else sum(min(2, size - 1) for size in sizes)
 
 
 def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
@@ -130,6 +214,8 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
     InputError
         If the spec's sizes do not hold the HB domains, or make too many places.
     """
+    if not isinstance(spec, Torus):
+        raise InputError(f"{spec.name} is no torus: give one")
     if spec.sizes is None:
         side = spec.copper_block if spec.circuit_switch else 1
         blocks = ceil_div(sizing.domains, side**spec.dimensions)
@@ -178,30 +264,6 @@ def refuse_many_places(name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
             " blocks, in the fabric file"
         )
     return sizes
-
-
-def torus_ports(spec: FabricSpec, sizing: Sizing) -> int:
-    """Network ports of a GPU: two an axis, one along an axis of two that is not twisted [1].
-
-    Parameters
-    ----------
-    spec
-        A fabric of family ``torus``.
-    sizing
-        GPUs and HB domain.
-
-    Returns
-    -------
-    int
-        Ports of every GPU [1].
-
-    Raises
-    ------
-    InputError
-        As of :func:`torus_shape`.
-    """
-    sizes = torus_shape(spec, sizing)
-    return 2 * len(sizes) if spec.twist else sum(min(2, size - 1) for size in sizes)
 
 
 @cache
@@ -340,7 +402,7 @@ def _axis_links(
 
 
 @lru_cache(maxsize=256)
-def _listed_links(axis: int, spec: FabricSpec, sizing: Sizing) -> tuple[LinkGroup, ...]:
+def _listed_links(axis: int, spec: Torus, sizing: Sizing) -> tuple[LinkGroup, ...]:
     """Links along one axis of a torus that is twisted or made of cubes, as wired."""
     sizes, rails = torus_shape(spec, sizing), sizing.hb_size
     domain, following = _next_along(sizes, axis, closed=True, twist=spec.twist)
@@ -367,7 +429,7 @@ def _media(links: tuple[LinkGroup, ...], block: int) -> list[str]:
     return [f"Links are copper inside blocks of side {block}, optical between them."][: len(media)]
 
 
-def _cube_notes(sizes: tuple[int, ...], spec: FabricSpec) -> list[str]:
+def _cube_notes(sizes: tuple[int, ...], spec: Torus) -> list[str]:
     """What circuit switches join."""
     if not spec.circuit_switch:
         return []
@@ -377,7 +439,7 @@ def _cube_notes(sizes: tuple[int, ...], spec: FabricSpec) -> list[str]:
     return [f"{cubes}: {switches}, so that any whole cubes make a torus."]
 
 
-def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: FabricSpec) -> list[str]:
+def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: Torus) -> list[str]:
     shape = " x ".join(str(size) for size in sizes)
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
     kind = "twisted torus" if spec.twist else "torus"
@@ -406,49 +468,8 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: FabricSpec)
     return notes
 
 
-def wire_torus(spec: FabricSpec, fabric: Fabric, port: int) -> Wired:
-    """Wire all rings, ordered by axis, then copper before optical, then the domain they leave.
-
-    Parameters
-    ----------
-    spec
-        A fabric of family ``torus``.
-    fabric
-        The same fabric as sized.
-    port
-        First port of a GPU that the network takes, counted from 0.
-
-    Returns
-    -------
-    Wired
-        Links between GPUs, a block for each axis and medium; no nodes.
-
-    Raises
-    ------
-    InputError
-        As of :func:`torus_shape`.
-    """
-    sizes = torus_shape(spec, fabric.sizing)
-    links = []
-    for axis, size in enumerate(sizes):
-        if size == 1:
-            continue
-        source, target, copper = _ring(sizes, axis, fabric, spec)
-        # Two members share one link, but for those that the twist leads past.
-        arrival = port + (size > 2 or spec.twist)  # noqa: PLR2004
-        media: tuple[tuple[Medium, Bools, int], ...]
-        media = ("copper", copper, RACK), ("optical", ~copper, HALL)
-        for medium, chosen, length in media:
-            ends = source[chosen], target[chosen]
-            ports = np.full_like(ends[0], port), np.full_like(ends[0], arrival)
-            kind, rate = _ring_links(axis, medium), fabric.sizing.network_bytes_per_s
-            links.append(Links(kind, *ends, *ports, rate, length))
-        port = arrival + 1
-    return Wired(links=tuple(links))
-
-
 def _ring(
-    sizes: tuple[int, ...], axis: int, fabric: Fabric, spec: FabricSpec
+    sizes: tuple[int, ...], axis: int, fabric: Fabric, spec: Torus
 ) -> tuple[AnyInts, AnyInts, Bools]:
     """Links along one axis: GPU, next GPU, and whether the link stays inside a block."""
     rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
@@ -522,7 +543,7 @@ def ring_next(sizes: tuple[int, ...], axis: int, *, twist: bool) -> AnyInts:
 
 
 def _in_one_block(
-    sizes: tuple[int, ...], ends: tuple[AnyInts, AnyInts], spec: FabricSpec, rails: int
+    sizes: tuple[int, ...], ends: tuple[AnyInts, AnyInts], spec: Torus, rails: int
 ) -> Bools:
     """Whether links stay inside a block; with several rails, or without blocks, none does.
 
@@ -536,3 +557,71 @@ def _in_one_block(
         if spec.circuit_switch:
             found &= np.abs(one - other) < block - 1
     return found
+
+
+def refuse_other_cubes(side: int, sizes: Sequence[int], *, single: bool) -> None:
+    """Refuse circuit switches between others than whole cubes of ``single`` GPUs, in rings.
+
+    Raises
+    ------
+    ValueError
+        If the faces of the blocks, whose side is given, cannot be joined.
+    """
+    if side < LEAST_CUBE or not single:
+        raise ValueError(
+            f"circuit_switch joins the faces of cubes: it needs copper_block of {LEAST_CUBE} or"
+            " more, hb_size: 1 and wraparound"
+        )
+    if any(size % side for size in sizes):
+        whole = [max(side, round(size / side) * side) for size in sizes]
+        raise ValueError(
+            f"circuit_switch needs sizes that are multiples of {side}: got"
+            f" {_by(sizes)}, the nearest that works is {_by(whole)}"
+        )
+
+
+def refuse_other_twists(sizes: Sequence[int] | None, dimensions: int, *, rings: bool) -> None:
+    """Refuse a twist without rings, or of sizes that are not once and twice the same.
+
+    Raises
+    ------
+    ValueError
+        If these sizes, or so many dimensions where there are none, take no twist.
+    """
+    axes = len(sizes) if sizes else dimensions
+    if not rings or not 1 < axes <= MAX_DIMENSIONS:
+        raise ValueError(
+            f"twist shifts links around: it needs wraparound, and 2 to {MAX_DIMENSIONS} dimensions"
+        )
+    short = min(sizes or (1,))
+    if sizes is None or (short > 1 and {short, 2 * short} == set(sizes)):
+        return
+    raise ValueError(
+        f"twist needs sizes of k and of 2 k, k at least 2: got {_by(sizes)}, the nearest that works"
+        f" is {_by(nearest_twist(sizes))}"
+    )
+
+
+def _by(sizes: Sequence[int]) -> str:
+    """Sizes as a message has them."""
+    return " x ".join(map(str, sizes))
+
+
+def nearest_twist(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Nearest sizes that take a twist: some k, some 2 k.
+
+    Examples
+    --------
+    >>> nearest_twist((4, 4, 12)), nearest_twist((6, 6, 6)), nearest_twist((1, 9))
+    ((4, 4, 8), (3, 6, 6), (4, 8))
+    """
+
+    def away(found: tuple[int, ...]) -> int:
+        return sum(abs(one - other) for one, other in zip(sizes, found, strict=True))
+
+    # The best k of each pattern is a median of what the sizes ask.
+    shorts = {max(2, size // once + more) for size in sizes for once in (1, 2) for more in (0, 1)}
+    patterns = [one for one in product((1, 2), repeat=len(sizes)) if len(set(one)) > 1]
+    return min(
+        (tuple(k * one for one in way) for k in sorted(shorts) for way in patterns), key=away
+    )

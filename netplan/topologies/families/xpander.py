@@ -23,48 +23,45 @@ from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.jellyfish import mean_distance
-from netplan.topologies.families.joined_switches import (
-    SwitchGraph,
-    SwitchLinks,
-    joined_links,
-    require_ports,
-)
-from netplan.topologies.families.regular import LEAST_DEGREE, RegularFamily, regular_shape
+from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, joined_links
+from netplan.topologies.families.regular import LEAST_DEGREE, Regular, RegularFamily, regular_shape
 from netplan.topologies.graph import connected_parts
-from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
 
-def xpander(spec: FabricSpec, sizing: Sizing) -> SwitchGraph:
-    """Xpander of a spec: its own switches, degree and hosts, else the fewest at the whole rate.
+class Xpander(Regular, frozen=True, kw_only=True):
+    """Groups of switches, every two joined by as many links as each has switches."""
 
-    Examples
-    --------
-    >>> from netplan import Scenario
-    >>> from netplan.topologies.specs import FABRICS
-    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
-    >>> graph = xpander(FABRICS.load("xpander"), scenario.sizing)
-    >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
-    (105, 10, {20})
-    """
-    shape = regular_shape(spec, sizing, LIFTS)
-    groups = shape.degree + 1
-    each = shape.switches // groups
-    ends = lifted_links(each, shape.degree, spec.seed)
-    links = (SwitchLinks(joined_links("between groups"), *ends),)
-    said = (
-        f"{groups} groups of {counted(each, 'switch', 'switches')} of"
-        f" {counted(shape.hosts, 'host')}, each with a link to every other group, drawn by seed"
-        f" {spec.seed}."
-        if shape.degree
-        else f"One switch of {counted(shape.hosts, 'host')}."
-    )
-    names = NameBlock("group-{}/switch-{}", (groups, each))
-    graph = SwitchGraph((("switch", names),), shape.hosts, links if shape.degree else (), said)
-    return require_ports(spec.name, graph, sizing.radix)
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Its own switches, degree and hosts, else the fewest at the whole rate.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
+        >>> from netplan.topologies.families.joined_switches import switch_graph
+        >>> graph = switch_graph(FABRICS.load("xpander"), scenario.sizing)
+        >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
+        (105, 10, {20})
+        """
+        shape = regular_shape(self, sizing, LIFTS)
+        groups = shape.degree + 1
+        each = shape.switches // groups
+        ends = lifted_links(each, shape.degree, self.seed)
+        links = (SwitchLinks(joined_links("between groups"), *ends),)
+        said = (
+            f"{groups} groups of {counted(each, 'switch', 'switches')} of"
+            f" {counted(shape.hosts, 'host')}, each with a link to every other group, drawn by seed"
+            f" {self.seed}."
+            if shape.degree
+            else f"One switch of {counted(shape.hosts, 'host')}."
+        )
+        names = NameBlock("group-{}/switch-{}", (groups, each))
+        return SwitchGraph((("switch", names),), shape.hosts, links if shape.degree else (), said)
 
 
-def _options(spec: FabricSpec, needed: int, ports: int) -> Iterator[tuple[int, int]]:
+def _options(spec: Regular, needed: int, ports: int) -> Iterator[tuple[int, int]]:
     """Switches and degree, whole groups of equal size; the most links first."""
     if spec.switches and spec.degree:
         groups = spec.degree + 1

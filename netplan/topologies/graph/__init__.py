@@ -160,6 +160,7 @@ class LinkType(Struct, frozen=True):
 HOST_LINKS = LinkType("host", "host", tiers=(0, 1))
 HB_LINKS = LinkType("hb", "hb", medium="copper")
 MEMORY_LINKS = LinkType("memory", "memory", medium="on-chip")
+DIRECT_LINKS = LinkType("direct", "direct")
 
 
 class FabricGraph(Struct, frozen=True, eq=False, dict=True):

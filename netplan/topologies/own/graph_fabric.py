@@ -35,9 +35,9 @@ from netplan.topologies.fabric import (
     SwitchTier,
     network_level,
 )
-from netplan.topologies.families.direct_gpus import DIRECT_LINKS
 from netplan.topologies.families.joined_switches import joined_levels
 from netplan.topologies.graph import (
+    DIRECT_LINKS,
     GPU,
     HB_LINKS,
     HB_SWITCH,
@@ -50,7 +50,6 @@ from netplan.topologies.graph import (
     network_only,
 )
 from netplan.topologies.idle_places import idle_note
-from netplan.topologies.keys import DIRECT
 from netplan.topologies.own.flat import among_leaves, flat, joined_leaves
 from netplan.topologies.own.grids import GridAxis, grid_axes
 from netplan.topologies.own.measured_rates import (
@@ -60,7 +59,7 @@ from netplan.topologies.own.measured_rates import (
     level_patterns,
     seconds_per_byte,
 )
-from netplan.topologies.own.own_graph import keep_for, own_graph, whole_graph
+from netplan.topologies.own.own_graph import keep_for, own_graph
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted, gbps
 
@@ -101,7 +100,7 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     reach = _reach(spec, network)
     kind, domain = ("switch", None) if not own else _domain_kind(graph)
     alike = flat(network)
-    if spec.family in DIRECT and sizing.hb_size > 1 and sizing.domains >= MIN_GPUS:
+    if spec.rails_alike and sizing.hb_size > 1 and sizing.domains >= MIN_GPUS:
         levels, measured = _levels_of_rail(spec, sizing)
     elif alike is None:
         levels, measured = _levels(network, sizing)
@@ -142,7 +141,7 @@ def _own_sizing(
     gpus, ports = network.gpus, network.ports_used[: network.gpus]
     if not ports.all():
         name = network.node_name(int(np.flatnonzero(ports == 0)[0]))
-        if graph.domains > 1 and spec.family not in DIRECT:
+        if graph.domains > 1 and not spec.rails_alike:
             raise InputError(f"{graph.name}: {name} has no link beyond its HB domain")
     at_gpu = (network.source < gpus) | (network.target < gpus)
     slowest = sizing.network_bytes_per_s
@@ -477,7 +476,7 @@ def _notes(
     spec: FabricSpec, asked: int, sizing: Sizing, graph: FabricGraph, measured: list[str]
 ) -> Iterator[str]:
     """What the graph is, what is idle, and how it was measured."""
-    held = whole_graph(spec, sizing).gpus
+    held = spec.whole_graph(sizing).gpus
     yield from idle_note(held, sizing)
     if graph.hb_size != asked:
         yield f"The HB domain is the graph's own: {counted(graph.hb_size, 'GPU')}."
@@ -488,7 +487,7 @@ def _notes(
         )
     network = network_only(graph)
     alone = int(np.count_nonzero(network.ports_used[: network.gpus] == 0))
-    if alone and spec.family in DIRECT and network.domains > 1:
+    if alone and spec.rails_alike and network.domains > 1:
         whole = sizing.domains * sizing.hb_size
         some = "1 GPU has" if alone == 1 else f"{alone:,} GPUs have"
         yield (

@@ -15,7 +15,6 @@ from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import MIN_GPUS, Sizing
-from netplan.topologies.families.direct_gpus import direct_graph
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.edge_list import kind_of_name
 from netplan.topologies.formats.graph_files import read_graph
@@ -27,7 +26,6 @@ from netplan.topologies.graph import (
     PickedNames,
     connected_parts,
 )
-from netplan.topologies.keys import DIRECT
 from netplan.topologies.own.functions import FUNCTIONS
 from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s, counted
@@ -49,7 +47,7 @@ def own_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     CatalogError
         If the file cannot be read as a graph.
     """
-    whole = whole_graph(spec, sizing)
+    whole = spec.whole_graph(sizing)
     if whole.gpus < MIN_GPUS:
         raise InputError(
             f"{spec.name}: the graph holds {counted(whole.gpus, 'GPU')}, and clusters of"
@@ -64,24 +62,15 @@ def own_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     return _first_gpus(spec, whole, sizing.gpus)
 
 
-def whole_graph(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
-    """The graph as its file or function has it, GPUs of an HB domain one after the other."""
-    if spec.family in DIRECT:
-        return direct_graph(spec, sizing)
-    if spec.file:
-        return _from_file(spec.file, spec.stamp, spec.hb_size, sizing.hb_size)
-    if spec.name not in FUNCTIONS:
-        raise InputError(f"{spec.name}: family: graph needs a file, the graph to take")
-    return _from_function(spec.name, sizing)
-
-
 MADE_AT_ONCE = 32
 """Sizings whose graphs of functions are kept, two for each of the last fabrics [1]."""
 _MADE: dict[tuple[int, Sizing], FabricGraph] = {}
 
 
-def _from_function(name: str, sizing: Sizing) -> FabricGraph:
+def graph_from_function(name: str, sizing: Sizing) -> FabricGraph:
     """What a function makes, which is asked once: it may draw at random."""
+    if name not in FUNCTIONS:
+        raise InputError(f"{name}: family: graph needs a file, the graph to take")
     function = FUNCTIONS[name]
     key = function.number, sizing
     if key not in _MADE:
@@ -97,7 +86,7 @@ def keep_for(spec: FabricSpec, asked: Sizing, own: Sizing) -> None:
 
     That has the rate of the graph's ports, which a function asked anew would take for its links.
     """
-    function = None if spec.file else FUNCTIONS.get(spec.name)
+    function = None if getattr(spec, "file", "") else FUNCTIONS.get(spec.name)
     made = None if function is None else _MADE.get((function.number, asked))
     if function is not None and made is not None:
         _keep((function.number, own), made)
@@ -112,12 +101,13 @@ def _keep(key: tuple[int, Sizing], graph: FabricGraph) -> None:
 
 
 @lru_cache(maxsize=4)
-def _from_file(
+def graph_from_file(
     file: str,
     stamp: tuple[int, ...],  # noqa: ARG001 - in the key
     hb_size: int | None,
     otherwise: int,
 ) -> FabricGraph:
+    """The graph of a file, read once a version."""
     return _checked(file, read_graph(Path(file), hb_size=hb_size, otherwise=otherwise))
 
 

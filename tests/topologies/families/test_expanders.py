@@ -16,12 +16,11 @@ from netplan.topologies.families.circulant import (
     drawn_strides,
 )
 from netplan.topologies.families.jellyfish import mean_distance
-from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.families.joined_switches import SwitchGraph, uniform_share
+from netplan.topologies.families.joined_switches import SwitchGraph, switch_graph, uniform_share
 from netplan.topologies.families.xpander import lifted_links
 from netplan.topologies.graph import network_only
-from netplan.topologies.keys import DIRECT
 from netplan.topologies.specs import FABRICS, FabricSpec
+from tests.topologies.kinds import DIRECT
 from tests.topologies.test_graph import check
 
 

@@ -13,7 +13,7 @@ from netplan.topologies.families.graph_search import (
     graphs_of,
     least_mean_distance,
 )
-from netplan.topologies.families.joined_families import switch_graph
+from netplan.topologies.families.joined_switches import switch_graph
 from netplan.topologies.specs import FABRICS, FabricSpec
 
 

@@ -195,4 +195,4 @@ def test_questions_take_it() -> None:
 )
 def test_bad_shapes_are_refused(keys: dict[str, object], said: str) -> None:
     with pytest.raises((InputError, ValueError), match=said):
-        build_fabric(spec(**keys), sizing(100))  # type: ignore[arg-type]
+        build_fabric(FabricSpec.read({**spec().to_dict(), **keys}), sizing(100))

@@ -20,19 +20,19 @@ from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.jellyfish import mean_distance, random_links
-from netplan.topologies.families.joined_families import switch_graph
 from netplan.topologies.families.joined_switches import (
     BETWEEN_SWITCHES,
     UNEVEN,
     SwitchGraph,
     SwitchLinks,
     cut_switches,
+    switch_graph,
     uniform_share,
 )
 from netplan.topologies.families.slim_fly import is_order, network_degree
 from netplan.topologies.families.spreading import SwitchMesh
-from netplan.topologies.keys import JOINED
 from netplan.topologies.specs import FABRICS, FabricSpec
+from tests.topologies.kinds import JOINED
 from tests.topologies.test_graph import check
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.families.joined_families import switch_graph
-from netplan.topologies.keys import FAMILIES, JOINED
-from netplan.topologies.specs import FABRICS
+from netplan.topologies.families.joined_switches import switch_graph
+from netplan.topologies.specs import FABRICS, FAMILIES
+from tests.topologies.kinds import JOINED
 
 ONE_SWITCH = ("rail-optimized", "fat-tree", "wide-trunks", "dragonfly", *JOINED)
 """Fabrics that are one switch where one holds all GPUs."""
