@@ -1,16 +1,16 @@
 """Failures on fabrics, side by side: what breaks, what it costs, what to keep in spare."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import mean
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 from msgspec import Struct
 
 from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError, not_built
-from netplan.faults.damage.damage import Damage, find_effects
+from netplan.faults.damage.damage import Damage
 from netplan.faults.damage.impact import Impact, Single, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import training_loads
@@ -43,7 +43,6 @@ from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.asking import asks
 from netplan.questions.cost import Cost
 from netplan.questions.setup.faults_inputs import (
-    NAMED,
     OF_TRAINING,
     RECONFIGURE,
     RECORD,
@@ -51,8 +50,9 @@ from netplan.questions.setup.faults_inputs import (
     Shared,
     check_fail,
     check_faults,
-    drawn_or_why,
+    fail_parts,
     inventory_of,
+    names_cut_off,
     rate_note,
     read_shared,
     sorted_out,
@@ -60,6 +60,7 @@ from netplan.questions.setup.faults_inputs import (
 )
 from netplan.questions.setup.training import training_inputs
 from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 
@@ -114,33 +115,37 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         shared = read_shared(self)
         if self.fail:
             check_fail(self, shared)
-        if self.trains:
-            return self._trained(shared)
-        from netplan.questions.served_faults import served_faults
+        answer: type[FaultsAnswer] = FaultsAnswer
+        fabric: Callable[..., Any] = partial(fabric_faults, question=self, shared=shared)
+        reader = CatalogReader(self.catalog, self.overrides)
+        if not self.trains:
+            from netplan.questions.answers.served_faults_answer import ServedFaultsAnswer
+            from netplan.questions.served_faults import served_fabric
 
-        return served_faults(self, shared)
-
-    def _trained(self, shared: Shared) -> FaultsAnswer:
-        """Fabrics whose job trains."""
+            answer = ServedFaultsAnswer
+            fabric = partial(served_fabric, files=(reader, {}), question=self, shared=shared)
         told = each(shared.specs.items(), lambda item: item[1].name)
-        found, refused = sorted_out(
-            [fabric_faults(spec, name, self, shared) for name, spec in told], asked=bool(self.fail)
+        rows, refused = sorted_out(
+            [fabric(spec, name) for name, spec in told], asked=bool(self.fail)
         )
-        prices, sizing, search = shared.books.prices, shared.sizing, shared.search
-        inputs = training_inputs(
-            self,
-            hb_size=sizing.hb_size,
-            model=self.training.model if search else None,
-            batch=search.training.batch if search else None,
-            fabrics=[spec.name for spec in shared.specs.values()],
-            switches_per_rack=shared.switches_per_rack if self.cluster.gpus_per_rack else None,
-            groups=str(self.groups) if self.groups else None,
-            circuit_switch=shared.circuit.name,
-            link_gbps=sizing.speed_gbps,
-            set=shared.replaced,
-        )
-        lenders = prices.lenders(sizing.speed_gbps)
-        return FaultsAnswer(inputs, prices.currency, found, refused, lenders)
+        sizing, prices, search = shared.sizing, shared.books.prices, shared.search
+        resolved = {
+            "hb_size": sizing.hb_size,
+            "fabrics": [spec.name for spec in shared.specs.values()],
+            "switches_per_rack": shared.switches_per_rack if self.cluster.gpus_per_rack else None,
+            "groups": str(self.groups) if self.groups else None,
+            "circuit_switch": shared.circuit.name,
+            "link_gbps": sizing.speed_gbps,
+            "set": shared.replaced | (reader.replaced() if not self.trains else {}),
+        }
+        if self.trains:
+            model = self.training.model if search else None
+            batch = search.training.batch if search else None
+            inputs = training_inputs(self, model=model, batch=batch, **resolved)
+        else:
+            inputs = self.inputs(**resolved)
+            inputs = {name: value for name, value in inputs.items() if name not in OF_TRAINING}
+        return answer(inputs, prices.currency, rows, refused, prices.lenders(sizing.speed_gbps))
 
     def yearly_cost(self, fabric: str, spec: FabricSpec, hb_size: int) -> tuple[float | None, bool]:
         """Annuity and energy of a network [currency a year], and whether they are whole.
@@ -327,47 +332,40 @@ def _failures(
 
     A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
     """
-    parts = single_parts(inventory)
-    damages = [inventory.damage([one]) for one in parts]
-    asked, why = drawn_or_why(inventory, question)
-    told = each((*damages, *asked), lambda _: "failures")
-    impacts = [subject.impact(damage) for damage in told]
-    found = _scenario(subject, asked, impacts[len(parts) :], question) if asked else why
-    alone = tuple(single_failures(inventory, zip(parts, impacts, strict=False)))
+    parts, singles, asked, impacts, why = fail_parts(subject, inventory, question)
+    found = _scenario(subject, asked, impacts, question) if asked else why
     worst: tuple[Damage, str] | None
     if asked:
-        worst = asked[_worst(impacts[len(parts) :])], " ".join(question.fail)
+        worst = asked[_worst(impacts)], " ".join(question.fail)
     else:
         ranked = [
-            (_badness(one.impact), one.impact.gpus_cut_off, at)
-            for at, one in enumerate(alone)
-            if parts[at].kind.space != "group" and one.kind not in INSIDE
+            (_badness(single.impact), single.impact.gpus_cut_off, place)
+            for place, single in enumerate(singles)
+            if parts[place].kind.space != "group" and single.kind not in INSIDE
         ]
-        at = max(ranked, default=(None, 0, -1))[-1]
-        worst = (damages[at], alone[at].part) if ranked else None
+        place = max(ranked, default=(None, 0, -1))[-1]
+        worst = (inventory.damage([parts[place]]), singles[place].part) if ranked else None
     # A job inside one HB domain does without its network.
-    return alone, found, worst if subject.sizing.domains > 1 else None
+    return singles, found, worst if subject.sizing.domains > 1 else None
 
 
 def _scenario(
     subject: Subject, damages: Sequence[Damage], impacts: Sequence[Impact], question: Faults
 ) -> ScenarioImpact:
     """The failures that were asked for: the worst of all draws, and their mean."""
-    draws, at = len(damages), _worst(impacts)
-    effects = find_effects(subject.graph, damages[at])
-    gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
-    loads = None
+    worst, loads = _worst(impacts), None
+    damage = damages[worst]
     if subject.traffic is not None:
-        loads = training_loads(subject.graph, damages[at], subject.traffic, cuts=subject.cuts)
+        loads = training_loads(subject.graph, damage, subject.traffic, cuts=subject.cuts)
     return ScenarioImpact(
         text=tuple(question.fail),
-        draws=draws,
-        impact=impacts[at],
-        mean_iteration_time_s=_mean(found.iteration_time_s for found in impacts),
-        mean_slowdown=_mean(found.slowdown for found in impacts),
-        mean_worst_bandwidth_share=_mean(found.bandwidth_share for found in impacts),
-        stopped=sum(found.way == "stopped" for found in impacts),
-        cut_off=tuple(subject.graph.node_name(gpu) for gpu in gone.tolist()),
+        draws=len(damages),
+        impact=impacts[worst],
+        mean_iteration_time_s=_mean(impact.iteration_time_s for impact in impacts),
+        mean_slowdown=_mean(impact.slowdown for impact in impacts),
+        mean_worst_bandwidth_share=_mean(impact.bandwidth_share for impact in impacts),
+        stopped=sum(impact.way == "stopped" for impact in impacts),
+        cut_off=names_cut_off(subject, damage),
         loads=loads,
     )
 

@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Ints
 from netplan.catalog import unknown_name
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
 from netplan.errors import InputError, NetplanError
-from netplan.faults.damage.damage import Damage
+from netplan.faults.damage.damage import Damage, find_effects
 from netplan.faults.damage.groups import (
     RiskGroups,
     card_groups,
@@ -21,13 +22,14 @@ from netplan.faults.damage.groups import (
     racks_of_layout,
     transceiver_batches,
 )
-from netplan.faults.damage.impact import Subject
-from netplan.faults.damage.inventory import Inventory
+from netplan.faults.damage.impact import Single, Subject, single_failures, single_parts
+from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.faults.damage.scenario import read_risk_groups, read_scenario
 from netplan.faults.years.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
 from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.search import PlanSearch
+from netplan.progress import each
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import CHECKPOINTS, NETWORK, RUNS, AnswerT_co, Question
 from netplan.questions.setup.inputs import fabrics_asked
@@ -253,22 +255,43 @@ def inventory_of(subject: Subject, question: FaultsQuestion[Any], shared: Shared
     return Inventory(subject.graph, groups, cage)
 
 
-def drawn_or_why(
-    inventory: Inventory, question: FaultsQuestion[Any]
-) -> tuple[list[Damage], str | None]:
-    """The failures that were asked for, drawn as often as they are random.
+class Tried(NamedTuple):
+    """One part of each kind and what its failure does; failures asked for, drawn, and theirs.
 
-    A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
+    A text says why these cannot happen on a fabric, such as a failed leaf on a torus.
     """
-    if not question.fail:
-        return [], None
-    try:
-        scenario = read_scenario(question.fail, inventory)
-        rng = np.random.default_rng(question.seed)
-        draws = question.draws if scenario.random else 1
-        return [scenario.damage(rng) for _ in range(draws)], None
-    except NetplanError as error:
-        return [], str(error)
+
+    parts: list[Parts]
+    singles: tuple[Single[Any], ...]
+    asked: list[Damage]
+    impacts: list[Any]
+    why: str | None
+
+
+def fail_parts(
+    subject: Subject, inventory: Inventory, question: FaultsQuestion[Any], used: Ints | None = None
+) -> Tried:
+    """Fail one part of each kind, of GPUs one in use, and what was asked for."""
+    parts, asked, why = single_parts(inventory, used), list[Damage](), None
+    if question.fail:
+        try:
+            scenario = read_scenario(question.fail, inventory)
+            rng = np.random.default_rng(question.seed)
+            draws = question.draws if scenario.random else 1
+            asked = [scenario.damage(rng) for _ in range(draws)]
+        except NetplanError as error:
+            why = str(error)
+    damages = [*(inventory.damage([part]) for part in parts), *asked]
+    impacts = [subject.impact(damage) for damage in each(damages, lambda _: "failures")]
+    singles = tuple(single_failures(inventory, zip(parts, impacts, strict=False)))
+    return Tried(parts, singles, asked, impacts[len(parts) :], why)
+
+
+def names_cut_off(subject: Subject, damage: Damage) -> tuple[str, ...]:
+    """The first GPUs that have failed or are cut off."""
+    effects = find_effects(subject.graph, damage)
+    gone = np.concatenate([effects.gpus_down, effects.cut_off])[:NAMED]
+    return tuple(subject.graph.node_name(gpu) for gpu in gone.tolist())
 
 
 class Failed(Protocol):
