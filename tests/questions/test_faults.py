@@ -560,7 +560,7 @@ def test_wrong_input(question: dict[str, object], message: str) -> None:
 def test_what_no_fabric_has_is_refused_before_any_is_worked_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def never(*_: object) -> None:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError
 
     monkeypatch.setattr("netplan.questions.faults.fabric_faults", never)
