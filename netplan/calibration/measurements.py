@@ -226,7 +226,10 @@ def read_nccl_tests(path: Path) -> list[MeasuredMessage]:
 
 
 def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
-    named = _named(path.name)
+    # The collective that a name of a file speaks of; none if it speaks of none or several.
+    plain = re.sub(r"[^a-z]", "", path.name.lower())
+    found = [kind for word, kind in KINDS.items() if word in plain]
+    named = found[0] if len(found) == 1 else None
     run, announced = _Run(named), named
     for number, raw in enumerate(lines, 1):
         line, place = PREFIX.sub("", raw), f"{path}:{number}"
@@ -247,13 +250,6 @@ def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
             message = _message(place, words, run)
             if message.message_bytes > 0:
                 yield message
-
-
-def _named(text: str) -> CollectiveKind | None:
-    """The collective that a name of a file speaks of; none if it speaks of none or several."""
-    plain = re.sub(r"[^a-z]", "", text.lower())
-    found = [kind for word, kind in KINDS.items() if word in plain]
-    return found[0] if len(found) == 1 else None
 
 
 def _kind(place: str, test: str) -> CollectiveKind:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
 from netplan.calibration.fit import Fit, Fitted, Measurements, Priors, fit, fit_rows
-from netplan.calibration.runs import Calibration, Place, Runs, Scaling, places_of
+from netplan.calibration.runs import Calibration, MeasuredRuns, Place, Scaling, places_of
 from netplan.errors import CatalogError
 from netplan.reports.sections import value_at
 
@@ -18,7 +18,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
     A factor of a run is exp(x @ mask - offset), by the parameters' logarithms x.
     """
 
-    runs: Runs
+    runs: MeasuredRuns
     calibration: Calibration
     bases: Floats  # what the files say, shape (parameters,)
     priors: Priors
@@ -26,7 +26,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
     offsets: dict[str, Floats]  # by factor, shape (runs,)
 
     @classmethod
-    def of(cls, runs: Runs, calibration: Calibration) -> "TrainingProblem":
+    def of(cls, runs: MeasuredRuns, calibration: Calibration) -> "TrainingProblem":
         """Find out which number is where in which run.
 
         Raises
@@ -91,7 +91,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         return found
 
 
-def _uses(address: str, runs: Runs) -> Iterator[tuple[Place, int, float]]:
+def _uses(address: str, runs: MeasuredRuns) -> Iterator[tuple[Place, int, float]]:
     """Where a number stands: its place, the run, and what the file says there."""
     name, _, key = address.partition(".")
     places = places_of(key)

@@ -123,7 +123,7 @@ class Bandwidths(NamedTuple):
         return found
 
 
-class Runs(Struct, frozen=True, eq=False):
+class MeasuredRuns(Struct, frozen=True, eq=False):
     """Measured runs, every array of shape (runs,)."""
 
     runs: tuple[MeasuredRun, ...]
@@ -140,7 +140,7 @@ class Runs(Struct, frozen=True, eq=False):
     model: CalibrationPart
 
     @classmethod
-    def of(cls, runs: Sequence[MeasuredRun], model: CalibrationPart) -> "Runs":
+    def of(cls, runs: Sequence[MeasuredRun], model: CalibrationPart) -> "MeasuredRuns":
         """Bring runs into arrays.
 
         Raises

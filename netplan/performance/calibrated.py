@@ -101,16 +101,16 @@ class Slice(Columns, frozen=True, eq=False):
         """The part of each sharding, of shape (shardings,)."""
         tensor = sharding.tensor.astype(np.float64)
         tokens = sharding.microbatch * model.sequence_length / sharding.context
-        size, kv_heads = model.head_elements, model.kv_heads or model.heads
+        size = model.head_elements
         return cls(
             tokens=tokens,
             scattered=tokens / tensor if sequence_parallel else tokens,
             hidden=float(model.hidden_size),
             sequence=float(model.sequence_length),
             query=model.query_size / tensor,
-            key=np.maximum(kv_heads * size / tensor, size),
-            ffn=(model.ffn_size or 4 * model.hidden_size) / tensor,
-            gates=2.0 if model.gated_ffn else 1.0,
+            key=np.maximum(model.key_heads * size / tensor, size),
+            ffn=model.inner_size / tensor,
+            gates=model.ffn_matrices - 1.0,
             words=model.vocabulary / tensor,
             heads=model.heads / tensor,
             rotary=float(model.rotates),
@@ -441,14 +441,7 @@ class Exchange(Columns, frozen=True, eq=False):
 
     def data_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
         """What collectives over data parallel GPUs show in an iteration [s]."""
-        once_s = self._once_s(stages, one, sharing)
-        if np.any(self.gathered):
-            once_s = np.where(self.gathered, self._gathered_s(stages, one, sharing), once_s)
-        shown: Amount = np.where(self.members > 1, once_s, 0.0)
-        return shown
-
-    def _once_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
-        """Gradients summed, and weights gathered, once an iteration."""
+        # Gradients summed, and weights gathered, once an iteration.
         held, sharded = self.held(stages), self.sharded
         twice = 2 - sharded  # unsharded, gradients come back, and no weights
         scatter_s = sharing.repeats * twice * sharing.gradient_bytes * held * self.s_per_byte
@@ -460,7 +453,11 @@ class Exchange(Columns, frozen=True, eq=False):
             behind_s = pass_s * each
             last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
             hidden_s = hidden_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
-        return np.where(sharing.overlapped > 0, hidden_s, scatter_s + gather_s)
+        once_s = np.where(sharing.overlapped > 0, hidden_s, scatter_s + gather_s)
+        if np.any(self.gathered):
+            once_s = np.where(self.gathered, self._gathered_s(stages, one, sharing), once_s)
+        shown: Amount = np.where(self.members > 1, once_s, 0.0)
+        return shown
 
     def _gathered_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
         """Weights gathered for every pass of every microbatch, gradients scattered likewise."""

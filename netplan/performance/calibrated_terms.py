@@ -20,7 +20,7 @@ from netplan.errors import InputError
 from netplan.performance.calibrated import Exchange, Stages
 from netplan.performance.compute import CalibratedLayer, LayerTable, slowest_hop
 from netplan.performance.setting import Setting
-from netplan.performance.space import PlanSpace, Runs, real
+from netplan.performance.space import PlanSpace, StageRuns, real
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import CONTEXT, DIMENSIONS, TENSOR
 from netplan.workloads.operations import ELEMENT_BYTES
@@ -44,7 +44,7 @@ class _PlacementTerms(NamedTuple):
     members: Floats
 
 
-def stages_of(setting: Setting, rules: Repetition, shape: Runs) -> Stages:
+def stages_of(setting: Setting, rules: Repetition, shape: StageRuns) -> Stages:
     """Pipelines of schedules, each entry of shape (schedules,)."""
     stages, interleave = shape.stages, real(shape.interleave)
     fullest = rules.fullest(stages)
@@ -59,17 +59,6 @@ def stages_of(setting: Setting, rules: Repetition, shape: Runs) -> Stages:
         first_less=less.first,
         last_less=less.last,
         bubble=np.full_like(stages, setting.bubble_share),
-    )
-
-
-def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _ScheduleTerms:
-    shape = space.runs
-    stages = stages_of(setting, table.repetition, shape)
-    tokens = real(shape.totals[TENSOR] * shape.totals[CONTEXT])
-    whole = space.schedules.microbatch * setting.transformer.sequence_length / tokens
-    sent_bytes = ELEMENT_BYTES * whole * setting.transformer.hidden_size
-    return _ScheduleTerms(
-        stages, np.asarray(stages.transfers), sent_bytes, np.zeros_like(stages.stages)
     )
 
 
@@ -110,11 +99,18 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         layer_s = (table.forward + table.backward).total_s
         if table.calibrated is None:
             raise InputError(f"iteration model {setting.assumptions.name} is not calibrated")
+        shape = space.runs
+        stages = stages_of(setting, table.repetition, shape)
+        tokens = real(shape.totals[TENSOR] * shape.totals[CONTEXT])
+        whole = space.schedules.microbatch * setting.transformer.sequence_length / tokens
+        sent_bytes = ELEMENT_BYTES * whole * setting.transformer.hidden_size
         return cls(
             setting=setting,
             table=table,
             layer=table.calibrated,
-            schedule=_schedule_terms(setting, space, table),
+            schedule=_ScheduleTerms(
+                stages, np.asarray(stages.transfers), sent_bytes, np.zeros_like(stages.stages)
+            ),
             placement=_placement_terms(network, space, table.repetition),
             layer_s=layer_s,
             bubble_s=layer_s,

@@ -115,7 +115,9 @@ class LayerGroups(Struct, frozen=True, eq=False):
         return self.known[key].seconds(message)
 
 
-def roofline(one: ops.Operation, work: ops.Work, setting: Setting) -> tuple[Amount, Amount]:
+def roofline(
+    one: ops.Operation, work: ops.OperationCost, setting: Setting
+) -> tuple[Amount, Amount]:
     """Time of FLOPs and kernel latency, and of memory traffic as far as that takes longer [s].
 
     Of a work of an operation, and of the shape of its amounts; as measured, where kernels are.
@@ -137,7 +139,7 @@ def roofline(one: ops.Operation, work: ops.Work, setting: Setting) -> tuple[Amou
     return compute_s, memory_s
 
 
-def memory_traffic_s(one: ops.Operation, work: ops.Work, setting: Setting) -> Amount:
+def memory_traffic_s(one: ops.Operation, work: ops.OperationCost, setting: Setting) -> Amount:
     """Time of an operation's memory traffic alone [s]; 0 without rates of vectors and memory."""
     training = setting.training
     if not (training.vector_flops_per_s and training.memory_bytes_per_s):
@@ -145,13 +147,13 @@ def memory_traffic_s(one: ops.Operation, work: ops.Work, setting: Setting) -> Am
     return _moved_bytes(one, work, setting) / training.memory_bytes_per_s
 
 
-def _moved_bytes(one: ops.Operation, work: ops.Work, setting: Setting) -> Amount:
+def _moved_bytes(one: ops.Operation, work: ops.OperationCost, setting: Setting) -> Amount:
     """Memory traffic of an operation; what spilled counts as so many local bytes more [B]."""
     return work.moved_bytes if setting.spill is None else setting.spill.moved_bytes(one, work)
 
 
 def _work_time(
-    operation: ops.Operation, work: ops.Work, setting: Setting, groups: LayerGroups
+    operation: ops.Operation, work: ops.OperationCost, setting: Setting, groups: LayerGroups
 ) -> Timing:
     """Time of one direction of one operation."""
     if work is ops.NO_WORK:
@@ -287,23 +289,6 @@ class CalibratedLayer(Struct, frozen=True, eq=False):
         return replace(self, passes=passes, vectors_s=self.vectors_s + forward_s + backward_s)
 
 
-def layer_collectives(
-    network: Network, placements: Placements, index: Ints, part: Slice, collective_s: float
-) -> LayerCollectives:
-    """Their times alone; groups of one GPU have none.
-
-    ``index`` says which placement each sharding belongs to.
-    """
-    tensor, context = (group_of(placements, at) for at in (TENSOR, CONTEXT))
-    rows = network.collective("all_gather", tensor).take(index)
-    several = tensor.members.prod(axis=0)[index] > 1
-    tensor_s = rows.seconds(ops.ELEMENT_BYTES * part.tokens * part.hidden) + collective_s * several
-    # Keys and values of the other GPUs, one neighbour's after the other: the slowest hop counts.
-    others = context.members.prod(axis=0)[index] - 1
-    keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
-    return LayerCollectives(tensor_s, keys_bytes * others * slowest_hop(network, context)[index])
-
-
 def slowest_hop(network: Network, group: Group) -> Floats:
     """Time of a byte from one member to the next, at the slowest level with several [s/B]."""
     slowest = np.zeros(group.members.shape[1])
@@ -423,8 +408,19 @@ def calibrated_times(
     part = Slice.of(
         setting.transformer, sharding, sequence_parallel=setting.variant.sequence_parallel
     )
-    sent = layer_collectives(
-        groups.network, groups.placements, groups.index, part, setting.calibration.collective_s
+    # Their times alone; groups of one GPU have none.
+    tensor, context = (group_of(groups.placements, at) for at in (TENSOR, CONTEXT))
+    rows = groups.network.collective("all_gather", tensor).take(groups.index)
+    several = tensor.members.prod(axis=0)[groups.index] > 1
+    tensor_s = (
+        rows.seconds(ops.ELEMENT_BYTES * part.tokens * part.hidden)
+        + setting.calibration.collective_s * several
+    )
+    # Keys and values of the other GPUs, one neighbour's after the other: the slowest hop counts.
+    others = context.members.prod(axis=0)[groups.index] - 1
+    keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
+    sent = LayerCollectives(
+        tensor_s, keys_bytes * others * slowest_hop(groups.network, context)[groups.index]
     )
     layer = calibrated_layer(setting, part, sent)
     if setting.spill is None:

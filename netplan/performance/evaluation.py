@@ -154,9 +154,11 @@ class Evaluation(Struct, frozen=True, eq=False):
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
         schedules = self.space.schedules
+        # The same number, a whole one as such.
+        number = schedules.microbatch[schedule].item()
         return Plan(
             placement=self.space.placements.at(place),
-            microbatch=_whole(schedules.microbatch[schedule].item()),
+            microbatch=int(number) if number == int(number) else number,
             microbatches=int(schedules.microbatches[schedule]),
             interleave=int(schedules.interleave[schedule]),
             panels=int(self.space.sharding.panels[row]),
@@ -203,11 +205,6 @@ class Evaluation(Struct, frozen=True, eq=False):
             alone = self.space.plans(place[some], schedule[some])
             seconds[some] = evaluate_space(self.setting, self.network, alone).seconds
         return seconds
-
-
-def _whole(number: float) -> float:
-    """The same number, a whole one as such."""
-    return int(number) if number == int(number) else number
 
 
 def _smallest(seconds: Floats, top: int) -> Ints:

@@ -42,7 +42,7 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.performance.tiers import ORDER, SHOWN
 from netplan.records import asdict, replace
-from netplan.workloads.operations import Operation, Sharding, Work, total_bytes
+from netplan.workloads.operations import Operation, OperationCost, Sharding, total_bytes
 from netplan.workloads.program import stage_layers
 
 if TYPE_CHECKING:
@@ -218,7 +218,12 @@ def layer_operations(
 
 
 def _operation_row(
-    one: Operation, works: Sequence[Work], time: Timing, groups: LayerGroups, *, forward: bool
+    one: Operation,
+    works: Sequence[OperationCost],
+    time: Timing,
+    groups: LayerGroups,
+    *,
+    forward: bool,
 ) -> OperationRow:
     """One direction of an operation: the sum of its works, with those computed again.
 

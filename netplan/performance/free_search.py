@@ -37,7 +37,7 @@ from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evalu
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.performance.space import Runs, bubble_layers, expand, parts, real
+from netplan.performance.space import StageRuns, bubble_layers, expand, parts, real
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.hierarchy import Network
@@ -141,7 +141,11 @@ def shortlist(setting: Setting, gpus: int) -> Shortlist:
 
 
 def _least_spill_s(
-    setting: Setting, smallest: Runs, alone: LayerTable, spilled: Spilled, cuts: free_space.Cuts
+    setting: Setting,
+    smallest: StageRuns,
+    alone: LayerTable,
+    spilled: Spilled,
+    cuts: free_space.Cuts,
 ) -> Floats:
     """What cuts take longer at least for what spills of the smallest of their schedules [s].
 
@@ -189,7 +193,7 @@ def _without_communication(setting: Setting, sizes: Sharding) -> LayerTable:
 
 
 def _computing_s(
-    setting: Setting, runs: Runs, alone: LayerTable, less: Floats | float = 0.0
+    setting: Setting, runs: StageRuns, alone: LayerTable, less: Floats | float = 0.0
 ) -> Floats:
     """What schedules take at least: layers and bubble without any communication [s].
 
@@ -264,12 +268,6 @@ class FreeSearch(Struct, frozen=True, eq=False):
                 plans = cells.take(whose[made])
                 plans.placements.degrees[:outer, DATA] = degrees[:, made]
                 yield whose[made], plans, low[made], high[made]
-
-    def fewest_that_fit(
-        self, cells: free_space.Cells, microbatches: Ints, low: Ints, high: Ints
-    ) -> tuple[Ints, Bools]:
-        """Fewest replicas outside that fit, and whether any do: memory falls as they rise."""
-        return _fewest(cells, microbatches, low, high, self.fit)
 
     @property
     def varies(self) -> bool:
@@ -436,17 +434,7 @@ class Placed(Struct, frozen=True, eq=False):
         return found
 
     def _best(self, cells: free_space.Cells, found: list[Found], limit: float) -> list[Found]:
-        bounds = self._bounds(cells)
-        kept = np.flatnonzero(bounds.least_s <= limit)
-        cells, bounds = cells.take(kept), bounds.take(kept)
-        found = self.timed(cells, cells.fewest, found, limit)
-        limit = min(limit, self.search.limit(found))
-        for cell, microbatches in self._with_more(cells, bounds, limit):
-            found = self.timed(cells.take(cell), microbatches, found, limit)
-        return found
-
-    def _bounds(self, cells: free_space.Cells) -> _Bounds:
-        """Least time of every cell, and with more microbatches than the fewest."""
+        # Least time of every cell, and with more microbatches than the fewest.
         terms, each = self._least_terms(cells, cells.fewest), np.arange(len(cells.cut))
         # Other numbers of replicas may have faster collectives: those bound nothing.
         least_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
@@ -454,7 +442,14 @@ class Placed(Struct, frozen=True, eq=False):
         stages = cells.placements.totals[PIPELINE]
         layers = real(-(-self.search.setting.layered.layers // stages))
         filled_s = least_s - terms.schedule.unfilled * terms.bubble_s[cells.row]
-        return _Bounds(least_s, filled_s, layers * terms.layer_s[cells.row])
+        bounds = _Bounds(least_s, filled_s, layers * terms.layer_s[cells.row])
+        kept = np.flatnonzero(bounds.least_s <= limit)
+        cells, bounds = cells.take(kept), bounds.take(kept)
+        found = self.timed(cells, cells.fewest, found, limit)
+        limit = min(limit, self.search.limit(found))
+        for cell, microbatches in self._with_more(cells, bounds, limit):
+            found = self.timed(cells.take(cell), microbatches, found, limit)
+        return found
 
     def _with_more(
         self, cells: free_space.Cells, bounds: _Bounds, limit: float
@@ -505,7 +500,8 @@ class Placed(Struct, frozen=True, eq=False):
             enough = search.outermost.never_faster_for_more and not search.counts_update
             enough &= not sums_up
             if limit is None or enough:
-                outside, fits = search.fewest_that_fit(inside, made, fewest, most)
+                # Fewest replicas outside that fit, and whether any do: memory falls as they rise.
+                outside, fits = _fewest(inside, made, fewest, most, search.fit)
                 some, outside = np.flatnonzero(fits), outside[fits]
                 if limit is not None and search.varies:
                     of, outside = search.less_spilled(

@@ -101,12 +101,14 @@ class Cuts(Struct, frozen=True, eq=False):
         """Cuts [1]."""
         return len(self.rounds)
 
-    def runs(self, cut: Ints | slice, replicas: Ints, microbatches: Ints) -> space.Runs:
+    def runs(self, cut: Ints | slice, replicas: Ints, microbatches: Ints) -> space.StageRuns:
         """What the memory of some cuts depends on, with so many replicas."""
         totals = self.totals[:, self.schedules.totals[cut]]
         totals[DATA] = replicas
         schedules = self.schedules
-        return space.Runs(totals, schedules.offset[cut], microbatches, schedules.interleave[cut])
+        return space.StageRuns(
+            totals, schedules.offset[cut], microbatches, schedules.interleave[cut]
+        )
 
 
 class Rows(NamedTuple):

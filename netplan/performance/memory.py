@@ -44,7 +44,7 @@ from netplan.inputs.choices import Policy
 from netplan.performance.compute import LayerTable
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
-from netplan.performance.space import Runs, real
+from netplan.performance.space import StageRuns, real
 from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share_of
 from netplan.records import replace
 from netplan.traffic.placement import DIMENSIONS
@@ -95,7 +95,7 @@ class _Stage(Struct, frozen=True, eq=False):
     end_activations: Floats
 
 
-def memory_of(setting: Setting, runs: Runs, table: LayerTable) -> Memory:
+def memory_of(setting: Setting, runs: StageRuns, table: LayerTable) -> Memory:
     """Memory of every schedule on its fullest stage: the first one, or the last with the head.
 
     Parameters

@@ -25,7 +25,7 @@ the inside, tensor before data. Source: Kadiyala et al., COMET (arXiv:2211.16648
 import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import product
+from itertools import chain, product
 from math import inf, prod
 from typing import get_args
 
@@ -112,14 +112,15 @@ def search_plans(
         raise InputError(f"a search returns at least 1 plan, got {top}")
     levels = tuple(levels)
     settings = _settings(training, strategy, mode, options)
-    told = each(settings, lambda one: f"plans of strategy {one.strategy}")
-    found = [_search_one(setting, levels, top) for setting in told]
-    enumerated, feasible = sum(one.enumerated for one in found), sum(one.feasible for one in found)
+    told = each(settings, lambda setting: f"plans of strategy {setting.strategy}")
+    spaces = [_search_one(setting, levels, top) for setting in told]
+    plans_of, counts, fitting, least_bytes = zip(*spaces, strict=True)
+    enumerated, feasible = sum(counts), sum(fitting)
     if not enumerated:
         raise NoPlanError(_no_plan(settings, levels))
-    if not any(one.plans for one in found):
-        raise InfeasibleError(_no_room(training, min(one.least_bytes for one in found)))
-    plans = sorted((plan for one in found for plan in one.plans), key=_seconds_of)[:top]
+    plans = sorted(chain(*plans_of), key=_seconds_of)[:top]
+    if not plans:
+        raise InfeasibleError(_no_room(training, min(least_bytes)))
     seconds = time.perf_counter() - start
     return SearchResult(tuple(plans), enumerated, feasible, seconds, levels, settings)
 
@@ -178,14 +179,9 @@ class PlanSearch(Struct, frozen=True):
     options: Options = DEFAULT_OPTIONS
 
     @property
-    def free(self) -> bool:
-        """Whether batch, layers and GPUs need not divide."""
-        return Setting(self.training, mode=self.mode).free
-
-    @property
-    def powers_of_two(self) -> bool:
-        """Whether degrees are powers of two that use all GPUs."""
-        return Setting(self.training, mode=self.mode).powers_of_two
+    def setting(self) -> Setting:
+        """What is searched, of strategy ``1d`` and without options."""
+        return Setting(self.training, mode=self.mode)
 
     @property
     def dense(self) -> bool:
@@ -241,13 +237,8 @@ def _settings(
     return tuple(Setting(training, name, mode, options) for name in covered)
 
 
-class _Found(Struct, frozen=True):
-    """What one strategy's space holds."""
-
-    plans: tuple[PlanTime, ...]
-    enumerated: int
-    feasible: int
-    least_bytes: float
+_Found = tuple[list[PlanTime], int, int, float]
+"""Best plans of one strategy, plans in its space, those that fit [1], and the least memory [B]."""
 
 
 def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
@@ -257,65 +248,46 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     if setting.free:
         return _search_free(setting, levels, top)
     space = enumerate_plans(setting, [level.size for level in levels])
-    count = space.plan_count
-    if not count:
-        return _Found((), 0, 0, inf)
+    if not space.plan_count:
+        return [], 0, 0, inf
     evaluation = Evaluation.of(setting, levels, space)
     best, feasible = evaluation.best(top)
-    plans = tuple(evaluation.plan_time(place, schedule) for place, schedule in best)
-    return _Found(plans, count, feasible, float(evaluation.found.memory.total.min()))
+    plans = [evaluation.plan_time(place, schedule) for place, schedule in best]
+    return plans, space.plan_count, feasible, float(evaluation.found.memory.total.min())
 
 
 def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
     """Best plans of one strategy where batch, layers and GPUs need not divide."""
     found = best_free_plans(setting, levels, top)
-    if not found.plans:
-        return _Found((), found.cuts, found.feasible, found.least_bytes)
-    space, layers = listed_plans(found.plans), found.layers
-    if layers is not None:
-        space = replace(space, sharding=layers.sharding, first_sharding=layers.row, single=False)
-    evaluation = Evaluation.of(setting, levels, space, layers.table if layers else None)
-    plans = tuple(evaluation.plan_time(at, at) for at in range(len(found.plans)))
-    return _Found(plans, found.cuts, found.feasible, found.least_bytes)
+    plans: list[PlanTime] = []
+    if found.plans:
+        space, layers = listed_plans(found.plans), found.layers
+        if layers is not None:
+            space = replace(
+                space, sharding=layers.sharding, first_sharding=layers.row, single=False
+            )
+        evaluation = Evaluation.of(setting, levels, space, layers.table if layers else None)
+        plans = [evaluation.plan_time(number, number) for number in range(len(found.plans))]
+    return plans, found.cuts, found.feasible, found.least_bytes
 
 
 def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
     """Best plans of a small space: of powers of two, or of a model that lies on all GPUs alike."""
-    listed = _listed(setting, levels)
-    if not listed:
-        return _Found((), 0, 0, inf)
-    plans: list[PlanTime] = []
-    feasible = 0
+    ways = power_plans if setting.spread_model is None else spread_plans
+    listed, plans, feasible = ways(setting, levels), list[PlanTime](), 0
     least_bytes, room = inf, setting.training.room_bytes
     for first in range(0, len(listed), LISTED_PLANS):
-        some = listed[first : first + LISTED_PLANS]
-        evaluation = Evaluation.of(setting, levels, listed_plans(some))
+        some = listed_plans(listed[first : first + LISTED_PLANS])
+        evaluation = Evaluation.of(setting, levels, some)
         held = evaluation.found.memory.total
         least_bytes = min(least_bytes, float(held.min()))
         feasible += int((held <= setting.training.tiers_bytes).sum())
         plans += [evaluation.plan_time(at, at) for at in np.flatnonzero(held <= room).tolist()]
-    plans.sort(key=_seconds_of)
-    return _Found(tuple(plans[:top]), len(listed), feasible, least_bytes)
-
-
-def _listed(setting: Setting, levels: tuple[Level, ...]) -> list[Plan]:
-    """All plans of a small space."""
-    if setting.spread_model is not None:
-        return spread_plans(setting, levels)
-
-    return power_plans(setting, levels)
+    return sorted(plans, key=_seconds_of)[:top], len(listed), feasible, least_bytes
 
 
 def _seconds_of(plan: PlanTime) -> float:
     return plan.iteration_time_s
-
-
-def _has_plans(settings: Sequence[Setting], levels: Sequence[Level]) -> bool:
-    sizes = [level.size for level in levels]
-    return any(
-        placements_of(setting, sizes).count and enumerate_plans(setting, sizes).plan_count
-        for setting in settings
-    )
 
 
 def _largest_part(settings: Sequence[Setting], levels: tuple[Level, ...]) -> tuple[Level, ...]:
@@ -324,7 +296,11 @@ def _largest_part(settings: Sequence[Setting], levels: tuple[Level, ...]) -> tup
     used = np.unique(np.concatenate([_products(one, inner * levels[-1].size) for one in settings]))
     for gpus in used[used % inner == 0][::-1].tolist():
         part = (*levels[:-1], replace(levels[-1], size=gpus // inner))
-        if _has_plans(settings, part):
+        sizes = [level.size for level in part]
+        if any(
+            placements_of(setting, sizes).count and enumerate_plans(setting, sizes).plan_count
+            for setting in settings
+        ):
             return part
     raise NoPlanError(_no_plan(settings, levels))
 
@@ -463,12 +439,9 @@ def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
 
 def _ways(members: int, spread: Sequence[str]) -> list[Degrees]:
     """Ways to lay so many members of a level out over one dimension, or as a grid of two."""
-    if len(spread) == 1:
-        return [Degrees(**{spread[0]: members})]
-    first, second = spread
-    return [
-        Degrees(**{first: some, second: members // some}) for some in divisors(members).tolist()
-    ]
+    first, *second = spread
+    firsts = divisors(members).tolist() if second else [members]
+    return [Degrees(**{first: n, **dict.fromkeys(second, members // n)}) for n in firsts]
 
 
 def _parts(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -515,21 +488,15 @@ def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
             f"iteration model {name} has tensor and data degrees of powers of two that use all"
             f" GPUs, got {gpus:,}: give {less:,} or {2 * less:,}"
         )
-    plans = (_plan(setting, levels, 1 << bit) for bit in range(gpus.bit_length()))
+    plans = []
+    for bit in range(gpus.bit_length()):
+        rest, degrees = 1 << bit, []
+        for level in levels:  # as much of the tensor group as it has room for, then replicas
+            inside = min(rest, level.size)
+            rest //= inside
+            degrees.append(Degrees(tensor=inside, data=level.size // inside))
+        placement = Placement(tuple(degrees))
+        share = setting.training.batch / placement.totals.data
+        plans.append(Plan(placement, int(share) if share.is_integer() else share, microbatches=1))
     fixed = setting.given.items()
-    return [one for one in plans if all(getattr(one, key) == value for key, value in fixed)]
-
-
-def _plan(setting: Setting, levels: Sequence[Level], tensor: int) -> Plan:
-    """The plan of one tensor degree."""
-    placement = Placement(tuple(_filled(levels, tensor)))
-    share = setting.training.batch / placement.totals.data
-    return Plan(placement, int(share) if share.is_integer() else share, microbatches=1)
-
-
-def _filled(levels: Sequence[Level], tensor: int) -> Iterator[Degrees]:
-    """Degrees of each level: as much of the tensor group as it has room for, then replicas."""
-    for level in levels:
-        inside = min(tensor, level.size)
-        tensor //= inside
-        yield Degrees(tensor=inside, data=level.size // inside)
+    return [plan for plan in plans if all(getattr(plan, key) == value for key, value in fixed)]

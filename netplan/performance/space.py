@@ -53,7 +53,7 @@ class Schedules(Columns, frozen=True, eq=False):
     microbatches: Ints  # m [1]
 
 
-class Runs(NamedTuple):
+class StageRuns(NamedTuple):
     """What the memory and the multiplicities of schedules depend on, one entry each."""
 
     totals: Ints  # shape (dimensions, n)
@@ -126,11 +126,13 @@ class PlanSpace(Struct, frozen=True, eq=False):
         return index
 
     @property
-    def runs(self) -> Runs:
+    def runs(self) -> StageRuns:
         """What the memory of each schedule depends on."""
         schedules = self.schedules
         totals = self.totals[:, schedules.totals]
-        return Runs(totals, self.example_sharding, schedules.microbatches, schedules.interleave)
+        return StageRuns(
+            totals, self.example_sharding, schedules.microbatches, schedules.interleave
+        )
 
 
 def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
@@ -381,7 +383,7 @@ class Bubble(NamedTuple):
     unfilled: Floats  # further ones, for want of microbatches
 
 
-def bubble_layers(setting: Setting, rules: Repetition, runs: Runs) -> Bubble:
+def bubble_layers(setting: Setting, rules: Repetition, runs: StageRuns) -> Bubble:
     """Layers in the bubble of schedules.
 
     Parameters

@@ -48,7 +48,7 @@ from netplan.inputs.choices import Policy
 from netplan.workloads.accelerators import Accelerator
 
 if TYPE_CHECKING:
-    from netplan.workloads.operations import Operation, Work
+    from netplan.workloads.operations import Operation, OperationCost
 
 
 ORDER: tuple[Part, ...] = ("optimizer", "gradients", "weights", "activations", "buffers")
@@ -132,7 +132,7 @@ class Spill(Struct, frozen=True, eq=False):
     slower: float
     latency_bytes: Amount
 
-    def there_bytes(self, one: "Operation", work: "Work") -> Amount:
+    def there_bytes(self, one: "Operation", work: "OperationCost") -> Amount:
         """What a work of an operation moves from and to the tier [B]."""
         experts = one.expert_weights
         weights = self.expert_weights if experts else self.weights
@@ -141,7 +141,7 @@ class Spill(Struct, frozen=True, eq=False):
         there = there + gradients * work.gradient_bytes
         return there + self.activations * one.kept_bytes(work)
 
-    def moved_bytes(self, one: "Operation", work: "Work") -> Amount:
+    def moved_bytes(self, one: "Operation", work: "OperationCost") -> Amount:
         """Traffic of a work of an operation, as if all of it were local [B]."""
         there = self.there_bytes(one, work)
         latency_bytes = np.where(there == 0, 0.0, self.latency_bytes)

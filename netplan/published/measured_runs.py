@@ -27,7 +27,7 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.calibration.published import SCORED, published_rows, published_run, published_runs
 from netplan.calibration.run_fits import TrainingProblem
-from netplan.calibration.runs import CALIBRATIONS, MeasuredRun, Runs
+from netplan.calibration.runs import CALIBRATIONS, MeasuredRun, MeasuredRuns
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
@@ -368,7 +368,7 @@ def sources_left_out(width: float = 1.0) -> dict[str, Floats]:
         return {}
     calibration = CALIBRATIONS.load("published")
     parameters = (one.changed(width=width * one.width) for one in calibration.parameters)
-    runs = Runs.of(published_runs(), part)
+    runs = MeasuredRuns.of(published_runs(), part)
     problem = TrainingProblem.of(runs, calibration.changed(parameters=tuple(parameters)))
     sources = [one.source for one in runs.runs]
     errors = np.abs(problem.left_out(sources) / runs.measured_s - 1)

@@ -20,7 +20,7 @@ from netplan.calibration.kernel_fits import (
 from netplan.calibration.measurements import read_nccl_tests, table_text
 from netplan.calibration.published import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.calibration.run_fits import TrainingProblem
-from netplan.calibration.runs import CALIBRATIONS, Calibration, Runs
+from netplan.calibration.runs import CALIBRATIONS, Calibration, MeasuredRuns
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
@@ -132,7 +132,7 @@ def _fit_steps(
     precisions = tuple(dict.fromkeys(one.precision for one in runs))
     accelerator = trainable(bases.accelerator, calibration, precisions)
     placed = [one.on(accelerator) for one in runs]
-    found = TrainingProblem.of(Runs.of(placed, model), calibration).fitted_rows()
+    found = TrainingProblem.of(MeasuredRuns.of(placed, model), calibration).fitted_rows()
     return (
         bases._replace(accelerator=accelerator),
         Fits(fits.products, fits.collectives, found, precisions),

@@ -79,8 +79,13 @@ from netplan.simulation.work import (
 )
 from netplan.traffic.hierarchy import Group, Network, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
-from netplan.workloads.operations import NO_WORK, Collective, CollectiveKind, Operation
-from netplan.workloads.operations import Work as OperationWork
+from netplan.workloads.operations import (
+    NO_WORK,
+    Collective,
+    CollectiveKind,
+    Operation,
+    OperationCost,
+)
 from netplan.workloads.program import Program, stage_layers
 
 
@@ -600,7 +605,7 @@ class _Maker:
         works = _works(operation, ahead=ahead)
         return joined(phase for work in works for phase in self._work(operation, work, stage))
 
-    def _work(self, operation: Operation, work: OperationWork, stage: int) -> Branch:
+    def _work(self, operation: Operation, work: OperationCost, stage: int) -> Branch:
         """Compute and memory, then collectives; panels but one beside the product."""
         if work is NO_WORK:
             return ()
@@ -618,7 +623,7 @@ class _Maker:
             return joined((*busy, *one_panel))
         return joined((*one_panel, ((busy, tuple(others)),)))
 
-    def _busy(self, operation: Operation, work: OperationWork, stage: int) -> Branch:
+    def _busy(self, operation: Operation, work: OperationCost, stage: int) -> Branch:
         """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
         compute_s, memory_s = (
             operation.share * part for part in roofline(operation, work, self.setting)
@@ -669,6 +674,6 @@ def _steps(amount: Amount) -> Floats:
     return values[:, 0] if values.ndim > 1 else values.reshape(-1)[:1]
 
 
-def _works(operation: Operation, *, ahead: bool) -> tuple[OperationWork, ...]:
+def _works(operation: Operation, *, ahead: bool) -> tuple[OperationCost, ...]:
     """Work of an operation in one direction, what is computed again first."""
     return (operation.forward,) if ahead else operation.backward_works[::-1]

@@ -16,8 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netplan.performance.serving.outcomes import Outcome as ServedOutcome
-from netplan.performance.serving.outcomes import ServingCase, decoded_at_once, spill_s
+from netplan.performance.serving.outcomes import (
+    ServingCase,
+    ServingResult,
+    decoded_at_once,
+    spill_s,
+)
 from netplan.performance.serving.rounds import Pool
 from netplan.records import replace
 from netplan.simulation.outcome import Outcome, StageOutcome
@@ -50,7 +54,7 @@ class ServedJob(NamedTuple):
     """Servers on a fabric: what is served, by which plan, and where its servers stand."""
 
     case: ServingCase
-    outcome: ServedOutcome
+    outcome: ServingResult
     pool: Pool
 
 

@@ -137,13 +137,13 @@ def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
         "attention",
         0.0,
         stored,
-        forward=ops.Work(
+        forward=ops.OperationCost(
             tensor_flops=query_key + attend,
             vector_flops=softmax,
             moved_bytes=ops.ELEMENT_BYTES * (query + result + both + rows) + scores_bytes,
             collectives=(gather,),
         ),
-        backward=ops.Work(
+        backward=ops.OperationCost(
             tensor_flops=gradients + (query_key if again else 0.0),
             vector_flops=softmax + scores + (softmax if again else 0.0),
             moved_bytes=ops.ELEMENT_BYTES * (both + (query + result)) + stored,
@@ -205,7 +205,7 @@ def _indexer(model: Model, local: ops.Local, index: IndexAttention) -> ops.Opera
     made = rows * index.head_size * (index.heads + 1)
     flops = 2 * rows * width + 2 * scores * index.head_size
     moved = ops.ELEMENT_BYTES * (made + keys + rows * local.hidden) + weights
-    work = ops.Work(
+    work = ops.OperationCost(
         tensor_flops=flops,
         vector_flops=INDEX_FLOPS * scores,
         moved_bytes=moved,
@@ -240,7 +240,7 @@ def _linear(
     moved = ops.ELEMENT_BYTES * (tokens + 2 * states) + weights
     handed = STATE_BYTES * local.microbatch * heads * k * v * local.context
     hand_on = (ops.Collective("all_gather", handed, "context"),)
-    work = ops.Work(flops, vector, moved, hand_on, weight_bytes=weights)
+    work = ops.OperationCost(flops, vector, moved, hand_on, weight_bytes=weights)
     back = replace(
         work,
         tensor_flops=2 * flops,

@@ -94,15 +94,12 @@ def layer_parameters(model: Model) -> int:
     >>> layer_parameters(model) == 12 * model.hidden_size**2
     True
     """
-    return _projections_size(model) + _feed_forward_size(model)
-
-
-def _projections_size(model: Model) -> int:
-    return 2 * model.hidden_size * (model.query_size + _kv_size(model))
+    projections = 2 * model.hidden_size * (model.query_size + model.head_elements * model.key_heads)
+    return projections + _feed_forward_size(model)
 
 
 def _feed_forward_size(model: Model) -> int:
-    return _matrices(model) * model.hidden_size * _ffn_size(model)
+    return model.ffn_matrices * model.hidden_size * model.inner_size
 
 
 def _activation_bytes(model: Model) -> int:
@@ -111,26 +108,12 @@ def _activation_bytes(model: Model) -> int:
     34 s h for the standard layer: attention 11, feed-forward 19, norms 4 (Korthikanti et al.,
     arXiv:2205.05198, section 4).
     """
-    hidden, width = model.hidden_size, _ffn_size(model)
-    attention = 3 * hidden + 4 * (model.query_size + _kv_size(model))
+    hidden = model.hidden_size
+    attention = 3 * hidden + 4 * (model.query_size + model.head_elements * model.key_heads)
     # Input and dropout mask take 3 h; each matrix but the last stores its output before and after
     # the activation (a gate adds its product).
-    feed_forward = 3 * hidden + 2 * _matrices(model) * width
+    feed_forward = 3 * hidden + 2 * model.ffn_matrices * model.inner_size
     return model.sequence_length * (attention + feed_forward + 4 * hidden)
-
-
-def _kv_size(model: Model) -> int:
-    """Width of all key heads together [elements]."""
-    return model.head_elements * (model.kv_heads or model.heads)
-
-
-def _ffn_size(model: Model) -> int:
-    return model.ffn_size or 4 * model.hidden_size
-
-
-def _matrices(model: Model) -> int:
-    """Matrices of a feed-forward part: up and down, and a gate where it has one."""
-    return 3 if model.gated_ffn else 2
 
 
 SCORE_BYTES = 5
@@ -219,6 +202,6 @@ def _operation(
         "attention" if name == "attention" else "mlp",
         0.0,
         0.0,
-        ops.Work(tensor_flops=training / 3, collectives=collectives),
-        ops.Work(tensor_flops=training * 2 / 3 + again, collectives=collectives),
+        ops.OperationCost(tensor_flops=training / 3, collectives=collectives),
+        ops.OperationCost(tensor_flops=training * 2 / 3 + again, collectives=collectives),
     )

@@ -105,7 +105,10 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
     graph, runs = shares.graph, shares.runs
     late = graph.backward | (graph.kind == UPDATE)
     weights, results = shares.sizes("weight_bytes"), runs * shares.sizes("output_bytes")
-    weights[~_holding(graph, late)] = 0.0
+    # Kernels whose weights count: the forward ones, or all where those have none.
+    held = graph.column("weight_bytes") > 0
+    ahead: Bools = held & ~late
+    weights[~(ahead if ahead.any() else held)] = 0.0
     kept = _kept(graph, late) if model.trains else np.ones(graph.count, bool)
     operations = []
     for at, (kernel, work) in enumerate(zip(graph.kernels, shares.works(), strict=True)):
@@ -153,7 +156,7 @@ class _Shares(Struct, frozen=True, eq=False):
         """Of one run of each kernel, shape (kernels, shardings)."""
         return np.stack([one.column(column) for one in self.graphs], axis=1)[:, self.case]
 
-    def works(self) -> Iterator[ops.Work]:
+    def works(self) -> Iterator[ops.OperationCost]:
         """What each kernel does for a micro-batch."""
         results = self.runs * self.sizes("output_bytes")
         moved = self.sizes("weight_bytes") + results
@@ -168,7 +171,7 @@ class _Shares(Struct, frozen=True, eq=False):
         }
         for at, kernel in enumerate(self.graph.kernels):
             simd = kernel.kind == "simd"
-            yield ops.Work(
+            yield ops.OperationCost(
                 tensor_flops=0.0 if simd else flops[at],
                 vector_flops=flops[at] if simd else 0.0,
                 moved_bytes=moved[at],
@@ -178,13 +181,6 @@ class _Shares(Struct, frozen=True, eq=False):
                     if messages[at].any()
                 ),
             )
-
-
-def _holding(graph: KernelGraph, late: Bools) -> Bools:
-    """Kernels whose weights count: the forward ones, or all where those have none."""
-    held = graph.column("weight_bytes") > 0
-    ahead: Bools = held & ~late
-    return ahead if ahead.any() else held
 
 
 def _kept(graph: KernelGraph, late: Bools) -> Bools:

@@ -112,7 +112,7 @@ class Cut(Struct, frozen=True, eq=False):
         return self.gpus / self.expert
 
 
-class Step(Columns, frozen=True, eq=False):
+class ServingStep(Columns, frozen=True, eq=False):
     """What each copy of attention does in one step.
 
     Parameters
@@ -143,7 +143,9 @@ class Step(Columns, frozen=True, eq=False):
         return self.sequences if self.phase == "prefill" else self.rows
 
 
-def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTEEN) -> ops.Layer:
+def inference_layer(
+    model: Model, cut: Cut, step: ServingStep, formats: Formats = SIXTEEN
+) -> ops.Layer:
     """The operations of one layer in one step, for many plans at once.
 
     Parameters
@@ -166,7 +168,7 @@ def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTE
     --------
     >>> from netplan.workloads.models import MODELS
     >>> layer = inference_layer(
-    ...     MODELS.load("llama-3-70b"), Cut.of(8), Step("decode", 16.0, 1.0, 2048.0))
+    ...     MODELS.load("llama-3-70b"), Cut.of(8), ServingStep("decode", 16.0, 1.0, 2048.0))
     >>> [one.name for one in layer.operations if one.shapes]
     ['qkv', 'output', 'up', 'down']
     """
@@ -182,7 +184,7 @@ def inference_layer(model: Model, cut: Cut, step: Step, formats: Formats = SIXTE
     return ops.Layer(tuple(operations), ops.ELEMENT_BYTES * rows * hidden / cut.tensor)
 
 
-def inference_head(model: Model, cut: Cut, step: Step) -> ops.Operation:
+def inference_head(model: Model, cut: Cut, step: ServingStep) -> ops.Operation:
     """Scores of the words for the tokens that are sampled."""
     share = model.vocabulary / cut.tensor
     return _product("head", "head", step.sampled, float(model.hidden_size), share, WIDE)
@@ -248,8 +250,7 @@ def _stored(model: Model, cut: Cut) -> Floats:
     latent = model.latent_attention
     if latent is not None:
         return np.full(cut.tensor.shape, float(latent.kv_rank + latent.rotary_head_size))
-    values = model.value_head_size or model.head_elements
-    return _heads(model.kv_heads or model.heads, cut.tensor) * (model.head_elements + values)
+    return _heads(model.key_heads, cut.tensor) * (model.head_elements + model.value_elements)
 
 
 def _heads(heads: int, tensor: Floats) -> Floats:
@@ -271,7 +272,7 @@ def _product(  # noqa: PLR0913, PLR0917 - sizes of both factors
     weights = number.weight_bytes * inner * columns
     input_bytes = NUMBER_BYTES[number.precision] * rows * inner
     moved = weights + input_bytes + ops.ELEMENT_BYTES * rows * columns
-    work = ops.Work(shape.flops, 0.0, moved, collectives, weight_bytes=weights)
+    work = ops.OperationCost(shape.flops, 0.0, moved, collectives, weight_bytes=weights)
     return ops.Operation(
         *(name, module, weights, 0.0, work, ops.NO_WORK),
         result=ops.Tensor(rows, columns),
@@ -282,13 +283,17 @@ def _product(  # noqa: PLR0913, PLR0917 - sizes of both factors
 
 def _vector(name: str, module: ops.Module, rows: Amount, columns: Amount) -> ops.Operation:
     """An operation that reads and writes rows once."""
-    work = ops.Work(vector_flops=rows * columns, moved_bytes=2 * ops.ELEMENT_BYTES * rows * columns)
+    work = ops.OperationCost(
+        vector_flops=rows * columns, moved_bytes=2 * ops.ELEMENT_BYTES * rows * columns
+    )
     return ops.Operation(
         name, module, 0.0, 0.0, work, ops.NO_WORK, result=ops.Tensor(rows, columns)
     )
 
 
-def _attention(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[ops.Operation]:
+def _attention(
+    model: Model, cut: Cut, step: ServingStep, formats: Formats
+) -> Iterator[ops.Operation]:
     """Attention of every kind, each with its share of the layers."""
     for part in _attention_parts(model):
         share = part.layers / model.layers
@@ -304,17 +309,17 @@ def _attention(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator
         yield from (replace(one, name=prefix + one.name, share=share) for one in found)
 
 
-def _reduced(model: Model, step: Step) -> tuple[ops.Collective, ...]:
+def _reduced(model: Model, step: ServingStep) -> tuple[ops.Collective, ...]:
     """Sum of results over the tensor GPUs, which all need it."""
     message = ops.ELEMENT_BYTES * step.rows * model.hidden_size
     return (ops.Collective("all_reduce", message, "tensor"),)
 
 
-def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[ops.Operation]:
+def _full(part: _Part, cut: Cut, step: ServingStep, formats: Formats) -> list[ops.Operation]:
     """Projections, rotation and storing of keys, attention, projection of the results."""
     model, rows, number = part.model, step.rows, formats.attention
-    size, values = model.head_elements, model.value_head_size or model.head_elements
-    heads, kv_heads = _heads(model.heads, cut.tensor), _heads(_kv_heads(model), cut.tensor)
+    size, values = model.head_elements, model.value_elements
+    heads, kv_heads = _heads(model.heads, cut.tensor), _heads(model.key_heads, cut.tensor)
     hidden, gates = float(model.hidden_size), values if model.gated_attention else 0
     columns = heads * (size + gates) + kv_heads * (size + values)
     shape = ops.AttentionShape(
@@ -336,10 +341,6 @@ def _full(part: _Part, cut: Cut, step: Step, formats: Formats) -> list[ops.Opera
     return found
 
 
-def _kv_heads(model: Model) -> int:
-    return model.kv_heads or model.heads
-
-
 def _attend(shape: ops.AttentionShape, stored: Amount, cache_bytes: float) -> ops.Operation:
     """Attention to what is stored; a prompt attends to itself, and reads all of its keys."""
     seen = shape.keys if shape.window is None else np.minimum(shape.window, shape.keys)
@@ -350,7 +351,7 @@ def _attend(shape: ops.AttentionShape, stored: Amount, cache_bytes: float) -> op
         inner = shape.head_size + shape.latent_rank
     read = shape.keys if shape.causal else seen
     moved = cache_bytes * shape.sequences * read * stored + ops.ELEMENT_BYTES * queries * inner
-    work = ops.Work(2 * queries * pairs * inner, 3 * queries * pairs, moved)
+    work = ops.OperationCost(2 * queries * pairs * inner, 3 * queries * pairs, moved)
     return ops.Operation(
         *("attention", "attention", 0.0, 0.0, work, ops.NO_WORK),
         result=ops.Tensor(queries, shape.latent_rank or shape.head_size),
@@ -359,7 +360,7 @@ def _attend(shape: ops.AttentionShape, stored: Amount, cache_bytes: float) -> op
 
 
 def _latent(
-    part: _Part, latent: LatentAttention, cut: Cut, step: Step, formats: Formats
+    part: _Part, latent: LatentAttention, cut: Cut, step: ServingStep, formats: Formats
 ) -> list[ops.Operation]:
     """Latent vectors on every GPU, heads cut; what follows depends on the phase."""
     model, rows, number = part.model, step.rows, formats.attention
@@ -383,7 +384,7 @@ def _latent(
 
 
 def _made(
-    part: _Part, latent: LatentAttention, heads: Floats, step: Step, formats: Formats
+    part: _Part, latent: LatentAttention, heads: Floats, step: ServingStep, formats: Formats
 ) -> list[ops.Operation]:
     """Keys and values made of the latent vectors of a prompt, and attention to them."""
     size = (latent.head_size + latent.rotary_head_size + latent.value_head_size) / 2
@@ -399,7 +400,7 @@ def _made(
 
 
 def _stored_as_made(
-    part: _Part, latent: LatentAttention, heads: Floats, step: Step, formats: Formats
+    part: _Part, latent: LatentAttention, heads: Floats, step: ServingStep, formats: Formats
 ) -> list[ops.Operation]:
     """Attention to the latent vectors as they are stored, between two small products a head."""
     rank, rows = float(latent.kv_rank), step.rows
@@ -424,7 +425,9 @@ def _absorbed(
     return _product(name, "attention", rows, inner, columns * heads, WIDE)
 
 
-def _index(model: Model, index: IndexAttention, step: Step, formats: Formats) -> ops.Operation:
+def _index(
+    model: Model, index: IndexAttention, step: ServingStep, formats: Formats
+) -> ops.Operation:
     """Scores of all stored tokens by small heads, whose keys are stored beside the cache."""
     latent, rows = model.latent_attention, step.rows
     queries = latent.query_rank if latent and latent.query_rank else model.hidden_size
@@ -435,7 +438,7 @@ def _index(model: Model, index: IndexAttention, step: Step, formats: Formats) ->
     pairs = step.context - step.tokens / 2 if step.phase == "prefill" else step.context
     scores = rows * pairs * index.heads
     keys = formats.cache_bytes * step.sequences * step.context * index.head_size
-    work = ops.Work(
+    work = ops.OperationCost(
         tensor_flops=2.0 * rows * matrix + 2 * scores * index.head_size,
         vector_flops=INDEX_FLOPS * scores,
         moved_bytes=weights + keys + ops.ELEMENT_BYTES * rows * (index.heads + 1) * index.head_size,
@@ -451,7 +454,7 @@ def _state_bytes(linear: LinearAttention, cut: Cut) -> Floats:
 
 
 def _linear(
-    model: Model, linear: LinearAttention, cut: Cut, step: Step, formats: Formats
+    model: Model, linear: LinearAttention, cut: Cut, step: ServingStep, formats: Formats
 ) -> list[ops.Operation]:
     """Projections, and states that every token reads and writes; a prompt does so in chunks."""
     rows, number, hidden = step.rows, formats.attention, float(model.hidden_size)
@@ -464,7 +467,7 @@ def _linear(
         states = states * step.tokens
     flops = rows * heads * delta_flops(linear)
     moved = states + 2 * ops.ELEMENT_BYTES * rows * (mixed + values)
-    net = ops.Work(flops, rows * mixed * 2 * linear.convolution, moved)
+    net = ops.OperationCost(flops, rows * mixed * 2 * linear.convolution, moved)
     return [
         _product("in", "attention", rows, hidden, columns, number),
         _vector("convolution", "attention", rows, mixed),
@@ -476,13 +479,15 @@ def _linear(
     ]
 
 
-def _feed_forward(model: Model, cut: Cut, step: Step, formats: Formats) -> Iterator[ops.Operation]:
+def _feed_forward(
+    model: Model, cut: Cut, step: ServingStep, formats: Formats
+) -> Iterator[ops.Operation]:
     """Dense layers and those with experts, each with its share of all layers."""
     experts = model.experts
     sparse = experts.sparse_layers(model.layers) if experts is not None else 0
     dense = model.layers - sparse
     if dense:
-        inner = (model.ffn_size or 4 * model.hidden_size) / cut.tensor
+        inner = model.inner_size / cut.tensor
         found = _dense("", model, inner, step, formats, _reduced(model, step))
         yield from (replace(one, share=dense / model.layers) for one in found)
     if sparse:
@@ -494,7 +499,7 @@ def _dense(
     prefix: str,
     model: Model,
     inner: Amount,
-    step: Step,
+    step: ServingStep,
     formats: Formats,
     collectives: tuple[ops.Collective, ...] = (),
 ) -> list[ops.Operation]:
@@ -508,7 +513,7 @@ def _dense(
     ]
 
 
-def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[ops.Operation]:
+def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list[ops.Operation]:
     """Router, shared experts, the exchange of tokens, routed experts."""
     experts = model.experts
     if experts is None:
@@ -521,18 +526,18 @@ def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[ops.Op
     number, tokens = formats.feed_forward, rows * cut.attention_data
     shape = ops.ExpertShape(
         hidden=hidden,
-        inter=float(experts.ffn_size or model.ffn_size or 4 * model.hidden_size),
+        inter=float(experts.ffn_size or model.inner_size),
         top_k=float(experts.per_token),
         experts=float(experts.count),
         tensor=cut.expert_tensor,
         expert=cut.expert,
-        products=3.0 if model.gated_ffn else 2.0,
+        products=float(model.ffn_matrices),
     )
     matrix = shape.products * hidden * shape.inner
     read = number.weight_bytes * shape.weights(tokens, "random")
     moved = read + ops.ELEMENT_BYTES * shape.rows(tokens) * (2 * hidden + 3 * shape.inner)
     sent = _exchange(experts, hidden, cut, step, formats)
-    work = ops.Work(2.0 * shape.rows(tokens) * matrix, 0.0, moved, sent, weight_bytes=read)
+    work = ops.OperationCost(2.0 * shape.rows(tokens) * matrix, 0.0, moved, sent, weight_bytes=read)
     held = ops.Operation(
         *("experts", "mlp", number.weight_bytes * experts.count / cut.expert * matrix, 0.0),
         *(work, ops.NO_WORK),
@@ -545,7 +550,7 @@ def _sparse(model: Model, cut: Cut, step: Step, formats: Formats) -> list[ops.Op
 
 
 def _exchange(
-    experts: Experts, hidden: float, cut: Cut, step: Step, formats: Formats
+    experts: Experts, hidden: float, cut: Cut, step: ServingStep, formats: Formats
 ) -> tuple[ops.Collective, ...]:
     """Tokens to their experts and sums back (table of this module); messages of 0 are none."""
     rows = step.rows
@@ -576,7 +581,7 @@ SERVED_SPANS: dict[ops.GroupName, tuple[str, ...]] = {"expert": ("tensor", "expe
 class Passes(NamedTuple):
     """Steps of one copy of attention that are alike, and how often a microbatch makes them [1]."""
 
-    step: Step
+    step: ServingStep
     times: float = 1.0
 
 
@@ -606,7 +611,8 @@ def serving_program(
     Eight requests decode, and one prompt in 256 rounds is theirs.
 
     >>> from netplan.workloads.models import MODELS
-    >>> decode, prompt = Step("decode", 8.0, 1.0, 2176.0), Step("prefill", 1.0, 2048.0, 2048.0)
+    >>> decode = ServingStep("decode", 8.0, 1.0, 2176.0)
+    >>> prompt = ServingStep("prefill", 1.0, 2048.0, 2048.0)
     >>> program = serving_program(
     ...     MODELS.load("llama-3-70b"), Cut.of(8), [Passes(decode), Passes(prompt, 8 / 256)])
     >>> for use in program.collectives(stages=1, microbatches=1):
@@ -628,6 +634,6 @@ def serving_program(
         sharding=ops.Sharding.of(1, tensor=tensor, expert=copies),
         layer=ops.Layer(operations, boundary_bytes),
         first=None,
-        last=inference_head(model, cut, Step("decode", sampled, 1.0, 1.0)),
+        last=inference_head(model, cut, ServingStep("decode", sampled, 1.0, 1.0)),
         repetition=Repetition(model.layers, 0, "1d", trains=False, spans=SERVED_SPANS),
     )

@@ -181,7 +181,7 @@ def product_time_s(
     table = _corrections(one, precision, asked=corrections)
     if table is not None:
         time_s = time_s * table.factor(m, n, k)
-    return time_s if np.ndim(time_s) else float(time_s)
+    return _plain(time_s)
 
 
 def product_parts_s(
@@ -332,7 +332,7 @@ def attention_time_s(
     298.7
     """
     shape = _causal(batch, sequence, heads, kv_heads, head_size)
-    return _total_s(attention_parts_s(attention_rates(accelerator), shape))
+    return _plain(sum(attention_parts_s(attention_rates(accelerator), shape)))
 
 
 def attention_backward_time_s(
@@ -368,7 +368,7 @@ def attention_backward_time_s(
     850.2
     """
     shape = _causal(batch, sequence, heads, kv_heads, head_size)
-    return _total_s(attention_parts_s(attention_rates(accelerator), shape, backward=True))
+    return _plain(sum(attention_parts_s(attention_rates(accelerator), shape, backward=True)))
 
 
 def generation_time_s(  # noqa: PLR0913 - a size each
@@ -419,8 +419,8 @@ def generation_time_s(  # noqa: PLR0913 - a size each
     one = accelerator_of(accelerator)
     shared = heads if kv_heads is None else kv_heads
     shape = AttentionShape(batch, heads, shared, 1.0, context, head_size, causal=False)
-    time_s = _total_s(
-        attention_parts_s(attention_rates(one, "generation"), shape, kv_bytes=kv_bytes)
+    time_s = _plain(
+        sum(attention_parts_s(attention_rates(one, "generation"), shape, kv_bytes=kv_bytes))
     )
     path = one.measured.generation_corrections if one.measured else ""
     table = table_in(path, "bf16", GENERATION_SIZES, whose=one.name, asked=corrections)
@@ -428,7 +428,7 @@ def generation_time_s(  # noqa: PLR0913 - a size each
         return time_s
     groups, queries = np.asarray(batch) * shared, np.asarray(heads) / shared
     factor = table.factor(groups, context, queries, head_size)
-    return time_s * factor if np.ndim(factor) else float(time_s * factor)
+    return _plain(time_s * factor)
 
 
 def latent_generation_time_s(  # noqa: PLR0913 - a size each
@@ -482,7 +482,7 @@ def latent_generation_time_s(  # noqa: PLR0913 - a size each
     )
     moved_bytes = stored * (kv_rank + rotary) * kv_bytes
     bytes_s = moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
-    return _total_s((rates.kernel_latency_s, _norm(flops_s, bytes_s, rates.sharpness)))
+    return _plain(rates.kernel_latency_s + _norm(flops_s, bytes_s, rates.sharpness))
 
 
 def attention_parts_s(
@@ -562,9 +562,9 @@ def _norm(one: Amount, other: Amount, power: float) -> Amount:
     return both
 
 
-def _total_s(parts: tuple[Amount, Amount]) -> Amount:
-    whole_s = parts[0] + parts[1]
-    return whole_s if np.ndim(whole_s) else float(whole_s)
+def _plain(amount: Amount) -> Amount:
+    """A number as such, arrays as they are."""
+    return amount if np.ndim(amount) else float(amount)
 
 
 EXPERT_SIZES = ("rows", "inner", "active")
@@ -641,7 +641,7 @@ def fused_experts_time_s(
     table = table_in(path, precision, EXPERT_SIZES, whose=one.name, asked=corrections)
     if table is not None:
         time_s = time_s * table.factor(rows / active, inner, active)
-    return time_s if np.ndim(time_s) else float(time_s)
+    return _plain(time_s)
 
 
 def computed_in(accelerator: Accelerator, dtype: str) -> tuple[Precision, float]:
@@ -784,4 +784,4 @@ def expert_exchange_s(
     )
     token_bytes = TOKEN_BYTES[precision_named(exchange.dtype)] * exchange.hidden
     time_s: Amount = rates.latency_s + np.asarray(tokens) * token_bytes * slowest
-    return time_s if np.ndim(time_s) else float(time_s)
+    return _plain(time_s)

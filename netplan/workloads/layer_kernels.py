@@ -50,13 +50,13 @@ class Product(Struct, frozen=True, eq=False):
             self.module,
             weights,
             ops.ELEMENT_BYTES * rows * width,
-            ops.Work(
+            ops.OperationCost(
                 tensor_flops=result * (2 * width - 1),
                 moved_bytes=ops.ELEMENT_BYTES * touched,
                 collectives=forward,
                 weight_bytes=weights,
             ),
-            ops.Work(
+            ops.OperationCost(
                 tensor_flops=gradient_flops + weight_flops,
                 moved_bytes=ops.ELEMENT_BYTES * 2 * touched,
                 collectives=backward,
@@ -153,7 +153,7 @@ def summa_product(
     weights = ops.ELEMENT_BYTES * width * columns
     touched = rows * width + width * columns + rows * columns * local.panels
     whole = Product(name, module, rows, width, columns).operation(forward=(), backward=())
-    forward = ops.Work(
+    forward = ops.OperationCost(
         tensor_flops=2 * rows * columns * width,
         moved_bytes=ops.ELEMENT_BYTES * touched,
         collectives=(
@@ -162,7 +162,7 @@ def summa_product(
         ),
         panels=local.panels,
     )
-    backward = ops.Work(
+    backward = ops.OperationCost(
         tensor_flops=whole.backward.tensor_flops,
         moved_bytes=ops.ELEMENT_BYTES * 2 * touched,
         collectives=(
@@ -211,7 +211,9 @@ def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> ops.Op
     Published code of arXiv:2410.00273.
     """
     count = rows * width
-    work = ops.Work(vector_flops=count, moved_bytes=ops.ELEMENT_BYTES * (count + copies * width))
+    work = ops.OperationCost(
+        vector_flops=count, moved_bytes=ops.ELEMENT_BYTES * (count + copies * width)
+    )
     module: ops.Module = "mlp" if name.startswith("fc") else "attention"
     weights = ops.ELEMENT_BYTES * width * copies
     return ops.Operation(name, module, weights, 0.0, work, work, result=ops.Tensor(rows, width))
@@ -257,10 +259,10 @@ def activation(local: ops.Local, rows: Floats) -> ops.Operation:
         "mlp",
         0.0,
         ops.ELEMENT_BYTES * stores * count,
-        ops.Work(
+        ops.OperationCost(
             vector_flops=forward * count, moved_bytes=ops.ELEMENT_BYTES * forward_moves * count
         ),
-        ops.Work(
+        ops.OperationCost(
             vector_flops=backward * count, moved_bytes=ops.ELEMENT_BYTES * backward_moves * count
         ),
         result=ops.Tensor(rows, local.ffn_local),
@@ -286,7 +288,7 @@ def dropout(name: str, count: Floats) -> ops.Operation:
     ----------
     Published code of arXiv:2410.00273.
     """
-    work = ops.Work(
+    work = ops.OperationCost(
         vector_flops=count, moved_bytes=(2 * ops.ELEMENT_BYTES + ops.MASK_BYTES) * count
     )
     module: ops.Module = "attention" if name == "drop_v" else "mlp"
@@ -345,12 +347,12 @@ def norm_of(
 ) -> ops.Operation:
     """Norm of local rows with its collectives; the first of a layer is the feed-forward part's."""
     count = rows * width
-    forward = ops.Work(
+    forward = ops.OperationCost(
         vector_flops=NORM_FLOPS * count,
         moved_bytes=ops.ELEMENT_BYTES * (2 * count + 2 * rows + 2 * width),
         collectives=ahead,
     )
-    backward = ops.Work(
+    backward = ops.OperationCost(
         vector_flops=8 * count + 4 * rows * (width - 1),
         moved_bytes=ops.ELEMENT_BYTES * (5 * count + 2 * width),
         collectives=back,

@@ -29,7 +29,7 @@ from netplan.workloads.measured_rates import (
     MeasuredRates,
     pooled,
 )
-from netplan.workloads.operations import ELEMENT_BYTES, NO_WORK, Operation, Work
+from netplan.workloads.operations import ELEMENT_BYTES, NO_WORK, Operation, OperationCost
 
 
 class MeasuredKernels(Struct, frozen=True):
@@ -127,7 +127,7 @@ class MeasuredKernels(Struct, frozen=True):
         return times_s
 
     def parts_s(
-        self, operation: Operation, work: Work, moved_bytes: Amount
+        self, operation: Operation, work: OperationCost, moved_bytes: Amount
     ) -> tuple[Amount, Amount]:
         """Time of one work of an operation that moves so many bytes [s].
 

@@ -155,14 +155,10 @@ def divides(model: Model, tensor: int) -> bool:
     return all(number % tensor == 0 for _, number in _divided(model))
 
 
-def _inner(model: Model) -> int:
-    return model.ffn_size or 4 * model.hidden_size
-
-
 def _divided(model: Model) -> tuple[tuple[str, int], ...]:
     """What the chips of a tensor group share, by key."""
-    kv_heads = model.kv_heads or model.heads
-    return ("heads", model.heads), ("kv_heads", kv_heads), ("ffn_size", _inner(model))
+    shared = ("heads", model.heads), ("kv_heads", model.key_heads)
+    return *shared, ("ffn_size", model.inner_size)
 
 
 def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> LayerSizes:
@@ -173,7 +169,6 @@ def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> LayerSize
     InputError
         If heads or columns do not divide by the chips and have to.
     """
-    inner, kv_heads = _inner(model), model.kv_heads or model.heads
     for name, number in _divided(model):
         if number % tensor and not uneven:
             raise InputError(
@@ -185,8 +180,8 @@ def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> LayerSize
     return LayerSizes(
         hidden=model.hidden_size,
         queries=heads * head,
-        keys=-(-kv_heads // tensor) * head,
-        inner=-(-inner // tensor),
+        keys=-(-model.key_heads // tensor) * head,
+        inner=-(-model.inner_size // tensor),
         maps=tokens * heads,
         head=head,
         tokens=tokens,

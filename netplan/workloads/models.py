@@ -226,6 +226,26 @@ class Model(Record, frozen=True, kw_only=True):
         return self.heads * self.head_elements
 
     @property
+    def key_heads(self) -> int:
+        """Heads of keys and values [1]."""
+        return self.kv_heads or self.heads
+
+    @property
+    def value_elements(self) -> int:
+        """Elements of one head's values [1]."""
+        return self.value_head_size or self.head_elements
+
+    @property
+    def inner_size(self) -> int:
+        """Inner width of a feed-forward part, of dense layers [1]."""
+        return self.ffn_size or 4 * self.hidden_size
+
+    @property
+    def ffn_matrices(self) -> int:
+        """Matrices of a feed-forward part: up and down, and a gate where it has one [1]."""
+        return 3 if self.gated_ffn else 2
+
+    @property
     def rotates(self) -> bool:
         """Whether queries and keys are rotated by their position."""
         return self.gated_ffn if self.rotary is None else self.rotary

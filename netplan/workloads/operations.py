@@ -149,7 +149,7 @@ class Collective(Struct, frozen=True, eq=False):
     group: GroupName
 
 
-class Work(Struct, frozen=True, eq=False):
+class OperationCost(Struct, frozen=True, eq=False):
     """One direction of one operation; amounts of several steps have the shape (steps, shardings).
 
     Parameters
@@ -175,7 +175,7 @@ class Work(Struct, frozen=True, eq=False):
     gradient_bytes: Amount = 0.0
 
 
-NO_WORK = Work()
+NO_WORK = OperationCost()
 """A direction that an operation does not have: it takes no time at all."""
 
 
@@ -376,15 +376,15 @@ class Operation(Struct, frozen=True, eq=False):
     module: Module
     weight_bytes: Amount
     activation_bytes: Amount
-    forward: Work
-    backward: Work
+    forward: OperationCost
+    backward: OperationCost
     expert_weights: bool = False
     result: Tensor = Tensor(0.0)
     shapes: tuple[Shape, ...] = ()
     inputs: tuple[str, ...] = ()
     recomputed: bool = False
     stored_bytes: Amount = 0.0
-    weight_gradient: Work = NO_WORK
+    weight_gradient: OperationCost = NO_WORK
     input_bytes: Amount = 0.0
     attention: AttentionShape | None = None
     experts: RoutedTokens | None = None
@@ -392,7 +392,7 @@ class Operation(Struct, frozen=True, eq=False):
     branch: int = 0
     share: float = 1.0
 
-    def kept_bytes(self, work: Work) -> Amount:
+    def kept_bytes(self, work: OperationCost) -> Amount:
         """What one of the works writes for the backward pass, or reads of what was written [B].
 
         The forward pass writes it, and the first work of the backward pass that needs it reads it.
@@ -404,7 +404,7 @@ class Operation(Struct, frozen=True, eq=False):
         return self.input_bytes if work is self.forward else 0.0
 
     @property
-    def backward_works(self) -> tuple[Work, ...]:
+    def backward_works(self) -> tuple[OperationCost, ...]:
         """Work of the backward pass, the last first, what it computes again included."""
         last = () if self.weight_gradient is NO_WORK else (self.weight_gradient,)
         again = (self.forward,) if self.recomputed else ()
@@ -525,9 +525,7 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
     """
     b, n1, n2 = sharding.microbatch, sharding.tensor, sharding.context
     l, e = model.sequence_length, model.hidden_size  # noqa: E741 - the papers' letters
-    f = model.ffn_size or 4 * e
-    kv_heads = model.kv_heads or model.heads
-    values = model.value_head_size or model.head_elements
+    f, kv_heads, values = model.inner_size, model.key_heads, model.value_elements
 
     def real(values: Numbers) -> Floats:
         return values.astype(np.float64)

@@ -76,8 +76,8 @@ def parameter_count(model: Model) -> ParameterCount:
 def stack_of(model: Model) -> Stack:
     """What all layers of a model hold and do, prediction layers included."""
     hidden, depth, experts = model.hidden_size, model.depth, model.experts
-    matrices = (3 if model.gated_ffn else 2) * hidden
-    wide = matrices * (model.ffn_size or 4 * hidden)
+    matrices = model.ffn_matrices * hidden
+    wide = matrices * model.inner_size
     sparse = model.sparse_layers
     feed_forward = visited = (depth - sparse) * wide
     if experts is not None:
@@ -108,7 +108,7 @@ class _Kind(NamedTuple):
 def _attention_kinds(model: Model) -> Iterator[_Kind]:
     """Full attention with its indexer, windows, linear attention."""
     length, window, index = model.sequence_length, model.window_attention, model.index_attention
-    query, value = model.head_elements, model.value_head_size or model.head_elements
+    query, value = model.head_elements, model.value_elements
     if model.latent_attention is not None:
         latent = model.latent_attention
         query, value = latent.head_size + latent.rotary_head_size, latent.value_head_size
@@ -125,7 +125,7 @@ def _attention_kinds(model: Model) -> Iterator[_Kind]:
     if window is not None:
         inside = model.in_windows()
         if window.own_heads:
-            query, value = inside.head_elements, inside.value_head_size or inside.head_elements
+            query, value = inside.head_elements, inside.value_elements
         met = min(length, window.tokens)
         yield _Kind(window.layers, _projections(inside), met * model.heads * (query + value))
     if model.linear_attention is not None:
@@ -140,8 +140,8 @@ def _projections(model: Model) -> int:
         down = hidden * (latent.kv_rank + latent.rotary_head_size + (latent.query_rank or 0))
         up = latent.kv_rank * heads * (latent.head_size + value)
         return down + up + (latent.query_rank or hidden) * heads * query + heads * value * hidden
-    query, value = model.head_elements, model.value_head_size or model.head_elements
-    keys = (model.kv_heads or heads) * (query + value)
+    query, value = model.head_elements, model.value_elements
+    keys = model.key_heads * (query + value)
     gate = heads * value if model.gated_attention else 0
     return hidden * (heads * (query + value) + gate + keys)
 

@@ -172,7 +172,7 @@ def dealt(rounds: int, replicas: int) -> Ints:
     return (rounds - np.arange(replicas, dtype=np.int64) + replicas - 1) // replicas
 
 
-class Runs(Struct, Generic[T], frozen=True, eq=False):
+class RepeatedBlocks(Struct, Generic[T], frozen=True, eq=False):
     """How often the parts of a program run on one GPU in one iteration [1]."""
 
     layers: T  # passes through a layer, m n
@@ -234,7 +234,7 @@ class Repetition(Struct, frozen=True):
         """Layers of the fullest stage, n, for a number or an array [1]."""
         return -(-self.layers // stages)
 
-    def runs(self, *, stages: T, microbatches: T, interleave: T) -> Runs[T]:
+    def runs(self, *, stages: T, microbatches: T, interleave: T) -> RepeatedBlocks[T]:
         """How often everything runs in one iteration, for numbers or arrays of one shape.
 
         Parameters
@@ -254,7 +254,7 @@ class Repetition(Struct, frozen=True):
         (1024.0, 512.0, 1.0)
         """
         rule = self.synchronisation
-        return Runs(
+        return RepeatedBlocks(
             layers=microbatches * self.fullest(stages),
             ends=microbatches,
             transfers=microbatches * interleave,

@@ -136,18 +136,18 @@ def _lookup(
     rows, vectors = model.sample_bytes * batch, model.sent_bytes * batch
     exchange = (ops.Collective("all_to_all", vectors, "expert"),)
     update = ops.NO_WORK
-    backward = ops.Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
+    backward = ops.OperationCost(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
     if tiled:
         changed = 2 * (rows + model.state_bytes * batch)
-        backward = ops.Work(collectives=exchange)
-        update = ops.Work(moved_bytes=changed, weight_bytes=changed)
+        backward = ops.OperationCost(collectives=exchange)
+        update = ops.OperationCost(moved_bytes=changed, weight_bytes=changed)
     return ops.Operation(
         "lookup",
         "mlp",
         weight_bytes=0.0,
         # Pairs, or the first of listed top layers, keep them for themselves.
         activation_bytes=0.0 if model.pairs or model.top else vectors,
-        forward=ops.Work(moved_bytes=rows, collectives=exchange, weight_bytes=rows),
+        forward=ops.OperationCost(moved_bytes=rows, collectives=exchange, weight_bytes=rows),
         backward=backward,
         weight_gradient=update,
         stored_bytes=model.table_bytes / gpus,
@@ -157,10 +157,10 @@ def _lookup(
 def _interaction(model: RecommendationModel, batch: Floats) -> ops.Operation:
     """Scalar products of all pairs of vectors of each sample."""
     vectors, pairs = (model.tables + 1) * model.embedding * batch, model.pairs * batch
-    ahead = ops.Work(
+    ahead = ops.OperationCost(
         tensor_flops=2 * model.embedding * pairs, moved_bytes=ops.ELEMENT_BYTES * (vectors + pairs)
     )
-    back = ops.Work(tensor_flops=2 * ahead.tensor_flops, moved_bytes=2 * ahead.moved_bytes)
+    back = ops.OperationCost(tensor_flops=2 * ahead.tensor_flops, moved_bytes=2 * ahead.moved_bytes)
     return ops.Operation("interaction", "mlp", 0.0, ops.ELEMENT_BYTES * vectors, ahead, back)
 
 
@@ -168,7 +168,7 @@ def _fourier(model: FourierModel, gpus: Ints) -> tuple[ops.Operation, ...]:
     """Both halves of a transform; the second works on the memory of the first."""
     points = _real(-(-model.side // gpus)) * model.side
     held = model.word_bytes * points
-    half = ops.Work(
+    half = ops.OperationCost(
         vector_flops=model.flops(1) / float(model.side) ** 2 / 2 * points,
         moved_bytes=2 * held,
         collectives=(ops.Collective("all_to_all", held, "tensor"),),
@@ -184,12 +184,12 @@ def _linpack(model: LinpackModel, grid: ops.Sharding) -> tuple[ops.Operation, ..
     block, word, side = float(model.block), model.word_bytes, model.sides[:, None]
     rows, columns = _real(-(-side // grid.tensor)), _real(-(-side // grid.context))
     panel, across = rows * block, columns * block
-    factorise = ops.Work(
+    factorise = ops.OperationCost(
         tensor_flops=2 * panel * block,
         moved_bytes=2 * word * panel,
         collectives=(ops.Collective("broadcast", np.full_like(rows, word * block**2), "tensor"),),
     )
-    update = ops.Work(
+    update = ops.OperationCost(
         tensor_flops=2 * panel * columns,
         moved_bytes=word * (2 * rows * columns + panel + across),
         collectives=(

@@ -136,9 +136,11 @@ class TiledProduct(Struct, frozen=True, eq=False):
         matrix = ops.ELEMENT_BYTES * self.inner * self.columns
         result = ops.ELEMENT_BYTES * self.rows * self.columns
 
-        def phase(first: Amount, second: Amount, made: Amount, of_weights: float = 0.0) -> ops.Work:
+        def phase(
+            first: Amount, second: Amount, made: Amount, of_weights: float = 0.0
+        ) -> ops.OperationCost:
             reads = _read_bytes(first, second, sram_bytes)
-            return ops.Work(
+            return ops.OperationCost(
                 tensor_flops=self.times * shape.flops,
                 moved_bytes=self.times * (sum(reads) + made),
                 weight_bytes=of_weights * reads[1],
@@ -213,8 +215,7 @@ def tiled_layer(
         if one.name in ("qkv", "up"):
             one = replace(one, backward=replace(one.backward, collectives=summed))
         operations.append(one)
-    ffn = float(model.ffn_size or 4 * model.hidden_size)
-    activation = (3 if model.gated_ffn else 2) * ffn / tensor
+    activation = model.ffn_matrices * float(model.inner_size) / tensor
     operations.append(_elementwise(tokens, hidden, activation))
     return ops.Layer(tuple(operations), boundary_bytes=message)
 
@@ -225,9 +226,9 @@ def _products(
     """The six products of a layer (table of this module)."""
     length, hidden = float(model.sequence_length), float(model.hidden_size)
     head, queries = float(model.head_elements), float(model.query_size)
-    qkv = queries + 2 * head * (model.kv_heads or model.heads)
-    ffn = float(model.ffn_size or 4 * model.hidden_size)
-    up = (2 if model.gated_ffn else 1) * ffn
+    qkv = queries + 2 * head * model.key_heads
+    ffn = float(model.inner_size)
+    up = (model.ffn_matrices - 1) * ffn
     maps = sequences * model.heads / tensor
     return (
         TiledProduct("qkv", "attention", tokens, hidden, qkv / tensor),
@@ -247,7 +248,7 @@ def _elementwise(tokens: Floats, hidden: float, activation: Floats) -> ops.Opera
         "mlp",
         weight_bytes=0.0,
         activation_bytes=0.0,
-        forward=ops.Work(moved_bytes=moved),
-        backward=ops.Work(moved_bytes=2 * moved),
+        forward=ops.OperationCost(moved_bytes=moved),
+        backward=ops.OperationCost(moved_bytes=2 * moved),
         result=ops.Tensor(tokens, hidden),
     )

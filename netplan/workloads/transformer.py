@@ -105,7 +105,8 @@ def transformer_layer(
     if strategy == "summa":
         return _summa_layer(model, sharding, local, mode, variant)
     if not variant.sequence_parallel:
-        local = _whole_rows(local)
+        # Sizes without sequence parallelism: norms and dropouts have all rows on every tensor GPU.
+        local = replace(local, scattered_rows=local.rows, dropped=local.rows * local.hidden)
     feed_forward = _feed_forward(local, strategy, mode)
     if experts is not None:
         feed_forward = tuple(expert_feed_forward(model, sharding, local, experts))
@@ -139,11 +140,6 @@ def _check_modelled(model: Model, strategy: Strategy, variant: ops.Variant) -> N
         raise InputError(f"{unlike} under SUMMA are not modelled: use strategy 1d or 2d")
 
 
-def _whole_rows(local: ops.Local) -> ops.Local:
-    """Sizes without sequence parallelism: norms and dropouts have all rows on every tensor GPU."""
-    return replace(local, scattered_rows=local.rows, dropped=local.rows * local.hidden)
-
-
 def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
     """Operations without sequence parallelism: partial sums are reduced, and nothing is gathered.
 
@@ -151,7 +147,7 @@ def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
     (arXiv:2205.05198, Sec. 4.2.2).
     """
 
-    def work_of(one: ops.Operation, work: ops.Work) -> ops.Work:
+    def work_of(one: ops.Operation, work: ops.OperationCost) -> ops.OperationCost:
         kept = () if one.name.startswith("ln") else work.collectives
         return replace(work, collectives=tuple(_whole(sent) for sent in kept))
 
@@ -267,12 +263,12 @@ def embedding(model: Model, sharding: ops.Sharding) -> ops.Operation:
         "head",
         ops.ELEMENT_BYTES * words * local.hidden,
         0.0,
-        ops.Work(
+        ops.OperationCost(
             moved_bytes=2 * message,
             collectives=(ops.Collective("reduce_scatter", message, "tensor"),),
             weight_bytes=message,
         ),
-        ops.Work(
+        ops.OperationCost(
             moved_bytes=2 * message,
             collectives=(ops.Collective("all_gather", message, "tensor"),),
             gradient_bytes=message,
@@ -313,7 +309,7 @@ def lm_head(model: Model, sharding: ops.Sharding) -> ops.Operation:
 def _repeated(one: ops.Operation, times: int) -> ops.Operation:
     """An operation so many times over, with the same weights."""
 
-    def again(work: ops.Work) -> ops.Work:
+    def again(work: ops.OperationCost) -> ops.OperationCost:
         return replace(
             work,
             tensor_flops=times * work.tensor_flops,
@@ -471,8 +467,8 @@ def _dispatch(local: ops.Local, experts: Experts) -> ops.Operation:
         "mlp",
         0.0,
         0.0,
-        ops.Work(moved_bytes=2 * sent, collectives=(send, gather)),
-        ops.Work(moved_bytes=2 * sent, collectives=(send,)),
+        ops.OperationCost(moved_bytes=2 * sent, collectives=(send, gather)),
+        ops.OperationCost(moved_bytes=2 * sent, collectives=(send,)),
         result=ops.Tensor(experts.per_token * local.rows, local.hidden),
         inputs=(ops.INPUT, "router"),
     )
@@ -483,7 +479,7 @@ def _combine(local: ops.Local, experts: Experts) -> ops.Operation:
     sent = _sent_bytes(local, experts)
     back = ops.Collective("all_to_all", sent, "expert")
     gather = ops.Collective("all_gather", _gathered_bytes(local, experts), "tensor")
-    work = ops.Work(
+    work = ops.OperationCost(
         vector_flops=2 * sent / ops.ELEMENT_BYTES,
         moved_bytes=sent + sent / experts.per_token,
         collectives=(back,),

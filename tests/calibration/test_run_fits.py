@@ -9,7 +9,7 @@ import pytest
 from netplan.calibration.fit import Priors, fit
 from netplan.calibration.published import published_runs
 from netplan.calibration.run_fits import TrainingProblem
-from netplan.calibration.runs import CALIBRATIONS, Runs
+from netplan.calibration.runs import CALIBRATIONS, MeasuredRuns
 from netplan.errors import CatalogError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.published.measured_runs import sources_left_out
@@ -22,7 +22,9 @@ REPORTS = Path(__file__).parents[2] / "reports" / "README.md"
 def problem() -> TrainingProblem:
     part = ITERATION_MODELS.load("calibrated").calibration
     assert part is not None
-    return TrainingProblem.of(Runs.of(published_runs(), part), CALIBRATIONS.load("published"))
+    return TrainingProblem.of(
+        MeasuredRuns.of(published_runs(), part), CALIBRATIONS.load("published")
+    )
 
 
 def test_no_fitted_number_of_the_files_is_far_from_the_fit(problem: TrainingProblem) -> None:

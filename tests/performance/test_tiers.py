@@ -25,7 +25,7 @@ from netplan.performance.tiers import ORDER, Expanded, expanded_parts, hybrid_by
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.operations import Operation, Variant, Work
+from netplan.workloads.operations import Operation, OperationCost, Variant
 from tests.performance.cases import FOURD, small_model
 from tests.performance.test_free_space import Way, every_plan, random_case
 from tests.performance.test_free_space import timed as time_of_each
@@ -135,7 +135,7 @@ def layers_by_hand(run: Training, slow: Slow, latency_s: float = 0.0) -> float:
     setting = Setting(run)
     program, rules = setting.program(PLAN.sharding), run.assumptions.compute
 
-    def seconds(one: Operation, work: Work) -> float:
+    def seconds(one: Operation, work: OperationCost) -> float:
         compute_s = rules.kernel_latency_s
         compute_s += float(np.ravel(work.tensor_flops)[0]) / (rules.tensor_efficiency * 1e15)
         compute_s += float(np.ravel(work.vector_flops)[0]) / (rules.vector_efficiency * 1e14)

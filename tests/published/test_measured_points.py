@@ -7,7 +7,7 @@ import pytest
 
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
 from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.outcomes import Outcome, Requests, aggregated
+from netplan.performance.serving.outcomes import Requests, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.performance.stacks import SERVING_STACKS
 from netplan.published import measured_serving
@@ -47,7 +47,7 @@ def plans(model: Model, one: Servers | None) -> ServingPlans:
     return found
 
 
-def alone(point: ServingPoint) -> Outcome:
+def alone(point: ServingPoint) -> ServingResult:
     """A point by itself, in levels of its own size."""
     chip, model = ACCELERATORS.load(point.accelerator), MODELS.load(point.model)
     assert point.gpus is not None

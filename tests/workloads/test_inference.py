@@ -14,7 +14,7 @@ from netplan.workloads.inference import (
     Formats,
     NumberFormat,
     Phase,
-    Step,
+    ServingStep,
     cached_bytes,
     embedding_bytes,
     inference_head,
@@ -24,8 +24,8 @@ from netplan.workloads.models import MODELS, WORKLOADS, Model
 from netplan.workloads.operations import Collective, Layer, Operation
 from netplan.workloads.parameters import parameter_count
 
-DECODE = Step("decode", 16.0, 1.0, 2048.0)
-PROMPT = Step("prefill", 1.0, 2048.0, 2048.0)
+DECODE = ServingStep("decode", 16.0, 1.0, 2048.0)
+PROMPT = ServingStep("prefill", 1.0, 2048.0, 2048.0)
 GENERATING = [
     name
     for name in sorted(WORKLOADS.paths())
@@ -33,7 +33,9 @@ GENERATING = [
 ]
 
 
-def layer(model: str, cut: Cut, step: Step = DECODE, formats: Formats | None = None) -> Layer:
+def layer(
+    model: str, cut: Cut, step: ServingStep = DECODE, formats: Formats | None = None
+) -> Layer:
     return inference_layer(MODELS.load(model), cut, step, formats or Formats())
 
 
@@ -60,7 +62,7 @@ def _sent(found: Layer, name: str) -> tuple[Collective, ...]:
 @pytest.mark.parametrize("name", GENERATING)
 def test_weights_are_all_parameters(name: str, phase: Phase) -> None:
     """All but norms, and what convolutions and gates of linear attention hold."""
-    model, cut, step = MODELS.load(name), Cut.of(1), Step(phase, 1.0, 1.0, 64.0)
+    model, cut, step = MODELS.load(name), Cut.of(1), ServingStep(phase, 1.0, 1.0, 64.0)
     each = sum(
         one.share * number(one.weight_bytes) for one in inference_layer(model, cut, step).operations
     )
@@ -185,7 +187,7 @@ def test_latent_attention_by_hand() -> None:
 def test_an_indexer_scores_all_tokens_and_attention_takes_those_chosen() -> None:
     """DeepSeek-V3.2: 64 small heads of 128, made of the 1,536 of queries; 2,048 tokens chosen."""
     for context, chosen in ((1024, 1024), (100_000, 2048)):
-        found = layer("deepseek-v3.2", Cut.of(8), Step("decode", 16.0, 1.0, float(context)))
+        found = layer("deepseek-v3.2", Cut.of(8), ServingStep("decode", 16.0, 1.0, float(context)))
         index, matrix = named(found, "index").forward, 1536 * 64 * 128 + 7168 * (128 + 64)
         assert number(index.tensor_flops) == 2 * 16 * (matrix + context * 64 * 128)
         assert number(index.moved_bytes) == 2 * (matrix + 16 * context * 128 + 16 * 65 * 128)
@@ -196,8 +198,10 @@ def test_an_indexer_scores_all_tokens_and_attention_takes_those_chosen() -> None
 @pytest.mark.parametrize("context", [100, 128, 4096])
 def test_windows_by_hand(context: int) -> None:
     """gpt-oss-120b on 1 GPU: 64 heads of 64, 8 of keys; half of the layers see 128 tokens."""
-    decode = layer("gpt-oss-120b", Cut.of(1), Step("decode", 3.0, 1.0, float(context)))
-    prompt = layer("gpt-oss-120b", Cut.of(1), Step("prefill", 3.0, float(context), float(context)))
+    decode = layer("gpt-oss-120b", Cut.of(1), ServingStep("decode", 3.0, 1.0, float(context)))
+    prompt = layer(
+        "gpt-oss-120b", Cut.of(1), ServingStep("prefill", 3.0, float(context), float(context))
+    )
     seen = min(context, 128)
     # Of a prompt the first tokens of a window see fewer: w (S - w / 2) pairs.
     for found, queries, pairs in (

@@ -152,7 +152,7 @@ class Subject(Struct, frozen=True, dict=True):
     @property
     def divided(self) -> str | None:
         """Why a further failure may seem to help, in a sentence; None where plans are free."""
-        if self.intact is None or self.search is None or self.search.free:
+        if self.intact is None or self.search is None or self.search.setting.free:
             return None
         return (
             "Plans must divide: where fewer domains divide better, a further failure may seem to"
@@ -204,7 +204,7 @@ class Subject(Struct, frozen=True, dict=True):
         levels, (domains, gpus) = self.fabric.levels, (option.domains, option.gpus)
         if not domains or not levels:
             return self.best(scaled_levels(levels, option))
-        if self.search and self.search.free:
+        if self.search and self.search.setting.free:
             idle = [gpus, *(option.members or [domains] * (len(levels) - 1))]
             slowed = scaled_levels(levels, option)
             results = [

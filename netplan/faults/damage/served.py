@@ -24,10 +24,10 @@ from netplan.faults.damage.cuts import Option, gpu_bytes_per_s
 from netplan.faults.damage.damage import Damage, Effects, find_effects, network_links
 from netplan.faults.damage.impact import Subject, scaled_levels
 from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.outcomes import Goal, Outcome, ServingCase, aggregated
+from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.rounds import Round, serving_round
-from netplan.performance.serving.server import Served
+from netplan.performance.serving.server import ServingTimes
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix
 
@@ -49,7 +49,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     """
 
     case: ServingCase
-    outcome: Outcome
+    outcome: ServingResult
     pools: Pools | None
     goal: Goal
 
@@ -240,7 +240,7 @@ def answering(cluster: ServedCluster, left: Sequence[Floats]) -> Answering | Non
     return best
 
 
-def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[Outcome]:
+def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[ServingResult]:
     """What requests see of some servers that all take part, those of equal links together."""
     requests = float(cluster.outcome.concurrency[0])
     if cluster.pools is not None:
@@ -269,7 +269,7 @@ def slowed(case: ServingCase, shares: Floats) -> ServingCase:
     if inside == outside == 1:
         return case
 
-    def on(served: Served) -> Served:
+    def on(served: ServingTimes) -> ServingTimes:
         levels = scaled_levels(served.network.levels, Option(0, 0, outside, inside))
         return replace(served, network=replace(served.network, levels=levels))
 

@@ -8,7 +8,7 @@ from netplan.inputs.choices import KernelSource, Scheme
 from netplan.levels import Level
 from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.outcomes import Requests, ServingCase
-from netplan.performance.serving.server import Served, Speculated
+from netplan.performance.serving.server import ServingTimes, Speculated
 from netplan.performance.stacks import ServingStack
 from netplan.traffic.hierarchy import Communication, Network
 from netplan.workloads.accelerators import Accelerator
@@ -57,9 +57,9 @@ def serving_case(
     network = Network(tuple(levels), Communication("flat_ring", links=links, direct=True))
     direct, drafts = software.stack.direct_sum, software.drafts
     return ServingCase(
-        served=Served(model, formats, kernels, network, direct),
+        served=ServingTimes(model, formats, kernels, network, direct),
         speculated=Speculated(
-            Served(drafts.model, drafts.formats, kernels, network, direct),
+            ServingTimes(drafts.model, drafts.formats, kernels, network, direct),
             *(drafts.window, drafts.acceptance, drafts.scheme),
         )
         if drafts

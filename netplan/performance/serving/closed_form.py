@@ -82,8 +82,8 @@ class Sizes(NamedTuple):
             share = experts.per_token / experts.count
             routed = (count.total - count.active) * experts.count
             routed //= experts.count - experts.per_token
-        key, value = model.head_elements, model.value_head_size or model.head_elements
-        kv_heads, kept = model.kv_heads or model.heads, key + value
+        key, value = model.head_elements, model.value_elements
+        kv_heads, kept = model.key_heads, key + value
         if model.latent_attention is not None:
             value = model.latent_attention.kv_rank
             key = kept = value + model.latent_attention.rotary_head_size

@@ -33,8 +33,8 @@ from netplan.arrays import Amount, Bools, Columns, Floats, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.serving.outcomes import (
     Goal,
-    Outcome,
     ServingCase,
+    ServingResult,
     decode_steps,
     prefills,
     prompt_parts,
@@ -78,7 +78,7 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
     cut, stages = pools.prefill.cut, pools.prefill.pipeline
     each = cached_bytes(model, cut, prompt, case.served.formats.cache_bytes) / stages
     # GPUs beyond the heads of keys hold copies, and all tensor GPUs the same latent vectors.
-    heads = 1 if model.latent_attention is not None else model.kv_heads or model.heads
+    heads = 1 if model.latent_attention is not None else model.key_heads
     ways = np.minimum(pools.prefill.tensor, heads) * stages
     there = np.minimum(pools.decode.tensor, heads) * pools.decode.pipeline
     most = each * ways / np.minimum(ways, there)
@@ -89,7 +89,7 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
     return Sent(most, level.step_s + most / (share * level.link_bytes_per_s))
 
 
-def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outcome:
+def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> ServingResult:
     """What pairs of pools give, with so many requests in flight in all."""
     stack, output = case.stack, case.requests.output
     prefill, decode = pools.prefill, pools.decode
@@ -117,7 +117,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Outco
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
     transfer = replace(prompt.parts, network_s=prompt.parts.network_s + sent.seconds)
     waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s
-    return Outcome(
+    return ServingResult(
         plans=decode,
         concurrency=np.array(wanted),
         running=running,
@@ -192,7 +192,7 @@ class Timed(Columns, frozen=True, eq=False):
     """Rows, and what they give."""
 
     rows: Floats
-    outcome: Outcome
+    outcome: ServingResult
     pools: Pools
 
 
@@ -270,7 +270,13 @@ def best_pools(
         plans[pool] = every.take(every.places(case.served.sizes) < gpus)  # the other has one, too
     prefill = _prompt_servers(case, plans["prefill"])
     search = Search(case, gpus, goal, prefill, _token_servers(case, plans["decode"]), given)
-    enumerated = _count(search)
+    # Pairs in all their numbers of servers and of requests [1].
+    needed = search.decode.places * search.given.get("decode", 1)
+    order = np.argsort(needed)
+    needed = needed[order]
+    tried = np.concatenate([[0], np.cumsum(_swept(search)[order])])
+    left = search.gpus - _prompt_counts(search)[:, None] * search.prefill.places
+    enumerated = int(tried[np.searchsorted(needed, left, side="right")].sum())
     if not enumerated:
         raise InfeasibleError(
             f"no pair of pools of {case.served.model.name} fits {gpus:,} GPUs and their memory,"
@@ -369,16 +375,6 @@ def _swept(search: Search) -> Ints:
     return np.searchsorted(SWEEP, np.maximum(search.decode.room, 1.0), side="right")
 
 
-def _count(search: Search) -> int:
-    """Pairs in all their numbers of servers and of requests [1]."""
-    needed = search.decode.places * search.given.get("decode", 1)
-    order = np.argsort(needed)
-    needed = needed[order]
-    tried = np.concatenate([[0], np.cumsum(_swept(search)[order])])
-    left = search.gpus - _prompt_counts(search)[:, None] * search.prefill.places
-    return int(tried[np.searchsorted(needed, left, side="right")].sum())
-
-
 def _front(search: Search) -> list[Timed]:
     """The best rows under the service level, and under ever shorter times per token."""
     found: list[Timed] = []
@@ -460,7 +456,10 @@ def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:
     good = others >= (given or 1)
     others = np.full_like(others, given) if given else others
     rows = np.stack([*pairs, each, others])[:, good]
-    pools = _pool_bound(search, rows)
+    # Tokens a second that both pools have room for at most [1/s].
+    prompts = search.output * search.prefill.within(search.goal.ttft_s)[rows[0]]
+    tokens = search.decode.within(search.goal.tpot_s).max(axis=0)[rows[1]]
+    pools = search.more * np.minimum(prompts * rows[2], tokens * rows[3])
     rows, pools = rows[:, pools > least], pools[pools > least]
     counts = _swept(search)[rows[1]]
     at = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -469,14 +468,6 @@ def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:
     requests = SWEEP[at] * copies if search.swept else search.most(rows[3]) * np.ones(copies.shape)
     found = np.stack([*rows.astype(np.float64), requests])
     return found, np.minimum(pools, _request_bound(search, found))
-
-
-def _pool_bound(search: Search, rows: Ints) -> Floats:
-    """Tokens a second that both pools have room for at most [1/s]."""
-    prompts = search.output * search.prefill.within(search.goal.ttft_s)[rows[0]]
-    tokens = search.decode.within(search.goal.tpot_s).max(axis=0)[rows[1]]
-    bound: Floats = search.more * np.minimum(prompts * rows[2], tokens * rows[3])
-    return bound
 
 
 def _request_bound(search: Search, rows: Floats) -> Floats:

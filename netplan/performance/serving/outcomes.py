@@ -36,7 +36,7 @@ from netplan.errors import InputError
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.server import (
     HeldBytes,
-    Served,
+    ServingTimes,
     Speculated,
     StepTime,
     held_bytes,
@@ -45,7 +45,7 @@ from netplan.performance.serving.server import (
 from netplan.performance.stacks import ServingStack
 from netplan.records import replace
 from netplan.units import si
-from netplan.workloads.inference import Step
+from netplan.workloads.inference import ServingStep
 
 
 class Requests(Struct, frozen=True, eq=False):
@@ -63,7 +63,7 @@ class Requests(Struct, frozen=True, eq=False):
 class ServingCase(Struct, frozen=True, eq=False):
     """What is served: a model on kernels and levels, by a stack, in a memory."""
 
-    served: Served
+    served: ServingTimes
     stack: ServingStack
     requests: Requests
     memory_bytes: float
@@ -94,14 +94,14 @@ class ServingCase(Struct, frozen=True, eq=False):
         """Steps that one prompt is cut into, a fraction of one where several share it [1]."""
         return self.requests.prompt / self.stack.chunk_tokens
 
-    def decodes(self, sequences: Amount, tokens: float = 1.0) -> Step:
+    def decodes(self, sequences: Amount, tokens: float = 1.0) -> ServingStep:
         """A step of decode with so many requests, half of their output behind them."""
         context = self.requests.prompt + self.requests.output / 2
-        return Step("decode", sequences, tokens, context)
+        return ServingStep("decode", sequences, tokens, context)
 
-    def prompts(self, sequences: Amount = 1.0) -> Step:
+    def prompts(self, sequences: Amount = 1.0) -> ServingStep:
         """So many prompts at once."""
-        return Step("prefill", sequences, self.requests.prompt, self.requests.prompt)
+        return ServingStep("prefill", sequences, self.requests.prompt, self.requests.prompt)
 
     def held(self, plans: ServingPlans) -> HeldBytes:
         """What GPUs hold."""
@@ -173,7 +173,7 @@ def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefil
     return Prefill(parts.seconds, one.stage_s + more_s, parts)
 
 
-class Outcome(Columns, frozen=True, eq=False):
+class ServingResult(Columns, frozen=True, eq=False):
     """What plans give, one entry each.
 
     Parameters
@@ -215,7 +215,7 @@ class Outcome(Columns, frozen=True, eq=False):
         return self.concurrency * self.output / whole_s
 
 
-def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> Outcome:
+def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> ServingResult:
     """What plans give whose servers all take prompts and decode (formulas of this module)."""
     stack, output = case.stack, case.requests.output
     wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), plans.tensor.shape)
@@ -236,7 +236,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> O
     start_s = stack.prompt_s + np.maximum(chunks, 1.0) * pause_s
     first_s = start_s + prompt.latency_s + burst_s
     queue_s = np.maximum(each / room - 1, 0.0) * (first_s + (output - 1) * tpot_s)
-    return Outcome(
+    return ServingResult(
         plans=plans,
         concurrency=np.array(wanted),
         running=running,
@@ -313,7 +313,7 @@ class Goal(Struct, frozen=True):
                 "--concurrency and --batch both say how many requests are in flight: give one"
             )
 
-    def meets(self, found: Outcome) -> Bools:
+    def meets(self, found: ServingResult) -> Bools:
         """Which outcomes are as fast as the service level, and fit."""
         good = found.fits.copy()
         if self.ttft_s is not None:

@@ -90,7 +90,10 @@ def serving_round(
         Plan of the servers that take prompts, where these are others.
     """
     ended, sizes = running / float(case.requests.output), case.served.sizes
-    decode = decode_passes(case, plan, running)
+    # Decode of one microbatch; where stages are more than requests, some have none.
+    at_once = decoded_at_once(plan, np.array([running]))
+    times = running / float(at_once[0]) / int(plan.pipeline[0])
+    decode = Passes(case.decodes(at_once), times)
     if prefill is None:
         passes = [decode, Passes(case.prompts(), ended / int(plan.pipeline[0]))]
         return Round((_pool(case, plan, passes, placed(plan, sizes)),))
@@ -101,29 +104,18 @@ def serving_round(
     stored = cached_bytes(
         served.model, plan.cut, float(case.requests.prompt), served.formats.cache_bytes
     )
-    return Round(
-        (
-            _pool(case, prefill, [Passes(case.prompts(), each)], first),
-            _pool(case, plan, [decode], _behind(first, plan, sizes)),
-        ),
-        requests * float(stored[0]),
-    )
-
-
-def _behind(first: Placement, plan: ServingPlans, sizes: Sequence[int]) -> Placement:
-    """Servers behind others, which begin where their groups fit domains if there is room."""
+    # Servers behind others, which begin where their groups fit domains if there is room.
     beside = placed(plan, sizes)
     (room, *_), servers = beside.sizes or (1,), beside.cluster
     aligned = -(-first.cluster // room) * room
     last = max(prod(sizes) - servers, first.cluster)
-    return replace(beside, first=min(aligned, last))
-
-
-def decode_passes(case: ServingCase, plan: ServingPlans, running: float) -> Passes:
-    """Decode of one microbatch; where stages are more than requests, some have none."""
-    at_once = decoded_at_once(plan, np.array([running]))
-    times = running / float(at_once[0]) / int(plan.pipeline[0])
-    return Passes(case.decodes(at_once), times)
+    return Round(
+        (
+            _pool(case, prefill, [Passes(case.prompts(), each)], first),
+            _pool(case, plan, [decode], replace(beside, first=min(aligned, last))),
+        ),
+        requests * float(stored[0]),
+    )
 
 
 def _homes(plan: ServingPlans) -> int:

@@ -35,7 +35,7 @@ from netplan.workloads.inference import (
     SERVED_SPANS,
     Cut,
     Formats,
-    Step,
+    ServingStep,
     cached_bytes,
     embedding_bytes,
     inference_head,
@@ -54,7 +54,7 @@ class StepTime(Terms, frozen=True, eq=False):
     network_s: Floats
 
 
-class Served(Struct, frozen=True, eq=False):
+class ServingTimes(Struct, frozen=True, eq=False):
     """What a step is timed for: a model in its formats, kernels, and the levels below it."""
 
     model: Model
@@ -68,10 +68,11 @@ class Served(Struct, frozen=True, eq=False):
         """Members of each level, the HB domain first [1]."""
         return tuple(level.size for level in self.network.levels)
 
-    def step(self, cut: Cut, step: Step) -> tuple[StepTime, StepTime]:
+    def step(self, cut: Cut, step: ServingStep) -> tuple[StepTime, StepTime]:
         """Time of a layer in the mean, and of the head."""
         layer = inference_layer(self.model, cut, step, self.formats)
-        whole = _nothing(cut)
+        zero = np.zeros(cut.tensor.shape)
+        whole = StepTime(zero, zero, zero, zero)
         for one in layer.operations:
             whole += self._operation(one, cut) * one.share
         return whole, self._operation(inference_head(self.model, cut, step), cut)
@@ -138,11 +139,6 @@ class Served(Struct, frozen=True, eq=False):
         return np.where(inside, direct.start_s + sent / rate, np.inf)
 
 
-def _nothing(cut: Cut) -> StepTime:
-    zero = np.zeros(cut.tensor.shape)
-    return StepTime(zero, zero, zero, zero)
-
-
 class ModelPass(NamedTuple):
     """A pass of many plans: its latency with its parts, and what the fullest stage takes [s]."""
 
@@ -150,7 +146,7 @@ class ModelPass(NamedTuple):
     stage_s: Floats
 
 
-def model_pass(served: Served, plans: ServingPlans, step: Step) -> ModelPass:
+def model_pass(served: ServingTimes, plans: ServingPlans, step: ServingStep) -> ModelPass:
     """One pass of a step from the first stage to the last.
 
     Parameters
@@ -163,7 +159,10 @@ def model_pass(served: Served, plans: ServingPlans, step: Step) -> ModelPass:
         What each copy of attention works on, its amounts numbers or of shape (plans,).
     """
     model, stages = served.model, plans.pipeline
-    first, place = _distinct(plans, step)
+    # First of all that the time of a layer depends on, and which of them each plan has.
+    amounts = (np.asarray(one) for one in (step.sequences, step.tokens, step.context))
+    ranks = [np.unique(one, return_inverse=True)[1] + 1 for one in amounts if one.ndim]
+    first, place = distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
     cut, step = plans.take(first).cut, step.take(first)
     layer, head = (part.take(place) for part in served.step(cut, step))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
@@ -178,13 +177,6 @@ def _fullest_s(layers: int, stages: Ints, layer: StepTime, head: StepTime) -> Fl
     even = layers % stages == 0
     found: Floats = -(-layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
     return found
-
-
-def _distinct(plans: ServingPlans, step: Step) -> tuple[Ints, Ints]:
-    """First of all that the time of a layer depends on, and which of them each plan has."""
-    amounts = (np.asarray(one) for one in (step.sequences, step.tokens, step.context))
-    ranks = [np.unique(one, return_inverse=True)[1] + 1 for one in amounts if one.ndim]
-    return distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
 
 
 ROOMY = float(2**40)
@@ -229,7 +221,7 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amou
     (array([1.606e+10]), array([1.074e+09]))
     """
     cut = plans.cut
-    step = Step("decode", 1.0, 1.0, tokens)
+    step = ServingStep("decode", 1.0, 1.0, tokens)
     layer = inference_layer(model, cut, step, formats)
     each = np.zeros(plans.count)
     for one in layer.operations:
@@ -246,7 +238,7 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amou
 class Speculated(Struct, frozen=True, eq=False):
     """What is drafted before each step, and how much of it is accepted."""
 
-    draft: Served
+    draft: ServingTimes
     window: int
     acceptance: float
     scheme: Scheme
@@ -261,7 +253,7 @@ class Speculated(Struct, frozen=True, eq=False):
         """Tokens that the model passes over in a step [1]."""
         return int(checked_tokens(self.window, self.scheme))
 
-    def drafted(self, plans: ServingPlans, step: Step) -> StepTime:
+    def drafted(self, plans: ServingPlans, step: ServingStep) -> StepTime:
         """Time of all passes of the draft before one step."""
         tree = self.scheme == "tree"
         levels = Counter(BRANCHES**level if tree else 1 for level in range(self.window))
@@ -273,7 +265,7 @@ class Speculated(Struct, frozen=True, eq=False):
             whole += one.parts * times
         return whole
 
-    def prompt_s(self, plans: ServingPlans, step: Step) -> Floats:
+    def prompt_s(self, plans: ServingPlans, step: ServingStep) -> Floats:
         """Time in which the draft reads a prompt [s]."""
         return model_pass(self.draft, self._plans(plans), step).parts.seconds
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError
 from netplan.performance.serving.disaggregated import Pools, best_pools
-from netplan.performance.serving.outcomes import Goal, Outcome, ServingCase, aggregated
+from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.traffic.placement import distinct
 from netplan.units import counted, si
@@ -44,8 +44,8 @@ class ServingFound(Struct, frozen=True, eq=False):
         Of disaggregated clusters, servers of both phases for ``ranked``, in its order.
     """
 
-    ranked: Outcome
-    front: Outcome
+    ranked: ServingResult
+    front: ServingResult
     enumerated: int
     feasible: int
     seconds: float
@@ -124,7 +124,7 @@ def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingP
     return tried, requests
 
 
-def _order(found: Outcome, gpus: int) -> Ints:
+def _order(found: ServingResult, gpus: int) -> Ints:
     """From the best to the worst: throughput, then time per token, then idle GPUs."""
     idle = gpus - found.plans.gpus_used
     order: Ints = np.lexsort((idle, found.tpot_s, -found.tokens_per_s))
@@ -138,7 +138,7 @@ def _one_each(plans: ServingPlans, order: Ints) -> Ints:
     return order[np.sort(first)]
 
 
-def _front(found: Outcome) -> Ints:
+def _front(found: ServingResult) -> Ints:
     """Where time per token and throughput are both beaten by none, by rising time.
 
     What is faster by less than `NEAR` than what gives more tokens is left out.
@@ -154,7 +154,7 @@ def _front(found: Outcome) -> Ints:
     return np.array(kept[::-1], dtype=np.int64)
 
 
-def _infeasible(case: ServingCase, gpus: int, found: Outcome, goal: Goal) -> InfeasibleError:
+def _infeasible(case: ServingCase, gpus: int, found: ServingResult, goal: Goal) -> InfeasibleError:
     """What is nearest to a service level that no plan meets, or how much memory is missing."""
     model, requests = case.served.model.name, case.requests
     if not found.fits.any():
@@ -200,7 +200,7 @@ NAMES = {
 """What can bind, in words."""
 
 
-def binding(found: Outcome, *, first: bool = False) -> list[str]:
+def binding(found: ServingResult, *, first: bool = False) -> list[str]:
     """What the longest part of each token is, or of the ``first``.
 
     A queue binds where requests wait longer in it than for all their tokens.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from netplan.performance.serving.disaggregated import Pools, cache_sent
-from netplan.performance.serving.outcomes import Outcome, ServingCase
+from netplan.performance.serving.outcomes import ServingCase, ServingResult
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
 from netplan.questions.answers.screen_titles import screen_heading
@@ -54,7 +54,7 @@ FULL = "Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
 
 
 def served_plans(
-    outcome: Outcome, pools: Pools | None, case: ServingCase, gpus: int, most: int | None
+    outcome: ServingResult, pools: Pools | None, case: ServingCase, gpus: int, most: int | None
 ) -> tuple[ServedPlan, ...]:
     """Rows of an answer, the first ``most`` of them."""
     count = outcome.plans.count if most is None else min(most, outcome.plans.count)
@@ -93,7 +93,7 @@ def served_plans(
 POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor", "replicas")
 
 
-def _barred(case: ServingCase, outcome: Outcome, at: int) -> dict[str, Any]:
+def _barred(case: ServingCase, outcome: ServingResult, at: int) -> dict[str, Any]:
     """Times with the ends of their error bars, and throughput at both."""
     crowd = outcome.concurrency[at] / outcome.plans.gpus_used[at]
     basis = "measured" if crowd <= case.stack.crowded_requests else "extrapolated"
@@ -119,7 +119,7 @@ def _barred(case: ServingCase, outcome: Outcome, at: int) -> dict[str, Any]:
     }
 
 
-def _batch(outcome: Outcome, at: int) -> int:
+def _batch(outcome: ServingResult, at: int) -> int:
     """Requests that one server decodes together, the fullest one."""
     copies = int(outcome.plans.attention_data[at])
     return max(1, round(float(outcome.running[at]) * copies))

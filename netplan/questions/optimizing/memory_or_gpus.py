@@ -353,7 +353,7 @@ class Weighing(Struct, frozen=True):
             return times[gpus] <= time_s
 
         # Models that lie on all GPUs alike leave some idle instead.
-        powers = self.plain.powers_of_two and not is_spread(self.plain.training.model)
+        powers = self.plain.setting.powers_of_two and not is_spread(self.plain.training.model)
         found = fewest_gpus(reaches, sizing.gpus, sizing.hb_size, powers_of_two=powers)
         ours = self._side(spec, sizing, variant.memory, time_s)
         more = None

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from netplan.levels import Level
 from netplan.performance.serving.disaggregated import Pools
-from netplan.performance.serving.outcomes import Outcome, ServingCase
+from netplan.performance.serving.outcomes import ServingCase, ServingResult
 from netplan.performance.serving.rounds import Round, serving_round
 from netplan.questions.answers.served_plan import ServedPlan, serving_words
 from netplan.questions.setup.placed_run import TimedUse
@@ -44,7 +44,7 @@ class ServedRun(Struct, frozen=True, eq=False):
     spec: FabricSpec
     fabric: Fabric
     case: ServingCase
-    outcome: Outcome
+    outcome: ServingResult
     pools: Pools | None
     algorithm: Pattern | str
     plan: ServedPlan

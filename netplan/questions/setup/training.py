@@ -352,9 +352,9 @@ def training_case(asked: Asked) -> "TrainingCase":
             f"{spec.name} with {asked.cluster.gpus:,} GPUs has no levels of bandwidth that a closed"
             " form could time: take another fabric, or another number of GPUs"
         )
-    if not fabric.levels or not (whole or search.free):
+    if not fabric.levels or not (whole or search.setting.free):
         remedies = "a multiple, or another --hb-size"
-        if search.powers_of_two:
+        if search.setting.powers_of_two:
             remedies = "powers of two for both"
         elif fabric.levels and asked.training.mode == "corrected":
             remedies = "a multiple, another --hb-size, or --space free"

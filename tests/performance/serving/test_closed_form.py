@@ -18,11 +18,11 @@ from netplan.performance.serving.closed_form import (
     prefill,
 )
 from netplan.performance.serving.kernel_times import ServingKernels
-from netplan.performance.serving.server import Served
+from netplan.performance.serving.server import ServingTimes
 from netplan.records import replace
 from netplan.traffic.hierarchy import Communication, Network, collective_s
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.inference import Cut, Formats, Step
+from netplan.workloads.inference import Cut, Formats, ServingStep
 from netplan.workloads.models import MODELS, Experts
 
 CHIP = ACCELERATORS.load("sn40l")
@@ -70,8 +70,10 @@ def test_steps_of_one_request_are_those_of_whole_programs(
     model, one = MODELS.load(name), np.ones(1)
     ring = Level("ring", chips, CHIP.hb_bytes_per_s, CHIP.hb_latency_s)
     network = Network((ring,), Communication("hierarchical"))
-    served = Served(model, Formats(), ServingKernels.of(CHIP), network)
-    layer, head = served.step(Cut(one * chips, one, one), Step("decode", one, 1.0, float(context)))
+    served = ServingTimes(model, Formats(), ServingKernels.of(CHIP), network)
+    layer, head = served.step(
+        Cut(one * chips, one, one), ServingStep("decode", one, 1.0, float(context))
+    )
     whole = layer * model.layers + head
     found = decode(Sizes.of(model), TensorGroup.of(CHIP, chips, ways=2), context=context)
     assert whole.network_s == pytest.approx(found.parts.sent_s + found.parts.hops_s)

@@ -16,9 +16,9 @@ from netplan.performance.serving.cases import (
 )
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import (
-    Outcome,
     Requests,
     ServingCase,
+    ServingResult,
     aggregated,
     decode_steps,
     prefills,
@@ -68,7 +68,9 @@ def plans(model: str, tensor: int, copies: int, *, stages: int = 1, count: int =
     return ServingPlans(*(np.array([one]) for one in degrees))
 
 
-def both(case: ServingCase, plan: ServingPlans, concurrency: float) -> tuple[Outcome, Outcome]:
+def both(
+    case: ServingCase, plan: ServingPlans, concurrency: float
+) -> tuple[ServingResult, ServingResult]:
     """One pool for all, and two pools of this plan each."""
     return aggregated(case, plan, concurrency), disaggregated(case, Pools(plan, plan), concurrency)
 

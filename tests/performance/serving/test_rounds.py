@@ -10,7 +10,7 @@ from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.outcomes import Requests, ServingCase
 from netplan.performance.serving.plans import ServingPlans, laid, placed, serving_plans
 from netplan.performance.serving.rounds import serving_round
-from netplan.performance.serving.server import Served
+from netplan.performance.serving.server import ServingTimes
 from netplan.performance.stacks import DEFAULT_SERVING_STACK, SERVING_STACKS
 from netplan.traffic.hierarchy import Communication, Network
 from netplan.traffic.matrix import TrafficMatrix
@@ -27,7 +27,7 @@ H100 = ACCELERATORS.load("h100-80gb")
 
 def case(model: str, gpus: int, domain: int = 8) -> ServingCase:
     levels = (Level("switch", domain, 450e9), Level("switch", gpus // domain, 50e9))
-    served = Served(
+    served = ServingTimes(
         MODELS.load(model),
         Formats(),
         ServingKernels.of(H100),

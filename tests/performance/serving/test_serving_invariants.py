@@ -8,7 +8,13 @@ import netplan
 from netplan.inputs.choices import KernelSource
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
 from netplan.performance.serving.closed_form import Sizes, TensorGroup, decode, prefill
-from netplan.performance.serving.outcomes import Goal, Outcome, Requests, ServingCase, aggregated
+from netplan.performance.serving.outcomes import (
+    Goal,
+    Requests,
+    ServingCase,
+    ServingResult,
+    aggregated,
+)
 from netplan.performance.serving.plans import serving_plans
 from netplan.performance.serving.serving_search import best_servers
 from netplan.performance.stacks import SERVING_STACKS
@@ -34,7 +40,7 @@ def case(
     return serving_case(chip, model, domain_levels(chip, gpus), requests, formats, software)
 
 
-def every_plan(served: ServingCase, requests: float, gpus: int = 16) -> Outcome:
+def every_plan(served: ServingCase, requests: float, gpus: int = 16) -> ServingResult:
     plans = serving_plans(served.served.model, gpus, served.served.sizes, {})
     return aggregated(served, plans, requests)
 

@@ -15,7 +15,13 @@ import pytest
 from netplan.errors import InfeasibleError
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
 from netplan.performance.serving.disaggregated import SWEEP, Pools, disaggregated
-from netplan.performance.serving.outcomes import Goal, Outcome, Requests, ServingCase, aggregated
+from netplan.performance.serving.outcomes import (
+    Goal,
+    Requests,
+    ServingCase,
+    ServingResult,
+    aggregated,
+)
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import best_servers
 from netplan.performance.stacks import SERVING_STACKS
@@ -100,7 +106,7 @@ def requests_of(goal: Goal, plan: Plan, room: float) -> list[int]:
     return [one * plan[4] for one in each if one == least or plan[1] <= one <= most]
 
 
-def met(goal: Goal, found: Outcome, at: int = 0) -> bool:
+def met(goal: Goal, found: ServingResult, at: int = 0) -> bool:
     return (
         bool(found.fits[at])
         and found.ttft_s[at] <= (goal.ttft_s or inf)

@@ -13,7 +13,7 @@ from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.setup.served_run import ServedRun
 from netplan.questions.traffic import TrafficAnswer
 from netplan.traffic.routing import link_loads
-from netplan.workloads.inference import Step, inference_head
+from netplan.workloads.inference import ServingStep, inference_head
 
 DENSE = {"model": "llama-3-70b", "precision": "fp8", "concurrency": 512}
 EXPERTS = {
@@ -234,7 +234,7 @@ def test_rounds_of_pipelines_take_their_closed_form_but_for_the_head(
     placed = served(netplan.loads("serving-70b-h200", **run, workload="serving"))
     case, plan, running = placed.case, placed.outcome.plans, float(placed.outcome.running[0])
 
-    def head_s(step: Step) -> float:
+    def head_s(step: ServingStep) -> float:
         head = inference_head(case.served.model, plan.cut, step)
         return float(np.ravel(case.served.kernels.time(head, 1.0).seconds)[0])
 
