@@ -30,7 +30,7 @@ MODULES = {
         "netplan.workloads.layer_kernels",
     ),
     "Loads": ("netplan.traffic.matrix", "netplan.traffic.loads", "netplan.traffic.routing"),
-    "Money": ("netplan.costing.lifetime", "netplan.costing.ranges", "netplan.costing.power"),
+    "Money": ("netplan.costing.lifetime", "netplan.costing.ranges", "netplan.costing.prices"),
     "Failures": ("netplan.faults.years.checkpoints", "netplan.faults.years.availability"),
     "Words of the ground": ("netplan.units", "netplan.errors"),
 }

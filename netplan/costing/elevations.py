@@ -20,7 +20,7 @@ from netplan.arrays import Floats, Ints
 from netplan.costing.fabric_bill import Bill, BillBooks
 from netplan.costing.installation import install, place
 from netplan.costing.materials import switch_units
-from netplan.costing.power import PowerBook
+from netplan.costing.prices import PowerBook
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import Hardware
 from netplan.topologies.cabling.device_names import host_name
@@ -146,7 +146,7 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
     >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.fabric_bill import make_bill
-    >>> from netplan.costing.power import POWER_BOOKS
+    >>> from netplan.costing.prices import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.topologies.cabling.floor_plan import FLOOR_PLANS

@@ -1,7 +1,7 @@
 """The bill of one fabric: wired, listed and priced. All money of netplan comes from here.
 
 It is the bill of the network. Accelerators and their expanded memory are lines of it where a
-question counts them (:class:`~netplan.costing.compute.Compute`).
+question counts them (:class:`~netplan.costing.materials.Compute`).
 
 Every question about money asks for this bill: a comparison, an order, an optimization, a report, a
 study, the hardware of a recovery. So equal inputs cost the same to the cent, whoever asks.
@@ -21,35 +21,37 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from netplan.costing.cabling import CablingBook
-from netplan.costing.compute import NO_COMPUTE, Compute, compute_lines
 from netplan.costing.materials import (
+    NO_COMPUTE,
     BillItem,
     Category,
+    Compute,
     SiteBill,
+    SwitchRacks,
     bill_items,
+    compute_lines,
     switch_racks,
     switch_units,
     with_spares,
 )
-from netplan.costing.power import PowerBook
-from netplan.costing.prices import Part, PriceBook, hb_size_of
+from netplan.costing.prices import Part, PowerBook, PriceBook, hb_size_of
 from netplan.costing.pricing import (
     NOTHING,
+    Driver,
     PowerDraw,
     PricedItem,
     Quote,
+    drivers,
     lent_notes,
     power_of,
     price_bill,
 )
 from netplan.costing.ranges import Range
-from netplan.costing.sensitivity import Driver, drivers
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
 from netplan.inputs.choices import End
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 
@@ -387,7 +389,7 @@ def make_bill(
     --------
     >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
-    >>> from netplan.costing.power import POWER_BOOKS
+    >>> from netplan.costing.prices import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.topologies.specs import FABRICS
     >>> books = BillBooks(PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026"),

@@ -19,13 +19,14 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.costing.cabling import CableKind
-from netplan.costing.ports import PortBank, Run
 from netplan.costing.wiring import (
     COPPER,
     SERVER,
     Ends,
     Hardware,
     Link,
+    PortBank,
+    Run,
     Wiring,
     checked,
     connect,

@@ -3,6 +3,13 @@
 Switches come whole, modules by cage, cables by type and length class. A line also says in which
 units its part is priced: a switch of 64 ports in 64 ports, a twin-port module in 2 link ends.
 Spares are a share of every line by its category, rounded up to whole units.
+
+Racks that hold the switches of a network, where no hall says more of them.
+
+What is bought beside the network where a question asks for it: accelerators, expanded memory.
+
+Each is one line of the one bill, priced by its model: memory by the GB of its kind, an accelerator
+by the piece, its share of the server included.
 """
 
 import re
@@ -15,20 +22,71 @@ from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import Cable, CablingBook, FibreCable, Sold, sold_at
-from netplan.costing.ports import Plug, Run, plugs_needed
 from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind, hb_size_of
-from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring
+from netplan.costing.wiring import BARE_FIBRE, Hardware, Plug, Run, Wiring, plugs_needed
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
-from netplan.units import PERCENT
+from netplan.units import GIGA, PERCENT, si
+from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.technologies import Memory
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from netplan.topologies.cabling.floor_plan import Layout
+
+
+class SwitchRacks(Struct, frozen=True):
+    """Racks of a network's switches, filled one after the other.
+
+    Parameters
+    ----------
+    devices
+        Switches, and hosts of the fabric manager that stand with them [1].
+    units, switch_units
+        Rack units of a rack and of a switch [1].
+    each
+        Devices of a full rack [1].
+    hall
+        Floor plan that says where the racks stand; empty without one.
+
+    Examples
+    --------
+    42 units hold 21 switches of 2 units; 256 = 12 x 21 + 4.
+
+    >>> racks = SwitchRacks(256, 42, 2, 21)
+    >>> racks.count, racks.full, racks.last
+    (13, 12, 4)
+    """
+
+    devices: int
+    units: int
+    switch_units: int
+    each: int
+    hall: str = ""
+
+    @property
+    def pitch(self) -> int:
+        """Rack units from one switch to the next: a floor plan spreads them over the rack [1]."""
+        return self.units // self.each if self.hall else self.switch_units
+
+    @property
+    def count(self) -> int:
+        """Racks [1]."""
+        return ceil_div(self.devices, self.each)
+
+    @property
+    def full(self) -> int:
+        """Full racks [1]."""
+        return self.devices // self.each
+
+    @property
+    def last(self) -> int:
+        """Devices of the last rack that is not full [1]."""
+        return self.devices % self.each
+
 
 Category = Literal[
     "switches",
@@ -547,3 +605,60 @@ def with_spares(
     return tuple(
         replace(line, spares=ceil(line.quantity * shares.get(line.category, 0))) for line in lines
     )
+
+
+class Compute(Struct, frozen=True):
+    """What of the compute is on the bill: accelerators, and the expanded memory of each."""
+
+    accelerator: Accelerator | None = None
+    memory: Memory | None = None
+
+
+NO_COMPUTE = Compute()
+
+
+def compute_lines(compute: Compute, gpus: int, speed_gbps: float) -> Iterator[BillItem]:
+    """Lines of the accelerators and of their expanded memory, for all GPUs bought.
+
+    Parameters
+    ----------
+    compute
+        What is counted.
+    gpus
+        GPUs bought [1].
+    speed_gbps
+        Link rate of the bill, which no price here depends on [Gb/s].
+
+    Examples
+    --------
+    >>> from netplan.workloads.technologies import MEMORIES
+    >>> (line,) = compute_lines(Compute(memory=MEMORIES.load("comet-480gb")), 1024, 400.0)
+    >>> line.quantity, line.price_units, line.item
+    (1024, 480, 'Expanded memory comet-480gb')
+    """
+    chip, memory = compute.accelerator, compute.memory
+    if chip is not None:
+        yield BillItem(
+            category="accelerators",
+            item=f"Accelerator {chip.name}",
+            specification=f"{chip.title}; its share of the server, without network cards",
+            quantity=gpus,
+            unit="each",
+            part="accelerator",
+            speed_gbps=speed_gbps,
+            model=chip.name,
+            typical_w=chip.power_w,
+        )
+    if memory is not None and memory.memory_bytes is not None:
+        yield BillItem(
+            category="memory",
+            item=f"Expanded memory {memory.name}",
+            specification=f"{si(memory.memory_bytes, 'B')} at {si(memory.bytes_per_s, 'B/s')}",
+            quantity=gpus,
+            unit="GPU",
+            part="memory",
+            speed_gbps=speed_gbps,
+            price_units=ceil(memory.memory_bytes / GIGA),
+            model=memory.kind or memory.name,
+            typical_w=memory.power_w,
+        )

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from netplan.costing.offers import Offer, OfferedLine
-from netplan.costing.requests import BETWEEN, Request, RequestLine
+from netplan.costing.offers import BETWEEN, Offer, OfferedLine, Request, RequestLine
 from netplan.errors import CatalogError
 from netplan.procurement.request_xlsx import (
     ASKED,

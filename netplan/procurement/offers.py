@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Self, cast
 
 from netplan.costing.fabric_bill import Bill, make_bill
 from netplan.costing.materials import Category, parse_spares
-from netplan.costing.offers import Market, cheapest_mix, front
+from netplan.costing.offers import LOTS, UNASKED, Market, Request, cheapest_mix, front, request_of
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
-from netplan.costing.requests import LOTS, UNASKED, Request, request_of
 from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InputError
 from netplan.procurement.offer_files import read_offers

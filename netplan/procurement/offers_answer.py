@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from netplan.costing.offers import Bought, Market, OfferedLine
-from netplan.costing.requests import BETWEEN, Request, RequestLine
+from netplan.costing.offers import BETWEEN, Bought, Market, OfferedLine, Request, RequestLine
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict

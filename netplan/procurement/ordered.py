@@ -7,13 +7,12 @@ from itertools import groupby
 from netplan.costing.cabling import CablingBook
 from netplan.costing.elevations import RackKind, Slot
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
-from netplan.costing.materials import BillItem
+from netplan.costing.materials import BillItem, SwitchRacks
 from netplan.procurement.findings import SOURCE, Findings, told_column
 from netplan.questions.answers.cost_answer import bill_table
 from netplan.records import replace
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Column, Heading, Inset, Paragraph, Section, Table
-from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.racks import Elevation, elevation_drawing, hall_drawing
 from netplan.units import counted

@@ -12,7 +12,7 @@ from math import inf
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
-from netplan.costing.sensitivity import least_saving
+from netplan.costing.pricing import least_saving
 from netplan.decide.candidates import Basis, bought
 from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.questions.answers.bill_columns import open_above

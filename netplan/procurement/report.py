@@ -14,8 +14,7 @@ from netplan.catalog import Shelf
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.materials import ACCELERATORS_TOO
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.decide.candidates import Rule
 from netplan.errors import InputError

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import Category
+from netplan.costing.pricing import Driver
 from netplan.costing.ranges import Range
-from netplan.costing.sensitivity import Driver
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.reports.charts import (

@@ -14,7 +14,7 @@ from xlsxwriter.utility import xl_rowcol_to_cell
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
-from netplan.costing.requests import BETWEEN, Request, RequestLine
+from netplan.costing.offers import BETWEEN, Request, RequestLine
 from netplan.reports.escape import plain
 from netplan.reports.xlsx import CREATED, LINE_HEIGHT, SAFE, lines_of, set_page
 

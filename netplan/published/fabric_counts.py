@@ -33,8 +33,7 @@ from netplan.arrays import AnyInts, Ints
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.materials import bill_items
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, circuit_layer
 from netplan.costing.wiring import CARD, Hardware, wire
 from netplan.errors import InputError

@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import Plan, PlanTime

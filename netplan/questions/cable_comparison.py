@@ -26,13 +26,12 @@ from netplan.topologies.cabling.as_built import (
     named_alike,
     require_free_ports,
 )
-from netplan.topologies.cabling.halls import Hall, hall_of
+from netplan.topologies.cabling.halls import Hall, hall_of, read_node_names
 from netplan.topologies.cabling.matching import Known, match_halls
 from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.infiniband import Subnet, found_by_ibdiagnet, found_by_ibnetdiscover
 from netplan.topologies.formats.kinds import CSV, SUBNET, TOPO, XLSX, kind_of
-from netplan.topologies.formats.node_names import read_node_names
 from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
 
 SCREEN_ROWS = 12

@@ -46,18 +46,18 @@ from netplan.topologies.cabling.cable_plan import (
     ROLES,
     CablePlan,
     Sheet,
+    SiteCables,
     cable_plan,
     media_of,
     plan_sheet,
     with_hosts,
 )
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
-from netplan.topologies.cabling.site_cables import SiteCables
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.netbox import NETBOX, NetBoxHall
-from netplan.topologies.formats.sheets import ufm_ethernet, ufm_hca, ufm_infiniband, ufm_racks
 from netplan.topologies.formats.subnet_files import subnet_of
+from netplan.topologies.formats.tables import ufm_ethernet, ufm_hca, ufm_infiniband, ufm_racks
 from netplan.topologies.graph import SWITCH
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS

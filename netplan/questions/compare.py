@@ -6,8 +6,8 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.materials import Compute
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Rule
 from netplan.decide.verdict import Probe, bandwidth_needed, decide

@@ -18,7 +18,6 @@ from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.circuits import cube_circuits
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.formats.edge_list import COLUMNS, edge_list_lines, edge_rows
@@ -27,7 +26,12 @@ from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.formats.nvidia import air_lines, operator_lines
 from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_lines
-from netplan.topologies.formats.writers import astra_sim_network, dot_lines, simai_lines
+from netplan.topologies.formats.writers import (
+    astra_sim_network,
+    cube_circuits,
+    dot_lines,
+    simai_lines,
+)
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS

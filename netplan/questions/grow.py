@@ -32,9 +32,8 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
 from netplan.topologies.families.joined_switches import JoinedSwitches
 from netplan.topologies.families.torus import Torus, torus_shape
-from netplan.topologies.fills import Weights
 from netplan.topologies.graph import FabricGraph, network_only
-from netplan.topologies.growth import GROWING, Growth, Phase, moved_cables, plan_growth
+from netplan.topologies.growth import GROWING, Growth, Phase, Weights, moved_cables, plan_growth
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS

@@ -13,8 +13,7 @@ from netplan.calibration.runs import CALIBRATIONS
 from netplan.catalog import Shelf, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError

@@ -3,11 +3,9 @@
 from typing import TYPE_CHECKING
 
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED, Compute
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
 from netplan.records import replace

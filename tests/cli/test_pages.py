@@ -18,7 +18,7 @@ import yaml
 
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
-from netplan.costing.requests import Request
+from netplan.costing.offers import Request
 from netplan.topologies.cabling.rehearsal import find_tools
 from netplan.version import __version__
 from tests.cli.command import netplan

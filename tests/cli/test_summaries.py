@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from netplan.cli.main import COMMANDS
-from netplan.costing.requests import Request
+from netplan.costing.offers import Request
 from netplan.reports.screen import MOST_LINES, WIDTH
 from tests.cli.command import netplan
 from tests.cli.test_compare import golden

@@ -9,8 +9,18 @@ import pytest
 from netplan.catalog import Record, Shelf, check_file, shipped_root
 from netplan.costing.cabling import CABLING_BOOKS, Cable, CablingBook, Card, Length, Module, Racks
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook
-from netplan.costing.power import POWER_BOOKS, Draw, PowerBook
-from netplan.costing.prices import PRICE_BOOKS, Break, LentPrice, Part, Price, PriceBook, Rate
+from netplan.costing.prices import (
+    POWER_BOOKS,
+    PRICE_BOOKS,
+    Break,
+    Draw,
+    LentPrice,
+    Part,
+    PowerBook,
+    Price,
+    PriceBook,
+    Rate,
+)
 from netplan.costing.switches import SWITCHES, Breakout, SwitchModel
 
 README = (shipped_root() / "costing" / "README.md").read_text(encoding="utf-8")

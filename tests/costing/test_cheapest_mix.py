@@ -6,8 +6,16 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from netplan.costing.offers import Bought, Market, Offer, OfferedLine, cheapest_mix, front
-from netplan.costing.requests import Request, RequestLine
+from netplan.costing.offers import (
+    Bought,
+    Market,
+    Offer,
+    OfferedLine,
+    Request,
+    RequestLine,
+    cheapest_mix,
+    front,
+)
 
 
 def request(*lots: tuple[str, int]) -> Request:

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan import cost
-from netplan.costing.compute import Compute, compute_lines
 from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS, PriceBook
+from netplan.costing.materials import Compute, compute_lines
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
 from netplan.costing.pricing import price_bill
 from netplan.costing.ranges import Range
 from netplan.errors import InputError, UnknownNameError

@@ -14,8 +14,7 @@ import netplan
 from netplan.catalog import shipped_root
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import NetplanError
 from netplan.faults.damage.damage import network_links

@@ -5,9 +5,8 @@ import pytest
 import netplan
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.materials import BillItem
-from netplan.costing.ports import Cage
 from netplan.costing.switches import SWITCHES
-from netplan.costing.wiring import Link, first_that_closes
+from netplan.costing.wiring import Cage, Link, first_that_closes
 from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.cost import cost
 

@@ -8,9 +8,20 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.ports import Cage, Plug, PortBank, Run, closure, plugs_needed
 from netplan.costing.switches import SWITCHES, check_switch, circuit_layer
-from netplan.costing.wiring import CARD, CIRCUITS, TRUNKS, Hardware, wire
+from netplan.costing.wiring import (
+    CARD,
+    CIRCUITS,
+    TRUNKS,
+    Cage,
+    Hardware,
+    Plug,
+    PortBank,
+    Run,
+    closure,
+    plugs_needed,
+    wire,
+)
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS, Running, annuity_factor, lifetime
 from netplan.costing.materials import BillItem, bill_items, parse_spares, with_spares
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS, Break, PriceBook
-from netplan.costing.pricing import Quote, power_of, price_bill
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, Break, PriceBook
+from netplan.costing.pricing import Quote, break_even, drivers, power_of, price_bill
 from netplan.costing.ranges import Range
-from netplan.costing.sensitivity import break_even, drivers
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InputError

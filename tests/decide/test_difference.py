@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.decide.difference import (
     PartDifference,
     bound_of,

@@ -13,8 +13,8 @@ from netplan.faults.damage.scenario import read_scenario
 from netplan.topologies.cabling.cable_plan import cable_plan, with_hosts
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
-from netplan.topologies.formats.sheets import ufm_ethernet
 from netplan.topologies.formats.subnet_files import topo_lines
+from netplan.topologies.formats.tables import ufm_ethernet
 from netplan.topologies.formats.writers import dot_lines
 from netplan.topologies.graph import FabricGraph
 from tests.faults.damaged import fabric

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
 from netplan.faults.years.rates import bill_wiring, host_links_each, link_parts, unit_counts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from openpyxl import Workbook, load_workbook
 
-from netplan.costing.requests import Request, RequestLine
+from netplan.costing.offers import Request, RequestLine
 from netplan.procurement.request_xlsx import (
     CURRENCY,
     HEAD_ROW,

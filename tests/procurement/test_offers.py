@@ -10,7 +10,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 from openpyxl import Workbook, load_workbook
 
-from netplan.costing.requests import Request
+from netplan.costing.offers import Request
 from netplan.errors import CatalogError, InputError
 from netplan.procurement.offers import offers
 from netplan.procurement.offers_answer import OffersAnswer, Requested

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS

@@ -15,10 +15,9 @@ from netplan.topologies.cabling.as_built import cables_of, differences, ports_tw
 from netplan.topologies.cabling.rehearsal import find_tools
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import fat_tree, leaf_ports
-from netplan.topologies.fills import Fill, Weights, best_fills
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
 from netplan.topologies.graph import GPU, FabricGraph
-from netplan.topologies.growth import Growth, plan_growth
+from netplan.topologies.growth import Fill, Growth, Weights, best_fills, plan_growth
 from netplan.topologies.specs import FABRICS
 
 SMALL = Sizing(128, 8, 4, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)

@@ -27,10 +27,9 @@ from msgspec import Meta, Struct
 
 from netplan.catalog import Record, Shelf, unknown_name
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.ports import Run, plugs_needed
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.switches import check_switch
-from netplan.costing.wiring import BARE_FIBRE, Hardware, Wiring, wire
+from netplan.costing.wiring import BARE_FIBRE, Hardware, Run, Wiring, plugs_needed, wire
 from netplan.errors import InputError
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric

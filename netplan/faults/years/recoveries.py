@@ -132,7 +132,7 @@ def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
 
     >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
-    >>> from netplan.costing.power import POWER_BOOKS
+    >>> from netplan.costing.prices import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.topologies.specs import FABRICS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
@@ -177,7 +177,7 @@ def recoveries(
 
     >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
-    >>> from netplan.costing.power import POWER_BOOKS
+    >>> from netplan.costing.prices import POWER_BOOKS
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> from netplan.costing.switches import SWITCHES
     >>> from netplan.topologies.specs import FABRICS

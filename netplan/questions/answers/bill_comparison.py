@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import BillItem
-from netplan.costing.sensitivity import BreakEven, break_even
+from netplan.costing.pricing import BreakEven, break_even
 from netplan.records import asdict
 from netplan.reports.quantities import listed, part_words
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import FabricBill, Unbuildable
 from netplan.costing.materials import left_out
-from netplan.costing.pricing import PricedItem, books_in_use
+from netplan.costing.pricing import Driver, PricedItem, books_in_use
 from netplan.costing.ranges import Range
-from netplan.costing.sensitivity import Driver
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.screen_titles import network_words, titled

@@ -11,8 +11,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.materials import Compute
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Ports

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from netplan.costing.compute import Compute
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
+from netplan.costing.materials import Compute
+from netplan.costing.pricing import least_saving
 from netplan.costing.ranges import Range
-from netplan.costing.sensitivity import least_saving
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import PlanTime

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
 from netplan.records import LARGEST, replace
-from netplan.topologies.cabling.descriptions import natural
+from netplan.topologies.cabling.device_names import natural
 from netplan.topologies.graph import (
     GPU,
     HB_LINKS,

@@ -33,8 +33,7 @@ from msgspec import Struct
 from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.records import replace
-from netplan.topologies.cabling.descriptions import switch_name
-from netplan.topologies.cabling.device_names import ADAPTER
+from netplan.topologies.cabling.device_names import ADAPTER, switch_name
 from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
 from netplan.units import bytes_per_s

@@ -23,7 +23,7 @@ from netplan.topologies.formats.netbox import (
     netbox_cables,
     netbox_devices,
 )
-from netplan.topologies.formats.sheets import ETHERNET_COLUMNS, ufm_ethernet, ufm_infiniband
+from netplan.topologies.formats.tables import ETHERNET_COLUMNS, ufm_ethernet, ufm_infiniband
 from netplan.topologies.specs import FABRICS
 
 

@@ -8,12 +8,11 @@ import pytest
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.elevations import elevations
 from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.materials import SwitchRacks
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.procurement.ordered import unnamed_racks
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
-from netplan.topologies.cabling.switch_racks import SwitchRacks
 from netplan.topologies.drawings.racks import (
     Elevation,
     elevation_drawing,

@@ -12,10 +12,10 @@ from netplan.questions.cost import cost
 from netplan.questions.export import export
 from netplan.questions.loads import loads
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.circuits import cube_circuits
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.torus import torus_shape
+from netplan.topologies.formats.writers import cube_circuits
 from netplan.topologies.specs import FABRICS, FabricSpec
 from tests.topologies.test_graph import check
 

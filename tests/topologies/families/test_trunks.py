@@ -14,8 +14,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.designs import DesignSize, WideUplinkPlanes
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.fills import Weights
-from netplan.topologies.growth import plan_growth, port_widths
+from netplan.topologies.growth import Weights, plan_growth, port_widths
 from netplan.topologies.specs import FABRICS, FabricSpec
 
 

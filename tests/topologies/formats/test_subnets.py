@@ -7,8 +7,8 @@ import pytest
 
 from netplan.questions.audit import audit
 from netplan.questions.cable_comparison import compare_cables, read_cables, read_hall
+from netplan.topologies.cabling.halls import read_node_names
 from netplan.topologies.formats.graph_files import read_graph
-from netplan.topologies.formats.node_names import read_node_names
 from netplan.topologies.graph import GPU, SWITCH
 
 PLAN = "a_device,a_port,z_device,z_port,gbps\n"

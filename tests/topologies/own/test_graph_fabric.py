@@ -10,8 +10,7 @@ import pytest
 import netplan
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.power import POWER_BOOKS
-from netplan.costing.prices import PRICE_BOOKS
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.faults.damage.survival import switch_loss
 from netplan.topologies.build import build_fabric
