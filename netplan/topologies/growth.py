@@ -24,7 +24,7 @@ How far each phase fills the leaves and pods of a Clos network that grows, for t
 
 With few hosts a leaf, a phase has more leaves, but fewer planes of spines: a leaf needs uplinks for
 the hosts that it has. With few leaves a pod, it has more pods, but fewer cores: a spine needs links
-up for the leaves that it has. All is by formula; :mod:`netplan.topologies.growth` fills the leaves.
+up for the leaves that it has. All is by formula; :func:`best_fills` fills the leaves.
 """
 
 from collections.abc import Sequence
