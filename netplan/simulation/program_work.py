@@ -77,7 +77,7 @@ from netplan.simulation.work import (
     one_after_the_other,
     thread_of,
 )
-from netplan.traffic.hierarchy import Group, Network, group_of
+from netplan.traffic.hierarchy import group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
 from netplan.workloads.operations import (
     NO_WORK,
@@ -89,44 +89,13 @@ from netplan.workloads.operations import (
 from netplan.workloads.program import Program, stage_layers
 
 
-class Weights(Struct, frozen=True, eq=False):
-    """What all stages know of their weights.
-
-    Parameters
-    ----------
-    program, network, placements
-        What is trained, over which levels, by which groups.
-    layers, stages
-        Layers of every virtual stage, and how many GPUs of a pipeline share these [1].
-    overlaps
-        Whether collectives hide behind passes, else they are exposed as one.
-    trains
-        Whether gradients go back.
-    update_s
-        What the optimizer takes by itself [s].
-    shown_s
-        What the collectives show of themselves in an iteration, where the iteration model says so
-        as a whole; None places them beside passes or behind them [s].
-    """
-
-    program: Program
-    network: Network
-    placements: Placements
-    layers: tuple[int, ...]
-    stages: int
-    overlaps: bool
-    trains: bool
-    update_s: float
-    shown_s: float | None = None
-
-
 class StageWeights:
     """Collectives over the weights of one stage: which, and where they stand."""
 
-    def __init__(self, weights: Weights, sender: FlowSender, stage: int) -> None:
-        self.weights, self.sender, self.stage = weights, sender, stage
-        self.rule = weights.program.repetition.synchronisation
-        self.held = sum(weights.layers[stage :: weights.stages])
+    def __init__(self, plan: "_PlanMaker", sender: FlowSender, stage: int) -> None:
+        self.plan, self.sender, self.stage = plan, sender, stage
+        self.rule = plan.program.repetition.synchronisation
+        self.held = sum(plan.layers[stage :: plan.stages])
 
     def _collectives(
         self, names: Sequence[CollectiveKind], layers: float, thread: int | None, share: float = 1.0
@@ -135,7 +104,7 @@ class StageWeights:
 
         They take a ``share`` of their time, and send at most that of their bytes.
         """
-        program = self.weights.program
+        program = self.plan.program
         parts = (
             (program.repetition.weight_group, program.weight_bytes(experts=False)),
             (program.repetition.expert_group, program.weight_bytes(experts=True)),
@@ -161,13 +130,11 @@ class StageWeights:
             return joined(
                 p for one in both for p in self._collective(one, group, sent_bytes, thread, share)
             )
-        weights = self.weights
-        if not (sent_bytes and weights.trains):
+        plan, over = self.plan, map(DIMENSIONS.index, group)
+        if not (sent_bytes and plan.trains):
             return ()
-        members = group_of(
-            weights.placements, *(DIMENSIONS.index(one) for one in group), whole=True
-        )
-        seconds = _seconds(weights.network, name, members, sent_bytes)
+        members = group_of(plan.placements, *over, whole=True)
+        seconds = number(plan.network.collective(name, members).seconds(sent_bytes))
         flows = self.sender.among(self.stage, name, group)
         sent_bytes *= min(1.0, share)
         return (self.sender.message(flows, share * seconds, sent_bytes, thread),)
@@ -181,55 +148,46 @@ class StageWeights:
         """Whether every microbatch has them anew."""
         return self.rule.forward_repeats if ahead else self.rule.backward_repeats
 
-    def _waits(self, *, ahead: bool) -> bool:
-        """Whether the stage has time for collectives while it waits for the first one."""
-        return self.stage > 0 and not self._repeats(ahead=ahead)
-
     def _exposed(self, *, ahead: bool) -> Branch:
         """What overlaps with no pass of its stage, where data collectives overlap."""
-        first = self.weights.layers[self.stage]
-        layers = first if self._waits(ahead=ahead) else min(1, first)
+        first = self.plan.layers[self.stage]
+        # Stages behind the first one have time while they wait for it.
+        waits = self.stage > 0 and not self._repeats(ahead=ahead)
+        layers = first if waits else min(1, first)
         return self._of_one_layer(ahead=ahead, thread=None) * layers
 
     def aside(self, virtual: int, *, ahead: bool) -> Work:
         """Those of a further virtual stage, which have the time of all that the stage does."""
-        first = virtual == self.stage
-        if self.weights.shown_s is not None:
-            return ()
-        if first or not self.weights.overlaps or self._repeats(ahead=ahead):
+        whole = self.plan.shown_s is not None or not self.plan.overlaps
+        if whole or virtual == self.stage or self._repeats(ahead=ahead):
             return ()
         layer = self._of_one_layer(ahead=ahead, thread=ASIDE)
-        return one_after_the_other(*layer * self.weights.layers[virtual])
+        return one_after_the_other(*layer * self.plan.layers[virtual])
 
     def begin(self) -> Work:
         """The first gather where the others hide, else all of them."""
-        if self.weights.shown_s is not None:
+        if self.plan.shown_s is not None or not self.plan.overlaps:
             return ()
-        return one_after_the_other(*self._exposed(ahead=True)) if self.weights.overlaps else ()
+        return one_after_the_other(*self._exposed(ahead=True))
 
     def finish(self) -> Work:
         """The last sums, where the others hide; else all that is not repeated.
 
         Then weights of ends, and the optimizer's update.
         """
-        rule, thread = self.rule, None
-        if self.weights.shown_s is not None:
-            return self._shown(self.weights.shown_s)
-        if self.weights.overlaps:
+        rule, shown_s, update_s = self.rule, self.plan.shown_s, self.plan.update_s
+        if shown_s is not None:  # behind all passes, with their share of the bytes
+            alone = StageWeights(self.plan, FlowSender(self.sender.placement), self.stage)
+            needed_s = branch_alone_s(alone._once())
+            sent = self._once(shown_s / needed_s) if needed_s else (shown_s,)
+            return one_after_the_other(*sent, update_s)
+        if self.plan.overlaps:
             phases = self._exposed(ahead=False)
         else:
             once = () if rule.backward_repeats else rule.backward
             more = () if rule.forward_repeats else rule.forward
-            phases = self._collectives((*once, *more), float(self.held), thread)
-        update = (self.weights.update_s,) if self.weights.update_s else ()
-        return one_after_the_other(*phases, *self._of_ends(), *update)
-
-    def _shown(self, shown_s: float) -> Work:
-        """What collectives show, behind all passes, with their share of the bytes; the update."""
-        alone = StageWeights(self.weights, FlowSender(self.sender.placement), self.stage)
-        needed_s = branch_alone_s(alone._once())
-        sent = self._once(shown_s / needed_s) if needed_s else (shown_s,)
-        return one_after_the_other(*sent, self.weights.update_s)
+            phases = self._collectives((*once, *more), float(self.held), None)
+        return one_after_the_other(*phases, *self._of_ends(), update_s)
 
     def _once(self, share: float = 1.0) -> Branch:
         """All collectives over the weights of the stage once, or a share of their time."""
@@ -239,9 +197,9 @@ class StageWeights:
 
     def _of_ends(self, share: float = 1.0) -> Branch:
         """Gradients of embedding and head summed up, and their weights gathered."""
-        program = self.weights.program
+        program = self.plan.program
         first = program.first if self.stage == 0 else None
-        last = program.last if self.stage == self.weights.stages - 1 else None
+        last = program.last if self.stage == self.plan.stages - 1 else None
         held_bytes = sum(number(one.weight_bytes) for one in (first, last) if one is not None)
         group = program.repetition.weight_group
         return self._collective("all_reduce", group, held_bytes, None, share)
@@ -250,10 +208,10 @@ class StageWeights:
         self, layer: Branch, virtual: int, ends: tuple[Branch, Branch], *, ahead: bool
     ) -> Pass:
         """Passes of all microbatches through the layers of a virtual stage."""
-        repeats, layers = self._repeats(ahead=ahead), self.weights.layers[virtual]
-        if self.weights.shown_s is not None:
+        repeats, layers = self._repeats(ahead=ahead), self.plan.layers[virtual]
+        if self.plan.shown_s is not None:
             return Pass(one_after_the_other(*ends[0], *layer * layers, *ends[1]))
-        if not self.weights.overlaps:
+        if not self.plan.overlaps:
             names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
             exposed = self._collectives(names, float(layers), IN_PASS)
             before, behind = (exposed, ()) if ahead else ((), exposed)
@@ -274,18 +232,13 @@ class StageWeights:
 
     def _hidden_at_edge(self, virtual: int, *, ahead: bool) -> int:
         """Layers whose collectives hide in the first pass of a virtual stage, or in the last."""
-        layers = self.weights.layers[virtual]
+        layers = self.plan.layers[virtual]
         # Forward the last layer of all has none to gather for, backward the first none behind it.
         but_one = max(0, layers - 1)
         if self._repeats(ahead=ahead):
-            last = virtual + self.weights.stages >= len(self.weights.layers)
+            last = virtual + self.plan.stages >= len(self.plan.layers)
             return but_one if last else layers
         return but_one if virtual == 0 else 0
-
-
-def _seconds(network: Network, name: CollectiveKind, members: Group, sent_bytes: float) -> float:
-    """How long a collective takes alone [s]."""
-    return number(network.collective(name, members).seconds(sent_bytes))
 
 
 def number(amount: Amount) -> float:
@@ -384,7 +337,7 @@ def plan_work(
         )
     if schedule == "interleaved" and plan.pipeline == 1:
         schedule = "1f1b"  # parts of a single stage follow each other: there are no turns to take
-    maker = _Maker(setting, timed, levels, schedule, scope)
+    maker = _PlanMaker(setting, timed, levels, schedule, scope)
     if not scope.each_replica:
         return PlanWork((maker.pipeline(plan.microbatches),), maker.sender.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
@@ -421,7 +374,7 @@ def stage_level(placement: Placement, stage: int, to: int) -> int:
     return found
 
 
-class _Maker:
+class _PlanMaker:
     """Makes the work of one pipeline after the other."""
 
     def __init__(
@@ -434,7 +387,7 @@ class _Maker:
     ) -> None:
         self.setting, self.plan = with_spill(setting, timed), timed.plan
         self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
-        self.parts_s, plan = timed.breakdown_s, timed.plan
+        parts_s, plan = timed.breakdown_s, timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
         self.sender = FlowSender(plan.placement)
         self.network = setting.network(levels)
@@ -454,6 +407,11 @@ class _Maker:
             self.calibrated = calibrated_times(
                 self.setting, plan.sharding, self.program, self.groups
             )
+        self.layers = tuple(self._layers_of(at) for at in range(self.stages * chunks))
+        self.overlaps = setting.assumptions.overlap.data == "overlapped"
+        self.update_s = sum(parts_s.get(part, 0.0) for part in ONCE)
+        # What collectives show of themselves in an iteration, where the model says so as a whole.
+        self.shown_s = None if self.calibrated is None else parts_s["data_comm"]
 
     def pipeline(self, microbatches: int, replica: int | None = None) -> Pipeline:
         """The pipeline of one replica, or one that stands for all."""
@@ -461,8 +419,7 @@ class _Maker:
         self._layers.clear()
         virtual = range(self.stages * self.chunks)
         back = virtual if self.trains else range(0)
-        shared = self._weights(tuple(self._layers_of(at) for at in virtual))
-        weights = [StageWeights(shared, self.sender, stage) for stage in range(self.stages)]
+        weights = [StageWeights(self, self.sender, stage) for stage in range(self.stages)]
         return Pipeline(
             self.stages,
             microbatches,
@@ -510,20 +467,6 @@ class _Maker:
         short = chunk == (0 if stage == 0 and self.stages > 1 else self.chunks - 1)
         return whole - (fullest - int(self.held[stage])) * short
 
-    def _weights(self, layers: tuple[int, ...]) -> Weights:
-        """What all stages know of their weights."""
-        return Weights(
-            program=self.program,
-            network=self.network,
-            placements=self.placements,
-            layers=layers,
-            stages=self.stages,
-            overlaps=self.setting.assumptions.overlap.data == "overlapped",
-            trains=self.trains,
-            update_s=sum(self.parts_s.get(part, 0.0) for part in ONCE),
-            shown_s=None if self.calibrated is None else self.parts_s["data_comm"],
-        )
-
     def layer(self, stage: int, *, ahead: bool) -> Branch:
         """One pass through one layer."""
         if (stage, ahead) not in self._layers:
@@ -553,17 +496,23 @@ class _Maker:
         if not ahead:
             busy_s = one.backward_s + one.again_s + one.layer_s
             shown_s = one.backward_comm_s
-        works = (work for each in operations for work in _works(each, ahead=ahead))
-        sent = [self._sent(each, stage) for work in works for each in work.collectives]
-        return self._beside(_total(busy_s), _total(shown_s), sent)
+        return self._beside(_total(busy_s), _total(shown_s), operations, stage, ahead=ahead)
 
     def _beside(
-        self, busy_s: float, shown_s: float, sent: Sequence[tuple[Flows, float, float]]
+        self,
+        busy_s: float,
+        shown_s: float,
+        operations: Sequence[Operation],
+        stage: int,
+        *,
+        ahead: bool,
     ) -> Branch:
-        """Computing, with what it hides of some messages beside it, and behind it what shows.
+        """Computing, with what it hides of its messages beside it, and behind it what shows.
 
         Each message shows the same share; what shows beyond the time of all has no bytes.
         """
+        works = (work for operation in operations for work in _works(operation, ahead=ahead))
+        sent = [self._sent(one, stage) for work in works for one in work.collectives]
         needed_s = sum(seconds for _, seconds, _ in sent)
         if not needed_s:
             return (busy_s + shown_s,)
@@ -581,10 +530,8 @@ class _Maker:
         """A pass through a layer as its kernels lie on the chip, which sends while it computes."""
         both = layer_times(self.setting, self.plan.sharding, self.program, self.groups)
         times = both[0 if ahead else 1]
-        works = (work for one in operations for work in _works(one, ahead=ahead))
-        sent = [self._sent(one, stage) for work in works for one in work.collectives]
         busy_s = _total(times.compute_s) + _total(times.memory_s)
-        return self._beside(busy_s, _total(times.tensor_s), sent)
+        return self._beside(busy_s, _total(times.tensor_s), operations, stage, ahead=ahead)
 
     def _ends(self, virtual: int, *, ahead: bool) -> tuple[Branch, Branch]:
         """What embedding and head do before and behind the layers of a virtual stage."""
