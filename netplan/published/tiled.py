@@ -16,7 +16,7 @@ from netplan.published.checks import Check, Measured, check, not_computed, publi
 from netplan.questions.simulate import simulate
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import simulate_pipelines
-from netplan.simulation.work import Burst, Message, Pass, Pipeline
+from netplan.simulation.tasks import Burst, Message, Pass, Pipeline
 from netplan.topologies.families.tiles import TileOrder
 from netplan.workloads.models import MODELS, Model
 

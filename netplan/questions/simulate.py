@@ -27,7 +27,7 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.ranks import read_ranks, snake, strided
 from netplan.simulation.simulate import simulate_training
-from netplan.simulation.work import SimulatedSchedule
+from netplan.simulation.tasks import SimulatedSchedule
 from netplan.topologies.families.tiles import tile_order
 from netplan.topologies.graph import FabricGraph
 from netplan.units import si

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 from netplan.errors import InputError
-from netplan.simulation.work import Branch, Burst, Work
+from netplan.simulation.tasks import Branch, Burst, Work
 
 Mark = tuple[int, ...]
 
@@ -72,7 +72,7 @@ class Engine:
     --------
     Two equal messages over one shared link end after one and after two times:
 
-    >>> from netplan.simulation.work import Message
+    >>> from netplan.simulation.tasks import Message
     >>> engine = Engine(links=1)
     >>> engine.book(Burst((Message((0,), 2.0),))), engine.book(Burst((Message((0,), 2.0),)))
     (2.0, 4.0)

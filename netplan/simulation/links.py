@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Indices, Ints
 from netplan.errors import InputError
-from netplan.simulation.work import Flows
+from netplan.simulation.tasks import Flows
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix

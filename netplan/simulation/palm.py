@@ -64,6 +64,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
+from netplan.simulation import tasks
 from netplan.simulation.outcome import (
     Outcome,
     StageOutcome,
@@ -76,20 +77,6 @@ from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import BACKWARD, FINISH, FORWARD
-from netplan.simulation.work import (
-    TICKED,
-    Branch,
-    Burst,
-    Message,
-    Operation,
-    Pass,
-    Pipeline,
-    Work,
-    alone_s,
-    in_ticks,
-    parts_of_pipeline,
-    tick_of,
-)
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.graph import FabricGraph
@@ -219,16 +206,18 @@ Members = Sequence[int]
 class PalmNetwork(Protocol):
     """What carries the messages and memory accesses of stages."""
 
-    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
+    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> tasks.Branch:
         """Sum up so many bytes in each of some groups, at the same time."""
 
-    def access(self, members: Members, access: Access) -> Branch:
+    def access(self, members: Members, access: Access) -> tasks.Branch:
         """Write and read the same on every GPU."""
 
-    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
+    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> tasks.Branch:
         """Hand so many bytes from one stage to another."""
 
-    def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
+    def operation(
+        self, compute_s: float, ring: tasks.Branch, access: tasks.Branch
+    ) -> tasks.Operation:
         """A computation, its collective, and its memory accesses."""
 
 
@@ -247,7 +236,7 @@ class GpuNetwork(Struct, frozen=True):
             return given.hb_efficiency * sizing.hb_bytes_per_s * self.rules.unit
         return given.network_efficiency * sizing.network_bytes_per_s * self.rules.unit
 
-    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
+    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> tasks.Branch:
         """A ring, the slowest of all groups."""
         members = len(groups[0])
         if members == 1:
@@ -255,18 +244,20 @@ class GpuNetwork(Struct, frozen=True):
         rate = min(self._rate(*group) for group in groups)
         return (2 * (members - 1) / members * size_bytes / rate,)
 
-    def access(self, members: Members, access: Access) -> Branch:  # noqa: ARG002 - all alike
+    def access(self, members: Members, access: Access) -> tasks.Branch:  # noqa: ARG002 - all alike
         """The memory of a GPU is its own."""
         rate = self.on.memory_bytes_per_s * self.rules.unit
         return (_access_s(access, rate, self.rules),)
 
-    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
+    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> tasks.Branch:
         """Two messages, one after the other."""
         latency_s = self.on.network_latency_s
         ends = (sender[-1], receiver[0]), (sender[0], receiver[-1])
         return tuple(size_bytes / (2 * self._rate(*pair)) + latency_s for pair in ends)
 
-    def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
+    def operation(
+        self, compute_s: float, ring: tasks.Branch, access: tasks.Branch
+    ) -> tasks.Operation:
         """The collective follows the computation; memory is beside them."""
         return access, (compute_s, *ring)
 
@@ -313,21 +304,21 @@ class TileNetwork:
         """Rate of the slowest link of a path [B/s]."""
         return self.rules.unit * min(self._rate[link] for link in links)
 
-    def _message(self, sender: int, receiver: int, size_bytes: float) -> Message:
+    def _message(self, sender: int, receiver: int, size_bytes: float) -> tasks.Message:
         """A message on its path, which it holds all at once."""
         links = self._path(sender, receiver)
         seconds = size_bytes / self._rate_of(links) + len(links) * self.on.network_latency_s
-        return Message(links, in_ticks(seconds, self.tick_s))
+        return tasks.Message(links, tasks.in_ticks(seconds, self.tick_s))
 
-    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> Branch:
+    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> tasks.Branch:
         """Rings of p - 1 steps that sum up and as many that gather, a piece to the next in each."""
         members = len(groups[0])
         if members == 1:
             return ()
         if not self.contention:
             rate = self._tile_bytes_per_s * self.rules.unit
-            return (in_ticks(2 * (members - 1) / members * size_bytes / rate, self.tick_s),)
-        step = Burst(
+            return (tasks.in_ticks(2 * (members - 1) / members * size_bytes / rate, self.tick_s),)
+        step = tasks.Burst(
             tuple(
                 self._message(one, following, size_bytes / members)
                 for group in groups
@@ -336,29 +327,31 @@ class TileNetwork:
         )
         return (step,) * (2 * (members - 1))
 
-    def access(self, members: Members, access: Access) -> Branch:
+    def access(self, members: Members, access: Access) -> tasks.Branch:
         """Every core takes its path and its channel at once, in the order of the members."""
         messages = []
         for one in members:
             channel, core = self.mesh.channel_of(one)
             links = (*self._path(one, core), self._link[core, self._memories + channel])
             seconds = _access_s(access, self._rate_of(links), self.rules)
-            messages.append(Message(links, in_ticks(seconds, self.tick_s)))
-        return self._alone(Burst(tuple(messages)))
+            messages.append(tasks.Message(links, tasks.in_ticks(seconds, self.tick_s)))
+        return self._alone(tasks.Burst(tuple(messages)))
 
-    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> Branch:
+    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> tasks.Branch:
         """Two messages, one after the other."""
         ends = (sender[-1], receiver[0]), (sender[0], receiver[-1])
-        bursts = (Burst((self._message(*pair, size_bytes),)) for pair in ends)
+        bursts = (tasks.Burst((self._message(*pair, size_bytes),)) for pair in ends)
         return tuple(phase for burst in bursts for phase in self._alone(burst))
 
-    def _alone(self, burst: Burst) -> Branch:
+    def _alone(self, burst: tasks.Burst) -> tasks.Branch:
         """A burst, or just how long it takes where nothing waits."""
         return (burst if self.contention else burst.alone_s,)
 
-    def operation(self, compute_s: float, ring: Branch, access: Branch) -> Operation:
+    def operation(
+        self, compute_s: float, ring: tasks.Branch, access: tasks.Branch
+    ) -> tasks.Operation:
         """Accesses come first; the collective follows the computation, if links are shared."""
-        compute_s = in_ticks(compute_s, self.tick_s)
+        compute_s = tasks.in_ticks(compute_s, self.tick_s)
         return (access, (compute_s, *ring)) if self.contention else (access, (compute_s,), ring)
 
 
@@ -555,7 +548,7 @@ def simulate_palm(
 class _Stage(Struct, frozen=True):
     """The work of one stage: forward, backward, finish; and what of it no collective takes [s]."""
 
-    works: tuple[Work, ...]
+    works: tuple[tasks.Work, ...]
     compute_s: tuple[float, ...]
 
 
@@ -563,16 +556,16 @@ class _Stages(Struct, frozen=True):
     """All stages and what goes between them."""
 
     each: tuple[_Stage, ...]
-    onward: tuple[Branch, ...]
-    back: tuple[Branch, ...]
+    onward: tuple[tasks.Branch, ...]
+    back: tuple[tasks.Branch, ...]
 
-    def pipeline(self, microbatches: int, schedule: PalmSchedule) -> Pipeline:
+    def pipeline(self, microbatches: int, schedule: PalmSchedule) -> tasks.Pipeline:
         """As the simulator takes it."""
-        return Pipeline(
+        return tasks.Pipeline(
             len(self.each),
             microbatches,
-            tuple(Pass(one.works[FORWARD]) for one in self.each),
-            tuple(Pass(one.works[BACKWARD]) for one in self.each),
+            tuple(tasks.Pass(one.works[FORWARD]) for one in self.each),
+            tuple(tasks.Pass(one.works[BACKWARD]) for one in self.each),
             self.onward,
             self.back,
             finish=tuple(one.works[FINISH] for one in self.each),
@@ -586,8 +579,8 @@ def _tick_s(run: PalmRun) -> float:
     """Ticks of which an iteration, or its first microbatches, are 2^45 to 2^53 [s]."""
     layer = _layer(run, layers=run.model.layers)
     once_s = layer.flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
-    passes = 4 * min(run.microbatches, TICKED) * run.model.layers
-    return tick_of(passes * once_s, TICK_DIGITS)
+    passes = 4 * min(run.microbatches, tasks.TICKED) * run.model.layers
+    return tasks.tick_of(passes * once_s, TICK_DIGITS)
 
 
 def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
@@ -642,7 +635,7 @@ def _stage(run: PalmRun, network: PalmNetwork, members: list[int], layers: int) 
     ):
         accesses = network.access(members, access)
         works.append((network.operation(compute_s, collective, accesses),) * layers)
-        computes_s.append(layers * alone_s((network.operation(compute_s, (), accesses),)))
+        computes_s.append(layers * tasks.alone_s((network.operation(compute_s, (), accesses),)))
     return _Stage(tuple(works), tuple(computes_s))
 
 
@@ -704,7 +697,7 @@ class _Account(Struct, frozen=True):
         repeats, each = np.array([*self.repeats]), self.stages.each
         return stage_outcomes(
             np.array([repeats @ one.compute_s for one in each]),
-            np.array([repeats @ [*map(alone_s, one.works)] for one in each]),
+            np.array([repeats @ [*map(tasks.alone_s, one.works)] for one in each]),
             repeats @ passes_s,
             time_s,
         )
@@ -717,10 +710,12 @@ class _Account(Struct, frozen=True):
         count = 2 * self.graph.link_count
         busy_s, waited_s, tally = np.zeros(count), np.zeros(count), self.found.tally
         issued: Counter[int] = Counter()
-        bursts: dict[int, Burst] = {}
+        bursts: dict[int, tasks.Burst] = {}
         run = self.run
-        for part, times in parts_of_pipeline(self.stages.pipeline(run.microbatches, run.schedule)):
-            if isinstance(part, Burst):
+        for part, times in tasks.parts_of_pipeline(
+            self.stages.pipeline(run.microbatches, run.schedule)
+        ):
+            if isinstance(part, tasks.Burst):
                 issued[id(part)] += times
                 bursts[id(part)] = part
         for key, burst in bursts.items():

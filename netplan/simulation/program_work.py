@@ -58,25 +58,8 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.performance.memory import with_spill
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
+from netplan.simulation import tasks
 from netplan.simulation.links import LinkTimes
-from netplan.simulation.work import (
-    ASIDE,
-    BESIDE,
-    IN_PASS,
-    Branch,
-    Flows,
-    FlowSender,
-    FlowUses,
-    Pass,
-    Phase,
-    Pipeline,
-    SimulatedSchedule,
-    Work,
-    branch_alone_s,
-    joined,
-    one_after_the_other,
-    thread_of,
-)
 from netplan.traffic.hierarchy import group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
 from netplan.workloads.operations import (
@@ -92,14 +75,14 @@ from netplan.workloads.program import Program, stage_layers
 class StageWeights:
     """Collectives over the weights of one stage: which, and where they stand."""
 
-    def __init__(self, plan: "_PlanMaker", sender: FlowSender, stage: int) -> None:
+    def __init__(self, plan: "_PlanMaker", sender: tasks.FlowSender, stage: int) -> None:
         self.plan, self.sender, self.stage = plan, sender, stage
         self.rule = plan.program.repetition.synchronisation
         self.held = sum(plan.layers[stage :: plan.stages])
 
     def _collectives(
         self, names: Sequence[CollectiveKind], layers: float, thread: int | None, share: float = 1.0
-    ) -> Branch:
+    ) -> tasks.Branch:
         """Those of so many layers: of all weights but those of experts, then of these.
 
         They take a ``share`` of their time, and send at most that of their bytes.
@@ -109,7 +92,7 @@ class StageWeights:
             (program.repetition.weight_group, program.weight_bytes(experts=False)),
             (program.repetition.expert_group, program.weight_bytes(experts=True)),
         )
-        return joined(
+        return tasks.joined(
             phase
             for name in names
             for group, held_bytes in parts
@@ -123,11 +106,11 @@ class StageWeights:
         sent_bytes: float,
         thread: int | None,
         share: float = 1.0,
-    ) -> Branch:
+    ) -> tasks.Branch:
         """One collective; an all_reduce is a reduce_scatter and an all_gather."""
         if name == "all_reduce":
             both: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
-            return joined(
+            return tasks.joined(
                 p for one in both for p in self._collective(one, group, sent_bytes, thread, share)
             )
         plan, over = self.plan, map(DIMENSIONS.index, group)
@@ -139,7 +122,7 @@ class StageWeights:
         sent_bytes *= min(1.0, share)
         return (self.sender.message(flows, share * seconds, sent_bytes, thread),)
 
-    def _of_one_layer(self, *, ahead: bool, thread: int | None) -> Branch:
+    def _of_one_layer(self, *, ahead: bool, thread: int | None) -> tasks.Branch:
         """Collectives over the weights of one layer in one direction."""
         names = self.rule.forward if ahead else self.rule.backward
         return self._collectives(names, 1.0, thread) if self.held else ()
@@ -148,7 +131,7 @@ class StageWeights:
         """Whether every microbatch has them anew."""
         return self.rule.forward_repeats if ahead else self.rule.backward_repeats
 
-    def _exposed(self, *, ahead: bool) -> Branch:
+    def _exposed(self, *, ahead: bool) -> tasks.Branch:
         """What overlaps with no pass of its stage, where data collectives overlap."""
         first = self.plan.layers[self.stage]
         # Stages behind the first one have time while they wait for it.
@@ -156,46 +139,46 @@ class StageWeights:
         layers = first if waits else min(1, first)
         return self._of_one_layer(ahead=ahead, thread=None) * layers
 
-    def aside(self, virtual: int, *, ahead: bool) -> Work:
+    def aside(self, virtual: int, *, ahead: bool) -> tasks.Work:
         """Those of a further virtual stage, which have the time of all that the stage does."""
         whole = self.plan.shown_s is not None or not self.plan.overlaps
         if whole or virtual == self.stage or self._repeats(ahead=ahead):
             return ()
-        layer = self._of_one_layer(ahead=ahead, thread=ASIDE)
-        return one_after_the_other(*layer * self.plan.layers[virtual])
+        layer = self._of_one_layer(ahead=ahead, thread=tasks.ASIDE)
+        return tasks.one_after_the_other(*layer * self.plan.layers[virtual])
 
-    def begin(self) -> Work:
+    def begin(self) -> tasks.Work:
         """The first gather where the others hide, else all of them."""
         if self.plan.shown_s is not None or not self.plan.overlaps:
             return ()
-        return one_after_the_other(*self._exposed(ahead=True))
+        return tasks.one_after_the_other(*self._exposed(ahead=True))
 
-    def finish(self) -> Work:
+    def finish(self) -> tasks.Work:
         """The last sums, where the others hide; else all that is not repeated.
 
         Then weights of ends, and the optimizer's update.
         """
         rule, shown_s, update_s = self.rule, self.plan.shown_s, self.plan.update_s
         if shown_s is not None:  # behind all passes, with their share of the bytes
-            alone = StageWeights(self.plan, FlowSender(self.sender.placement), self.stage)
-            needed_s = branch_alone_s(alone._once())
+            alone = StageWeights(self.plan, tasks.FlowSender(self.sender.placement), self.stage)
+            needed_s = tasks.branch_alone_s(alone._once())
             sent = self._once(shown_s / needed_s) if needed_s else (shown_s,)
-            return one_after_the_other(*sent, update_s)
+            return tasks.one_after_the_other(*sent, update_s)
         if self.plan.overlaps:
             phases = self._exposed(ahead=False)
         else:
             once = () if rule.backward_repeats else rule.backward
             more = () if rule.forward_repeats else rule.forward
             phases = self._collectives((*once, *more), float(self.held), None)
-        return one_after_the_other(*phases, *self._of_ends(), update_s)
+        return tasks.one_after_the_other(*phases, *self._of_ends(), update_s)
 
-    def _once(self, share: float = 1.0) -> Branch:
+    def _once(self, share: float = 1.0) -> tasks.Branch:
         """All collectives over the weights of the stage once, or a share of their time."""
         rule = self.rule
         phases = self._collectives((*rule.backward, *rule.forward), float(self.held), None, share)
         return (*phases, *self._of_ends(share))
 
-    def _of_ends(self, share: float = 1.0) -> Branch:
+    def _of_ends(self, share: float = 1.0) -> tasks.Branch:
         """Gradients of embedding and head summed up, and their weights gathered."""
         program = self.plan.program
         first = program.first if self.stage == 0 else None
@@ -205,30 +188,37 @@ class StageWeights:
         return self._collective("all_reduce", group, held_bytes, None, share)
 
     def passes(
-        self, layer: Branch, virtual: int, ends: tuple[Branch, Branch], *, ahead: bool
-    ) -> Pass:
+        self,
+        layer: tasks.Branch,
+        virtual: int,
+        ends: tuple[tasks.Branch, tasks.Branch],
+        *,
+        ahead: bool,
+    ) -> tasks.Pass:
         """Passes of all microbatches through the layers of a virtual stage."""
         repeats, layers = self._repeats(ahead=ahead), self.plan.layers[virtual]
         if self.plan.shown_s is not None:
-            return Pass(one_after_the_other(*ends[0], *layer * layers, *ends[1]))
+            return tasks.Pass(tasks.one_after_the_other(*ends[0], *layer * layers, *ends[1]))
         if not self.plan.overlaps:
             names = (self.rule.forward if ahead else self.rule.backward) if repeats else ()
-            exposed = self._collectives(names, float(layers), IN_PASS)
+            exposed = self._collectives(names, float(layers), tasks.IN_PASS)
             before, behind = (exposed, ()) if ahead else ((), exposed)
-            return Pass(one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind))
-        beside = self._of_one_layer(ahead=ahead, thread=BESIDE)
+            return tasks.Pass(
+                tasks.one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind)
+            )
+        beside = self._of_one_layer(ahead=ahead, thread=tasks.BESIDE)
 
-        def work(hidden: int) -> Work:
+        def work(hidden: int) -> tasks.Work:
             alone = layer * (layers - hidden)
-            together: Branch = (((layer, beside),),) * hidden if beside else layer * hidden
+            together: tasks.Branch = (((layer, beside),),) * hidden if beside else layer * hidden
             order = (*together, *alone) if ahead else (*alone, *together)
-            return one_after_the_other(*ends[0], *order, *ends[1])
+            return tasks.one_after_the_other(*ends[0], *order, *ends[1])
 
         edge = work(self._hidden_at_edge(virtual, ahead=ahead))
         middle = work(layers if repeats else 0)
         if ahead == repeats:
-            return Pass(middle, last=edge, only=edge)
-        return Pass(middle, first=edge, only=edge)
+            return tasks.Pass(middle, last=edge, only=edge)
+        return tasks.Pass(middle, first=edge, only=edge)
 
     def _hidden_at_edge(self, virtual: int, *, ahead: bool) -> int:
         """Layers whose collectives hide in the first pass of a virtual stage, or in the last."""
@@ -256,8 +246,8 @@ class PlanWork(Struct, frozen=True, eq=False):
     Flows are numbered in the order of ``uses``; without contention there are no ``columns``.
     """
 
-    pipelines: tuple[Pipeline, ...]
-    uses: FlowUses
+    pipelines: tuple[tasks.Pipeline, ...]
+    uses: tasks.FlowUses
     columns: tuple[LinkTimes, ...] = ()
 
 
@@ -288,7 +278,7 @@ def plan_work(
     timed: PlanTime,
     levels: Sequence[Level],
     *,
-    schedule: SimulatedSchedule | None = None,
+    schedule: tasks.SimulatedSchedule | None = None,
     scope: Scope = WHOLE,
 ) -> PlanWork:
     """The work of one iteration.
@@ -382,14 +372,14 @@ class _PlanMaker:
         setting: Setting,
         timed: PlanTime,
         levels: Sequence[Level],
-        schedule: SimulatedSchedule,
+        schedule: tasks.SimulatedSchedule,
         scope: Scope,
     ) -> None:
         self.setting, self.plan = with_spill(setting, timed), timed.plan
         self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
         parts_s, plan = timed.breakdown_s, timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
-        self.sender = FlowSender(plan.placement)
+        self.sender = tasks.FlowSender(plan.placement)
         self.network = setting.network(levels)
         self.placements = Placements.of(plan.placement)
         self.groups = LayerGroups.of(self.network, self.placements, np.zeros(1, np.int64))
@@ -401,7 +391,7 @@ class _PlanMaker:
                 f"{self.held.max()} layers of a stage do not split into {chunks} interleaved parts:"
                 " change the pipeline degree"
             )
-        self._layers: dict[tuple[int, bool], Branch] = {}
+        self._layers: dict[tuple[int, bool], tasks.Branch] = {}
         self.calibrated: CalibratedLayer | None = None
         if setting.training.calibrated is not None:
             self.calibrated = calibrated_times(
@@ -413,14 +403,14 @@ class _PlanMaker:
         # What collectives show of themselves in an iteration, where the model says so as a whole.
         self.shown_s = None if self.calibrated is None else parts_s["data_comm"]
 
-    def pipeline(self, microbatches: int, replica: int | None = None) -> Pipeline:
+    def pipeline(self, microbatches: int, replica: int | None = None) -> tasks.Pipeline:
         """The pipeline of one replica, or one that stands for all."""
         self.sender.replica = replica
         self._layers.clear()
         virtual = range(self.stages * self.chunks)
         back = virtual if self.trains else range(0)
         weights = [StageWeights(self, self.sender, stage) for stage in range(self.stages)]
-        return Pipeline(
+        return tasks.Pipeline(
             self.stages,
             microbatches,
             tuple(self._passes(weights, at, ahead=True) for at in virtual),
@@ -436,7 +426,7 @@ class _PlanMaker:
             name="" if replica is None else f"replica {replica}",
         )
 
-    def _transfer(self, at: int, to: int) -> Branch:
+    def _transfer(self, at: int, to: int) -> tasks.Branch:
         """What one virtual stage sends to another."""
         stage, next_stage = at % self.stages, to % self.stages
         if stage == next_stage:
@@ -450,10 +440,10 @@ class _PlanMaker:
             shown = _total(self.setting.sharing.pipeline_visible)
             seconds = shown * (seconds + self.setting.calibration.collective_s)
             sent_bytes = shown * sent_bytes
-        flows = Flows(stage, next_stage, replica=self.sender.replica)
+        flows = tasks.Flows(stage, next_stage, replica=self.sender.replica)
         return (self.sender.message(flows, seconds, sent_bytes, None),)
 
-    def _passes(self, weights: Sequence[StageWeights], virtual: int, *, ahead: bool) -> Pass:
+    def _passes(self, weights: Sequence[StageWeights], virtual: int, *, ahead: bool) -> tasks.Pass:
         """Passes of a virtual stage through its layers in one direction."""
         layer = self.layer(virtual % self.stages, ahead=ahead)
         ends = self._ends(virtual, ahead=ahead)
@@ -467,7 +457,7 @@ class _PlanMaker:
         short = chunk == (0 if stage == 0 and self.stages > 1 else self.chunks - 1)
         return whole - (fullest - int(self.held[stage])) * short
 
-    def layer(self, stage: int, *, ahead: bool) -> Branch:
+    def layer(self, stage: int, *, ahead: bool) -> tasks.Branch:
         """One pass through one layer."""
         if (stage, ahead) not in self._layers:
             operations = self.program.layer.operations
@@ -478,16 +468,22 @@ class _PlanMaker:
             self._layers[stage, ahead] = made(order, stage, ahead=ahead)
         return self._layers[stage, ahead]
 
-    def _in_order(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
+    def _in_order(
+        self, operations: Sequence[Operation], stage: int, *, ahead: bool
+    ) -> tasks.Branch:
         """A pass through a layer, one operation after the other; its branches side by side."""
         alone = [self._operation(one, stage, ahead=ahead) for one in operations]
-        phases: list[Phase] = []
+        phases: list[tasks.Phase] = []
         for places in sections(operations):
-            ways = (joined(phase for at in way for phase in alone[at]) for way in places.values())
+            ways = (
+                tasks.joined(phase for at in way for phase in alone[at]) for way in places.values()
+            )
             phases.append((tuple(ways),))
-        return joined(phases)
+        return tasks.joined(phases)
 
-    def _calibrated(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
+    def _calibrated(
+        self, operations: Sequence[Operation], stage: int, *, ahead: bool
+    ) -> tasks.Branch:
         """A pass through a layer as calibrated: collectives show a part, the rest goes beside."""
         if self.calibrated is None:
             return ()
@@ -506,7 +502,7 @@ class _PlanMaker:
         stage: int,
         *,
         ahead: bool,
-    ) -> Branch:
+    ) -> tasks.Branch:
         """Computing, with what it hides of its messages beside it, and behind it what shows.
 
         Each message shows the same share; what shows beyond the time of all has no bytes.
@@ -519,58 +515,58 @@ class _PlanMaker:
         share = shown_s / needed_s
         hidden, behind = (
             [
-                self.sender.message(flows, x * seconds, min(1.0, x) * size, IN_PASS)
+                self.sender.message(flows, x * seconds, min(1.0, x) * size, tasks.IN_PASS)
                 for flows, seconds, size in sent
             ]
             for x in (max(0.0, 1 - share), share)
         )
-        return joined(((((busy_s,), joined(hidden)),), *behind))
+        return tasks.joined(((((busy_s,), tasks.joined(hidden)),), *behind))
 
-    def _mapped(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> Branch:
+    def _mapped(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> tasks.Branch:
         """A pass through a layer as its kernels lie on the chip, which sends while it computes."""
         both = layer_times(self.setting, self.plan.sharding, self.program, self.groups)
         times = both[0 if ahead else 1]
         busy_s = _total(times.compute_s) + _total(times.memory_s)
         return self._beside(busy_s, _total(times.tensor_s), operations, stage, ahead=ahead)
 
-    def _ends(self, virtual: int, *, ahead: bool) -> tuple[Branch, Branch]:
+    def _ends(self, virtual: int, *, ahead: bool) -> tuple[tasks.Branch, tasks.Branch]:
         """What embedding and head do before and behind the layers of a virtual stage."""
         first, last, stage = self.program.first, self.program.last, virtual % self.stages
         is_last = virtual == self.stages * self.chunks - 1
         if self.calibrated is not None:
             # A third of both passes is the forward one.
             share, one = 1 / 3 if ahead else 2 / 3, self.calibrated.passes
-            front: Branch = (share * _total(one.embedding_s),) if virtual == 0 else ()
-            back: Branch = (share * _total(one.head_s),) if is_last else ()
+            front: tasks.Branch = (share * _total(one.embedding_s),) if virtual == 0 else ()
+            back: tasks.Branch = (share * _total(one.head_s),) if is_last else ()
             return (front, back) if ahead else (back, front)
         before = self._operation(first, stage, ahead=ahead) if first and virtual == 0 else ()
         behind = self._operation(last, stage, ahead=ahead) if last and is_last else ()
         return (before, behind) if ahead else (behind, before)
 
-    def _operation(self, operation: Operation, stage: int, *, ahead: bool) -> Branch:
+    def _operation(self, operation: Operation, stage: int, *, ahead: bool) -> tasks.Branch:
         """One operation in one direction, what is computed again first."""
         works = _works(operation, ahead=ahead)
-        return joined(phase for work in works for phase in self._work(operation, work, stage))
+        return tasks.joined(phase for work in works for phase in self._work(operation, work, stage))
 
-    def _work(self, operation: Operation, work: OperationCost, stage: int) -> Branch:
+    def _work(self, operation: Operation, work: OperationCost, stage: int) -> tasks.Branch:
         """Compute and memory, then collectives; panels but one beside the product."""
         if work is NO_WORK:
             return ()
         busy = self._busy(operation, work, stage)
         panels = 1.0 if work.panels is None else number(work.panels)
-        thread = thread_of(operation.branch)
-        one_panel: list[Phase] = []
-        others: list[Phase] = []
+        thread = tasks.thread_of(operation.branch)
+        one_panel: list[tasks.Phase] = []
+        others: list[tasks.Phase] = []
         for one in work.collectives:
             flows, seconds, sent = self._sent(one, stage, panels, share=operation.share)
             one_panel.append(self.sender.message(flows, seconds, sent, thread))
             # All of them again, as the closed form has it; the bytes that are left.
             others.append(self.sender.message(flows, panels * seconds, (panels - 1) * sent, thread))
         if work.panels is None:
-            return joined((*busy, *one_panel))
-        return joined((*one_panel, ((busy, tuple(others)),)))
+            return tasks.joined((*busy, *one_panel))
+        return tasks.joined((*one_panel, ((busy, tuple(others)),)))
 
-    def _busy(self, operation: Operation, work: OperationCost, stage: int) -> Branch:
+    def _busy(self, operation: Operation, work: OperationCost, stage: int) -> tasks.Branch:
         """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
         compute_s, memory_s = (
             operation.share * part for part in roofline(operation, work, self.setting)
@@ -579,10 +575,10 @@ class _PlanMaker:
         rate = self.setting.training.memory_bytes_per_s
         if not (self.channels and rate and np.any(moving_s)):
             return (_total(compute_s) + _total(memory_s),)
-        flows = Flows(stage, stage, replica=self.sender.replica, memory=True)
-        thread = thread_of(operation.branch)
+        flows = tasks.Flows(stage, stage, replica=self.sender.replica, memory=True)
+        thread = tasks.thread_of(operation.branch)
         steps = zip(*np.broadcast_arrays(_steps(compute_s), _steps(moving_s)), strict=True)
-        busy = joined(
+        busy = tasks.joined(
             (
                 (
                     (float(busy_s),),
@@ -592,12 +588,12 @@ class _PlanMaker:
             for busy_s, one_s in steps
         )
         if work.panels is not None:  # which are under way at the same time
-            self.sender.uses[flows].threads.add(BESIDE)
+            self.sender.uses[flows].threads.add(tasks.BESIDE)
         return busy
 
     def _sent(
         self, one: Collective, stage: int, panels: float = 1.0, *, share: float = 1.0
-    ) -> tuple[Flows, float, float]:
+    ) -> tuple[tasks.Flows, float, float]:
         """Flows, time and sent bytes of a collective of an operation, or of one of its panels.
 
         Of an operation that a share of the layers has, that much of both.

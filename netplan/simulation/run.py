@@ -29,7 +29,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.simulation.engine import Engine, Mark, Tally
 from netplan.simulation.schedule import PipelineRun, Span
-from netplan.simulation.work import Burst, Pipeline, parts_of_pipeline
+from netplan.simulation.tasks import Burst, Pipeline, parts_of_pipeline
 
 MOST_ITERATIONS = 10_000
 """Of one pipeline, beside one of another [1]."""
@@ -228,7 +228,7 @@ def simulate_pipelines(
     --------
     Four stages that take 1 s forward and 2 s backward, eight microbatches: (m + S - 1) x 3 s.
 
-    >>> from netplan.simulation.work import Pass, delay
+    >>> from netplan.simulation.tasks import Pass, delay
     >>> stage = (Pass(delay(1.0)),) * 4, (Pass(delay(2.0)),) * 4
     >>> chain = Pipeline(4, 8, *stage, send_forward=((),) * 3, send_backward=((),) * 3)
     >>> simulate_pipelines([chain], links=0).iteration_time_s

@@ -32,7 +32,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from netplan.simulation.engine import Actor, Branching, Engine, Mark, Steps
-from netplan.simulation.work import Branch, Pipeline, Work, alone_s, branch_alone_s
+from netplan.simulation.tasks import Branch, Pipeline, Work, alone_s, branch_alone_s
 
 FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD, BEGIN = range(6)
 """Kinds of spans: passes, the end of the iteration, transfers to the next stage and back, and what

@@ -24,23 +24,12 @@ from netplan.performance.serving.outcomes import (
 )
 from netplan.performance.serving.rounds import Pool
 from netplan.records import replace
+from netplan.simulation import tasks
 from netplan.simulation.outcome import Outcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
 from netplan.simulation.simulate import TICK_DIGITS, Account, Conditions, LinkedWork, on_links
-from netplan.simulation.work import (
-    IN_PASS,
-    Branch,
-    Flows,
-    FlowSender,
-    Pass,
-    Phase,
-    Pipeline,
-    joined,
-    one_after_the_other,
-    tick_of,
-)
 from netplan.topologies.graph import FabricGraph
 from netplan.workloads.inference import Passes, inference_head, serving_program
 from netplan.workloads.operations import Operation
@@ -92,7 +81,7 @@ def simulate_round(
         ranks = pool.placement.gpu_of_rank
         where = {"graph": graph, "placement": pool.placement, "gpu_of_rank": ranks}
         work = on_links(work, conditions, two_way_rings=two_way_rings, **where)
-    linked = LinkedWork.of([work], tick_of(maker.rounds * tpot_s, TICK_DIGITS))
+    linked = LinkedWork.of([work], tasks.tick_of(maker.rounds * tpot_s, TICK_DIGITS))
     links = len(linked.links)
     result = simulate_pipelines(linked.pipelines, links=links, full=True, spans=True)
     last, rounds = maker.stages * maker.rounds - 1, maker.rounds
@@ -156,7 +145,7 @@ class _Maker:
         self.served, self.plan = self.case.served, self.pool.plan
         self.stages = int(self.plan.pipeline[0])
         self.rounds = 1 if self.stages == 1 else ROUNDS
-        self.sender = FlowSender(self.pool.placement)
+        self.sender = tasks.FlowSender(self.pool.placement)
         self.running = float(self.outcome.running[0])
         # Prompts of others that end in a round, and the steps that each is cut into.
         takes = bool(self.outcome.parts["prefill"].any())
@@ -176,15 +165,15 @@ class _Maker:
             together = float(np.clip(1 / self.chunks, 1.0, max(self.running, 1.0)))
             yield Passes(case.prompts(together), self.prompts / together / self.stages)
 
-    def pipeline(self) -> Pipeline:
+    def pipeline(self) -> tasks.Pipeline:
         """Stages, and microbatches that go round."""
         held = stage_layers(self.program.repetition.layers, self.stages).tolist()
         each = [
-            Pass(one_after_the_other(*self._stage(stage, layers)))
+            tasks.Pass(tasks.one_after_the_other(*self._stage(stage, layers)))
             for stage, layers in enumerate(held)
         ]
         sent = [self._transfer(stage, (stage + 1) % self.stages) for stage in range(self.stages)]
-        return Pipeline(
+        return tasks.Pipeline(
             self.stages,
             min(self.stages, max(1, round(self.running))),
             tuple(each * self.rounds),
@@ -195,9 +184,9 @@ class _Maker:
             trains=False,
         )
 
-    def _stage(self, stage: int, layers: int) -> Iterator[Phase]:
+    def _stage(self, stage: int, layers: int) -> Iterator[tasks.Phase]:
         """One pass of a microbatch through a stage."""
-        layer = joined(
+        layer = tasks.joined(
             phase for one in self.program.layer.operations for phase in self._operation(one, stage)
         )
         for _ in range(layers):
@@ -221,7 +210,7 @@ class _Maker:
         time = self.served.kernels.time(one, self.served.formats.cache_bytes)
         return float(np.ravel(time.seconds)[0])
 
-    def _operation(self, one: Operation, stage: int) -> Iterator[Phase]:
+    def _operation(self, one: Operation, stage: int) -> Iterator[tasks.Phase]:
         """The kernel, then its collectives; of both the share that layers and rounds have."""
         yield one.share * self._kernel_s(one)
         cut = self.plan.cut
@@ -232,9 +221,9 @@ class _Maker:
             # An all_reduce is sent twice: reduced and scattered, then gathered.
             sent = float(amount[0]) * (2 if each.kind == "all_reduce" else 1)
             flows = self.sender.among(stage, each.kind, over)
-            yield self.sender.message(flows, one.share * seconds, one.share * sent, IN_PASS)
+            yield self.sender.message(flows, one.share * seconds, one.share * sent, tasks.IN_PASS)
 
-    def _transfer(self, stage: int, to: int) -> Branch:
+    def _transfer(self, stage: int, to: int) -> tasks.Branch:
         """What a stage sends on; behind the last one a token is chosen."""
         hops = (
             one.times * float(np.ravel(self.served.hop_s(self.plan.cut, one.step.rows))[0])
@@ -243,5 +232,5 @@ class _Maker:
         boundary = float(np.ravel(self.program.layer.boundary_bytes)[0])
         if stage == to:
             return ()
-        message = self.sender.message(Flows(stage, to), sum(hops), boundary, None)
-        return joined((message, self._host_s if to == 0 else 0.0))
+        message = self.sender.message(tasks.Flows(stage, to), sum(hops), boundary, None)
+        return tasks.joined((message, self._host_s if to == 0 else 0.0))

@@ -22,6 +22,7 @@ from netplan.arrays import AnyInts, Floats, Ints
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.records import replace
+from netplan.simulation import tasks
 from netplan.simulation.links import FlowRouter, LinkTimes, Routes, Transport
 from netplan.simulation.outcome import (
     Outcome,
@@ -34,22 +35,6 @@ from netplan.simulation.program_work import PlanWork, Scope, plan_work
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import FORWARD, Span
-from netplan.simulation.work import (
-    TICKED,
-    Burst,
-    FlowMessage,
-    Message,
-    Part,
-    Phase,
-    Pipeline,
-    SimulatedSchedule,
-    alone_s,
-    in_ticks,
-    mapped_pipeline,
-    parts_of_pipeline,
-    tick_of,
-    work_of_stages,
-)
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.patterns import Pattern
@@ -63,7 +48,7 @@ class LinkedWork(Struct, frozen=True, eq=False):
     Pipelines of all jobs follow each other, and share their links. Times are whole ticks.
     """
 
-    pipelines: tuple[Pipeline, ...]
+    pipelines: tuple[tasks.Pipeline, ...]
     links: Ints
 
     @classmethod
@@ -73,11 +58,11 @@ class LinkedWork(Struct, frozen=True, eq=False):
         reduced = Reduced(np.empty(0, np.int64), ())
         if columns:
             reduced = reduce_links(columns, list(_issuers(jobs)))
-        pipelines: list[Pipeline] = []
+        pipelines: list[tasks.Pipeline] = []
         first = 0
         for job in jobs:
             linked = partial(_linked, job.columns, reduced.times[first:], tick_s)
-            pipelines += [mapped_pipeline(one, linked) for one in job.pipelines]
+            pipelines += [tasks.mapped_pipeline(one, linked) for one in job.pipelines]
             first += len(job.columns)
         return cls(tuple(pipelines), reduced.links)
 
@@ -86,18 +71,18 @@ def _linked(
     columns: Sequence[LinkTimes],
     kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
     tick_s: float,
-    part: Part,
-) -> Phase:
+    part: tasks.Part,
+) -> tasks.Phase:
     """A delay in whole ticks, or a message on its links; one without links left is a delay."""
-    if isinstance(part, Burst):
+    if isinstance(part, tasks.Burst):
         return part
     if isinstance(part, float):
-        return in_ticks(part, tick_s)
+        return tasks.in_ticks(part, tick_s)
     delayed = columns[part.flows].delayed_s_per_byte if columns else 0.0
-    alone = in_ticks(part.alone_s + delayed * part.sent_bytes, tick_s)
+    alone = tasks.in_ticks(part.alone_s + delayed * part.sent_bytes, tick_s)
     links, times = kept[part.flows] if columns else ((), ())
-    busy = tuple(in_ticks(time_s * part.sent_bytes, tick_s) for time_s in times)
-    return Burst((Message(links, alone, busy),)) if links else alone
+    busy = tuple(tasks.in_ticks(time_s * part.sent_bytes, tick_s) for time_s in times)
+    return tasks.Burst((tasks.Message(links, alone, busy),)) if links else alone
 
 
 def _issuers(jobs: Sequence[PlanWork]) -> Iterator[Issuer]:
@@ -139,8 +124,8 @@ class Account:
         self.waited_s = np.zeros(2 * graph.link_count)
         for job, times in zip(jobs, self._times(), strict=True):
             sent_bytes = np.zeros(len(job.columns))
-            for part, often in chain.from_iterable(map(parts_of_pipeline, job.pipelines)):
-                if isinstance(part, FlowMessage) and job.columns:
+            for part, often in chain.from_iterable(map(tasks.parts_of_pipeline, job.pipelines)):
+                if isinstance(part, tasks.FlowMessage) and job.columns:
                     sent_bytes[part.flows] += often * part.sent_bytes
             for column, amount in zip(job.columns, sent_bytes.tolist(), strict=True):
                 self.busy_s[column.links] += times * amount * column.seconds_per_byte
@@ -193,10 +178,10 @@ class Account:
         for job, pace in zip(self.jobs, self._times(), strict=True):
             linked, given = self.linked.pipelines[first], job.pipelines[0]
             alone, compute = np.zeros(linked.stages), np.zeros(linked.stages)
-            for stage, work, times in work_of_stages(linked):
-                alone[stage] += times * alone_s(work)
-            for stage, work, times in work_of_stages(given):
-                compute[stage] += times * alone_s(work, messages=False)
+            for stage, work, times in tasks.work_of_stages(linked):
+                alone[stage] += times * tasks.alone_s(work)
+            for stage, work, times in tasks.work_of_stages(given):
+                compute[stage] += times * tasks.alone_s(work, messages=False)
             busy = self.result.pipelines[first].busy_s
             found.append((pace * alone, pace * compute, pace * busy))
             first += len(job.pipelines)
@@ -242,7 +227,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     """
 
     algorithm: Pattern = "hierarchical"
-    schedule: SimulatedSchedule | None = None
+    schedule: tasks.SimulatedSchedule | None = None
     routing: Routing = "auto"
     seed: int = 0
     contention: bool = True
@@ -505,5 +490,7 @@ def on_links(work: PlanWork, conditions: Conditions, **where: Any) -> PlanWork: 
 
 def _tick_s(plans: Sequence[PlanTime]) -> float:
     """Ticks for the longest of the iterations, or for their first microbatches [s]."""
-    times_s = (one.iteration_time_s * min(1.0, TICKED / one.plan.microbatches) for one in plans)
-    return tick_of(max(times_s), TICK_DIGITS)
+    times_s = (
+        one.iteration_time_s * min(1.0, tasks.TICKED / one.plan.microbatches) for one in plans
+    )
+    return tasks.tick_of(max(times_s), TICK_DIGITS)

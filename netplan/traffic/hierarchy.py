@@ -49,20 +49,7 @@ from netplan.errors import InputError
 from netplan.inputs.choices import Mode
 from netplan.levels import CHAINED, Level
 from netplan.records import replace
-from netplan.traffic.algorithms import (
-    Affine,
-    AnyLevel,
-    CollectiveTime,
-    LevelTime,
-    Longest,
-    Span,
-    Summed,
-    algorithm_of,
-    check_choice,
-    check_number,
-    level_span_time,
-    plain,
-)
+from netplan.traffic import algorithms
 from netplan.traffic.leaves import Working, hop_slowdowns
 from netplan.traffic.measured import LevelUse, Regimes, measured_of, regimes, transfer
 from netplan.traffic.placement import PIPELINE, Placements
@@ -98,13 +85,13 @@ class Group(Struct, frozen=True, eq=False):
 
 def group_time(
     kind: CollectiveKind,
-    levels: Sequence[AnyLevel],
+    levels: Sequence[algorithms.AnyLevel],
     group: Group | None,
     *,
     methods: Sequence[str | None],
     schedule: Schedule = "hierarchical",
     shares: Sequence[float] | None = None,
-) -> Affine:
+) -> algorithms.Affine:
     """Time of a collective in one chunk, for many groups at once.
 
     Parameters
@@ -135,16 +122,18 @@ def group_time(
         *_level_times(kind, levels, group, methods, schedule, shares), strict=True
     )
     join = np.maximum if schedule == "flat_ring" else np.add
-    return Affine(reduce(join, slopes), reduce(np.add, fixed_s))
+    return algorithms.Affine(reduce(join, slopes), reduce(np.add, fixed_s))
 
 
 def _chunked(
-    kind: CollectiveKind, times: Sequence[LevelTime], schedule: Schedule, chunks: int
-) -> Longest:
+    kind: CollectiveKind, times: Sequence[algorithms.LevelTime], schedule: Schedule, chunks: int
+) -> algorithms.Longest:
     """Time in chunks: of each level, if it had the most to do (formulas of this module)."""
     if schedule == "flat_ring":
         slopes, latencies, _ = zip(*times, strict=True)
-        return Longest((Affine(reduce(np.maximum, slopes), chunks * reduce(np.add, latencies)),))
+        return algorithms.Longest(
+            (algorithms.Affine(reduce(np.maximum, slopes), chunks * reduce(np.add, latencies)),)
+        )
     ahead = kind == "all_reduce" and schedule == "hierarchical"
     found = []
     for at, busiest in enumerate(times):
@@ -153,18 +142,18 @@ def _chunked(
         follow = 1 + (chunks - 1) / busiest.stations
         slope = busiest.s_per_byte * follow + sum(one.s_per_byte for one in others)
         fixed_s = busiest.fixed_s * follow + sum(one.fixed_s for one in others)
-        found.append(Affine(slope / chunks, fixed_s))
-    return Longest(tuple(found))
+        found.append(algorithms.Affine(slope / chunks, fixed_s))
+    return algorithms.Longest(tuple(found))
 
 
 def _level_times(
     kind: CollectiveKind,
-    levels: Sequence[AnyLevel],
+    levels: Sequence[algorithms.AnyLevel],
     group: Group | None,
     methods: Sequence[str | None],
     schedule: Schedule,
     shares: Sequence[float] | None = None,
-) -> Iterator[LevelTime]:
+) -> Iterator[algorithms.LevelTime]:
     """Time of one chunk in each level at a share of its rate; whole levels if there is no group."""
     every = [level.size for level in levels] if group is None else group.members
     strides = [1.0] * len(levels) if group is None else group.stride
@@ -177,15 +166,15 @@ def _level_times(
         working = None
         if group is not None and isinstance(level, Level) and level.tiers:
             working = group.at_work(at)
-        span = Span(level, here, stride, inside, ring, working)
-        yield level_span_time(kind, span, method, share)
+        span = algorithms.Span(level, here, stride, inside, ring, working)
+        yield algorithms.level_span_time(kind, span, method, share)
         if kind in _SHARED[schedule]:
             inside = inside * here
 
 
 def collective_s(
     collective: CollectiveKind,
-    levels: Sequence[AnyLevel],
+    levels: Sequence[algorithms.AnyLevel],
     *,
     data_bytes: Amount,
     algorithm: str | Sequence[str | None] | None = None,
@@ -229,8 +218,8 @@ def collective_s(
     >>> collective_s("all_gather", [domain, network], data_bytes=1e9, chunks=4)
     0.0026736
     """
-    check_number("data_bytes", data_bytes)
-    check_number("chunks", chunks, minimum=1, whole=True)
+    algorithms.check_number("data_bytes", data_bytes)
+    algorithms.check_number("chunks", chunks, minimum=1, whole=True)
     if not levels:
         raise InputError("a collective needs at least one level, got none: give a Level")
     methods: Sequence[str | None] = algorithm or [None] * len(levels)
@@ -240,21 +229,21 @@ def collective_s(
         raise InputError(
             f"got {len(methods)} algorithms for {len(levels)} levels: give one, or one per level"
         )
-    check_choice("collective", collective, get_args(CollectiveKind))
-    check_choice("schedule", schedule, get_args(Schedule))
+    algorithms.check_choice("collective", collective, get_args(CollectiveKind))
+    algorithms.check_choice("schedule", schedule, get_args(Schedule))
     if schedule == "flat_ring":
         one = group_time(collective, levels, None, methods=methods, schedule=schedule)
-        return plain(one.s_per_byte * data_bytes + chunks * one.fixed_s)
+        return algorithms.plain(one.s_per_byte * data_bytes + chunks * one.fixed_s)
     times = list(_level_times(collective, levels, None, methods, schedule))
-    chunk_bytes = plain(np.divide(data_bytes, chunks))
+    chunk_bytes = algorithms.plain(np.divide(data_bytes, chunks))
     rows = [time.s_per_byte * chunk_bytes + time.fixed_s for time in times]
     both = np.broadcast_arrays(*rows, *(np.asarray(time.stations, float) for time in times))
     times_s, stations = np.stack(both[: len(rows)]), np.stack(both[len(rows) :])
     if collective == "all_reduce" and schedule == "hierarchical":
         below_s = np.cumsum(times_s, axis=0) - times_s
-        return plain((np.asarray(chunks) * times_s + below_s).max(axis=0))
+        return algorithms.plain((np.asarray(chunks) * times_s + below_s).max(axis=0))
     slowest_s = (times_s / stations).max(axis=0)
-    return plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
+    return algorithms.plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
 
 
 class Communication(Struct, frozen=True):
@@ -315,7 +304,7 @@ class Network(Struct, frozen=True):
     communication: Communication
     mode: Mode = "corrected"
 
-    def collective(self, kind: CollectiveKind, group: Group) -> CollectiveTime:
+    def collective(self, kind: CollectiveKind, group: Group) -> algorithms.CollectiveTime:
         """Time of a collective over every group.
 
         Mode ``published-code`` repeats a slip: an all_reduce costs a reduce_scatter, of which only
@@ -338,14 +327,18 @@ class Network(Struct, frozen=True):
             kind = "reduce_scatter"
         one = group_time(kind, levels, group, methods=methods, schedule=schedule, shares=shares)
         if not slips:
-            return one if used.algorithm is None else Affine(one.s_per_byte, one.fixed_s + start_s)
+            return (
+                one
+                if used.algorithm is None
+                else algorithms.Affine(one.s_per_byte, one.fixed_s + start_s)
+            )
         several = (group.members > 1).sum(axis=0) > 1
-        return Affine(one.s_per_byte * np.where(several, 2.0, 1.0), one.fixed_s)
+        return algorithms.Affine(one.s_per_byte * np.where(several, 2.0, 1.0), one.fixed_s)
 
     def _algorithm(self, kind: CollectiveKind, level: Level) -> str | None:
         """The named algorithm where it runs; else the default, in steps round a ring."""
         named = self.communication.algorithm
-        if named is not None and algorithm_of(named).runs(kind, level.kind):
+        if named is not None and algorithms.algorithm_of(named).runs(kind, level.kind):
             return named
         return "pairwise" if kind == "all_to_all" and level.kind == "ring" else None
 
@@ -408,15 +401,19 @@ class Network(Struct, frozen=True):
         seconds = sent_bytes / (used.bandwidth_efficiency * level.link_bytes_per_s)
         return seconds + float(level.hop_s(stride))
 
-    def _transfer(self, at: int, slowdown: Floats, latency_s: Floats) -> Affine | Regimes:
+    def _transfer(
+        self, at: int, slowdown: Floats, latency_s: Floats
+    ) -> algorithms.Affine | Regimes:
         """Time of a message at a level, so many times as long as alone; 0 where there is none."""
         level, used = self.levels[at], self.communication
         s_per_byte, link = slowdown / level.link_bytes_per_s, used.link(at, level)
         if link is None:
-            return Affine(s_per_byte / used.bandwidth_efficiency, latency_s)
+            return algorithms.Affine(s_per_byte / used.bandwidth_efficiency, latency_s)
         return transfer(link, s_per_byte)
 
-    def hops(self, placements: Placements) -> tuple[Affine | Summed, Affine | Longest]:
+    def hops(
+        self, placements: Placements
+    ) -> tuple[algorithms.Affine | algorithms.Summed, algorithms.Affine | algorithms.Longest]:
         """Transfers between pipeline stages: all hops from first to last, and the slowest hop.
 
         A pipeline of degrees p_1 ... p_k over the levels has (p_i - 1) x p_(i+1) x ... x p_k hops
@@ -445,13 +442,15 @@ class Network(Struct, frozen=True):
             mean, slowest = (
                 self._transfers(group, slower, latency_s) for slower in (on_average, crossing)
             )
-            return Summed(tuple(hops), mean), Longest(slowest)
+            return algorithms.Summed(tuple(hops), mean), algorithms.Longest(slowest)
         fill = (hops * s_per_byte * on_average).sum(axis=0)
         s_per_byte = s_per_byte * crossing
         at = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
         return (
-            Affine(fill, (hops * hop_s).sum(axis=0)),
-            Affine(*(part[at, np.arange(placements.count)] for part in (s_per_byte, hop_s))),
+            algorithms.Affine(fill, (hops * hop_s).sum(axis=0)),
+            algorithms.Affine(
+                *(part[at, np.arange(placements.count)] for part in (s_per_byte, hop_s))
+            ),
         )
 
     def slowest_hop_s(self, placements: Placements) -> Floats:
@@ -460,11 +459,13 @@ class Network(Struct, frozen=True):
             return self.hops(placements)[1].sending_s(1.0)
         group = group_of(placements, PIPELINE, whole=True)
         _, crossing = self._slowdowns(group)
-        return Longest(self._transfers(group, crossing, np.zeros(crossing.shape))).sending_s(1.0)
+        return algorithms.Longest(
+            self._transfers(group, crossing, np.zeros(crossing.shape))
+        ).sending_s(1.0)
 
     def _transfers(
         self, group: Group, slower: Floats, latency_s: Floats
-    ) -> tuple[Affine | Regimes, ...]:
+    ) -> tuple[algorithms.Affine | Regimes, ...]:
         """Transfers at each level, so many times as long as alone; none where a level has none."""
         several = group.members > 1
         chained = np.array([[level.kind in CHAINED] for level in self.levels])

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from netplan.simulation.work import Branch, Burst, Message, Pass, Phase, Pipeline, Work
-from netplan.simulation.work import one_after_the_other as in_turn
+from netplan.simulation.tasks import Branch, Burst, Message, Pass, Phase, Pipeline, Work
+from netplan.simulation.tasks import one_after_the_other as in_turn
 
 LINKS = 8
 

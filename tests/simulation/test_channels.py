@@ -13,7 +13,7 @@ from netplan.records import replace
 from netplan.simulation.links import FlowRouter, Transport, channels_of
 from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.simulate import Conditions, simulate_training
-from netplan.simulation.work import FlowMessage, Flows, parts_of_pipeline
+from netplan.simulation.tasks import FlowMessage, Flows, parts_of_pipeline
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.tiles import mesh_of

@@ -14,7 +14,7 @@ from netplan.simulation.engine import Engine
 from netplan.simulation.outcome import Outcome
 from netplan.simulation.palm import PalmRun, TileNetwork, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
-from netplan.simulation.work import Burst, Message
+from netplan.simulation.tasks import Burst, Message
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing

@@ -12,7 +12,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import BACKWARD, FORWARD, SEND_FORWARD
-from netplan.simulation.work import Burst, Message, Pass, Pipeline, delay, joined
+from netplan.simulation.tasks import Burst, Message, Pass, Pipeline, delay, joined
 from netplan.workloads.program import stage_layers
 
 from .random_pipelines import LINKS, random_pipeline

@@ -13,7 +13,7 @@ from netplan.simulation.engine import Engine
 from netplan.simulation.links import FlowRouter, LinkTimes, Transport
 from netplan.simulation.reduction import NO_THREAD, Issuer, reduce_links
 from netplan.simulation.simulate import Conditions, simulate_training
-from netplan.simulation.work import Burst, Flows, Message
+from netplan.simulation.tasks import Burst, Flows, Message
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.traffic.placement import Degrees, Placement
 

@@ -4,7 +4,7 @@ import pytest
 
 from netplan.errors import InputError
 from netplan.simulation.run import PipelineResult, sharing, simulate_pipelines
-from netplan.simulation.work import Burst, Message, Pass, Pipeline, delay
+from netplan.simulation.tasks import Burst, Message, Pass, Pipeline, delay
 
 
 def job(compute_s: float, link_s: float, *, link: int = 0, microbatches: int = 1) -> Pipeline:

@@ -20,7 +20,7 @@ from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.simulate import Conditions, simulate_training
-from netplan.simulation.work import Part, alone_s, branch_alone_s, mapped_pipeline
+from netplan.simulation.tasks import Part, alone_s, branch_alone_s, mapped_pipeline
 from netplan.topologies.expand import expand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.patterns import both_ways

@@ -15,7 +15,7 @@ from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.simulation.ranks import Groups
 from netplan.simulation.simulate import Conditions
-from netplan.simulation.work import SimulatedSchedule
+from netplan.simulation.tasks import SimulatedSchedule
 from netplan.topologies.expand import expand, switched_domain_size
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph

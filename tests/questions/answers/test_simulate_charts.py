@@ -12,7 +12,7 @@ from netplan.reports.charts import Chart
 from netplan.simulation.outcome import Outcome, StageOutcome
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FINISH, SEND_FORWARD
-from netplan.simulation.work import Burst, Message, Pass, Pipeline, delay
+from netplan.simulation.tasks import Burst, Message, Pass, Pipeline, delay
 
 SLOW = (Burst((Message((0,), 5.0),)),)
 
