@@ -21,7 +21,7 @@ from netplan.performance.calibrated import Exchange, Stages
 from netplan.performance.compute import CalibratedLayer, LayerTable, slowest_hop
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, StageRuns, real
-from netplan.traffic.hierarchy import Group, Network, group_of
+from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
 from netplan.traffic.placement import CONTEXT, DIMENSIONS, TENSOR
 from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.program import Repetition, missing_layers
@@ -62,7 +62,9 @@ def stages_of(setting: Setting, rules: Repetition, shape: StageRuns) -> Stages:
     )
 
 
-def _placement_terms(network: Network, space: PlanSpace, rules: Repetition) -> _PlacementTerms:
+def _placement_terms(
+    network: CollectiveNetwork, space: PlanSpace, rules: Repetition
+) -> _PlacementTerms:
     placements = space.placements
     everywhere = Group(placements.degrees.prod(axis=1), np.ones_like(placements.degrees[:, 0]))
     group = group_of(placements, *(DIMENSIONS.index(one) for one in rules.weight_group), whole=True)
@@ -90,7 +92,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     def of(
         cls,
         setting: Setting,
-        network: Network,
+        network: CollectiveNetwork,
         space: PlanSpace,
         table: LayerTable,
         update_s: Floats | None = None,

@@ -39,7 +39,7 @@ from netplan.performance.calibrated import Kernels, LayerCollectives, Passes, Re
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.traffic.algorithms import CollectiveTime
-from netplan.traffic.hierarchy import Group, Network, group_of
+from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
 from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
 from netplan.workloads import operations as ops
 from netplan.workloads.models import Model
@@ -92,14 +92,14 @@ class Timing(Terms, frozen=True, eq=False):
 class LayerGroups(Struct, frozen=True, eq=False):
     """Tensor, expert and context groups of distinct placements, seen from each sharding."""
 
-    network: Network
+    network: CollectiveNetwork
     placements: Placements
     groups: dict[ops.GroupName, Group]
     index: Ints
     known: dict[tuple[ops.CollectiveKind, ops.GroupName], CollectiveTime]
 
     @classmethod
-    def of(cls, network: Network, placements: Placements, index: Ints) -> "LayerGroups":
+    def of(cls, network: CollectiveNetwork, placements: Placements, index: Ints) -> "LayerGroups":
         """Groups of the placements; ``index`` says which placement a sharding belongs to."""
         groups = {name: group_of(placements, at) for name, at in _DIMENSION.items()}
         return cls(network, placements, groups, index, {})
@@ -289,7 +289,7 @@ class CalibratedLayer(Struct, frozen=True, eq=False):
         return replace(self, passes=passes, vectors_s=self.vectors_s + forward_s + backward_s)
 
 
-def slowest_hop(network: Network, group: Group) -> Floats:
+def slowest_hop(network: CollectiveNetwork, group: Group) -> Floats:
     """Time of a byte from one member to the next, at the slowest level with several [s/B]."""
     slowest = np.zeros(group.members.shape[1])
     for at, level in enumerate(network.levels):

@@ -24,7 +24,7 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace
 from netplan.performance.tiers import ORDER
 from netplan.records import replace
-from netplan.traffic.hierarchy import Network
+from netplan.traffic.hierarchy import CollectiveNetwork
 
 if TYPE_CHECKING:
     from netplan.performance.iteration import IterationTerms
@@ -45,7 +45,7 @@ Terms = Union["IterationTerms", CalibratedTerms]
 
 def terms_of(
     setting: Setting,
-    network: Network,
+    network: CollectiveNetwork,
     space: PlanSpace,
     table: LayerTable,
     update_s: Floats | None = None,
@@ -78,7 +78,7 @@ class Evaluated(Struct, frozen=True, eq=False):
 
 def evaluate_space(
     setting: Setting,
-    network: Network,
+    network: CollectiveNetwork,
     space: PlanSpace,
     there: Collection[Part] = ORDER,
     table: LayerTable | None = None,
@@ -104,7 +104,7 @@ class Evaluation(Struct, frozen=True, eq=False):
     """The plans of a space with their times and memory, whole ones and the best of all."""
 
     setting: Setting
-    network: Network
+    network: CollectiveNetwork
     space: PlanSpace
     found: Evaluated
 

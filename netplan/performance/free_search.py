@@ -40,7 +40,7 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import StageRuns, bubble_layers, expand, parts, real
 from netplan.progress import each
 from netplan.records import replace
-from netplan.traffic.hierarchy import Network
+from netplan.traffic.hierarchy import CollectiveNetwork
 from netplan.traffic.placement import DATA, DIMENSIONS, PIPELINE, Degrees, Placement, Placements
 from netplan.workloads.operations import Sharding
 from netplan.workloads.program import missing_layers
@@ -212,7 +212,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
     """What is searched on which fabric, and for how many plans."""
 
     setting: Setting
-    network: Network
+    network: CollectiveNetwork
     known: Shortlist
     top: int
 
@@ -227,7 +227,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         return self.network.levels[free_space.outermost(self.sizes)]
 
     @property
-    def unblocked(self) -> Network:
+    def unblocked(self) -> CollectiveNetwork:
         """The network without leaves that block, on which some numbers lie better than others."""
         levels = tuple(level.unblocked for level in self.network.levels)
         return replace(self.network, levels=levels)
@@ -535,7 +535,11 @@ class Placed(Struct, frozen=True, eq=False):
         return terms_of(search.setting, search.unblocked, space, self.least)
 
     def _seconds(
-        self, network: Network, plans: free_space.Cells, microbatches: Ints, limit: float = inf
+        self,
+        network: CollectiveNetwork,
+        plans: free_space.Cells,
+        microbatches: Ints,
+        limit: float = inf,
     ) -> Floats:
         """Times of plans; of those that spill above the limit, infinite ones [s]."""
         each, search = np.arange(len(plans.cut)), self.search

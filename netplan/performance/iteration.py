@@ -56,7 +56,7 @@ from netplan.performance.compute import LayerTable, QueuedGradients, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, bubble_layers, real
 from netplan.traffic.algorithms import Affine, Longest, Summed
-from netplan.traffic.hierarchy import Group, Network, group_of
+from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.program import Repetition, missing_layers
@@ -122,7 +122,7 @@ def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _S
 
 
 def _placement_terms(
-    setting: Setting, network: Network, space: PlanSpace, table: LayerTable
+    setting: Setting, network: CollectiveNetwork, space: PlanSpace, table: LayerTable
 ) -> _PlacementTerms:
     """Transfers and data parallel collectives of every placement."""
     placements = space.placements
@@ -169,7 +169,7 @@ class _SharedWeights(Struct, frozen=True, eq=False):
     """How data parallel GPUs synchronise weights of which each has a copy or a part."""
 
     rules: Repetition
-    network: Network
+    network: CollectiveNetwork
     placements: Placements
 
     def seconds(
@@ -247,7 +247,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
     def of(
         cls,
         setting: Setting,
-        network: Network,
+        network: CollectiveNetwork,
         space: PlanSpace,
         table: LayerTable,
         update_s: Floats | None = None,

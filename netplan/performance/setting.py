@@ -20,7 +20,7 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.performance.tiers import Expanded, Spill
 from netplan.records import asdict, replace
-from netplan.traffic.hierarchy import Network
+from netplan.traffic.hierarchy import CollectiveNetwork
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
@@ -487,7 +487,7 @@ class Setting(Struct, frozen=True):
             raise InputError(f"iteration model {self.assumptions.name} is not calibrated")
         return run
 
-    def network(self, levels: Sequence[Level]) -> Network:
+    def network(self, levels: Sequence[Level]) -> CollectiveNetwork:
         """Levels of a fabric as collectives of the iteration model use them."""
         run = self.training.calibrated
         used = tuple(levels) if run is None else run.levels(levels)
@@ -496,7 +496,7 @@ class Setting(Struct, frozen=True):
             links=self.training.links,
             algorithm=self.options.collective_algorithm,
         )
-        return Network(used, communication, self.mode)
+        return CollectiveNetwork(used, communication, self.mode)
 
     @property
     def calibration(self) -> CalibrationPart:

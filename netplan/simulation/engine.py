@@ -33,7 +33,7 @@ class Actor(Protocol):
         """Which of all actors this is, in numbers that tell states of a run apart."""
 
 
-class Tally:
+class EventCounts:
     """What links have been through so far: bookings, and waiting by number of the link [s]."""
 
     __slots__ = ("bookings", "waited_s")
@@ -43,22 +43,22 @@ class Tally:
         self.bookings = 0
         self.waited_s: dict[int, float] = {}
 
-    def copy(self) -> "Tally":
+    def copy(self) -> "EventCounts":
         """The same, which stays as it is."""
-        found = Tally()
+        found = EventCounts()
         found.bookings = self.bookings
         found.waited_s = dict(self.waited_s)
         return found
 
-    def since(self, before: "Tally") -> "Tally":
+    def since(self, before: "EventCounts") -> "EventCounts":
         """What came to it after an earlier copy."""
-        more = Tally()
+        more = EventCounts()
         more.bookings = self.bookings - before.bookings
         earlier_s = before.waited_s
         more.waited_s = {link: s - earlier_s.get(link, 0.0) for link, s in self.waited_s.items()}
         return more
 
-    def add(self, more: "Tally", times: int) -> None:
+    def add(self, more: "EventCounts", times: int) -> None:
         """Count the same again, so many times."""
         self.bookings += times * more.bookings
         for link, waited_s in more.waited_s.items():
@@ -82,7 +82,7 @@ class Engine:
         """Begin at 0 s with links that are all free."""
         self.now = 0.0
         self.free = [0.0] * links
-        self.tally = Tally()
+        self.tally = EventCounts()
         self._asked = 0
         self._heap: list[tuple[float, int, Actor]] = []
 

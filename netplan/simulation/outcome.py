@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
-from netplan.simulation.schedule import Span
+from netplan.simulation.schedule import BusyInterval
 from netplan.topologies.graph import FabricGraph
 
 ROUNDING = 1e-12
@@ -96,7 +96,7 @@ class GroupOutcome(Struct, frozen=True):
     utilisation: float
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+class SimulationOutcome(Struct, frozen=True, kw_only=True):
     """What became of a simulated iteration.
 
     Parameters
@@ -152,7 +152,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     stages: tuple[StageOutcome, ...]
     links: tuple[LinkOutcome, ...] = ()
     groups: tuple[GroupOutcome, ...] = ()
-    spans: tuple[Span, ...] = ()
+    spans: tuple[BusyInterval, ...] = ()
     notes: tuple[str, ...] = ()
 
 

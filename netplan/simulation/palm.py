@@ -66,7 +66,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
 from netplan.simulation.outcome import (
-    Outcome,
+    SimulationOutcome,
     StageOutcome,
     busiest_links,
     link_groups,
@@ -490,7 +490,7 @@ def simulate_palm(
     full: bool = False,
     hot: int = 5,
     tick: Callable[[int, int], None] | None = None,
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulate one iteration by the published rules.
 
     Parameters
@@ -648,7 +648,7 @@ class _Account(Struct, frozen=True):
     found: SimulationResult
     simulated: int
 
-    def outcome(self, hot: int, seconds: float) -> Outcome:
+    def outcome(self, hot: int, seconds: float) -> SimulationOutcome:
         """The answer."""
         run, graph, passes_s = self.run, self.graph, self._passes_s()
         slot_s = float((passes_s[FORWARD] + passes_s[BACKWARD]).max())
@@ -657,7 +657,7 @@ class _Account(Struct, frozen=True):
         links = busiest_links(graph, *links_s, time_s, max(1, hot))
         works_s = np.array([one.compute_s + one.communication_s for one in each])
         bound_s, binding = lower_bound(works_s, links, time_s)
-        return Outcome(
+        return SimulationOutcome(
             iteration_time_s=time_s,
             analytic_time_s=None,
             lower_bound_s=bound_s,

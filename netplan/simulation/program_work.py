@@ -75,7 +75,7 @@ from netplan.workloads.program import Program, stage_layers
 class StageWeights:
     """Collectives over the weights of one stage: which, and where they stand."""
 
-    def __init__(self, plan: "_PlanMaker", sender: tasks.FlowSender, stage: int) -> None:
+    def __init__(self, plan: "_EventBuilder", sender: tasks.FlowSender, stage: int) -> None:
         self.plan, self.sender, self.stage = plan, sender, stage
         self.rule = plan.program.repetition.synchronisation
         self.held = sum(plan.layers[stage :: plan.stages])
@@ -327,7 +327,7 @@ def plan_work(
         )
     if schedule == "interleaved" and plan.pipeline == 1:
         schedule = "1f1b"  # parts of a single stage follow each other: there are no turns to take
-    maker = _PlanMaker(setting, timed, levels, schedule, scope)
+    maker = _EventBuilder(setting, timed, levels, schedule, scope)
     if not scope.each_replica:
         return PlanWork((maker.pipeline(plan.microbatches),), maker.sender.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
@@ -364,7 +364,7 @@ def stage_level(placement: Placement, stage: int, to: int) -> int:
     return found
 
 
-class _PlanMaker:
+class _EventBuilder:
     """Makes the work of one pipeline after the other."""
 
     def __init__(

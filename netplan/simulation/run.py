@@ -27,8 +27,8 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.simulation.engine import Engine, Mark, Tally
-from netplan.simulation.schedule import PipelineRun, Span
+from netplan.simulation.engine import Engine, EventCounts, Mark
+from netplan.simulation.schedule import BusyInterval, PipelineRun
 from netplan.simulation.tasks import Burst, Pipeline, parts_of_pipeline
 
 MOST_ITERATIONS = 10_000
@@ -171,8 +171,8 @@ class SimulationResult(Struct, frozen=True):
 
     pipelines: tuple[PipelineResult, ...]
     period: int | None
-    tally: Tally
-    spans: tuple[Span, ...] = ()
+    tally: EventCounts
+    spans: tuple[BusyInterval, ...] = ()
 
     @property
     def iteration_time_s(self) -> float:
@@ -187,7 +187,7 @@ class _State(Struct):
     through: tuple[int, ...]
     marks: object
     times: Floats
-    tally: Tally
+    tally: EventCounts
     busy_s: list[Floats]
 
 
@@ -235,7 +235,7 @@ def simulate_pipelines(
     33.0
     """
     engine = Engine(links)
-    kept: list[Span] | None = [] if spans else None
+    kept: list[BusyInterval] | None = [] if spans else None
     runs = [PipelineRun(engine, one, number, kept) for number, one in enumerate(pipelines)]
     watch = _Watch(engine, runs, full=full, tick=tick)
     if repeat:

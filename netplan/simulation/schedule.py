@@ -45,7 +45,7 @@ SUM_ERROR = 1e-12
 """Waiting below this share of the time that has passed is what sums of times are off by [1]."""
 
 
-class Span(Struct, frozen=True):
+class BusyInterval(Struct, frozen=True):
     """One pass of a stage, or what it sends another: which, when, how much longer than alone [s].
 
     ``kind`` is one of the six above; a virtual stage stands on stage ``virtual`` mod S. Transfers
@@ -62,7 +62,7 @@ class Span(Struct, frozen=True):
     waited_s: float
 
 
-class _Passing:
+class _InFlight:
     """One pass on its way through a stage."""
 
     __slots__ = ("kind", "microbatch", "run", "start_s", "virtual", "work")
@@ -103,7 +103,7 @@ class _Sending:
         self.run.arrived(self.kind, self.virtual, self.microbatch)
 
 
-class _Aside:
+class _DeferredPass:
     """What the virtual stages of a stage do beside its passes, one after the other."""
 
     __slots__ = ("queue", "run", "stage")
@@ -177,7 +177,7 @@ class PipelineRun:
     """One pipeline on its way through an iteration."""
 
     def __init__(
-        self, engine: Engine, pipeline: Pipeline, number: int, spans: list[Span] | None
+        self, engine: Engine, pipeline: Pipeline, number: int, spans: list[BusyInterval] | None
     ) -> None:
         """Stand at the beginning; spans are collected where there is a list for them."""
         self.engine, self.pipeline, self.number, self.spans = engine, pipeline, number, spans
@@ -192,7 +192,7 @@ class PipelineRun:
             (_Order(self, stage, turned=False), _Order(self, stage, turned=True))
             for stage in range(pipeline.stages)
         ]
-        self._asides = [_Aside(self, stage) for stage in range(pipeline.stages)]
+        self._asides = [_DeferredPass(self, stage) for stage in range(pipeline.stages)]
         self.unprepared = {at for at, work in enumerate(pipeline.prepare) if work}
         """Virtual stages that lack what they need for their first pass."""
         self._finished_stages = 0
@@ -208,7 +208,7 @@ class PipelineRun:
         for stage, work in enumerate(self.pipeline.begin):
             if work:
                 self._working[stage], self._began_s[stage] = True, self.engine.now
-                self._pass(work, _Passing(self, BEGIN, stage, 0))
+                self._pass(work, _InFlight(self, BEGIN, stage, 0))
         for stage in range(1, self.pipeline.stages):
             if not self._working[stage]:
                 self._prepare(stage)
@@ -277,9 +277,9 @@ class PipelineRun:
         passes = (self.pipeline.forward, self.pipeline.backward)[kind]
         self._working[stage], self._began_s[stage] = True, self.engine.now
         work = passes[virtual].of(microbatch, self.microbatches)
-        self._pass(work, _Passing(self, kind, virtual, microbatch))
+        self._pass(work, _InFlight(self, kind, virtual, microbatch))
 
-    def _pass(self, work: Work, passing: _Passing) -> None:
+    def _pass(self, work: Work, passing: _InFlight) -> None:
         """Do the work of a pass."""
         passing.work = work
         self.do(work, passing)
@@ -291,7 +291,7 @@ class PipelineRun:
         else:
             Branching(self.engine, work, after).start()
 
-    def passed(self, one: _Passing) -> None:
+    def passed(self, one: _InFlight) -> None:
         """A pass has ended: send what it made, and go on with the next."""
         now, pipeline = self.engine.now, self.pipeline
         stage = one.virtual % pipeline.stages
@@ -315,7 +315,7 @@ class PipelineRun:
         self._tell_end()
 
     @staticmethod
-    def _lets_prepare(one: _Passing) -> bool:
+    def _lets_prepare(one: _InFlight) -> bool:
         """Whether its stage has begun; the first one gathers weights beside its first pass, too."""
         if one.kind == BEGIN:
             return one.virtual > 0
@@ -329,7 +329,7 @@ class PipelineRun:
         self.at_end = None
         told(self)
 
-    def keep(self, one: "_Passing | _Sending", kind: int, virtual: int, alone_s: float) -> None:
+    def keep(self, one: "_InFlight | _Sending", kind: int, virtual: int, alone_s: float) -> None:
         """Note something that ends now, where spans are wanted."""
         if self.spans is not None:
             now, stage = self.engine.now, virtual % self.pipeline.stages
@@ -337,7 +337,7 @@ class PipelineRun:
             waited_s = now - one.start_s - alone_s
             if waited_s < SUM_ERROR * now:
                 waited_s = 0.0
-            self.spans.append(Span(*which, one.start_s, now, waited_s))
+            self.spans.append(BusyInterval(*which, one.start_s, now, waited_s))
 
     def _alone_s(self, work: Work) -> float:
         """How long the work of a pass takes alone, counted once [s]."""
@@ -345,7 +345,7 @@ class PipelineRun:
             self._known_s[id(work)] = alone_s(work)
         return self._known_s[id(work)]
 
-    def _hand_on(self, one: _Passing) -> None:
+    def _hand_on(self, one: _InFlight) -> None:
         """What follows a pass: a transfer, the backward pass of the last virtual stage, the end."""
         pipeline, virtual = self.pipeline, one.virtual
         if one.kind == FORWARD and virtual + 1 < len(pipeline.forward):
@@ -385,7 +385,7 @@ class PipelineRun:
 
     def _finish(self, stage: int) -> None:
         """Synchronise gradients and optimise."""
-        self._pass(self.pipeline.finish[stage], _Passing(self, FINISH, stage, 0))
+        self._pass(self.pipeline.finish[stage], _InFlight(self, FINISH, stage, 0))
 
     def state(self) -> tuple[object, ...]:
         """Where the run stands, counted from the microbatches that are through."""

@@ -25,7 +25,7 @@ from netplan.performance.serving.outcomes import (
 from netplan.performance.serving.rounds import Pool
 from netplan.records import replace
 from netplan.simulation import tasks
-from netplan.simulation.outcome import Outcome, StageOutcome
+from netplan.simulation.outcome import SimulationOutcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
@@ -54,7 +54,7 @@ def simulate_round(
     *,
     two_way_rings: bool = False,
     clock: Callable[[], float],
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulate one round of servers.
 
     Parameters
@@ -74,7 +74,7 @@ def simulate_round(
         If a path is missing, or a link that is needed has no rate.
     """
     began, tpot_s = clock(), float(job.outcome.tpot_s[0])
-    maker = _Maker(job)
+    maker = _RoundBuilder(job)
     pipeline = maker.pipeline()
     work, pool = PlanWork((pipeline,), maker.sender.uses), job.pool
     if conditions.contention:
@@ -105,7 +105,7 @@ def simulate_round(
     return found if rounds == 1 else _of_one(found, rounds, round_s)
 
 
-def _of_one(found: Outcome, rounds: int, round_s: float) -> Outcome:
+def _of_one(found: SimulationOutcome, rounds: int, round_s: float) -> SimulationOutcome:
     """What is told of several rounds, as that of the last one."""
     stages = []
     for one in found.stages:
@@ -137,7 +137,7 @@ def _of_one(found: Outcome, rounds: int, round_s: float) -> Outcome:
     )
 
 
-class _Maker:
+class _RoundBuilder:
     """Makes the work of one server, which stands for all."""
 
     def __init__(self, job: ServedJob) -> None:

@@ -25,7 +25,7 @@ from netplan.records import replace
 from netplan.simulation import tasks
 from netplan.simulation.links import FlowRouter, LinkTimes, Routes, Transport
 from netplan.simulation.outcome import (
-    Outcome,
+    SimulationOutcome,
     busiest_links,
     link_groups,
     lower_bound,
@@ -34,7 +34,7 @@ from netplan.simulation.outcome import (
 from netplan.simulation.program_work import PlanWork, Scope, plan_work
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
 from netplan.simulation.run import SimulationResult, simulate_pipelines
-from netplan.simulation.schedule import FORWARD, Span
+from netplan.simulation.schedule import FORWARD, BusyInterval
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.patterns import Pattern
@@ -142,7 +142,7 @@ class Account:
             yield whole_s / own_s if len(self.jobs) > 1 else 1.0
             first += len(job.pipelines)
 
-    def outcome(self, hot: int, seconds: float, **said: Any) -> Outcome:  # noqa: ANN401 - its fields
+    def outcome(self, hot: int, seconds: float, **said: Any) -> SimulationOutcome:  # noqa: ANN401 - its fields
         """All of it, with the ``hot`` busiest links, and what only the asker knows."""
         result = self.result
         work_s, compute_s, busy_s = self._stages()
@@ -150,7 +150,7 @@ class Account:
         on_links = self.graph, self.busy_s, self.waited_s, result.iteration_time_s
         busiest = busiest_links(*on_links, max(1, hot))
         bound_s, binding = lower_bound(work_s, busiest, result.iteration_time_s)
-        return Outcome(
+        return SimulationOutcome(
             iteration_time_s=result.iteration_time_s,
             lower_bound_s=bound_s,
             binding=binding,
@@ -259,7 +259,7 @@ def simulate_training(
     conditions: Conditions = PLAIN,
     *,
     tick: Callable[[int, int], None] | None = None,
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulate one iteration of a plan on a fabric.
 
     Parameters
@@ -326,7 +326,7 @@ def _notes(found: Account, job: "Job", conditions: Conditions) -> Iterator[str]:
         )
 
 
-def _pace(spans: Sequence[Span], job: "Job") -> Iterator[str]:
+def _pace(spans: Sequence[BusyInterval], job: "Job") -> Iterator[str]:
     """How fast a full pipeline infers, by the later half of its microbatches."""
     plan, counts = job.timed.plan, job.setting.training.model.counts
     last = max((span.virtual for span in spans), default=0)
@@ -371,7 +371,7 @@ class JobsOutcome(Struct, frozen=True):
         Mean iteration time of each job beside the others, and over how many iterations [s, 1].
     """
 
-    whole: Outcome
+    whole: SimulationOutcome
     times_s: tuple[float, ...]
     iterations: tuple[int, ...]
 

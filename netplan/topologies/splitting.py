@@ -25,7 +25,7 @@ Matrix = Any
 """A sparse matrix of scipy, which has no types."""
 
 
-class Round(Struct, frozen=True, eq=False):
+class SplitLayer(Struct, frozen=True, eq=False):
     """Nodes that are so many hops from each destination.
 
     Parameters
@@ -43,7 +43,7 @@ class Round(Struct, frozen=True, eq=False):
 
 def rounds_from(
     arcs: Matrix, targets: AnyInts, *, forwards: Bools | None = None, by_paths: bool = False
-) -> list[Round]:
+) -> list[SplitLayer]:
     """Nodes that are 0, 1, 2 ... hops from each destination.
 
     Parameters
@@ -71,7 +71,7 @@ def rounds_from(
     passing[targets, np.arange(len(targets))] = 1.0
     here = passing > 0
     seen = here.copy()
-    found = [Round(here, passing)]
+    found = [SplitLayer(here, passing)]
     while passing.any():
         ways = arcs @ passing
         here = (ways > 0) & ~seen
@@ -81,11 +81,13 @@ def rounds_from(
         passing = ways * here if by_paths else here.astype(float)
         if forwards is not None:
             passing *= forwards[:, None]
-        found.append(Round(here, passing))
+        found.append(SplitLayer(here, passing))
     return found
 
 
-def poured(arcs: Matrix, rounds: list[Round], coming: Floats) -> Iterator[tuple[Floats, Floats]]:
+def propagate_demand(
+    arcs: Matrix, rounds: list[SplitLayer], coming: Floats
+) -> Iterator[tuple[Floats, Floats]]:
     """Send traffic inwards, hop by hop from the farthest nodes; yields ``each`` and ``near``.
 
     An arc of weight w from node a to node b carries w ``each[a]`` ``near[b]`` of each column.
@@ -100,7 +102,8 @@ def poured(arcs: Matrix, rounds: list[Round], coming: Floats) -> Iterator[tuple[
     >>> from scipy.sparse import csr_array
     >>> square = csr_array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
     >>> sent, rounds = np.array([[0.0], [0.0], [1.0], [0.0]]), rounds_from(square, np.array([0]))
-    >>> [(each @ near.T).max(axis=1).tolist() for each, near in poured(square, rounds, sent)]
+    >>> hops = propagate_demand(square, rounds, sent)
+    >>> [(each @ near.T).max(axis=1).tolist() for each, near in hops]
     [[0.0, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]]
     """
     nodes, destinations = rounds[0].here.shape

@@ -116,10 +116,10 @@ def check_number(
         raise InputError(f"{name}: got {numbers[~good].flat[0]:g}, use {kind} {limit}")
 
 
-def plain(values: "ArrayLike") -> Amount:
+def as_amount(values: "ArrayLike") -> Amount:
     """Return an array of no dimension as a float, any other as it is.
 
-    >>> plain(np.float64(0.5))
+    >>> as_amount(np.float64(0.5))
     0.5
     """
     array = np.asarray(values, dtype=np.float64)
@@ -228,7 +228,7 @@ class Summed(Struct, frozen=True, eq=False):
 CollectiveTime = Affine | Longest | Regimes
 
 
-class Span(NamedTuple):
+class MemberRange(NamedTuple):
     """How a group lies in one level; numbers or arrays that broadcast.
 
     Parameters
@@ -292,7 +292,7 @@ class Algorithm(NamedTuple):
 
     level_kinds: tuple[LevelKind, ...]
     collectives: tuple[CollectiveKind, ...]
-    charge: Callable[[CollectiveKind, Span], Charge]
+    charge: Callable[[CollectiveKind, MemberRange], Charge]
     pairs: Literal["ring", "direct"] | Callable[[CollectiveKind, int], Pairs] = "ring"
 
     def runs(self, kind: CollectiveKind, level: LevelKind) -> bool:
@@ -309,7 +309,7 @@ class LevelTime(NamedTuple):
 
 
 def level_span_time(
-    kind: CollectiveKind, span: Span, algorithm: str | None, efficiency: float = 1.0
+    kind: CollectiveKind, span: MemberRange, algorithm: str | None, efficiency: float = 1.0
 ) -> LevelTime:
     """Time of a collective where a group spans a level, for an all_reduce both phases.
 
@@ -354,14 +354,14 @@ def level_span_time(
     return LevelTime(np.asarray(slope), np.asarray(fixed), stations)
 
 
-def _ring(kind: CollectiveKind, span: Span) -> Charge:
+def _ring(kind: CollectiveKind, span: MemberRange) -> Charge:
     """One direction; a step moves D/m. In an all_to_all each message travels forward."""
     m = span.members
     steps = m * (m - 1) / 2 if kind == "all_to_all" else m - 1
     return Charge(steps / m, 1 / _sharing(span), steps, steps)
 
 
-def _both_ways(kind: CollectiveKind, span: Span) -> Charge:
+def _both_ways(kind: CollectiveKind, span: MemberRange) -> Charge:
     """Halves of each message both ways; an all_to_all goes the shortest way, splits ties."""
     if kind != "all_to_all":
         return _rings(kind, span, _directions(span) / _sharing(span))
@@ -370,7 +370,7 @@ def _both_ways(kind: CollectiveKind, span: Span) -> Charge:
     return Charge(_exchanged(span), 1.0, farthest, np.minimum(m - 1, 1))
 
 
-def _rings(kind: CollectiveKind, span: Span, links: Amount | None = None) -> Charge:
+def _rings(kind: CollectiveKind, span: MemberRange, links: Amount | None = None) -> Charge:
     """Parts of each message over many links."""
     m, level = span.members, span.level.kind
     if links is None and level in CHAINED:
@@ -384,12 +384,12 @@ def _rings(kind: CollectiveKind, span: Span, links: Amount | None = None) -> Cha
     )
 
 
-def _exchanged(span: Span) -> Amount:
+def _exchanged(span: MemberRange) -> Amount:
     """What an all_to_all sends over the busiest link of a ring or line, in D."""
     return span.stride * (span.members**2 // 4) / (span.members * _directions(span))
 
 
-def _halving_doubling(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+def _halving_doubling(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
     """Partners at distance p/2, p/4, ... exchange D/2, D/4, ... bytes; others fold in before."""
     steps = np.frexp(span.members)[1] - 1.0
     partners = np.exp2(steps)
@@ -398,7 +398,7 @@ def _halving_doubling(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG0
     return Charge((partners - 1) / partners + folded, 1.0, steps, steps)
 
 
-def _direct(kind: CollectiveKind, span: Span) -> Charge:
+def _direct(kind: CollectiveKind, span: MemberRange) -> Charge:
     """Each member sends D/m to each other one, over one port in turn or over all its links."""
     m = span.members
     busy = np.minimum(m - 1, 1)
@@ -407,26 +407,26 @@ def _direct(kind: CollectiveKind, span: Span) -> Charge:
     return Charge(busy if kind in _SPREADS else (m - 1) / m, _ports(span), busy, busy)
 
 
-def _pairwise(kind: CollectiveKind, span: Span) -> Charge:
+def _pairwise(kind: CollectiveKind, span: MemberRange) -> Charge:
     """An all_to_all to one member after the other."""
     steps = span.members - 1
     chained = span.level.kind in CHAINED
     return Charge(_exchanged(span) if chained else _direct(kind, span).carried, 1.0, steps, steps)
 
 
-def _scatter_all_gather(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+def _scatter_all_gather(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
     """All of D in parts, each to a member, which gather them."""
     carried, links, hops, delays, _ = _direct("all_gather", span)
     return Charge(2 * carried, links, 2 * hops, 2 * delays)
 
 
-def _binomial_tree(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+def _binomial_tree(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
     """All of D; those who have it double in each step."""
     steps = _rounds(span)
     return Charge(steps, 1.0, steps, steps)
 
 
-def _double_binary_tree(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+def _double_binary_tree(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
     """All of D in very many chunks, half of them down each tree: a port sends D and takes D."""
     steps = _rounds(span)
     return Charge(np.minimum(span.members - 1, 1) * 1.0, 1.0, steps, steps)
@@ -461,37 +461,37 @@ def _two_trees(kind: CollectiveKind, members: int) -> Pairs:  # noqa: ARG001 - a
     return np.append(low, high), np.append(high, low), np.full(4 * len(below), 0.5)
 
 
-def _rounds(span: Span) -> Floats:
+def _rounds(span: MemberRange) -> Floats:
     """Bits of m - 1: ceil(log2 m) without rounding errors [1]."""
     bits: Floats = np.frexp(span.members - 1)[1] * 1.0
     return bits
 
 
-def _chain(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+def _chain(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
     """All of D from member to member."""
     return _passed_on(span.members - 1, span)
 
 
-def _both_chains(kind: CollectiveKind, span: Span) -> Charge:  # noqa: ARG001 - all alike
+def _both_chains(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
     """All of D from member to member, both ways: the longer side has ceil((m - 1) / 2)."""
     return _passed_on(span.members // 2, span)
 
 
-def _passed_on(steps: Floats, span: Span) -> Charge:
+def _passed_on(steps: Floats, span: MemberRange) -> Charge:
     return Charge(steps, 1 / _sharing(span), steps, steps, stations=np.maximum(steps, 1))
 
 
-def _ports(span: Span) -> Amount:
+def _ports(span: MemberRange) -> Amount:
     """Links to the other members: one port of a switch for all, or one for each of them [1]."""
     return 1.0 if span.level.kind == "switch" else np.maximum(span.members - 1, 1)
 
 
-def _sharing(span: Span) -> Amount:
+def _sharing(span: MemberRange) -> Amount:
     """Groups that share each link: those that lie between each other on a ring or line [1]."""
     return span.stride if span.level.kind in CHAINED else 1.0
 
 
-def _directions(span: Span) -> Floats:
+def _directions(span: MemberRange) -> Floats:
     """Ways around, 2 if a group closes its ring; two members share one link.
 
     A group that does not close it needs both directions of each link for one logical ring.

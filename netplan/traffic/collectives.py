@@ -20,7 +20,7 @@ from typing import get_args
 import numpy as np
 
 from netplan.arrays import Amount, Counts
-from netplan.traffic.algorithms import LevelArrays, check_choice, check_number, plain
+from netplan.traffic.algorithms import LevelArrays, as_amount, check_choice, check_number
 from netplan.traffic.bounds import Fabric, LowerBound
 from netplan.traffic.hierarchy import collective_s
 
@@ -222,13 +222,15 @@ def all_to_all_s(
     check_choice("fabric", fabric, get_args(Fabric))
     check_number("pair_bytes", pair_bytes)
     domain, network = _tiers(hb_size, hb_count, hb_bytes_per_s, network_bytes_per_s)
-    data_bytes = plain(np.multiply(pair_bytes, np.multiply(hb_size, hb_count)))
+    data_bytes = as_amount(np.multiply(pair_bytes, np.multiply(hb_size, hb_count)))
     if fabric == "rail-only":
         return collective_s("all_to_all", [domain, network], data_bytes=data_bytes)
     # The network reaches every GPU of the other domains: the domain keeps its own pairs.
-    own_bytes = plain(np.multiply(pair_bytes, hb_size))
+    own_bytes = as_amount(np.multiply(pair_bytes, hb_size))
     domain_s = collective_s("all_to_all", [domain], data_bytes=own_bytes)
-    return plain(np.maximum(domain_s, collective_s("all_to_all", [network], data_bytes=data_bytes)))
+    return as_amount(
+        np.maximum(domain_s, collective_s("all_to_all", [network], data_bytes=data_bytes))
+    )
 
 
 def hb_bandwidth_ratio(hb_size: Counts, hb_count: Counts, chunks: Counts = 1) -> Amount:
@@ -273,7 +275,7 @@ def hb_bandwidth_ratio(hb_size: Counts, hb_count: Counts, chunks: Counts = 1) ->
     check_number("chunks", chunks, minimum=1, whole=True)
     x, y, c = (np.asarray(one, np.float64) for one in (hb_size, hb_count, chunks))
     least = y * (x - 1) / (y - 1)
-    return plain(np.maximum(least * (1 - 1 / c), np.sqrt(least / c)))
+    return as_amount(np.maximum(least * (1 - 1 / c), np.sqrt(least / c)))
 
 
 def _tiers(

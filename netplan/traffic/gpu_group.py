@@ -13,7 +13,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.traffic.algorithms import CollectiveTime, algorithm_of, check_choice
 from netplan.traffic.bounds import Operation, lower_bound
-from netplan.traffic.hierarchy import Communication, Group, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes, transfer
 from netplan.units import counted
 from netplan.workloads.accelerators import Accelerator
@@ -159,7 +159,9 @@ class GpuGroup(Struct, frozen=True):
     def _collective(self, kind: CollectiveKind, algorithm: str | None) -> CollectiveTime:
         used = Communication("flat_ring", links=self.links, algorithm=algorithm)
         members = np.array([[self.members], [self.domains]])
-        return Network(self.levels, used).collective(kind, Group(members, np.ones_like(members)))
+        return CollectiveNetwork(self.levels, used).collective(
+            kind, Group(members, np.ones_like(members))
+        )
 
     def _bound_s_per_byte(self, kind: GroupKind) -> float:
         """Least time of a byte at the links' whole rates, over any network between domains [s]."""

@@ -25,10 +25,10 @@ are not always faster. What level i takes for one chunk, t_i, depends on its alg
 
 An iteration model has *communication* parameters: a schedule and a share of the bandwidth. ``ring``
 models (arXiv:2410.00273, Sec. III) run one ``flat_ring``; ``phased`` ones (arXiv:2307.12169, Eq. 1)
-are ``hierarchical``. Their `Network` times groups of GPUs for all placements at once. In one chunk
-every time is affine in the message, seconds = slope x bytes + fixed, in several the longest of such
-times. An all_to_all takes m - 1 steps on a ring. ``measured`` collectives are rings too, whose
-times bend with the message (`netplan.traffic.measured`).
+are ``hierarchical``. Their `CollectiveNetwork` times groups of GPUs for all placements at once. In
+one chunk every time is affine in the message, seconds = slope x bytes + fixed, in several the
+longest of such times. An all_to_all takes m - 1 steps on a ring. ``measured`` collectives are rings
+too, whose times bend with the message (`netplan.traffic.measured`).
 
 Sources: ASTRA-sim 2.0 (Won et al. 2023), whose analytical backends give these times; COMET
 (arXiv:2211.16648), Sec. V-B4 for the hierarchical all_reduce; arXiv:2410.00273, Sec. III for the
@@ -166,7 +166,7 @@ def _level_times(
         working = None
         if group is not None and isinstance(level, Level) and level.tiers:
             working = group.at_work(at)
-        span = algorithms.Span(level, here, stride, inside, ring, working)
+        span = algorithms.MemberRange(level, here, stride, inside, ring, working)
         yield algorithms.level_span_time(kind, span, method, share)
         if kind in _SHARED[schedule]:
             inside = inside * here
@@ -233,17 +233,17 @@ def collective_s(
     algorithms.check_choice("schedule", schedule, get_args(Schedule))
     if schedule == "flat_ring":
         one = group_time(collective, levels, None, methods=methods, schedule=schedule)
-        return algorithms.plain(one.s_per_byte * data_bytes + chunks * one.fixed_s)
+        return algorithms.as_amount(one.s_per_byte * data_bytes + chunks * one.fixed_s)
     times = list(_level_times(collective, levels, None, methods, schedule))
-    chunk_bytes = algorithms.plain(np.divide(data_bytes, chunks))
+    chunk_bytes = algorithms.as_amount(np.divide(data_bytes, chunks))
     rows = [time.s_per_byte * chunk_bytes + time.fixed_s for time in times]
     both = np.broadcast_arrays(*rows, *(np.asarray(time.stations, float) for time in times))
     times_s, stations = np.stack(both[: len(rows)]), np.stack(both[len(rows) :])
     if collective == "all_reduce" and schedule == "hierarchical":
         below_s = np.cumsum(times_s, axis=0) - times_s
-        return algorithms.plain((np.asarray(chunks) * times_s + below_s).max(axis=0))
+        return algorithms.as_amount((np.asarray(chunks) * times_s + below_s).max(axis=0))
     slowest_s = (times_s / stations).max(axis=0)
-    return algorithms.plain(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
+    return algorithms.as_amount(times_s.sum(axis=0) + (np.asarray(chunks) - 1) * slowest_s)
 
 
 class Communication(Struct, frozen=True):
@@ -297,7 +297,7 @@ def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> G
     return Group(members, stride, degrees.prod(axis=1))
 
 
-class Network(Struct, frozen=True):
+class CollectiveNetwork(Struct, frozen=True):
     """The levels of a fabric under an iteration model's communication."""
 
     levels: tuple[Level, ...]

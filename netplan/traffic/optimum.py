@@ -55,7 +55,7 @@ from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.topologies.graph.flow import LARGEST_FLOW, max_flow, solve_flow
 from netplan.traffic.algorithms import Collective, check_choice
-from netplan.traffic.symmetry import Network, Quotient, representatives
+from netplan.traffic.symmetry import CapacityGraph, Quotient, representatives
 
 MOST_SINKS = 64
 """Nodes of one part that may be tried together [1]."""
@@ -64,7 +64,7 @@ MOST_SINKS = 64
 class _Case(Struct, frozen=True, eq=False):
     """Capacities, feed of each node, and what every node has to get, in one unit."""
 
-    network: Network
+    network: CapacityGraph
     rate: int
     feed: Ints
     need: int
@@ -75,7 +75,7 @@ class _Case(Struct, frozen=True, eq=False):
         return found
 
 
-def grown(network: Network, ratio: Fraction, proven: Bools, flows: int) -> Bools:
+def grown(network: CapacityGraph, ratio: Fraction, proven: Bools, flows: int) -> Bools:
     """Nodes that are proven once those given are, by so many flows at the most.
 
     Parameters
@@ -258,7 +258,7 @@ class Optimum(Struct, frozen=True, eq=False):
 
 
 def all_gather_optimum(
-    network: Network, *, work: int = FLOW_WORK, tell: Callable[[int, int], None] | None = None
+    network: CapacityGraph, *, work: int = FLOW_WORK, tell: Callable[[int, int], None] | None = None
 ) -> Optimum:
     """Optimum of an all_gather over all GPUs of a network (formulas of this module).
 
@@ -357,7 +357,7 @@ def all_gather_optimum_s(graph: FabricGraph, data_bytes: float) -> tuple[float, 
     >>> all_gather_optimum_s(graph, 1e9)
     (0.00625, 0.00625)
     """
-    found = all_gather_optimum(Network.of(graph))
+    found = all_gather_optimum(CapacityGraph.of(graph))
     return found.least_s(data_bytes), found.most_s(data_bytes)
 
 
@@ -424,7 +424,7 @@ class CollectiveOptimum(Struct, frozen=True, eq=False):
 
 def collective_optimum(
     collective: Literal["all_gather", "reduce_scatter", "all_reduce"],
-    network: Network,
+    network: CapacityGraph,
     *,
     tell: Callable[[int, int], None] | None = None,
     gather: Optimum | None = None,
@@ -476,7 +476,7 @@ def collective_optimum(
     )
 
 
-def _all_reduce_bound_s(network: Network, worst: Optimum) -> float:
+def _all_reduce_bound_s(network: CapacityGraph, worst: Optimum) -> float:
     """No all_reduce of a byte is faster, as long as sums are formed in GPUs [s].
 
     Sums over g parts of the GPUs need 2 (g - 1) transfers of every byte between them. The parts
@@ -505,7 +505,7 @@ def _all_reduce_bound_s(network: Network, worst: Optimum) -> float:
     return float(max(bounds)) / network.unit
 
 
-def _separating(network: Network, inside: Ints, outside: Ints) -> int:
+def _separating(network: CapacityGraph, inside: Ints, outside: Ints) -> int:
     """Least capacity of arcs that separate some GPUs from others."""
     nodes, arcs = network.nodes, network.out.tocoo()
     fed, drained = (np.full(len(ends), nodes + n) for n, ends in enumerate((inside, outside)))
@@ -525,7 +525,11 @@ class _Cut(Struct, frozen=True, eq=False):
 
 
 def _all_asked(
-    network: Network, found: Ints, worst: _Cut, work: int, tell: Callable[[int, int], None] | None
+    network: CapacityGraph,
+    found: Ints,
+    worst: _Cut,
+    work: int,
+    tell: Callable[[int, int], None] | None,
 ) -> tuple[_Cut, Bools, int]:
     """The worst cut of all GPUs that stand for others, which nodes are proven, how many asked."""
     allowed = max(1, work // network.out.nnz)
@@ -549,7 +553,7 @@ def _all_asked(
     return worst, proven, asked
 
 
-def _asked(network: Network, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
+def _asked(network: CapacityGraph, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
     """The worst cut that keeps anything from one GPU, if it is worse than the one known."""
     gpus, classes = network.gpus, len(quotient.sizes)
     members = np.bincount(quotient.of[:gpus], minlength=classes)
@@ -575,11 +579,11 @@ def _asked(network: Network, quotient: Quotient, sink: int, worst: _Cut) -> _Cut
         worst = _Cut(Fraction(inside, out), outside)
 
 
-def _apart(network: Network) -> InputError:
+def _apart(network: CapacityGraph) -> InputError:
     return InputError(f"{network.name}: its links do not join all GPUs, no collective ends")
 
 
-def _scheme(network: Network) -> Fraction | None:
+def _scheme(network: CapacityGraph) -> Fraction | None:
     """Ratio that spanning trees reach, each taken where those before it left the most room.
 
     Every shard is cut in as many parts as there are trees. GPUs alone pass parts on along a tree,
@@ -705,7 +709,7 @@ def _all_reduce_s(graph: FabricGraph, data_bytes: float) -> float:
             f"{graph.name}: exact cuts of {graph.gpus:,} GPUs take too long, at most"
             f" {MAX_CUT_GPUS:,}: use the closed form of the fabric's levels"
         )
-    network, gpus = Network.of(graph), np.arange(graph.gpus)
+    network, gpus = CapacityGraph.of(graph), np.arange(graph.gpus)
     least = min(_separating(network, gpus[:1], gpus[gpu : gpu + 1]) for gpu in gpus[1:])
     if least == 0:
         raise InputError(f"{graph.name}: its links do not join all GPUs, no all_reduce ends")

@@ -66,7 +66,7 @@ class Named(Struct, frozen=True, eq=False):
     order: Ints
 
 
-class Network(Struct, frozen=True, eq=False, dict=True):
+class CapacityGraph(Struct, frozen=True, eq=False, dict=True):
     """Who can send how much to whom: GPUs are the nodes 0 to gpus - 1, the others forward.
 
     Parameters
@@ -94,7 +94,7 @@ class Network(Struct, frozen=True, eq=False, dict=True):
     tier: Codes
 
     @classmethod
-    def of(cls, graph: FabricGraph, *, directed: bool = False) -> "Network":
+    def of(cls, graph: FabricGraph, *, directed: bool = False) -> "CapacityGraph":
         """Network of a graph: links carry their rate each way, or only from source to target.
 
         Management hosts and memories forward nothing, and are left out.
@@ -104,7 +104,7 @@ class Network(Struct, frozen=True, eq=False, dict=True):
         >>> from netplan import Scenario
         >>> scenario = Scenario.load("hgx-h100").replace(gpus=8, radix=8, hb_size=4)
         >>> graph = scenario.fabric("fat-tree").graph()
-        >>> network = Network.of(graph)
+        >>> network = CapacityGraph.of(graph)
         >>> network.out.toarray()[0].tolist(), network.unit
         ([0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1], 50000000000.0)
         """
@@ -142,11 +142,13 @@ class Network(Struct, frozen=True, eq=False, dict=True):
         return self.mirrored or bool((sent == taken).all())
 
     @property
-    def reversed(self) -> "Network":
+    def reversed(self) -> "CapacityGraph":
         """The same network with all arcs turned round."""
         if self.mirrored:
             return self
-        return Network(self.name, self.names, self.gpus, self.into, self.unit, False, self.tier)
+        return CapacityGraph(
+            self.name, self.names, self.gpus, self.into, self.unit, False, self.tier
+        )
 
     @cached_property
     def plain_colours(self) -> Words:
@@ -223,7 +225,7 @@ class Network(Struct, frozen=True, eq=False, dict=True):
         return of_first if same else None
 
 
-def ring(gpus: int, bytes_per_s: float = 50e9) -> Network:
+def ring(gpus: int, bytes_per_s: float = 50e9) -> CapacityGraph:
     """A ring of GPUs whose links carry so much each way [B/s].
 
     Examples
@@ -237,7 +239,7 @@ def ring(gpus: int, bytes_per_s: float = 50e9) -> Network:
     out = csr_array(coo_array((np.ones(2 * gpus, np.int64), ends), shape=(gpus, gpus)))
     out.sum_duplicates()
     names, tier = [f"gpu-{g}" for g in here], np.zeros(gpus, np.int8)
-    return Network(f"ring of {gpus}", names, gpus, out, bytes_per_s, True, tier)
+    return CapacityGraph(f"ring of {gpus}", names, gpus, out, bytes_per_s, True, tier)
 
 
 def whole_capacities(bytes_per_s: Floats) -> tuple[Ints, float]:
@@ -266,7 +268,7 @@ def whole_capacities(bytes_per_s: Floats) -> tuple[Ints, float]:
     return np.maximum(1, np.rint(bytes_per_s / unit)).astype(np.int64), unit
 
 
-def representatives(network: Network) -> tuple[Ints, Ints]:
+def representatives(network: CapacityGraph) -> tuple[Ints, Ints]:
     """GPUs that stand for all others, and of each GPU which one does (its place in that list).
 
     Examples
@@ -289,7 +291,7 @@ def representatives(network: Network) -> tuple[Ints, Ints]:
     return first, of
 
 
-def automorphism(network: Network, image: AnyInts) -> Ints | None:
+def automorphism(network: CapacityGraph, image: AnyInts) -> Ints | None:
     """Extend an image of the GPUs to all nodes, such that each arc is one again; None if it fails.
 
     Examples
@@ -343,7 +345,7 @@ def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
     return found
 
 
-def _same_links(network: Network) -> Ints:
+def _same_links(network: CapacityGraph) -> Ints:
     """Number of each GPU, or of the first one with the same links in and out."""
     names = np.random.default_rng(SEED).integers(0, 1 << 63, network.nodes, dtype=np.uint64)
     word = mixed(_words(network.out) @ names) + _words(network.into) @ names
@@ -355,7 +357,7 @@ def _same_links(network: Network) -> Ints:
     return same
 
 
-def _shifts(network: Network, colour: Words) -> Iterator[Ints]:
+def _shifts(network: CapacityGraph, colour: Words) -> Iterator[Ints]:
     """Images of the GPUs if blocks that look alike take each other's places, within larger ones."""
     blocks = _blocks(network)
     pairs = [
@@ -401,7 +403,7 @@ def _shifted(colour: Words, small: Ints, large: Ints) -> Ints:
     return small[moved[block]] + place
 
 
-def _blocks(network: Network) -> list[Ints]:
+def _blocks(network: CapacityGraph) -> list[Ints]:
     """Partitions of the GPUs in blocks of neighbours, from single ones to all: first of each."""
     gpus, nodes, arcs = network.gpus, np.arange(network.nodes), network.out.tocoo()
     direct = (arcs.row < gpus) & (arcs.col < gpus)

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.topologies.graph.flow import max_flow
-from netplan.traffic.symmetry import Network
+from netplan.traffic.symmetry import CapacityGraph
 
 MAX_TREE_GPUS = 32
 """Above that, packing takes minutes."""
@@ -90,7 +90,7 @@ class Forest(Struct, frozen=True, eq=False):
         return data_bytes / self.gpus / self.per_root / self.tree_bytes_per_s
 
 
-def pack_trees(network: Network, ratio: Fraction) -> Forest:
+def pack_trees(network: CapacityGraph, ratio: Fraction) -> Forest:
     """Trees that gather at the optimum.
 
     Parameters

@@ -13,7 +13,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from netplan.questions.loads import Loads
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_training
-from netplan.simulation.outcome import Outcome
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.palm import simulate_palm
 from netplan.simulation.simulate import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand
@@ -31,11 +31,11 @@ def placed(gpus: int, **inputs: object) -> tuple[PlacedRun, FabricGraph]:
 
 def measured(
     benchmark: BenchmarkFixture, case: tuple[PlacedRun, FabricGraph], conditions: Conditions = PLAIN
-) -> Outcome:
+) -> SimulationOutcome:
     """Simulate it, and note what it took."""
     run, graph = case
 
-    def simulate() -> Outcome:
+    def simulate() -> SimulationOutcome:
         return simulate_training(run.setting, run.timed, run.fabric, graph, conditions)
 
     tracemalloc.start()
@@ -47,7 +47,7 @@ def measured(
         simulated=f"{found.microbatches_simulated} of {found.microbatches}",
         peak_mb=round(peak / 1e6),
     )
-    again: Outcome = benchmark.pedantic(simulate, rounds=3)
+    again: SimulationOutcome = benchmark.pedantic(simulate, rounds=3)
     return again
 
 
@@ -92,7 +92,7 @@ def test_a_wafer_by_the_published_rules(benchmark: BenchmarkFixture, full: bool)
     """T-145B books 235,000 messages; the published code takes 6.9 s for them."""
     run = palm_run("t-145b", "palm-wafer", (8, 2, 20))
     graph = expand(run.spec, run.fabric.sizing)
-    found: Outcome = benchmark.pedantic(
+    found: SimulationOutcome = benchmark.pedantic(
         simulate_palm, (run, graph), {"full": full}, rounds=5, warmup_rounds=1
     )
     benchmark.extra_info.update(bookings=found.bookings)

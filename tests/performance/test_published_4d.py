@@ -10,7 +10,7 @@ from netplan.performance.compute import LayerGroups, operation_times
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Setting
-from netplan.traffic.hierarchy import Network
+from netplan.traffic.hierarchy import CollectiveNetwork
 from netplan.traffic.placement import Placements
 from netplan.workloads.operations import Operation, Sharding
 from tests.performance.cases import (
@@ -107,7 +107,9 @@ def operation_case(row: Row) -> tuple[Operation, dict[str, float]]:
     sharding = Sharding.of(int(row["b"]), n1, n2, int(row["n_b"] or 1))
     setting = Setting(case, strategy_of(row), "published-code")
     degrees = np.array([[v1, v2, 1, 1, 1], [n1 // v1, n2 // v2, 1, 1, 1]])
-    network = Network(two_tiers(row["system"], 8, 64), FOURD.communication.used, "published-code")
+    network = CollectiveNetwork(
+        two_tiers(row["system"], 8, 64), FOURD.communication.used, "published-code"
+    )
     groups = LayerGroups.of(network, Placements(degrees[:, :, None]), np.zeros(1, dtype=np.int64))
     operations = {one.name: one for one in setting.program(sharding).layer.operations}
     operation = operations[row["op"]]

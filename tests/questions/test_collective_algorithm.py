@@ -7,7 +7,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.questions.loads import loads
 from netplan.questions.search import search
-from netplan.traffic.hierarchy import Communication, Group, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.patterns import collective_traffic
 from netplan.traffic.placement import Degrees, Placement
 from tests.cli.command import refused
@@ -18,13 +18,13 @@ def test_a_network_takes_the_algorithm_where_it_runs() -> None:
     levels = Level("switch", 8, 450e9, 1e-6, 2e-6), Level("ring", 4, 50e9, 1e-6, 2e-6)
     used = Communication("flat_ring", bandwidth_efficiency=0.5, algorithm="halving_doubling")
     everyone = Group(np.array([[8], [4]]), np.ones((2, 1), np.int64))
-    found = Network(levels, used).collective("all_gather", everyone)
+    found = CollectiveNetwork(levels, used).collective("all_gather", everyone)
     # Inside 7/8 D / (225 GB/s) and 3 steps of 4 us; beyond, of D/8 each way 3/4 / 2, 3 of 3 us.
     inside_s, beyond_s = 7 / 8 * 1e9 / 225e9 + 12e-6, 3 / 4 / 2 * 1e9 / 8 / 25e9 + 9e-6
     assert found.seconds(1e9)[0] == pytest.approx(inside_s + beyond_s, rel=1e-12)
     # It has no all_to_all: as without a name.
-    named = Network(levels, used).collective("all_to_all", everyone).seconds(1e9)
-    plain = Network(levels, Communication("hierarchical", bandwidth_efficiency=0.5))
+    named = CollectiveNetwork(levels, used).collective("all_to_all", everyone).seconds(1e9)
+    plain = CollectiveNetwork(levels, Communication("hierarchical", bandwidth_efficiency=0.5))
     assert named == pytest.approx(plain.collective("all_to_all", everyone).seconds(1e9))
 
 

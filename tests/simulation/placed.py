@@ -6,7 +6,7 @@ from typing import Any
 from netplan.questions.loads import Loads
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_training
-from netplan.simulation.outcome import Outcome
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.simulate import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
@@ -39,7 +39,7 @@ def _placed(
     return run, expand(run.spec, run.fabric.sizing)
 
 
-def simulated(conditions: Conditions = PLAIN, **inputs: Any) -> Outcome:  # noqa: ANN401 - of every type
+def simulated(conditions: Conditions = PLAIN, **inputs: Any) -> SimulationOutcome:  # noqa: ANN401 - of every type
     """What becomes of such a run."""
     run, graph = placed(**inputs)
     return simulate_training(run.setting, run.timed, run.fabric, graph, conditions)

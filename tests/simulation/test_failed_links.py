@@ -13,7 +13,7 @@ from netplan.faults.damage.rerouting import LiveRouter, training_loads
 from netplan.faults.damage.scenario import parse_faults
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.questions.setup.degraded_links import routing_of_left
-from netplan.simulation.outcome import Outcome
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.simulate import Conditions, simulate_training
 from tests.simulation.placed import Case, placed
 
@@ -31,7 +31,7 @@ RAIL: Case = {
 """Two rails; the six GPUs below a leaf are one stage's, and share two links up."""
 
 
-def failed(*fail: str, seed: int = 0, **inputs: Any) -> Outcome:  # noqa: ANN401 - of every type
+def failed(*fail: str, seed: int = 0, **inputs: Any) -> SimulationOutcome:  # noqa: ANN401 - of every type
     """What becomes of such a run when parts fail; without any, on the same kind of routes."""
     run, graph = placed(**inputs)
     damage = parse_faults(fail, graph, rng=np.random.default_rng(seed))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netplan.errors import CatalogError, InputError
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.simulation.engine import Engine
-from netplan.simulation.outcome import Outcome
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.palm import PalmRun, TileNetwork, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.simulation.tasks import Burst, Message
@@ -59,7 +59,7 @@ def graph_of(fabric: str, gpus: int) -> FabricGraph:
     return expand(FABRICS.load(fabric), Sizing(gpus, 64, 1, 1e9, 1e9))
 
 
-def simulated(run: PalmRun, *, contention: bool = True, full: bool = False) -> Outcome:
+def simulated(run: PalmRun, *, contention: bool = True, full: bool = False) -> SimulationOutcome:
     graph = graph_of(run.spec.name, run.fabric.sizing.gpus)
     return simulate_palm(run, graph, contention=contention, full=full)
 

@@ -14,7 +14,7 @@ from netplan.questions.setup.runs import place_training
 from netplan.records import replace
 from netplan.simulation import simulate
 from netplan.simulation.links import LinkTimes
-from netplan.simulation.outcome import Outcome
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.program_work import Scope, plan_work
 from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
@@ -300,7 +300,7 @@ def test_links_are_as_busy_as_their_loads(case: Case) -> None:
         assert found.links[0].busy_s * share == pytest.approx(loads.busiest_s, rel=1e-9)
 
 
-def check(found: Outcome) -> None:
+def check(found: SimulationOutcome) -> None:
     """What holds of every outcome."""
     assert found.iteration_time_s >= found.lower_bound_s * (1 - 1e-12)
     for stage in found.stages:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 
 from netplan.arrays import Floats, Ints
-from netplan.topologies.splitting import Matrix, poured, rounds_from
+from netplan.topologies.splitting import Matrix, propagate_demand, rounds_from
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
 
@@ -32,7 +32,7 @@ def carried(arcs: Matrix, sent: Floats, *, by_paths: bool = False) -> Floats:
     """What each node sends to each other one over a weight of 1, shape (nodes, nodes)."""
     rounds = rounds_from(arcs, np.arange(12), by_paths=by_paths)
     found = np.zeros((12, 12))
-    for each, near in poured(arcs, rounds, sent.copy()):
+    for each, near in propagate_demand(arcs, rounds, sent.copy()):
         found += each @ near.T
     return found
 
@@ -73,7 +73,7 @@ def test_several_kinds_of_traffic_are_those_of_each_alone() -> None:
     alone = [carried(arcs, one) for one in kinds]
     rounds = rounds_from(arcs, np.arange(12))
     together = np.zeros((3, 12, 12))
-    for each, near in poured(arcs, rounds, np.concatenate(list(kinds), axis=1)):
+    for each, near in propagate_demand(arcs, rounds, np.concatenate(list(kinds), axis=1)):
         for number in range(3):
             some = slice(12 * number, 12 * number + 12)
             together[number] += each[:, some] @ near.T

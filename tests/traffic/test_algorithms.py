@@ -21,7 +21,7 @@ from netplan.traffic.algorithms import (
     Charge,
     Collective,
     LevelArrays,
-    Span,
+    MemberRange,
     algorithm_of,
 )
 from netplan.traffic.hierarchy import collective_s, group_time
@@ -299,7 +299,7 @@ def test_a_package_adds_an_algorithm_by_entry_point(monkeypatch: pytest.MonkeyPa
         """One that takes a microsecond more than direct."""
 
         def load(self) -> Algorithm:
-            def charge(_: object, span: Span) -> Charge:
+            def charge(_: object, span: MemberRange) -> Charge:
                 return Charge(span.members, 1.0, 1.0, 1.0)
 
             return Algorithm(("switch",), ("all_reduce",), charge)

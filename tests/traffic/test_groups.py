@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.levels import Level, LevelKind
-from netplan.traffic.hierarchy import Communication, Network, group_of
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, group_of
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Placements
 from netplan.workloads.operations import CollectiveKind
 
@@ -32,7 +32,11 @@ def placed(*levels: tuple[int, int, int]) -> Placements:
 
 
 def seconds(
-    network: Network, kind: CollectiveKind, placements: Placements, dimension: int, data: float
+    network: CollectiveNetwork,
+    kind: CollectiveKind,
+    placements: Placements,
+    dimension: int,
+    data: float,
 ) -> float:
     time = network.collective(kind, group_of(placements, dimension))
     return float(time.seconds(data)[0])
@@ -65,7 +69,7 @@ def test_ring_on_two_switches_is_the_published_formula(
 ) -> None:
     fast = Level("switch", inside, ratio * 50e9, step_latency_s=2.5e-6)
     slow = Level("switch", outside, 50e9, step_latency_s=5e-6)
-    network = Network((fast, slow), RING)
+    network = CollectiveNetwork((fast, slow), RING)
     got = seconds(network, kind, placed((inside, 1, 1), (outside, 1, 1)), TENSOR, 1e9)
     assert got == pytest.approx(published_s(kind, inside * outside, inside, 1e9, fast, slow))
 
@@ -78,9 +82,9 @@ def test_published_code_doubles_only_all_reduces_on_both_tiers(inside: int) -> N
     published = {1: 77.0, 4: 19.5, 8: 7.7}[inside]
     # Twice the reduce_scatter: 77; 17.75; 7.7.
     corrected = {1: 154.0, 4: 35.5, 8: 15.4}[inside]
-    slips = Network(levels, RING, "published-code")
+    slips = CollectiveNetwork(levels, RING, "published-code")
     assert seconds(slips, "all_reduce", where, TENSOR, 80.0) == pytest.approx(published)
-    got = seconds(Network(levels, RING), "all_reduce", where, TENSOR, 80.0)
+    got = seconds(CollectiveNetwork(levels, RING), "all_reduce", where, TENSOR, 80.0)
     assert got == pytest.approx(corrected)
 
 
@@ -161,7 +165,7 @@ RINGS = [
 def test_ring_time_is_the_load_of_the_busiest_link(
     size: int, members: int, stride: int, kind: CollectiveKind, part: Communication
 ) -> None:
-    network = Network((Level("ring", size, 1.0),), part)
+    network = CollectiveNetwork((Level("ring", size, 1.0),), part)
     where = placed((stride, members, size // (stride * members)))
     load = (all_to_all_load if kind == "all_to_all" else all_gather_load)(size, members, stride)
     assert seconds(network, kind, where, DATA, 1.0) == pytest.approx(load)
@@ -169,7 +173,7 @@ def test_ring_time_is_the_load_of_the_busiest_link(
 
 def test_mesh_uses_all_links_to_the_members() -> None:
     # 4 of 8 GPUs: 3 links each; all_gather of 1 B moves 3/4 B into each, 1/4 B a link.
-    network = Network((Level("mesh", 8, 2.0, step_latency_s=3.0),), PHASED)
+    network = CollectiveNetwork((Level("mesh", 8, 2.0, step_latency_s=3.0),), PHASED)
     where = placed((2, 4, 1))
     assert seconds(network, "all_gather", where, DATA, 1.0) == pytest.approx(1 / 8 + 3.0)
     # A pair exchanges 1/4 B.
@@ -184,10 +188,10 @@ def test_three_levels_share_the_work_of_the_inner_ones() -> None:
     where = placed((4, 1, 1), (2, 1, 1), (3, 1, 1))
     # g = 24, c = 23/24, D = 240: 230/100, 230/(4*10), 230/(8*1); the last is the slowest.
     # Steps: 24 - 6 = 18 of 1 s, 6 - 3 = 3 of 2 s, 3 - 1 = 2 of 4 s.
-    got = seconds(Network(levels, RING), "all_gather", where, TENSOR, 240.0)
+    got = seconds(CollectiveNetwork(levels, RING), "all_gather", where, TENSOR, 240.0)
     assert got == pytest.approx(28.75 + 18 + 6 + 8)
     # Phases: 3/4*240/100, 1/2*240/(4*10), 2/3*240/8; one step each.
-    got = seconds(Network(levels, PHASED), "all_gather", where, TENSOR, 240.0)
+    got = seconds(CollectiveNetwork(levels, PHASED), "all_gather", where, TENSOR, 240.0)
     assert got == pytest.approx(1.8 + 3 + 20 + 7)
 
 
@@ -198,14 +202,14 @@ def test_three_levels_share_the_work_of_the_inner_ones() -> None:
 )
 def test_pipeline_hops(mode: str, total: float) -> None:
     levels = (Level("switch", 8, 100.0, 0, 1.0), Level("switch", 4, 10.0, 0, 10.0))
-    network = Network(levels, RING, mode)  # type: ignore[arg-type]
+    network = CollectiveNetwork(levels, RING, mode)  # type: ignore[arg-type]
     hops, slowest = network.hops(placed((4, 1, 2), (1, 1, 4)))
     assert float(hops.seconds(80.0)[0]) == pytest.approx(total)
     assert float(slowest.seconds(80.0)[0]) == pytest.approx(18.0)
 
 
 def test_pipelines_between_each_other_share_the_links_of_a_ring() -> None:
-    network = Network((Level("ring", 8, 10.0, step_latency_s=1.0),), PHASED)
+    network = CollectiveNetwork((Level("ring", 8, 10.0, step_latency_s=1.0),), PHASED)
     hops, slowest = network.hops(placed((2, 1, 4)))
     assert float(slowest.seconds(10.0)[0]) == pytest.approx(2 * 10 / 10 + 1)
     assert float(hops.seconds(10.0)[0]) == pytest.approx(3 * 3)
@@ -213,7 +217,7 @@ def test_pipelines_between_each_other_share_the_links_of_a_ring() -> None:
 
 def test_efficiency_stretches_bandwidth_and_not_latency() -> None:
     part = Communication("flat_ring", 0.5)
-    network = Network((Level("switch", 4, 10.0, 0, 1.0),), part)
+    network = CollectiveNetwork((Level("switch", 4, 10.0, 0, 1.0),), part)
     assert seconds(network, "all_gather", placed((4, 1, 1)), TENSOR, 40.0) == pytest.approx(9.0)
 
 
@@ -238,6 +242,8 @@ def test_levels_of_one_member_change_nothing(
     more = [*levels[:where], Level(data.draw(kinds), 1, 3.0, 0, 7.0), *levels[where:]]
     wider = [*degrees[:where], (1, 1, 1), *degrees[where:]]
     for dimension in (TENSOR, DATA, PIPELINE):
-        plain = seconds(Network(tuple(levels), part), kind, placed(*degrees), dimension, 100.0)
-        got = seconds(Network(tuple(more), part), kind, placed(*wider), dimension, 100.0)
+        plain = seconds(
+            CollectiveNetwork(tuple(levels), part), kind, placed(*degrees), dimension, 100.0
+        )
+        got = seconds(CollectiveNetwork(tuple(more), part), kind, placed(*wider), dimension, 100.0)
         assert got == pytest.approx(plain)

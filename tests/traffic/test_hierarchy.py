@@ -15,7 +15,13 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.traffic.algorithms import Collective, LevelArrays
-from netplan.traffic.hierarchy import Communication, Group, Network, Schedule, collective_s
+from netplan.traffic.hierarchy import (
+    CollectiveNetwork,
+    Communication,
+    Group,
+    Schedule,
+    collective_s,
+)
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 DOMAIN, NETWORK = Level("switch", 8, 450e9), Level("switch", 8, 50e9)
@@ -279,7 +285,7 @@ def test_networks_in_chunks_take_what_the_collective_takes(
     )
     everyone = Group(np.array([[8], [4], [16]]), np.ones((3, 1), np.int64))
     for chunks in (1, 2, 4, 64):
-        network = Network(levels, Communication(schedule, chunks=chunks))
+        network = CollectiveNetwork(levels, Communication(schedule, chunks=chunks))
         found = network.collective(kind, everyone)
         for size in (1e3, 1e6, 1e9):
             expected = collective_s(

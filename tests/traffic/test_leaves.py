@@ -22,7 +22,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound
-from netplan.traffic.hierarchy import Communication, Network, group_of
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, group_of
 from netplan.traffic.leaves import Working, collective_slowdown, hop_slowdowns
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import flows_matrix
@@ -97,7 +97,7 @@ def test_8192_gpus_with_two_replicas_in_a_domain(
     fabric, graph = built(name, Sizing(8192, 64, 16, 450e9, PORT, oversubscription=ratio))
     placement = Placement((Degrees(tensor=8, data=2), Degrees(data=64, pipeline=8)))
     weights = 96 * 12 * 12_288**2 / 64 * 2  # bytes of GPT-3 175B on 8 x 8 GPUs
-    for_model = Network(network_alone(fabric), PHASED).collective(
+    for_model = CollectiveNetwork(network_alone(fabric), PHASED).collective(
         "all_reduce", group_of(Placements.of(placement), DATA, whole=True)
     )
     assert 1e3 * float(for_model.seconds(weights)[0]) == pytest.approx(by_link_ms, rel=1e-3)
@@ -173,7 +173,9 @@ def model_s(
 ) -> float:
     """What the model says of 1 GB, were HB domains to take no time."""
     group = group_of(Placements.of(placement), at, whole=True)
-    return float(Network(network_alone(fabric), how).collective(kind, group).sending_s(GB)[0])
+    return float(
+        CollectiveNetwork(network_alone(fabric), how).collective(kind, group).sending_s(GB)[0]
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -212,7 +214,7 @@ def test_the_slowest_hop_is_that_of_the_busiest_link(
     case: tuple[Fabric, FabricGraph, Placement],
 ) -> None:
     fabric, graph, placement = case
-    fill, slowest = Network(network_alone(fabric), PHASED).hops(Placements.of(placement))
+    fill, slowest = CollectiveNetwork(network_alone(fabric), PHASED).hops(Placements.of(placement))
     chain = placement.gpu_of_rank[placement.groups("pipeline", snake=True)]
     busiest_s = 0.0
     for here, there in ((chain[:, :-1], chain[:, 1:]), (chain[:, 1:], chain[:, :-1])):

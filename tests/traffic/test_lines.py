@@ -21,7 +21,13 @@ from netplan.topologies.parts import Tile
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound, lower_bound
-from netplan.traffic.hierarchy import Communication, Group, Network, collective_s, group_of
+from netplan.traffic.hierarchy import (
+    CollectiveNetwork,
+    Communication,
+    Group,
+    collective_s,
+    group_of,
+)
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.patterns import Pattern, collective_traffic
 from netplan.traffic.placement import PIPELINE, Placement, Placements, all_placements
@@ -41,7 +47,7 @@ def seconds(
 ) -> float:
     """Time of 1 MB by one group on one level."""
     group = Group(np.array([[members]]), np.array([[stride]]))
-    return float(Network((level,), how).collective(kind, group).seconds(DATA)[0])
+    return float(CollectiveNetwork((level,), how).collective(kind, group).seconds(DATA)[0])
 
 
 def passed_on(members: int, way: int) -> list[Message]:
@@ -122,7 +128,7 @@ def test_members_apart_are_as_many_links_apart() -> None:
     far_s = seconds(level, "all_to_all", 4, 3, PHASED) - 3 * DATA / RATE
     assert far_s == pytest.approx(9 * LINK_S + DELAY_S)
     placement = Placements(np.array([[[3], [1], [1], [1], [4]]]))
-    hops, slowest = Network((level,), PHASED).hops(placement)
+    hops, slowest = CollectiveNetwork((level,), PHASED).hops(placement)
     one_s = 3 * DATA / RATE + 3 * LINK_S + DELAY_S
     assert slowest.seconds(DATA)[0] == pytest.approx(one_s)
     assert hops.seconds(DATA)[0] == pytest.approx(3 * one_s)
@@ -222,7 +228,9 @@ def test_no_link_works_for_longer_than_the_levels_say(
     fabric, graph, placement = case
     axes = [("tensor", "context", "expert", "data", "pipeline").index(name) for name in dimensions]
     group = group_of(Placements.of(placement), *axes, whole=True)
-    model_s = float(Network(fabric.levels, PHASED).collective(kind, group).sending_s(1.0)[0])
+    model_s = float(
+        CollectiveNetwork(fabric.levels, PHASED).collective(kind, group).sending_s(1.0)[0]
+    )
     for pattern in get_args(Pattern):
         matrix = collective_traffic(
             kind, placement, dimensions, data_bytes=1.0, kind="data", pattern=pattern
@@ -249,7 +257,7 @@ def test_no_transfer_between_stages_takes_longer_than_a_hop(
     fabric, graph, placement = case
     chains = placement.gpu_of_rank[placement.groups("pipeline", snake=True)]
     assume(chains.shape[1] > 1)
-    _, slowest = Network(fabric.levels, PHASED).hops(Placements.of(placement))
+    _, slowest = CollectiveNetwork(fabric.levels, PHASED).hops(Placements.of(placement))
     for one, other in pairwise(range(chains.shape[1])):
         source, destination = chains[:, one], chains[:, other]
         demand = flows_matrix(

@@ -16,7 +16,7 @@ from netplan.records import replace
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.gpu_group import KINDS as GROUP_KINDS
 from netplan.traffic.gpu_group import GpuGroup, GroupKind
-from netplan.traffic.hierarchy import Communication, Group, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes
 from netplan.traffic.placement import Degrees, Placement, Placements
 from netplan.workloads.measured_links import MEASURED_LINKS, Links
@@ -46,7 +46,7 @@ def times(
     levels = Level("switch", 1024, RATES[name]), Level("switch", 1024, 50e9)
     used = Communication("flat_ring", links=links_of(name, reduces=reduces))
     group = Group(np.stack([inside, outside]).reshape(2, -1), np.ones((2, inside.size), int))
-    found = Network(levels, used).collective(kind, group)
+    found = CollectiveNetwork(levels, used).collective(kind, group)
     assert isinstance(found, Regimes)
     return found
 
@@ -209,7 +209,9 @@ def test_more_bandwidth_is_never_slower(
     used = Communication("flat_ring", links=links_of(name))
     group = Group(np.array(members)[:, None], np.ones((2, 1), int))
     slow, fast = (
-        Network((Level("switch", 144, a), Level("switch", 64, b)), used).collective(kind, group)
+        CollectiveNetwork((Level("switch", 144, a), Level("switch", 64, b)), used).collective(
+            kind, group
+        )
         for a, b in ((450e9, 50e9), (450e9 * inside, 50e9 * outside))
     )
     assert (fast.seconds(BYTES) <= slow.seconds(BYTES) * (1 + 1e-12)).all()
@@ -263,7 +265,7 @@ def test_larger_groups_are_never_faster(
 def test_transfers_between_stages() -> None:
     # Two stages in a domain, four domains: 1 + 0 hops inside of each, 3 between them.
     used = Communication("flat_ring", links=links_of("nvlink-4"))
-    network = Network((Level("switch", 2, 450e9), Level("switch", 4, 50e9)), used)
+    network = CollectiveNetwork((Level("switch", 2, 450e9), Level("switch", 4, 50e9)), used)
     placements = Placements.of(Placement((Degrees(pipeline=2), Degrees(pipeline=4))))
     fill, slowest = network.hops(placements)
     # A pair exchanges D/2: X = 1e8 / (0.905 x 450e9), and 1e8 / (0.97 x 50e9) outside.
@@ -287,7 +289,9 @@ def test_rings_keep_their_form() -> None:
     plain = Communication("flat_ring", 0.7)
     measured = replace(plain, links=links_of("nvlink-4"))
     for kind in KINDS:
-        one, other = (Network(levels, used).collective(kind, group) for used in (plain, measured))
+        one, other = (
+            CollectiveNetwork(levels, used).collective(kind, group) for used in (plain, measured)
+        )
         assert one.seconds(1e9) == pytest.approx(other.seconds(1e9), rel=1e-12)
 
 

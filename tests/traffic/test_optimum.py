@@ -23,7 +23,7 @@ from netplan.traffic.optimum import (
     collective_optimum,
     grown,
 )
-from netplan.traffic.symmetry import Network, automorphism, representatives
+from netplan.traffic.symmetry import CapacityGraph, automorphism, representatives
 
 PUBLISHED = Path(__file__).parents[1] / "published" / "collectives_optimal.csv"
 
@@ -85,7 +85,7 @@ def test_the_optimum_is_the_worst_of_all_cuts_on_random_graphs(*, directed: bool
     rng = np.random.default_rng(11 + directed)
     for _ in range(100):
         graph = drawn(rng, directed=directed)
-        found = all_gather_optimum(Network.of(graph, directed=directed))
+        found = all_gather_optimum(CapacityGraph.of(graph, directed=directed))
         worst = brute_force_ratio(graph, directed=directed)
         assert found.exact
         assert found.least_s(graph.gpus) == pytest.approx(worst, rel=1e-9)
@@ -116,7 +116,7 @@ def test_optima_that_forestcoll_finds(row: dict[str, str]) -> None:
             links += zip(place.tolist(), switch.tolist(), strict=True)
         at += [rate] * gpus
         stride *= size
-    found = all_gather_optimum(Network.of(graph_of(gpus, links, at)))
+    found = all_gather_optimum(CapacityGraph.of(graph_of(gpus, links, at)))
     data = float(row["data_bytes"])
     assert found.exact
     assert found.least_s(data) == pytest.approx(float(row["time_s"]), rel=1e-12)
@@ -137,7 +137,7 @@ def test_optima_that_forestcoll_finds(row: dict[str, str]) -> None:
 )
 def test_few_gpus_stand_for_all(fabric: str, gpus: int, hb_size: int, asked: int) -> None:
     graph = expand(FABRICS.load(fabric), Sizing(gpus, 64, hb_size, 450e9, 50e9))
-    found = all_gather_optimum(Network.of(graph))
+    found = all_gather_optimum(CapacityGraph.of(graph))
     assert found.exact
     assert found.representatives == asked
     # A domain sends what all others have over its network ports, or a GPU over all of its ports.
@@ -153,10 +153,10 @@ def test_representatives_answer_like_all_others() -> None:
     links = [(g, 8 + g // 4) for g in range(8)] + [(8, 10), (9, 10), (8, 10), (0, 1)]
     rates = [10e9] * 8 + [7e9, 5e9, 2e9, 1e9]
     graph = graph_of(8, links, rates)
-    found, of = representatives(Network.of(graph))
+    found, of = representatives(CapacityGraph.of(graph))
     assert found.tolist() == [0, 2, 4]  # the pair, the two others of its domain, the other domain
     assert found[of].tolist() == [0, 0, 2, 2, 4, 4, 4, 4]
-    best = all_gather_optimum(Network.of(graph))
+    best = all_gather_optimum(CapacityGraph.of(graph))
     assert best.least_s(8) == pytest.approx(brute_force_ratio(graph), rel=1e-12)
 
 
@@ -165,7 +165,7 @@ def test_what_refinement_cannot_tell_apart_is_asked_apart() -> None:
     links = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 6), (1, 7), (2, 8), (3, 9)]
     links += [(4, 10), (5, 11), (6, 7), (7, 8), (8, 9), (9, 10), (10, 11), (11, 6)]
     graph = graph_of(12, links, 1e9)
-    network = Network.of(graph)
+    network = CapacityGraph.of(graph)
     assert len(np.unique(network.refined(network.plain_colours)[0])) == 1
     assert len(representatives(network)[0]) > 1
     assert all_gather_optimum(network).least_s(12) == pytest.approx(brute_force_ratio(graph))
@@ -176,13 +176,15 @@ def test_without_symmetry_a_bracket_holds_the_optimum() -> None:
     view = nx.random_regular_graph(5, 64, seed=3)
     graph = graph_of(64, [(int(a), int(b)) for a, b in view.edges], 50e9)
     told: list[tuple[int, int]] = []
-    exact = all_gather_optimum(Network.of(graph), tell=lambda done, of: told.append((done, of)))
+    exact = all_gather_optimum(
+        CapacityGraph.of(graph), tell=lambda done, of: told.append((done, of))
+    )
     assert exact.exact
     assert exact.representatives == 64
     assert told == [(n, 64) for n in range(65)]
     assert exact.left == 0
     assert exact.asked < 64  # most are proven from those that were asked
-    part = all_gather_optimum(Network.of(graph), work=1)
+    part = all_gather_optimum(CapacityGraph.of(graph), work=1)
     assert (part.asked, part.left, part.exact) == (1, 63, False)
     assert part.least_s(1e9) <= exact.least_s(1e9) < part.most_s(1e9)
     # 64 GPUs get 63 shards each over five links: 12.6 shards a link. Trees use links both ways,
@@ -194,13 +196,13 @@ def test_without_symmetry_a_bracket_holds_the_optimum() -> None:
 def test_a_scheme_on_switches_goes_round_a_tree() -> None:
     """Eight GPUs at one switch: 7 parts over each link, which is the optimum, too."""
     graph = graph_of(8, [(g, 8) for g in range(8)], 50e9)
-    assert _scheme(Network.of(graph)) == 7
+    assert _scheme(CapacityGraph.of(graph)) == 7
 
 
 def test_switches_that_take_more_than_they_send_prove_nothing() -> None:
     """One GPU sends 4 into a switch that sends 1 to the other, which answers directly."""
     graph = graph_of(2, [(0, 2), (2, 1), (1, 0)], [4e9, 1e9, 1e9])
-    found = all_gather_optimum(Network.of(graph, directed=True))
+    found = all_gather_optimum(CapacityGraph.of(graph, directed=True))
     assert not found.exact
     assert found.least_s(2) == pytest.approx(1e-9)
     assert found.most_s(2) == np.inf
@@ -222,9 +224,9 @@ def test_flows_of_any_size_are_exact() -> None:
 
 def test_what_joins_nobody_is_refused() -> None:
     with pytest.raises(InputError, match="do not join all GPUs"):
-        all_gather_optimum(Network.of(graph_of(4, [(0, 1), (2, 3)], 1e9)))
+        all_gather_optimum(CapacityGraph.of(graph_of(4, [(0, 1), (2, 3)], 1e9)))
     with pytest.raises(InputError, match="needs two"):
-        all_gather_optimum(Network.of(graph_of(1, [(0, 1)], 1e9)))
+        all_gather_optimum(CapacityGraph.of(graph_of(1, [(0, 1)], 1e9)))
 
 
 @pytest.mark.parametrize("fabric", ["rail-optimized", "torus-3d"])
@@ -251,7 +253,7 @@ def test_proofs_that_grow_agree_with_asking_everybody() -> None:
     """What is proven from others is never more than what its own flow says."""
     rng = np.random.default_rng(8)
     for _ in range(20):
-        network = Network.of(drawn(rng, directed=False))
+        network = CapacityGraph.of(drawn(rng, directed=False))
         best = all_gather_optimum(network)
         for ratio in (best.ratio, best.ratio * Fraction(9, 10)):
             worst = _Cut(ratio, best.outside)
@@ -273,7 +275,7 @@ def test_proofs_that_grow_agree_with_asking_everybody() -> None:
 def test_an_all_reduce_says_what_is_proven() -> None:
     """GPUs of 50, 50 and 25 GB/s at a switch: the pair takes 2 x 2/3 over the slowest port."""
     graph = graph_of(3, [(0, 3), (1, 3), (2, 3)], [50e9, 50e9, 25e9])
-    found = collective_optimum("all_reduce", Network.of(graph))
+    found = collective_optimum("all_reduce", CapacityGraph.of(graph))
     assert found.reached_s_per_byte == pytest.approx(4 / 3 / 25e9)
     # One message through the slowest port; all three ports move 2 x 2 messages: 4 / 125e9 is less.
     assert found.bound_s_per_byte == pytest.approx(1 / 25e9)
@@ -283,7 +285,7 @@ def test_an_all_reduce_says_what_is_proven() -> None:
     # Four domains of two behind slow ports: 2 x 3 messages between them over 4 x 20 GB/s.
     links = [(g, 8 + g // 2) for g in range(8)] + [(8 + d, 12) for d in range(4)]
     domains = graph_of(8, links, [90e9] * 8 + [20e9] * 4)
-    tight = collective_optimum("all_reduce", Network.of(domains))
+    tight = collective_optimum("all_reduce", CapacityGraph.of(domains))
     assert tight.exact
     assert tight.bound_s_per_byte == pytest.approx(6 / 80e9)
 
@@ -292,7 +294,7 @@ def test_an_all_reduce_says_what_is_proven() -> None:
 @pytest.mark.parametrize("fabric", ["rail-optimized", "rail-only", "fat-tree", "torus-3d"])
 def test_a_hundred_thousand_gpus_are_exact(fabric: str) -> None:
     graph = expand(FABRICS.load(fabric), Sizing(131_072, 64, 8, 450e9, 50e9))
-    found = all_gather_optimum(Network.of(graph))
+    found = all_gather_optimum(CapacityGraph.of(graph))
     assert (found.exact, found.representatives) == (True, 1)
     joint, domain = 131_071 / (750e9 if fabric == "torus-3d" else 500e9), 16_383 / 50e9
     expected = max(joint, 0 if fabric == "torus-3d" else domain)

@@ -12,7 +12,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import GPU, FabricGraph
-from netplan.traffic.hierarchy import Network
+from netplan.traffic.hierarchy import CollectiveNetwork
 from netplan.traffic.matrix import KINDS, UniformGroups, combine, flows_matrix, no_traffic
 from netplan.traffic.placement import DATA, EXPERT, Degrees, Placement, Placements
 from netplan.traffic.routing import link_loads
@@ -85,7 +85,7 @@ def test_all_to_alls_are_never_slower_than_the_model(
 @given(cases("pipeline"))
 def test_hops_are_never_slower_than_the_model(case: tuple[Fabric, FabricGraph, Placement]) -> None:
     fabric, graph, placement = case
-    _, slowest = Network(network_alone(fabric), PHASED).hops(Placements.of(placement))
+    _, slowest = CollectiveNetwork(network_alone(fabric), PHASED).hops(Placements.of(placement))
     chain = placement.gpu_of_rank[placement.groups("pipeline", snake=True)]
     flows = flows_matrix(
         graph.gpus, source=chain[:, :-1], destination=chain[:, 1:], flow_bytes=GB, kind="pipeline"

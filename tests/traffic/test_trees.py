@@ -14,7 +14,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.msccl import Gathering, msccl_lines
 from netplan.traffic.optimum import all_gather_optimum
-from netplan.traffic.symmetry import Network, ring
+from netplan.traffic.symmetry import CapacityGraph, ring
 from netplan.traffic.trees import Forest, pack_trees
 from tests.traffic.msccl_machine import played
 from tests.traffic.test_optimum import drawn, graph_of
@@ -23,7 +23,7 @@ from tests.turns import one_in
 
 def packed(graph: FabricGraph, *, directed: bool = False) -> Forest:
     """Trees of a graph, after every arc of them was looked at."""
-    network = Network.of(graph, directed=directed)
+    network = CapacityGraph.of(graph, directed=directed)
     optimum = all_gather_optimum(network)
     forest = pack_trees(network, optimum.ratio)
     assert forest.time_s(1e9) == pytest.approx(optimum.least_s(1e9), rel=1e-12)

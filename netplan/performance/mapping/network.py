@@ -29,7 +29,7 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.inputs.choices import Mode
 from netplan.levels import Level
-from netplan.traffic.hierarchy import Communication, Group, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.published_topology import Dimension, DimensionKind, collective_s, exchange_s
 from netplan.workloads.operations import CollectiveKind
 
@@ -174,7 +174,7 @@ class ChipNetwork(Struct, frozen=True):
         """Time by the levels of the fabric [s]."""
         counts = np.array(members)[:, None]
         group = Group(counts, np.ones_like(counts))  # next to each other at every level
-        network = Network(self.levels, Communication("hierarchical"))
+        network = CollectiveNetwork(self.levels, Communication("hierarchical"))
         return float(network.collective(kind, group).seconds(size_bytes)[0])
 
 

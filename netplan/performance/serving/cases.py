@@ -10,7 +10,7 @@ from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.outcomes import Requests, ServingCase
 from netplan.performance.serving.server import ServingTimes, Speculated
 from netplan.performance.stacks import ServingStack
-from netplan.traffic.hierarchy import Communication, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.inference import Formats, NumberFormat
 from netplan.workloads.measured_links import Links
@@ -54,7 +54,7 @@ def serving_case(
     """
     kernels = ServingKernels.of(chip, software.kernels)
     links = (software.links or Links.of(chip)) if kernels.source == "measured" else None
-    network = Network(tuple(levels), Communication("flat_ring", links=links, direct=True))
+    network = CollectiveNetwork(tuple(levels), Communication("flat_ring", links=links, direct=True))
     direct, drafts = software.stack.direct_sum, software.drafts
     return ServingCase(
         served=ServingTimes(model, formats, kernels, network, direct),

@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
-from netplan.traffic.algorithms import check_number, plain
+from netplan.traffic.algorithms import as_amount, check_number
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES
@@ -172,7 +172,7 @@ class TensorGroup(Struct, frozen=True, eq=False):
         """
         steps = 2 * sum(side - 1 for side in self.sides)
         sent = 2 / self.ways * (1 - 1 / np.asarray(self.chips)) * data_bytes
-        return plain(sent / self.link_bytes_per_s), plain(steps * self.hop_s)
+        return as_amount(sent / self.link_bytes_per_s), as_amount(steps * self.hop_s)
 
 
 class Pass(NamedTuple):
@@ -272,11 +272,13 @@ def pass_time(sizes: Sizes, group: TensorGroup, *, work: Pass, stages: Counts = 
     sent_s, hops_s = group.all_reduce(crossing)
     further = np.asarray(stages) - 1
     return PassTime(
-        plain(sum(compute_s)),
-        plain(sum(memory_s)),
-        plain(sum(map(np.maximum, compute_s, memory_s))),
-        plain(COLLECTIVES * sizes.layers * sent_s + further * crossing / group.link_bytes_per_s),
-        plain(COLLECTIVES * sizes.layers * hops_s + further * group.hop_s),
+        as_amount(sum(compute_s)),
+        as_amount(sum(memory_s)),
+        as_amount(sum(map(np.maximum, compute_s, memory_s))),
+        as_amount(
+            COLLECTIVES * sizes.layers * sent_s + further * crossing / group.link_bytes_per_s
+        ),
+        as_amount(COLLECTIVES * sizes.layers * hops_s + further * group.hop_s),
     )
 
 
@@ -302,7 +304,9 @@ def _phase(sizes: Sizes, group: TensorGroup, work: Pass, stages: Counts) -> Phas
     """A pass with as many in flight as there are stages."""
     parts = pass_time(sizes, group, work=work, stages=stages)
     wait_s = parts.total_s
-    return Phase(wait_s, plain(stages * work.requests * np.asarray(work.tokens) / wait_s), parts)
+    return Phase(
+        wait_s, as_amount(stages * work.requests * np.asarray(work.tokens) / wait_s), parts
+    )
 
 
 def decode(

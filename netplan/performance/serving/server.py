@@ -29,7 +29,7 @@ from netplan.performance.serving.plans import ServingPlans, laid
 from netplan.performance.serving.speculation import BRANCHES, checked_tokens, tokens_per_step
 from netplan.performance.stacks import DirectSum
 from netplan.records import replace
-from netplan.traffic.hierarchy import Group, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Group
 from netplan.traffic.placement import distinct
 from netplan.workloads.inference import (
     SERVED_SPANS,
@@ -60,7 +60,7 @@ class ServingTimes(Struct, frozen=True, eq=False):
     model: Model
     formats: Formats
     kernels: ServingKernels
-    network: Network
+    network: CollectiveNetwork
     direct_sum: DirectSum | None = None
 
     @property

@@ -28,7 +28,7 @@ import numpy as np
 from netplan.arrays import Amount, Counts, Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import Scheme
-from netplan.traffic.algorithms import check_choice, check_number, plain
+from netplan.traffic.algorithms import as_amount, check_choice, check_number
 
 BRANCHES = 2
 """Tokens that may follow a token in a tree [1]."""
@@ -83,7 +83,7 @@ def tokens_per_step(window: Counts, acceptance: Amount, scheme: Scheme = "sequen
     tokens = np.ones(np.broadcast_shapes(windows.shape, goes_on.shape))
     for level in range(int(windows.max(initial=0))):  # by Horner's rule
         tokens = np.where(level < windows, 1.0 + goes_on * tokens, tokens)
-    return plain(tokens)
+    return as_amount(tokens)
 
 
 def step_s(
@@ -127,7 +127,7 @@ def step_s(
     drafted_s = np.asarray(draft_s(BRANCHES**levels if scheme == "tree" else np.ones_like(levels)))
     until_s = np.insert(np.cumsum(drafted_s, axis=-1), 0, 0.0, axis=-1)[..., windows]
     total_s = until_s + target_s(checked_tokens(windows, scheme))
-    return plain(total_s if np.ndim(window) else total_s[..., 0])
+    return as_amount(total_s if np.ndim(window) else total_s[..., 0])
 
 
 def checked_tokens(window: Counts, scheme: Scheme = "sequence") -> Ints:

@@ -26,7 +26,7 @@ from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
 from netplan.traffic.gpu_group import bus_factor
 from netplan.traffic.msccl import Gathering, msccl_lines
 from netplan.traffic.optimum import CollectiveOptimum, collective_optimum
-from netplan.traffic.symmetry import Network
+from netplan.traffic.symmetry import CapacityGraph
 from netplan.traffic.trees import Forest, Tree, pack_trees
 from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator
@@ -71,7 +71,7 @@ class OptimumAnswer(Answer):
 
     inputs: dict[str, Any]
     graph: FabricGraph
-    network: Network
+    network: CapacityGraph
     optimum: CollectiveOptimum
     rows: tuple[OptimumRow, ...]
     given_notes: tuple[str, ...] = ()
@@ -298,7 +298,7 @@ def optimum_answer(
     if kind not in get_args(Gathering):
         named = ", ".join(get_args(Gathering))
         raise InputError(f"--kind {kind} has no optimum by cuts on a graph: use {named}")
-    network = Network.of(graph, directed=directed)
+    network = CapacityGraph.of(graph, directed=directed)
     found = collective_optimum(kind, network, tell=share_done("GPUs proven"))
     rows = tuple(_row(found, kind, size, network.gpus) for size in sizes.tolist())
     answer = OptimumAnswer(inputs, graph, network, found, rows, tuple(notes))

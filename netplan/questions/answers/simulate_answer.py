@@ -29,7 +29,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.simulation.outcome import GroupOutcome, LinkOutcome, Outcome, StageOutcome
+from netplan.simulation.outcome import GroupOutcome, LinkOutcome, SimulationOutcome, StageOutcome
 from netplan.units import PERCENT, counted, rounded, si
 
 SHOWN_ROWS, SCREEN_ROWS = 12, 6
@@ -84,7 +84,7 @@ class SimulateAnswer(Answer):
 
     inputs: dict[str, Any]
     heading: Heading
-    found: Outcome
+    found: SimulationOutcome
     plan: Plan | None = None
     jobs: tuple[JobRow, ...] = ()
     notes: tuple[str, ...] = ()
@@ -285,7 +285,7 @@ ITERATION: list[Column[SimulateAnswer]] = [
     *columns(*RUN, of="found"),
 ]
 BARRED: list[Column[SimulateAnswer]] = columns(*ENDS, of="bar")
-TOGETHER: list[Column[Outcome]] = columns(*RUN)
+TOGETHER: list[Column[SimulationOutcome]] = columns(*RUN)
 GROUPS: list[Column[GroupOutcome]] = [
     *columns("group", "directions", "unused"),
     column("busy_s", title="busiest"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
-from netplan.simulation.outcome import Outcome
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.schedule import (
     BACKWARD,
     BEGIN,
@@ -17,7 +17,7 @@ from netplan.simulation.schedule import (
     FORWARD,
     SEND_BACKWARD,
     SEND_FORWARD,
-    Span,
+    BusyInterval,
 )
 from netplan.units import si
 
@@ -47,12 +47,12 @@ MOST_TICKS = 16
 NS_PER_S, NS_PER_US, US_PER_S = 1e9, 1e3, 1e6
 
 
-def what(span: Span, stages: int) -> str:
+def what(span: BusyInterval, stages: int) -> str:
     """A span in words.
 
     Examples
     --------
-    >>> what(Span(0, 1, 5, 2, FORWARD, 0.0, 1.0, 0.0), stages=4)
+    >>> what(BusyInterval(0, 1, 5, 2, FORWARD, 0.0, 1.0, 0.0), stages=4)
     'forward, microbatch 2, chunk 1'
     """
     name = SENT.get(span.kind) or PASSES[span.kind]
@@ -62,7 +62,7 @@ def what(span: Span, stages: int) -> str:
     return f"{name}, microbatch {span.microbatch}{chunk}"
 
 
-def gantt(found: Outcome, names: Sequence[str] = ()) -> Chart:
+def gantt(found: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
     """Stages by time: passes and transfers as bars, and of each the part that waits for links.
 
     Parameters
@@ -76,7 +76,7 @@ def gantt(found: Outcome, names: Sequence[str] = ()) -> Chart:
     rows = sorted({(one.pipeline, one.stage) for one in found.spans})
     row_of = {row: at for at, row in enumerate(rows)}
     labels = [_label(row, names) for row in rows]
-    bars: dict[str, list[tuple[Span, float, float, float]]] = {}
+    bars: dict[str, list[tuple[BusyInterval, float, float, float]]] = {}
     for one in spans:
         alone = one.end_s - one.waited_s
         row = row_of[one.pipeline, one.stage]
@@ -108,7 +108,7 @@ def _label(row: tuple[int, int], names: Sequence[str]) -> str:
 
 
 def _series(
-    name: str, bars: Sequence[tuple[Span, float, float, float]], last: Mapping[int, int]
+    name: str, bars: Sequence[tuple[BusyInterval, float, float, float]], last: Mapping[int, int]
 ) -> Json:
     """Bars of one kind, each from its begin on for its time."""
     boxes = [
@@ -134,7 +134,7 @@ def _series(
     )
 
 
-def _drawn(found: Outcome) -> tuple[list[Span], tuple[str, ...]]:
+def _drawn(found: SimulationOutcome) -> tuple[list[BusyInterval], tuple[str, ...]]:
     """Spans that the chart has room for, the first and the last ones, and what it leaves out."""
     said = list(left_out(found))
     spans = [one for one in found.spans if one.end_s > one.start_s]
@@ -149,7 +149,7 @@ def _drawn(found: Outcome) -> tuple[list[Span], tuple[str, ...]]:
     return spans, tuple(said)
 
 
-def left_out(found: Outcome) -> Iterator[str]:
+def left_out(found: SimulationOutcome) -> Iterator[str]:
     """What was counted instead of simulated, in words."""
     counted = found.microbatches - found.microbatches_simulated
     if counted and found.spans:
@@ -161,7 +161,7 @@ def left_out(found: Outcome) -> Iterator[str]:
         )
 
 
-def trace(found: Outcome, title: str, names: Sequence[str] = ()) -> dict[str, Any]:
+def trace(found: SimulationOutcome, title: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """The iteration in the Trace Event Format, which Perfetto and chrome://tracing open.
 
     A pipeline is a process, a stage a thread; both count from 1, since 0 is the idle one there.

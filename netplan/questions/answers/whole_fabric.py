@@ -15,7 +15,7 @@ from netplan.traffic.hierarchy import Group
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.optimum import Optimum, collective_optimum
 from netplan.traffic.placement import Degrees, Placement
-from netplan.traffic.symmetry import Network
+from netplan.traffic.symmetry import CapacityGraph
 from netplan.traffic.training import use_traffic
 from netplan.workloads.program import CollectiveUse
 
@@ -63,7 +63,7 @@ def whole_collectives(
     busiest_s
         Time of the busiest link under a traffic [s].
     """
-    network = Network.of(graph)
+    network = CapacityGraph.of(graph)
     sizes = [level.size for level in run.levels]
     held = prod(sizes) == graph.gpus
     gather: Optimum | None = None

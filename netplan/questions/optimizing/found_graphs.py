@@ -26,7 +26,7 @@ from netplan.topologies.families.graph_search import BestGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.optimum import all_gather_optimum
-from netplan.traffic.symmetry import Network
+from netplan.traffic.symmetry import CapacityGraph
 from netplan.units import counted
 
 GATHERED_BYTES = 1e9
@@ -249,7 +249,7 @@ def _proven(number: int, point: Point, graph: BestGraph) -> FoundGraph:
     hosts, degree = graph.count.hosts, graph.count.degree
     optimum_s = reached_s = None
     if sizing.gpus <= MOST_PROVEN_GPUS:
-        network = Network.of(expand(spec, sizing))
+        network = CapacityGraph.of(expand(spec, sizing))
         tell = share_done(f"GPUs that differ on {spec.name} asked for its optimum")
         optimum = all_gather_optimum(network, tell=tell)
         optimum_s = optimum.least_s(GATHERED_BYTES)

@@ -41,7 +41,7 @@ from netplan.topologies.families.spreading import Spread, SwitchMesh
 from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.splitting import poured, rounds_from
+from netplan.topologies.splitting import propagate_demand, rounds_from
 from netplan.units import counted
 
 MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
@@ -221,7 +221,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         ends = np.zeros((self.switches, len(sources)))
         ends[:hosts] = 1.0
         found = np.zeros(len(groups))
-        for each, near in poured(every, rounds_from(every, sources, by_paths=True), ends):
+        for each, near in propagate_demand(every, rounds_from(every, sources, by_paths=True), ends):
             found += [float((near * (group @ each)).sum()) for group in groups]
         return found
 

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats
-from netplan.topologies.splitting import Matrix, poured, rounds_from
+from netplan.topologies.splitting import Matrix, propagate_demand, rounds_from
 
 CELLS = 1 << 22
 """Links times destinations that are worked on at once [1]."""
@@ -138,7 +138,7 @@ class SwitchMesh(Struct, frozen=True, eq=False):
                     coming[: self.hosts, number] += one.to(targets)
             asked = coming.any(axis=(0, 1))
             targets, sent = targets[asked], coming[:, :, asked].reshape(self.switches, -1)
-            for each, near in poured(arcs, rounds_from(arcs, targets), sent):
+            for each, near in propagate_demand(arcs, rounds_from(arcs, targets), sent):
                 self._add(loads if pairs is None else pairs, each, near, len(targets))
         if pairs is not None:
             loads = np.stack([pairs[:, *ends] for ends in self._ways], axis=1)

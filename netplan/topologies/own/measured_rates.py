@@ -19,7 +19,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from netplan.arrays import Bools, Floats, Ints, mixed
 from netplan.topologies.graph import FabricGraph, connected_parts, switches_suffice
-from netplan.topologies.splitting import poured, rounds_from
+from netplan.topologies.splitting import propagate_demand, rounds_from
 
 MOST_WORK = 100_000_000
 """Links times groups times patterns that are measured one by one [1]."""
@@ -234,7 +234,7 @@ class _Ways(Struct, frozen=True, eq=False):
         amount[: hosts.groups] = np.hstack(patterns)
         loads = self._own([sent[targets, np.arange(width)] for sent in patterns], targets)
         rounds = rounds_from(self.joined, targets, forwards=hosts.forwards)
-        for each, near in poured(self.joined, rounds, amount):
+        for each, near in propagate_demand(self.joined, rounds, amount):
             reached = [kind @ near for kind in self.kinds]
             for place in range(len(patterns)):
                 unit = each[:, place * width : (place + 1) * width]

@@ -20,7 +20,7 @@ from netplan.performance.serving.closed_form import (
 from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.server import ServingTimes
 from netplan.records import replace
-from netplan.traffic.hierarchy import Communication, Network, collective_s
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, collective_s
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.inference import Cut, Formats, ServingStep
 from netplan.workloads.models import MODELS, Experts
@@ -69,7 +69,7 @@ def test_steps_of_one_request_are_those_of_whole_programs(
     """Programs, layer by layer, move activations besides: a thousandth."""
     model, one = MODELS.load(name), np.ones(1)
     ring = Level("ring", chips, CHIP.hb_bytes_per_s, CHIP.hb_latency_s)
-    network = Network((ring,), Communication("hierarchical"))
+    network = CollectiveNetwork((ring,), Communication("hierarchical"))
     served = ServingTimes(model, Formats(), ServingKernels.of(CHIP), network)
     layer, head = served.step(
         Cut(one * chips, one, one), ServingStep("decode", one, 1.0, float(context))

@@ -8,7 +8,7 @@ import pytest
 import netplan
 from netplan.arrays import Floats
 from netplan.levels import Level
-from netplan.traffic.hierarchy import Communication, Group, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
 
@@ -19,7 +19,7 @@ def seconds(kind: Literal["all_to_all", "all_gather"], domain: Level, members: i
     """Time of 64 MB among so many GPUs of a domain."""
     links = Links.of(ACCELERATORS.load("h200"))
     communication = Communication("flat_ring", links=links, direct=True)
-    network = Network((domain, Level("switch", 1, 50e9)), communication)
+    network = CollectiveNetwork((domain, Level("switch", 1, 50e9)), communication)
     group = Group(np.array([[members], [1]]), np.array([[1], [1]]))
     return network.collective(kind, group).seconds(64e6)
 
@@ -57,7 +57,7 @@ def test_a_mesh_of_meshes_carries_its_own_share_in_every_dimension() -> None:
     links = Links.of(ACCELERATORS.load("h200"))
     communication = Communication("flat_ring", links=links, direct=True)
     inner, outer = Level("mesh", 4, RATE / 9), Level("mesh", 4, RATE / 9)
-    network = Network((inner, outer, outer), communication)
+    network = CollectiveNetwork((inner, outer, outer), communication)
 
     def slopes(members: tuple[int, int, int]) -> list[float]:
         group = Group(np.array(members)[:, None], np.ones((3, 1), int))

@@ -12,7 +12,7 @@ from netplan.performance.serving.plans import ServingPlans, laid, placed, servin
 from netplan.performance.serving.rounds import serving_round
 from netplan.performance.serving.server import ServingTimes
 from netplan.performance.stacks import DEFAULT_SERVING_STACK, SERVING_STACKS
-from netplan.traffic.hierarchy import Communication, Network
+from netplan.traffic.hierarchy import CollectiveNetwork, Communication
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import homes, overlaps
 from netplan.traffic.statistics import hb_share
@@ -31,7 +31,7 @@ def case(model: str, gpus: int, domain: int = 8) -> ServingCase:
         MODELS.load(model),
         Formats(),
         ServingKernels.of(H100),
-        Network(levels, Communication("flat_ring")),
+        CollectiveNetwork(levels, Communication("flat_ring")),
     )
     stack = SERVING_STACKS.load(DEFAULT_SERVING_STACK)
     return ServingCase(served, stack, Requests(S, R), 80e9, 3e12)

@@ -9,7 +9,7 @@ from netplan.questions.answers import simulate_charts
 from netplan.questions.answers.simulate_charts import gantt, trace
 from netplan.records import replace
 from netplan.reports.charts import Chart
-from netplan.simulation.outcome import Outcome, StageOutcome
+from netplan.simulation.outcome import SimulationOutcome, StageOutcome
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FINISH, SEND_FORWARD
 from netplan.simulation.tasks import Burst, Message, Pass, Pipeline, delay
@@ -17,7 +17,7 @@ from netplan.simulation.tasks import Burst, Message, Pass, Pipeline, delay
 SLOW = (Burst((Message((0,), 5.0),)),)
 
 
-def outcome(microbatches: int = 3, *, full: bool = False) -> Outcome:
+def outcome(microbatches: int = 3, *, full: bool = False) -> SimulationOutcome:
     """Three stages of 1 s forward and 2 s backward with slow transfers over one link."""
     stages = 3
     pipeline = Pipeline(
@@ -32,7 +32,7 @@ def outcome(microbatches: int = 3, *, full: bool = False) -> Outcome:
     )
     found = simulate_pipelines([pipeline], links=1, full=full, spans=True)
     whole_s = found.iteration_time_s
-    return Outcome(
+    return SimulationOutcome(
         iteration_time_s=whole_s,
         analytic_time_s=None,
         lower_bound_s=1.0,
@@ -55,7 +55,7 @@ def bars_of(chart: Chart) -> dict[str, dict[str, Any]]:
     return {str(one["name"]): dict(one) for one in chart.data}
 
 
-def bars(found: Outcome) -> dict[str, dict[str, Any]]:
+def bars(found: SimulationOutcome) -> dict[str, dict[str, Any]]:
     return bars_of(gantt(found))
 
 
