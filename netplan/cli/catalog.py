@@ -6,7 +6,7 @@ import click
 
 from netplan.catalog import user_roots
 from netplan.cli.commands import answer_options, command_of, sentence_of
-from netplan.cli.completers import completer_of
+from netplan.cli.completion import completer_of
 from netplan.cli.output import (
     emit,
     emit_answer,

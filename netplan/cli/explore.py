@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 import click
 
-from netplan.cli.completers import completer_of
+from netplan.cli.completion import completer_of
 from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.output import say
 from netplan.explore.server import HOST, free_port, make_app, serve

@@ -7,9 +7,8 @@ import click
 from msgspec import to_builtins
 
 from netplan.catalog import SUFFIX
-from netplan.cli.commands import PathName, text
-from netplan.cli.completers import completer_of
-from netplan.cli.help import Strict
+from netplan.cli.commands import PathName, Strict, text
+from netplan.cli.completion import completer_of
 from netplan.cli.output import emit, say
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from netplan.cli import signs
-from netplan.cli.completers import VARIABLE
+from netplan.cli.completion import VARIABLE
 from netplan.cli.heartbeat import FIRST_S, Heartbeat
 from netplan.errors import NetplanError, one_line
 from netplan.version import __version__

@@ -42,8 +42,7 @@ from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
-from netplan.scenarios.expanded_memory import NONE, variants
-from netplan.scenarios.reading import CatalogReader
+from netplan.scenarios.reading import NONE, CatalogReader, variants
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec

@@ -37,10 +37,16 @@ from netplan.questions.setup.training import (
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books, read_hall
-from netplan.scenarios.expanded_memory import NONE, Variant, variants, with_memory
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import (
+    NIC_KEY,
+    NONE,
+    CatalogReader,
+    Variant,
+    sized,
+    variants,
+    with_memory,
+)
 from netplan.scenarios.scenario import Scenario, places
-from netplan.scenarios.switch_ports import NIC_KEY
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec

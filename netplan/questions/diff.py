@@ -22,8 +22,7 @@ from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books
-from netplan.scenarios.expanded_memory import read_memory, variants
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import CatalogReader, read_memory, sized, variants
 from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS

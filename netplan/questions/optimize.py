@@ -70,8 +70,7 @@ from netplan.questions.setup.training import (
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.expanded_memory import NONE, Variant, variants
-from netplan.scenarios.reading import CatalogReader, sizing_on
+from netplan.scenarios.reading import NONE, CatalogReader, Variant, sizing_on, variants
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator

@@ -26,6 +26,7 @@ from netplan.questions.own_inputs import (
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
+from netplan.scenarios.reading import with_cards, with_ports
 from netplan.scenarios.scenario import (
     DEFAULT,
     PARTS,
@@ -36,7 +37,6 @@ from netplan.scenarios.scenario import (
     places,
     plain_name,
 )
-from netplan.scenarios.switch_ports import with_cards, with_ports
 from netplan.topologies.own.functions import register_fabric
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)

@@ -9,9 +9,8 @@ from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.scenarios.expanded_memory import read_memory
 from netplan.scenarios.parts import Books, Cluster
-from netplan.scenarios.reading import CatalogReader
+from netplan.scenarios.reading import CatalogReader, read_memory
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from netplan.levels import Level
 from netplan.scenarios.parts import Books, Cluster
-from netplan.scenarios.reading import CatalogReader, sized
-from netplan.scenarios.switch_ports import with_cards, with_ports
+from netplan.scenarios.reading import CatalogReader, sized, with_cards, with_ports
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric as Counts
 from netplan.topologies.fabric import Sizing

@@ -1,17 +1,27 @@
-"""From the names in a scenario to records: catalogs, values replaced for one run, sizes."""
+"""From the names in a scenario to records: catalogs, values replaced for one run, sizes, ports.
 
-from collections.abc import Iterable, Mapping
+A card's rate or a switch model may say how many ports a switch has; an expanded memory is what a
+question puts behind the memory of each GPU by its name, and pays for.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec import Struct
+
 from netplan.catalog import Record, Shelf, unknown_name, user_roots
+from netplan.costing.switches import SWITCHES, packet_ports
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError
 from netplan.inputs.choices import Ports
+from netplan.records import replace
 from netplan.scenarios.parts import Cluster
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec, faults_of
-from netplan.workloads.accelerators import Accelerator
+from netplan.units import bytes_per_s, gbps
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.technologies import MEMORIES, Memory, expanded
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -165,3 +175,166 @@ def sizing_on(
         chip_ports=accelerator.chip_ports,
         shared_port=ports == "shared",
     )
+
+
+LEAST_RADIX = 4
+NIC_KEY = "accelerator.network_bytes_per_s"
+"""The value that the rate of a GPU's cards replaces."""
+
+
+def same_capacity(cluster: Cluster, before: Cluster, catalog: str | Path | None = None) -> int:
+    """Ports of a switch that forwards as much as before, for cards of another rate.
+
+    Parameters
+    ----------
+    cluster
+        With the new rate, and the ports of before.
+    before
+        With the rate of before; that of the accelerator's own cards if it names none.
+    catalog
+        Folder of the user's own catalogs.
+
+    Returns
+    -------
+    int
+        An even number of ports [1].
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such accelerator.
+
+    Examples
+    --------
+    >>> same_capacity(Cluster(nic_gbps=800), Cluster())
+    64
+    """
+    usual_gbps = before.nic_gbps
+    if usual_gbps is None:
+        usual = ACCELERATORS.load(cluster.accelerator, user_roots(catalog))
+        usual_gbps = gbps(usual.network_bytes_per_s)
+    ports = cluster.switch_radix
+    if not cluster.nic_gbps or not usual_gbps:
+        return ports
+    return max(LEAST_RADIX, int(ports * usual_gbps / cluster.nic_gbps) // 2 * 2)
+
+
+def with_cards(cluster: Cluster, overrides: Mapping[str, str]) -> dict[str, str]:
+    """Values of catalog files that are replaced, with the rate of the cards that are asked for.
+
+    Examples
+    --------
+    >>> with_cards(Cluster(nic_gbps=800), {})
+    {'accelerator.network_bytes_per_s': '100000000000.0'}
+    """
+    if cluster.nic_gbps is None:
+        return dict(overrides)
+    return {NIC_KEY: repr(bytes_per_s(cluster.nic_gbps)), **overrides}
+
+
+def with_ports(cluster: Cluster, overrides: Mapping[str, str], roots: Sequence[Path]) -> Cluster:
+    """The cluster with the ports of its switch model, where it names a model and no ports.
+
+    Parameters
+    ----------
+    cluster
+        Perhaps with a model alone.
+    overrides
+        Values of catalog files that are replaced.
+    roots
+        Folders of the user's own catalogs.
+
+    Returns
+    -------
+    Cluster
+        With a number of ports if anything says it.
+
+    Raises
+    ------
+    InputError
+        If the model forwards no packets at the rate of the links.
+
+    Examples
+    --------
+    >>> with_ports(Cluster(radix=None, switch="qm9700"), {}, ()).radix
+    64
+    """
+    if cluster.radix is not None or cluster.switch is None:
+        return cluster
+    chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
+    model = SWITCHES.load(cluster.switch, roots)
+    return replace(cluster, radix=packet_ports(model, gbps(chip.network_bytes_per_s), roots))
+
+
+NONE = "none"
+"""Stands for GPUs without expanded memory."""
+
+
+class Variant(Struct, frozen=True):
+    """An accelerator as one design has it.
+
+    Parameters
+    ----------
+    chip
+        The accelerator, its expanded memory included.
+    memory
+        What is bought behind its own memory, if anything.
+    name
+        The memory's name, ``none`` without one; empty where nobody asked.
+    """
+
+    chip: Accelerator
+    memory: Memory | None = None
+    name: str = ""
+
+
+def variants(
+    reader: CatalogReader, chip: Accelerator, names: Sequence[str | None]
+) -> tuple[Variant, ...]:
+    """One accelerator with each of these expanded memories; as its file has it where none is named.
+
+    Raises
+    ------
+    InputError
+        If a memory's file leaves its capacity open.
+    """
+    asked = [name for name in dict.fromkeys(names) if name]
+    if not asked:
+        return (Variant(chip),)
+    memories = [read_memory(reader, name) for name in asked]
+    return tuple(
+        Variant(expanded(chip, memory), memory, memory.name if memory else NONE)
+        for memory in memories
+    )
+
+
+def read_memory(reader: CatalogReader, name: str | None) -> Memory | None:
+    """The expanded memory of a name; None without one.
+
+    Raises
+    ------
+    InputError
+        If its file leaves the capacity open, so that nobody could pay for it.
+    """
+    if name in (None, NONE):
+        return None
+    memory = reader.named(MEMORIES, name)
+    if memory is not None and memory.memory_bytes is None:
+        memories = (MEMORIES.load(known, reader.roots) for known in MEMORIES.paths(reader.roots))
+        sized = ", ".join(other.name for other in memories if other.memory_bytes)
+        raise InputError(
+            f"--expanded-memory {name}: its file leaves the capacity open: take one of {sized}, or"
+            f" --set {memory.name}.memory_bytes=256e9"
+        )
+    return memory
+
+
+def with_memory(name: str, variant: str) -> str:
+    """A fabric with an expanded memory, in words.
+
+    Examples
+    --------
+    >>> with_memory("rail-only", "comet-480gb"), with_memory("rail-only", NONE)
+    ('rail-only with comet-480gb', 'rail-only')
+    """
+    return name if variant in ("", NONE) else f"{name} with {variant}"

@@ -2,29 +2,273 @@
 
 Every question takes one, and its flags or keywords replace single values. An input is called by
 the name of its field, wherever it lies: ``gpus``, ``tariff``, ``offload``; with the part in front
-where somebody wants to be plain: ``cluster.gpus``.
+where somebody wants to be plain: ``cluster.gpus``. What a scenario says of other things than those
+now asked for is left out: what is asked wins. Names in its file each stand for a catalog file, and
+one that does not is a fault: a question would find that out, too, but the file knows the line.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from msgspec import Struct, structs
 
-from netplan.catalog import Record, unknown_name, user_roots
-from netplan.errors import InputError
+from netplan.catalog import SUFFIX, Record, Shelf, shipped_root, unknown_name, user_roots
+from netplan.documents import Document
+from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.inputs.option import Option, read_option
 from netplan.records import Fault, RecordError
-from netplan.scenarios.described import Named, option_of
-from netplan.scenarios.names import NamingShelf
-from netplan.scenarios.parts import Books, Cluster, Serving, Training
+from netplan.scenarios.parts import Books, Cluster, Named, Serving, Training, option_of
 
 if TYPE_CHECKING:
+    from netplan.performance.iteration_model import IterationModel
     from netplan.scenarios.planned_fabric import Fabric
     from netplan.topologies.fabric import Sizing
+
+FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "cluster": {
+        "accelerator": ("accelerator", "traffic/accelerators"),
+        "expanded_memory": ("memory", "traffic/memories"),
+        "fabric": ("fabric", "topologies"),
+        "fabrics": ("fabric", "topologies"),
+        "floor_plan": ("floor-plan", "topologies/floor-plans"),
+        "networks": ("network", "topologies/networks"),
+        "ocs": ("switch", "costing/switches"),
+        "switch": ("switch", "costing/switches"),
+    },
+    "workload": {
+        "draft": ("model", "traffic/models"),
+        "iteration_model": ("iteration-model", "traffic/iteration-models"),
+        "model": ("model", "traffic/models"),
+    },
+    "books": {
+        "cabling": ("cabling", "costing/cabling"),
+        "economics": ("economics", "costing/economics"),
+        "failures": ("failures", "costing/failures"),
+        "power": ("power", "costing/power"),
+        "prices": ("prices", "costing/prices"),
+    },
+}
+"""Role and folder of the catalog files that fields name, by part and field."""
+STACKS = {
+    "training": ("stack", "traffic/stacks"),
+    "serving": ("serving-stack", "traffic/serving-stacks"),
+}
+WORDS = frozenset({"none", "all", "accelerators"})
+"""What fields say that is no name of a file."""
+YAML = f"*{SUFFIX}"
+OF_FILES = frozenset(
+    {SUFFIX, ".yml", ".json", ".graphml", ".csv", ".topo", ".ibnetdiscover", ".py"}
+)
+"""Endings of files; other dots are parts of names."""
+
+
+class NamingShelf(Shelf[Any], frozen=True):
+    """Scenarios, whose names of other catalog files are looked up with them."""
+
+    def check_names(self, document: Document, roots: Sequence[Path] = ()) -> None:
+        """Refuse names that no catalog has.
+
+        Parameters
+        ----------
+        document
+            The file as parsed.
+        roots
+            Folders of the user's own catalogs.
+
+        Raises
+        ------
+        CatalogError
+            If there are such: each with file, line and the nearest names.
+
+        Examples
+        --------
+        >>> from netplan.documents import lineless
+        >>> from netplan.scenarios.scenario import SCENARIOS
+        >>> SCENARIOS.check_names(lineless(Path("mine.yaml"), {"cluster": {"fabric": "rail"}}))
+        Traceback (most recent call last):
+        netplan.errors.CatalogError: mine.yaml:1: unknown fabric 'rail': did you mean rail-only or
+        rail-optimized?
+        """
+        faults = []
+        folders = [str(root) for root in (*roots, shipped_root())]
+        for location, role, folder, name in _named(document.data):
+            files = (f"{root}/{folder}/{name}{SUFFIX}" for root in folders)
+            if not any(map(os.path.isfile, files)):
+                known = {path.stem for root in folders for path in Path(root, folder).glob(YAML)}
+                where = f"{document.path}:{document.line(location)}"
+                faults.append(f"{where}: {unknown_name(role, name, sorted(known))}")
+        if faults:
+            raise CatalogError(*faults)
+
+
+def _named(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str, str, str]]:
+    """Every name in a scenario's data: where it stands, its role and folder, and the name."""
+    for part, fields in FOLDERS.items():
+        values = data.get(part)
+        if not isinstance(values, Mapping):
+            continue
+        kind = str(values.get("kind", "training"))
+        both = {**fields, "stack": STACKS[kind]} if part == "workload" else fields
+        for field, value in values.items():
+            names = value if isinstance(value, list) else [value]
+            for number, name in enumerate(names if field in both else ()):
+                if name is None or name in WORDS or _is_path(str(name)):
+                    continue
+                place = (part, field, number) if isinstance(value, list) else (part, field)
+                yield place, *both[field], str(name)
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name is one of a file, which whoever reads it looks for."""
+    return os.sep in name or f".{name.rpartition('.')[2].lower()}" in OF_FILES
+
+
+PartT = TypeVar("PartT", Cluster, Training, Serving)
+
+OF_FABRICS = frozenset({"gpus", "fabric", "radix", "oversubscription", "ports"})
+"""Inputs that ask for a fabric of the catalogs, which a graph from a file is none of."""
+PUBLISHED, ITS_CODE = "published-code", "4d"
+"""The mode that repeats slips of published code, and the iteration model whose code that is."""
+
+
+def consistent_cluster(cluster: Cluster, given: Collection[str], roots: Sequence[Path]) -> Cluster:
+    """The cluster without what contradicts what is given.
+
+    Parameters
+    ----------
+    cluster
+        With the values that are given.
+    given
+        Names of the inputs that are given.
+    roots
+        Folders of the user's own catalogs.
+
+    Returns
+    -------
+    Cluster
+        Without a graph where a fabric is asked for, racks of a hall where their sizes are given or
+        the other way round, and full ports where the fabric that is asked for has no use for them.
+
+    Examples
+    --------
+    >>> consistent_cluster(Cluster(graph="mine.graphml"), {"gpus"}, ()).graph
+    >>> consistent_cluster(Cluster(ports="full", fabric="rail-only"), {"fabric"}, ()).ports
+    'shared'
+    """
+    changes: dict[str, Any] = {}
+    if OF_FABRICS.intersection(given):
+        changes["graph"] = None
+    if "gpus_per_rack" in given:
+        changes["floor_plan"] = None
+    if "floor_plan" in given:
+        changes |= {"gpus_per_rack": None, "switches_per_rack": None}
+    if "fabric" in given and cluster.ports == "full" and not _several_ports(cluster.fabric, roots):
+        changes["ports"] = "shared"
+    return _where_not_given(cluster, given, changes)
+
+
+def consistent_serving(serving: Serving, given: Collection[str]) -> Serving:
+    """What is served: with requests in flight in all, or in a server, as they are asked for.
+
+    Parameters
+    ----------
+    serving
+        With the values that are given.
+    given
+        Names of the inputs that are given.
+
+    Returns
+    -------
+    Serving
+        With one of the two, where one is given.
+
+    Examples
+    --------
+    >>> consistent_serving(Serving(batch=8, concurrency=64), {"batch"}).concurrency
+    """
+    changes = {"concurrency": None} if "batch" in given else {}
+    changes |= {"batch": None} if "concurrency" in given else {}
+    return _where_not_given(serving, given, changes)
+
+
+def consistent_training(
+    cluster: Cluster, training: Training, given: Collection[str], roots: Sequence[Path]
+) -> tuple[Cluster, Training]:
+    """What is trained, and the cluster, without what the iteration model asked for does not know.
+
+    Parameters
+    ----------
+    cluster, training
+        With the values that are given.
+    given
+        Names of the inputs that are given.
+    roots
+        Folders of the user's own catalogs.
+
+    Returns
+    -------
+    Cluster, Training
+        Without what calibrated iteration models alone time, where another is asked for; with the
+        iteration model of the published code where its slips are asked for.
+
+    Examples
+    --------
+    >>> fast = Training(precision="fp8", iteration_model="4d")
+    >>> consistent_training(Cluster(), fast, {"iteration_model"}, ())[1].precision
+    >>> slips = Training(mode="published-code")
+    >>> consistent_training(Cluster(), slips, {"mode"}, ())[1].iteration_model
+    '4d'
+    """
+    from netplan.performance.setting import BUBBLE_SHARE  # noqa: PLC0415 - as below
+
+    rules = _rules(training.iteration_model, roots)
+    if rules is None or not {"iteration_model", "mode"}.intersection(given):
+        return cluster, training
+    plain = (rules.compute.operations, rules.compute.kernels) == ("detailed", "roofline")
+    changes: dict[str, Any] = {}
+    if training.mode == PUBLISHED and not plain:
+        changes |= {"mode": "corrected"} if "mode" not in given else {"iteration_model": ITS_CODE}
+    if "iteration_model" in given and rules.calibration is None:
+        changes |= {"precision": None, "stack": None, "tensor_overlap": True}
+        changes |= {"recompute": None} if training.recompute == "half" else {}
+        changes |= {"schedule": None} if training.schedule in BUBBLE_SHARE else {}
+        cluster = _where_not_given(cluster, given, {"network_kind": None})
+    if rules.compute.operations != "detailed":
+        changes["sequence_parallel"] = True
+    return cluster, _where_not_given(training, given, changes)
+
+
+def _several_ports(fabric: str, roots: Sequence[Path]) -> bool:
+    """Whether GPUs of a fabric may have several ports; so too of one that cannot be read."""
+    # Only inputs that may contradict a scenario need fabrics and iteration models.
+    from netplan.topologies.specs import FABRICS  # noqa: PLC0415
+
+    try:
+        return FABRICS.load(fabric, roots).several_ports
+    except NetplanError:
+        return True
+
+
+def _rules(name: str, roots: Sequence[Path]) -> "IterationModel | None":
+    """An iteration model; None of one that is simulated only, or cannot be read."""
+    from netplan.performance.iteration_model import ITERATION_MODELS  # noqa: PLC0415 - as above
+
+    try:
+        return ITERATION_MODELS.load(name, roots)
+    except NetplanError:
+        return None
+
+
+def _where_not_given(part: PartT, given: Collection[str], changes: dict[str, Any]) -> PartT:
+    """The part with the changes to what is not given itself."""
+    kept = {name: value for name, value in changes.items() if name not in given}
+    return structs.replace(part, **kept) if kept else part
+
 
 Part = Literal["cluster", "workload", "books"]
 PARTS: tuple[Part, ...] = ("cluster", "workload", "books")
@@ -364,8 +608,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         (16, 400.0)
         """
         from netplan.scenarios.planned_fabric import size_cluster  # noqa: PLC0415
-        from netplan.scenarios.reading import CatalogReader  # noqa: PLC0415
-        from netplan.scenarios.switch_ports import with_cards  # noqa: PLC0415
+        from netplan.scenarios.reading import CatalogReader, with_cards  # noqa: PLC0415
 
         return size_cluster(
             self.cluster, CatalogReader(overrides=with_cards(self.cluster, self._settings))
@@ -551,7 +794,7 @@ def _fitting(
         and cluster.radix is not None
     ):
         # Only this needs the catalogs.
-        from netplan.scenarios.switch_ports import same_capacity  # noqa: PLC0415
+        from netplan.scenarios.reading import same_capacity  # noqa: PLC0415
 
         cluster = structs.replace(cluster, radix=same_capacity(cluster, before, catalog))
     return cluster
@@ -565,7 +808,7 @@ def _consistent(
     if not given:
         return parts
     # Only questions with inputs of their own need this, and what it reads.
-    from netplan.scenarios.consistent import (  # noqa: PLC0415
+    from netplan.scenarios.scenario import (  # noqa: PLC0415
         consistent_cluster,
         consistent_serving,
         consistent_training,

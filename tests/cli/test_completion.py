@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from netplan.cli.completers import SHELF_OF_INPUT
-from netplan.cli.completion import install, script_of
+from netplan.cli.completion import SHELF_OF_INPUT, install, script_of
 from netplan.cli.main import COMMANDS, netplan
 from netplan.errors import InputError
 from netplan.questions.shelves import all_shelves

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from netplan.cli.help import LINES, WIDTH, AskingCommand
+from netplan.cli.commands import LINES, WIDTH, AskingCommand
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
 from tests.cli.command import netplan

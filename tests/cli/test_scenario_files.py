@@ -6,8 +6,7 @@ import pytest
 
 from netplan.catalog import check_file
 from netplan.questions.shelves import all_shelves
-from netplan.scenarios.names import FOLDERS, STACKS
-from netplan.scenarios.scenario import SCENARIOS, Scenario, places
+from netplan.scenarios.scenario import FOLDERS, SCENARIOS, STACKS, Scenario, places
 from tests.cli.command import netplan, refused
 
 WHOLE = """\

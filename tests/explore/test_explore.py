@@ -20,10 +20,9 @@ import pytest
 
 import netplan
 from netplan.errors import InputError
-from netplan.explore.charts import Mark, price_chart, time_chart
 from netplan.explore.server import free_port
 from netplan.explore.state import GPUS, LABELS, Begun, State, steps
-from netplan.explore.views import drawing_of_state, page_of, view_of
+from netplan.explore.views import Mark, drawing_of_state, page_of, price_chart, time_chart, view_of
 from netplan.records import replace
 from netplan.scenarios.scenario import SCENARIOS, Scenario
 from tests.cli.command import netplan as run_netplan

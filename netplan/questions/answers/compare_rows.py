@@ -19,7 +19,7 @@ from netplan.questions.answers.plan_notes import plan_notes
 from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.records import asdict, replace
 from netplan.reports.sections import value_at, values_at
-from netplan.scenarios.expanded_memory import with_memory
+from netplan.scenarios.reading import with_memory
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 

@@ -18,8 +18,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Ports
 from netplan.questions.answers.compare_rows import FabricRow, priced_row
 from netplan.records import replace
-from netplan.scenarios.expanded_memory import NONE, Variant
-from netplan.scenarios.reading import sizing_on
+from netplan.scenarios.reading import NONE, Variant, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec

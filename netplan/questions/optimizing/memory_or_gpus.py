@@ -29,7 +29,7 @@ from netplan.questions.money.run_cost import Terms, run_cost
 from netplan.questions.setup.instances import is_spread
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed, money
-from netplan.scenarios.expanded_memory import Variant, with_memory
+from netplan.scenarios.reading import Variant, with_memory
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec

@@ -8,8 +8,8 @@ from netplan.catalog import user_roots
 from netplan.errors import InputError
 from netplan.questions.question import Question
 from netplan.reports.quantities import PREFIXED, words
-from netplan.scenarios.consistent import OF_FABRICS
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
+from netplan.scenarios.scenario import OF_FABRICS
 from netplan.topologies.specs import FABRICS
 from netplan.units import si
 

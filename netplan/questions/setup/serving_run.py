@@ -19,8 +19,7 @@ from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_S
 from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.answers.serving_answer import served_plans
 from netplan.questions.question import Question
-from netplan.scenarios.expanded_memory import variants
-from netplan.scenarios.reading import CatalogReader, sizing_on
+from netplan.scenarios.reading import CatalogReader, sizing_on, variants
 from netplan.topologies.build import build_fabric, own_rates
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS

@@ -24,8 +24,7 @@ from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
-from netplan.scenarios.expanded_memory import variants
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec

@@ -20,7 +20,7 @@ from netplan.questions.optimizing.memory_or_gpus import (
     Trade,
     fewest_gpus,
 )
-from netplan.scenarios.expanded_memory import NONE
+from netplan.scenarios.reading import NONE
 from netplan.studies.questions import answer as study_point
 from tests.cli.command import netplan as command
 
