@@ -308,16 +308,12 @@ def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:
     short = [text for text in known if len(text) <= MAX_NAME]
     if not named:
         raise unknown_name(origin, name, short)
+    numbers = [value for value in named[0].values() if isinstance(value, (int, float))]
+    number = f"{numbers[0]:g}" if numbers else "1"  # that a row could be told by
     raise CatalogError(
         f"{origin}: {len(found)} rows are called {wanted!r}: write NAME@NUMBER, such as"
-        f" {name}@{_first_number(named[0])}"
+        f" {name}@{number}"
     )
-
-
-def _first_number(row: Mapping[str, object]) -> str:
-    """A number that a row could be told by."""
-    numbers = [value for value in row.values() if isinstance(value, (int, float))]
-    return f"{numbers[0]:g}" if numbers else "1"
 
 
 def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, str]) -> RecordT:

@@ -147,7 +147,18 @@ def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
     CatalogError
         If the file cannot be read, is no spreadsheet, or unpacks to more than a table holds.
     """
-    return _read(path, lambda archive: _sheets(archive, sheets))
+
+    def find(archive: zipfile.ZipFile) -> dict[str, Sheet]:
+        names, strings = _names(archive), _strings(archive, FORM)
+        found = {}
+        for name, part in names.items():
+            if name in sheets:
+                cells = _Cells(name, strings, FORM)
+                _parse(archive, part, FORM, cells.start, cells.end, cells.data)
+                found[name] = Sheet(name, cells.cells)
+        return found
+
+    return _read(path, find)
 
 
 def read_first_sheet(path: Path, bounds: Bounds) -> list[Row]:
@@ -165,7 +176,17 @@ def read_first_sheet(path: Path, bounds: Bounds) -> list[Row]:
     CatalogError
         As :func:`read_workbook`.
     """
-    return _read(path, lambda archive: _first_sheet(archive, bounds))
+
+    def find(archive: zipfile.ZipFile) -> list[Row]:
+        # That which the book names first, whatever its part is called.
+        name, part = next(iter(_names(archive).items()), ("", ""))
+        if not part:
+            raise ValueError("it holds no sheet")
+        rows = _Rows(name, _strings(archive, bounds), bounds)
+        _parse(archive, part, bounds, rows.start, rows.end, rows.data)
+        return [(row + 1, texts) for row, texts in sorted(rows.rows.items())]
+
+    return _read(path, find)
 
 
 def _read(path: Path, found: Callable[[zipfile.ZipFile], T]) -> T:
@@ -185,57 +206,12 @@ def _read(path: Path, found: Callable[[zipfile.ZipFile], T]) -> T:
         raise CatalogError(f"{path}: damaged spreadsheet: {error}") from None
 
 
-def _sheets(archive: zipfile.ZipFile, wanted: Collection[str]) -> dict[str, Sheet]:
-    """The sheets of these names."""
-    names, strings = _names(archive), _strings(archive, FORM)
-    found = {}
-    for name, part in names.items():
-        if name in wanted:
-            cells = _Cells(name, strings, FORM)
-            _parse(archive, part, FORM, cells)
-            found[name] = Sheet(name, cells.cells)
-    return found
-
-
-def _first_sheet(archive: zipfile.ZipFile, bounds: Bounds) -> list[Row]:
-    """Rows of the sheet that the book names first, whatever its part is called."""
-    name, part = next(iter(_names(archive).items()), ("", ""))
-    if not part:
-        raise ValueError("it holds no sheet")
-    rows = _Rows(name, _strings(archive, bounds), bounds)
-    _parse(archive, part, bounds, rows)
-    return [(row + 1, texts) for row, texts in sorted(rows.rows.items())]
-
-
 def _strings(archive: zipfile.ZipFile, bounds: Bounds) -> list[str]:
     """Texts that the cells share."""
     strings = _Strings(bounds)
     if STRINGS in archive.namelist():
-        _parse(archive, STRINGS, bounds, strings)
+        _parse(archive, STRINGS, bounds, strings.start, strings.end, strings.data)
     return strings.texts
-
-
-class _Handler:
-    """What is done with the elements of a part and the text between them."""
-
-    def start(self, tag: str, attributes: Attributes) -> None:
-        """An element begins."""
-
-    def end(self, tag: str) -> None:
-        """An element ends."""
-
-    def data(self, text: str) -> None:
-        """Text within one."""
-
-
-class _Starts(_Handler):
-    """A part whose elements say all in their attributes."""
-
-    def __init__(self, keep: Callable[[str, Attributes], None]) -> None:
-        self.keep = keep
-
-    def start(self, tag: str, attributes: Attributes) -> None:
-        self.keep(tag, attributes)
 
 
 def _names(archive: zipfile.ZipFile) -> dict[str, str]:
@@ -257,8 +233,8 @@ def _names(archive: zipfile.ZipFile) -> dict[str, str]:
             if len(sheets) > MAX_SHEETS:
                 raise ValueError(f"more than {MAX_SHEETS} sheets")
 
-    _parse(archive, BOOK_PARTS, FORM, _Starts(relation))
-    _parse(archive, BOOK, FORM, _Starts(sheet))
+    _parse(archive, BOOK_PARTS, FORM, relation)
+    _parse(archive, BOOK, FORM, sheet)
     found = {}
     for one in sheets:
         identity = next((value for key, value in one.items() if key.endswith(":id")), "")
@@ -273,19 +249,26 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _refuse(*_: object) -> None:
-    """Refuse a document type: a few lines of entities can expand to gigabytes."""
-    raise ValueError("it declares a document type")
-
-
-def _parse(archive: zipfile.ZipFile, part: str, bounds: Bounds, to: _Handler) -> None:
+def _parse(
+    archive: zipfile.ZipFile,
+    part: str,
+    bounds: Bounds,
+    start: Callable[[str, Attributes], None],
+    end: Callable[[str], None] | None = None,
+    data: Callable[[str], None] | None = None,
+) -> None:
     """Read one XML part a chunk at a time, as far as it is no larger than allowed."""
+
+    def refuse(*_: object) -> None:  # a few lines of entities can expand to gigabytes
+        raise ValueError("it declares a document type")
+
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = _refuse
-    parser.StartElementHandler = lambda tag, found: to.start(tag.rpartition(":")[2], found)
-    parser.EndElementHandler = lambda tag: to.end(tag.rpartition(":")[2])
-    parser.CharacterDataHandler = to.data
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = lambda tag, found: start(tag.rpartition(":")[2], found)
+    if end is not None:
+        parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
+    parser.CharacterDataHandler = data
     read = 0
     with archive.open(part) as file:
         while chunk := file.read(CHUNK):
@@ -296,7 +279,7 @@ def _parse(archive: zipfile.ZipFile, part: str, bounds: Bounds, to: _Handler) ->
     parser.Parse(b"", True)
 
 
-class _Strings(_Handler):
+class _Strings:
     """Texts that the cells share; how they are pronounced is left out."""
 
     def __init__(self, bounds: Bounds) -> None:
@@ -305,7 +288,7 @@ class _Strings(_Handler):
         self.parts: list[str] = []
         self.open = self.spoken = False
 
-    def start(self, tag: str, attributes: Attributes) -> None:  # noqa: ARG002 - of a handler
+    def start(self, tag: str, _: Attributes) -> None:
         if tag == "si":
             self.parts = []
         elif tag == "rPh":
@@ -328,7 +311,7 @@ class _Strings(_Handler):
             self.parts.append(text)
 
 
-class _Cells(_Handler):
+class _Cells:
     """Cells of one sheet, collected from the elements of its part."""
 
     def __init__(self, name: str, strings: list[str], bounds: Bounds) -> None:
@@ -369,22 +352,18 @@ class _Cells(_Handler):
         elif tag == "c" and (self.valued or self.formula):
             cell = self._cell("".join(self.parts))
             if cell is not None:
-                self._count()
+                most = self.bounds
+                self.count += 1
+                if self.row >= most.rows or self.column >= most.columns or self.count > most.cells:
+                    raise ValueError(
+                        f"sheet {self.name!r:.40}, cell {address(self.row, self.column)}: a table"
+                        f" has at most {most.rows:,} rows and {most.columns} columns"
+                    )
                 self.keep(cell)
 
     def keep(self, cell: Cell) -> None:
         """Keep the cell of this row and column."""
         self.cells[self.row, self.column] = cell
-
-    def _count(self) -> None:
-        """Refuse what no table holds."""
-        most = self.bounds
-        self.count += 1
-        if self.row >= most.rows or self.column >= most.columns or self.count > most.cells:
-            raise ValueError(
-                f"sheet {self.name!r:.40}, cell {address(self.row, self.column)}: a table has at"
-                f" most {most.rows:,} rows and {most.columns} columns"
-            )
 
     def _cell(self, text: str) -> Cell | None:
         formula = self.formula

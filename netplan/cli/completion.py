@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,6 @@ from netplan.files import write_atomically
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from netplan.catalog import Shelf
 
 VARIABLE = "_NETPLAN_COMPLETE"
 """Environment variable that a shell sets while it asks for completions."""
@@ -76,43 +75,39 @@ def completer_of(name: str) -> Completer | None:
     def complete(ctx: click.Context, _: click.Parameter, typed: str) -> "list[CompletionItem]":
         from click.shell_completion import CompletionItem
 
+        from netplan.catalog import user_roots
+
         if os.sep in typed or typed.startswith((".", "~")):
             return [CompletionItem(typed, type="file")]
         try:
-            return [*_items(name, typed, _roots(ctx))]
+            return [*_items(name, typed, user_roots(ctx.params.get("catalog")))]
         except (NetplanError, OSError):  # a word on the terminal would be in the way
             return []
 
     return complete
 
 
-def _roots(ctx: click.Context) -> tuple[Path, ...]:
-    """Catalog folders of the line as far as it is typed."""
-    from netplan.catalog import user_roots
-
-    return user_roots(ctx.params.get("catalog"))
-
-
-def _shelves() -> "dict[str, Shelf[Any]]":
-    """Every shelf by its role; that of the studies is made in their room."""
-    from netplan.questions.shelves import all_shelves
-    from netplan.studies import definition as _definition  # noqa: F401
-
-    return all_shelves()
-
-
 def _items(name: str, typed: str, roots: tuple[Path, ...]) -> "Iterator[CompletionItem]":
     """Names that begin as typed; of several in one word, the last one."""
     from click.shell_completion import CompletionItem
 
-    shelves = _shelves()
+    from netplan.questions.shelves import all_shelves
+    from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
+
+    shelves = all_shelves()
     if name in CHANGES:
         from netplan.scenarios.scenario import every_place
 
         inputs = every_place()
         yield from (CompletionItem(f"{one}=") for one in inputs if one.startswith(typed))
     if name in (SETTINGS, *CHANGES):
-        yield from _settings(typed)
+        # Roles, then the keys of their records: ``accelerator.memory_bytes=``.
+        role, dot, begun = typed.partition(".")
+        if not dot:
+            yield from (CompletionItem(f"{one}.") for one in shelves if one.startswith(role))
+        elif role in shelves and "=" not in begun:
+            keys = shelves[role].schema.__struct_fields__
+            yield from (CompletionItem(f"{role}.{key}=") for key in keys if key.startswith(begun))
         return
     if name == ROLES:
         yield from (CompletionItem(role) for role in shelves if role.startswith(typed))
@@ -127,19 +122,6 @@ def _items(name: str, typed: str, roots: tuple[Path, ...]) -> "Iterator[Completi
     yield from (
         CompletionItem(f"{before}{comma}{one}") for one in sorted(found) if one.startswith(last)
     )
-
-
-def _settings(typed: str) -> "Iterator[CompletionItem]":
-    """Roles, then the keys of their records: ``accelerator.memory_bytes=``."""
-    from click.shell_completion import CompletionItem
-
-    role, dot, begun = typed.partition(".")
-    shelves = _shelves()
-    if not dot:
-        yield from (CompletionItem(f"{one}.") for one in shelves if one.startswith(role))
-    elif role in shelves and "=" not in begun:
-        keys = shelves[role].schema.__struct_fields__
-        yield from (CompletionItem(f"{role}.{key}=") for key in keys if key.startswith(begun))
 
 
 SHELLS = ("bash", "zsh", "fish")
@@ -207,21 +189,6 @@ def _written(path: Path, text: str) -> list[Path]:
     return [path]
 
 
-def _shell_in_use() -> str:
-    """The user's shell, as the environment says.
-
-    Raises
-    ------
-    InputError
-        If it is none that has completions.
-    """
-    shell = Path(os.environ.get("SHELL", "")).name
-    if shell not in SHELLS:
-        said = f"SHELL is {shell!r:.40}" if shell else "SHELL is not set"
-        raise InputError(f"{said}: say which one: netplan completion {'|'.join(SHELLS)} --install")
-    return shell
-
-
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.option("--install", "into", is_flag=True, help="Set it up for this user, once for all.")
@@ -231,7 +198,12 @@ def command(shell: str | None, *, into: bool) -> None:
     Prints the script of SHELL (that of $SHELL by default), or sets it up with --install; a new
     terminal then has it. `eval "$(netplan completion bash)"` is for this terminal alone.
     """
-    shell = shell or _shell_in_use()
+    if shell is None:  # the user's, as the environment says
+        shell = Path(os.environ.get("SHELL", "")).name
+        if shell not in SHELLS:
+            said = f"SHELL is {shell!r:.40}" if shell else "SHELL is not set"
+            names = "|".join(SHELLS)
+            raise InputError(f"{said}: say which one: netplan completion {names} --install")
     if not into:
         emit(script_of(shell), None)
         return

@@ -162,14 +162,21 @@ class Doctor(Question[Diagnosis]):
 
     def ask(self) -> Diagnosis:
         """Look for every part, and check every catalog file."""
-        parts = (
+        parts: tuple[PartFound, ...] = (
             *(_distribution("needed", name, why) for name, why in CORE.items()),
             *(
                 _distribution("extra", name, why, f"pip install 'netplan-toolkit[{extra}]'")
                 for name, (why, extra) in EXTRAS.items()
             ),
-            *(_tool(name, why, f"apt install {package}") for name, (why, package) in TOOLS.items()),
         )
+        for name, (why, package) in TOOLS.items():
+            # On the path, or where systems keep those of administrators.
+            path = shutil.which(name)
+            if sys.platform != "win32":
+                path = path or shutil.which(name, path="/usr/sbin:/sbin")
+            state: State = "found" if path else "not there"
+            get = f"apt install {package}"
+            parts += (PartFound("program", name, path or "", state, why, get),)
         checks = CheckRecords(catalog=self.catalog).ask()
         return Diagnosis(self.inputs(), parts, checks, shipped_date(), str(shipped_root()))
 
@@ -187,11 +194,3 @@ def _distribution(
         state: State = "missing" if kind == "needed" else "not there"
         return PartFound(kind, name, "", state, purpose, get)
     return PartFound(kind, name, version, "found", purpose, get)
-
-
-def _tool(name: str, purpose: str, get: str) -> PartFound:
-    """A program on the path, or where systems keep those of administrators."""
-    beside = "" if sys.platform == "win32" else ":/usr/sbin:/sbin"
-    path = shutil.which(name) or (shutil.which(name, path=beside.strip(":")) if beside else None)
-    state: State = "found" if path else "not there"
-    return PartFound("program", name, path or "", state, purpose, get)

@@ -64,7 +64,11 @@ def _changed(scenario: Scenario, changes: tuple[str, ...]) -> Scenario:
     """
     given = read_changes("--set", changes)
     records = [name for name in given if "." in name and name.partition(".")[0] not in PARTS]
-    settings = {name: _setting(str(given.pop(name))) for name in records}
+    settings: dict[str, str | float | bool] = {}
+    for name in records:
+        text = str(given.pop(name))
+        value = read_yaml_value(text)  # a list or mapping stays its text
+        settings[name] = value if isinstance(value, (float, int, bool)) else text
     inputs = {plain_name(name, scenario.kind): value for name, value in given.items()}
     changed = scenario.replace(**inputs)
     changed = changed.changed(set={**changed.set, **settings})
@@ -72,12 +76,6 @@ def _changed(scenario: Scenario, changes: tuple[str, ...]) -> Scenario:
         return Scenario.read(to_builtins(changed))
     except RecordError as error:
         raise InputError(f"--set {error}") from None
-
-
-def _setting(text: str) -> str | float | bool:
-    """A value of a catalog file; a list or mapping as its text."""
-    value = read_yaml_value(text)
-    return value if isinstance(value, (float, int, bool)) else text
 
 
 command = Strict(

@@ -19,7 +19,7 @@ from netplan.cli.questions import QUESTIONS, question_class
 from netplan.errors import InputError, NetplanError, one_line
 from netplan.inputs.option import Option
 from netplan.questions.asking import facts_of, summary_of
-from netplan.questions.own_inputs import SCENARIO, Input
+from netplan.questions.own_inputs import SCENARIO
 from netplan.questions.question import Question
 from netplan.reports.answer import Answer
 from netplan.scenarios.scenario import DEFAULT, PARTS, Part
@@ -77,23 +77,22 @@ def schema_of(question: type[Question[Any]]) -> dict[str, Any]:
     ([], 1)
     """
     known = question.inputs_known()
+    properties: dict[str, Any] = {}
+    for given in known:
+        if given.name == SCENARIO:
+            properties[given.name] = SCENARIO_SCHEMA
+            continue
+        made, option = _type_of(given.option), given.option
+        if option.many or option.values > 1:
+            made = {"type": "array", "items": made}
+        about = f"{option.help}{facts_of(question, given)}"
+        properties[given.name] = made | {"description": about}
     return {
         "type": "object",
-        "properties": {given.name: _property(question, given) for given in known},
+        "properties": properties,
         "required": [given.name for given in known if given.needed],
         "additionalProperties": False,
     }
-
-
-def _property(question: type[Question[Any]], known: Input) -> dict[str, Any]:
-    """Schema of one input: its type, range, and what it means."""
-    if known.name == SCENARIO:
-        return SCENARIO_SCHEMA
-    option = known.option
-    made = _type_of(option)
-    if option.many or option.values > 1:
-        made = {"type": "array", "items": made}
-    return made | {"description": f"{option.help}{facts_of(question, known)}"}
 
 
 def _type_of(option: Option) -> dict[str, Any]:
@@ -145,12 +144,17 @@ def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     missing = [name for name in schema_of(question)["required"] if given.get(name) is None]
     if missing:
         raise InputError(f"{tool} needs {' and '.join(missing)}")
-    asked: dict[str, Any] = {
-        name: _as_texts(name, value) for name, value in given.items() if value is not None
-    }
-    broken = [name for name, value in asked.items() if not _is_unicode(value)]
-    if broken:
-        raise InputError(f"{broken[0]}: half of a surrogate pair is no text")
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if isinstance(settings := asked.get("overrides"), dict):  # texts, as a command line has them
+        asked["overrides"] = {
+            key: text if isinstance(text, str) else json.dumps(text)
+            for key, text in settings.items()
+        }
+    for name, value in asked.items():
+        try:
+            json.dumps(value, ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{name}: half of a surrogate pair is no text") from None
     answer: Answer = question.on(**asked).ask()
     return bounded(answer.text(WIDTH), answer.to_dict())
 
@@ -191,24 +195,6 @@ def bounded(text: str, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return text, kept_data | {"left_out_bytes": left_out}
 
 
-def _is_unicode(value: object) -> bool:
-    """Whether all texts of a value can be written: JSON also has halves of signs."""
-    try:
-        json.dumps(value, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _as_texts(name: str, value: object) -> object:
-    """Values of settings as texts, which is how a command line has them."""
-    if name == "overrides" and isinstance(value, dict):
-        return {
-            key: text if isinstance(text, str) else json.dumps(text) for key, text in value.items()
-        }
-    return value
-
-
 def make_server() -> "Server[Any]":
     """The server with its tools, for whichever transport.
 
@@ -223,7 +209,18 @@ def make_server() -> "Server[Any]":
     from mcp.server import Server
 
     async def list_tools(*_: object) -> protocol.ListToolsResult:
-        return protocol.ListToolsResult(tools=[_tool(name) for name in QUESTIONS])
+        hints = protocol.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        questions = {name: question_of(name) for name in QUESTIONS}
+        tools = [
+            protocol.Tool(
+                name=name,
+                description=summary_of(question),
+                input_schema=schema_of(question),
+                annotations=hints,
+            )
+            for name, question in questions.items()
+        ]
+        return protocol.ListToolsResult(tools=tools)
 
     async def call(_: object, asked: protocol.CallToolRequestParams) -> protocol.CallToolResult:
         # In a thread, so that the server answers its client while it works.
@@ -246,19 +243,6 @@ def _library() -> ModuleType:
         raise InputError(
             "netplan mcp needs the protocol's package: pip install 'netplan-toolkit[mcp]'"
         ) from None
-
-
-def _tool(name: str) -> "protocol.Tool":
-    """A tool as the client is told of it."""
-    import mcp_types as protocol
-
-    question = question_of(name)
-    return protocol.Tool(
-        name=name,
-        description=summary_of(question),
-        input_schema=schema_of(question),
-        annotations=protocol.ToolAnnotations(read_only_hint=True, open_world_hint=False),
-    )
 
 
 def _result(tool: str, given: Mapping[str, Any]) -> "protocol.CallToolResult":

@@ -134,14 +134,22 @@ _SIZE = re.compile(r"(\d+(?:\.\d*)?(?:e\+?\d+)?)\s*(?:([kMGTP]?i?)B)?", re.IGNOR
 _PREFIXES = {prefix: power for power, prefix in enumerate(("", "k", "m", "g", "t", "p"))}
 
 
-def size(text: str) -> float | tuple[float, float]:
+def size(text: object) -> float | tuple[float, float]:
     """Read a number of bytes, such as ``8e9``, ``512MiB`` or ``512MB``, or a range, ``1MiB..1GiB``.
+
+    Of numbers it is one, or two that are the ends of a range.
 
     Examples
     --------
     >>> size("512MiB"), size("8e9"), size("1kB..2 GB")
     (536870912.0, 8000000000.0, (1000.0, 2000000000.0))
     """
+    if isinstance(text, tuple | list):
+        if len(text) != 2:  # noqa: PLR2004 - from and to
+            raise InputError(f"{text!r:.60} is no range of sizes: give two, the smaller one first")
+        return float(_number("real", text[0])), float(_number("real", text[1]))
+    if not isinstance(text, str):
+        return float(_number("real", text))
     low, dots, high = text.partition("..")
     return (_bytes(low), _bytes(high)) if dots else _bytes(low)
 
@@ -179,7 +187,7 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
     if kind in NUMBERS:
         return NUMBERS[kind](value) if isinstance(value, str) else _number(kind, value)
     if kind in ("size", "batch"):
-        return _size(value) if kind == "size" else batch(value)
+        return size(value) if kind == "size" else batch(value)
     if kind == "flag" and not isinstance(value, bool):
         # Any text would be true, "no" as well.
         raise InputError(f"{value!r:.60} is neither True nor False")
@@ -188,17 +196,6 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
     if kind == "path" and "\0" in str(value):
         raise InputError(f"{value!r:.60} is no name of a file")
     return Path(value) if kind == "path" else str(value) if isinstance(value, Path) else value
-
-
-def _size(value: object) -> float | tuple[float, float]:
-    """A number of bytes, or two that are the ends of a range."""
-    if isinstance(value, str):
-        return size(value)
-    if isinstance(value, tuple | list):
-        if len(value) != 2:  # noqa: PLR2004 - from and to
-            raise InputError(f"{value!r:.60} is no range of sizes: give two, the smaller one first")
-        return float(_number("real", value[0])), float(_number("real", value[1]))
-    return float(_number("real", value))
 
 
 def _number(kind: str, value: object) -> float:
@@ -257,21 +254,18 @@ def read_amounts(
     {'price': 200000000.0, 'cables': 10000.0}
     """
     found: dict[str, float] = {}
-    pairs = value.items() if isinstance(value, Mapping) else _pairs(flag, value)
+    pairs: Iterable[tuple[str, Any]] = value.items() if isinstance(value, Mapping) else ()
+    if not isinstance(value, Mapping):
+        parts = [(text, *text.partition("=")) for text in _texts(flag, value)]
+        for text, _, equals, _ in parts:
+            if not equals:
+                raise InputError(f"{flag} {text!r:.60}: write NAME=X, such as price=200e6")
+        pairs = [(name.strip(), amount.strip()) for _, name, _, amount in parts]
     for name, amount in pairs:
         if known and name not in known:
             raise InputError(f"{flag} {name!r:.40}: use one of {', '.join(known)}")
         found[str(name)] = decimal(amount) if isinstance(amount, str) else float(amount)
     return found
-
-
-def _pairs(flag: str, value: Sequence[str] | str) -> Iterable[tuple[str, str]]:
-    """Names and texts of ``NAME=X``."""
-    for text in _texts(flag, value):
-        name, equals, amount = text.partition("=")
-        if not equals:
-            raise InputError(f"{flag} {text!r:.60}: write NAME=X, such as price=200e6")
-        yield name.strip(), amount.strip()
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
@@ -334,17 +328,13 @@ def read_changes(flag: str, value: Mapping[str, object] | Sequence[str] | str) -
 def read_settings(value: Mapping[str, object] | Sequence[str] | str) -> dict[str, str]:
     """Catalog values to replace, from a mapping or from ``ROLE.KEY=VALUE`` texts."""
     if isinstance(value, Mapping):
-        return {str(key): _spelled(one) for key, one in value.items()}
+        import json  # noqa: PLC0415 - seldom used
+
+        return {
+            str(key): one if isinstance(one, str) else json.dumps(one, default=str)
+            for key, one in value.items()
+        }
     return parse_overrides(_texts("--set", value))
-
-
-def _spelled(value: object) -> str:
-    """A value as it is written on the command line."""
-    if isinstance(value, str):
-        return value
-    import json  # noqa: PLC0415 - seldom used
-
-    return json.dumps(value, default=str)
 
 
 def _texts(flag: str, value: object) -> list[str]:
