@@ -20,32 +20,9 @@ from typing import TYPE_CHECKING, get_args
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from netplan.costing import materials, pricing
 from netplan.costing.cabling import CablingBook
-from netplan.costing.materials import (
-    NO_COMPUTE,
-    BillItem,
-    Category,
-    Compute,
-    SiteBill,
-    SwitchRacks,
-    bill_items,
-    compute_lines,
-    switch_racks,
-    switch_units,
-    with_spares,
-)
 from netplan.costing.prices import Part, PowerBook, PriceBook, hb_size_of
-from netplan.costing.pricing import (
-    NOTHING,
-    Driver,
-    PowerDraw,
-    PricedItem,
-    Quote,
-    drivers,
-    lent_notes,
-    power_of,
-    price_bill,
-)
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
@@ -104,7 +81,7 @@ class BillBooks(Struct, frozen=True):
     hall: "FloorPlan | None" = None
     networks: "tuple[tuple[SiteNetwork, FabricSpec], ...]" = ()
     site_switches: tuple[SwitchModel, ...] = ()
-    compute: Compute = NO_COMPUTE
+    compute: materials.Compute = materials.NO_COMPUTE
     cards: bool = True
     hb_size: int = 0
 
@@ -139,9 +116,9 @@ class Bill(Struct, frozen=True):
     """
 
     fabric: Fabric
-    quote: Quote
-    draw: PowerDraw
-    racks: SwitchRacks
+    quote: pricing.Quote
+    draw: pricing.PowerDraw
+    racks: materials.SwitchRacks
     notes: tuple[str, ...]
     site_racks: int
     hb_size: int
@@ -179,7 +156,7 @@ class Bill(Struct, frozen=True):
         """
         return self.quote.total if self.priced or not self.unpriced_apart else None
 
-    def cost_of(self, *categories: Category) -> Range:
+    def cost_of(self, *categories: materials.Category) -> Range:
         """Price of the lines of some categories, those that have one.
 
         Parameters
@@ -193,7 +170,7 @@ class Bill(Struct, frozen=True):
             Low, base and high, in the currency of the bill.
         """
         lines = (item.total for item in self.quote.items if item.line.category in categories)
-        return sum(lines, start=NOTHING)
+        return sum(lines, start=pricing.NOTHING)
 
     @property
     def memory(self) -> Range:
@@ -237,12 +214,12 @@ class Bill(Struct, frozen=True):
         return sum(item.line.order for item in self.quote.items if item.line.part in parts)
 
     @property
-    def drivers(self) -> tuple[Driver, ...]:
+    def drivers(self) -> tuple[pricing.Driver, ...]:
         """Parts that move the price, the largest swing first."""
-        return drivers(self.quote)
+        return pricing.drivers(self.quote)
 
     @property
-    def unpriced_apart(self) -> tuple[BillItem, ...]:
+    def unpriced_apart(self) -> tuple[materials.BillItem, ...]:
         """Lines without a price that set the fabric apart."""
         return self._apart(self.quote.unpriced)
 
@@ -263,11 +240,11 @@ class Bill(Struct, frozen=True):
         return sum(lines, start=0.0)
 
     @property
-    def unpowered_apart(self) -> tuple[BillItem, ...]:
+    def unpowered_apart(self) -> tuple[materials.BillItem, ...]:
         """Lines of unknown power that set the fabric apart."""
         return self._apart(self.draw.unknown)
 
-    def _apart(self, lines: tuple[BillItem, ...]) -> tuple[BillItem, ...]:
+    def _apart(self, lines: tuple[materials.BillItem, ...]) -> tuple[materials.BillItem, ...]:
         return tuple(
             line
             for line in lines
@@ -315,7 +292,7 @@ class Bill(Struct, frozen=True):
         return html
 
 
-def _line_facts(item: PricedItem) -> dict[str, object]:
+def _line_facts(item: pricing.PricedItem) -> dict[str, object]:
     """A line with its prices, by name."""
     line, price = item.line, item.price
     amounts = {"unit_price": item.unit_price, "total": item.total} if price else {}
@@ -348,8 +325,8 @@ class Unbuildable(Struct, frozen=True):
 class _Materials(Struct, frozen=True):
     """What a fabric is built from: the lines of its bill without spares, its racks, and notes."""
 
-    lines: tuple[BillItem, ...]
-    racks: SwitchRacks
+    lines: tuple[materials.BillItem, ...]
+    racks: materials.SwitchRacks
     notes: tuple[str, ...]
 
 
@@ -359,7 +336,7 @@ def make_bill(
     books: BillBooks,
     *,
     fabric: Fabric | None = None,
-    spares: "Mapping[Category, Fraction] | None" = None,
+    spares: "Mapping[materials.Category, Fraction] | None" = None,
     currency: str = "",
 ) -> Bill:
     """The bill of a fabric.
@@ -401,25 +378,25 @@ def make_bill(
     """
     fabric = build_fabric(spec, sizing) if fabric is None else fabric
     made = _materials(spec, sizing, fabric, books)
-    beside = compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
+    beside = materials.compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
     site = _site(books, fabric, made.racks.count)
     lines = (*made.lines, *site.lines, *beside)
     if not books.cards:
         lines = tuple(line for line in lines if line.category != "cards")
-    ordered = with_spares(lines, spares) if spares else lines
-    quote = price_bill(ordered, books.prices, currency)
-    draw = power_of(lines, books.power, books.models)
+    ordered = materials.with_spares(lines, spares) if spares else lines
+    quote = pricing.price_bill(ordered, books.prices, currency)
+    draw = pricing.power_of(lines, books.power, books.models)
     models = (books.switch, books.ocs)
     power = (f"{one.name}: {one.power_note}" for one in models if one and one.power_note)
-    notes = (*made.notes, *power, *site.notes, *lent_notes(quote, books.prices))
+    notes = (*made.notes, *power, *site.notes, *pricing.lent_notes(quote, books.prices))
     asked = books.hb_size or sizing.hb_size
     return Bill(fabric, quote, draw, made.racks, notes, site.racks, asked)
 
 
-def _site(books: BillBooks, fabric: Fabric, racks: int) -> SiteBill:
+def _site(books: BillBooks, fabric: Fabric, racks: int) -> materials.SiteBill:
     """Networks beside, if any are asked for, in a hall that has room for their racks."""
     if not books.networks:
-        return SiteBill()
+        return materials.SiteBill()
     from netplan.costing.site_bill import SiteBooks, fitting, require_room, site_bill  # noqa: PLC0415 - seldom used
 
     designs = tuple(
@@ -452,12 +429,12 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
 def _counted(fabric: Fabric, hardware: Hardware) -> _Materials:
     wiring = wire(fabric, hardware)
     twin = "Twin-port modules: counted with cables spread evenly over the switches."
-    lines = bill_items(fabric, wiring, hardware)
+    lines = materials.bill_items(fabric, wiring, hardware)
     shared = any(line.price_units > 1 for line in lines if line.category == "transceivers")
     circuits = hardware.circuits.notes if hardware.circuits is not None else ()
     return _Materials(
         lines,
-        switch_racks(fabric, hardware),
+        materials.switch_racks(fabric, hardware),
         (*wiring.notes, *circuits, *([twin] if shared else [])),
     )
 
@@ -469,11 +446,11 @@ def _measured(
     from netplan.costing.installation import install, place  # noqa: PLC0415 - needs the graph
 
     fabric = build_fabric(spec, sizing)
-    site = place(hall, spec, sizing, switch_units(hardware))
+    site = place(hall, spec, sizing, materials.switch_units(hardware))
     wiring = install(fabric, site, hardware).wiring
     measured = f"Cable lengths from the floor plan {hall.name}."
     return _Materials(
-        bill_items(fabric, wiring, hardware, site.layout),
-        switch_racks(fabric, hardware, site.layout),
+        materials.bill_items(fabric, wiring, hardware, site.layout),
+        materials.switch_racks(fabric, hardware, site.layout),
         (*wiring.notes, measured),
     )

@@ -19,17 +19,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from netplan.costing import prices
 from netplan.costing.materials import BillItem
-from netplan.costing.prices import (
-    BESIDE,
-    DERIVED,
-    PART_NAMES,
-    LentPrice,
-    PowerBook,
-    Price,
-    PriceBook,
-    Trust,
-)
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 
@@ -52,12 +43,12 @@ class PricedItem(Struct, frozen=True):
     """
 
     line: BillItem
-    price: Price | None
+    price: prices.Price | None
     price_units: int
     offer: Range
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> prices.Trust:
         """How the price is known, in words; empty without one.
 
         A switch at so many times the price of a port is derived, whatever is known of the port.
@@ -65,7 +56,7 @@ class PricedItem(Struct, frozen=True):
         if self.price is None:
             return ""
         whole = self.price.part != "switch_port" or self.price_units == 1
-        return self.price.trust if whole or self.price.assumption else DERIVED
+        return self.price.trust if whole or self.price.assumption else prices.DERIVED
 
     @property
     def unit_price(self) -> Range:
@@ -106,7 +97,7 @@ class Quote(Struct, frozen=True):
         return found
 
 
-def price_bill(lines: Sequence[BillItem], book: PriceBook, currency: str = "") -> Quote:
+def price_bill(lines: Sequence[BillItem], book: prices.PriceBook, currency: str = "") -> Quote:
     """Price every line of a bill.
 
     Parameters
@@ -153,13 +144,13 @@ def price_bill(lines: Sequence[BillItem], book: PriceBook, currency: str = "") -
     return Quote(tuple(items), currency, Range(low, base, high))
 
 
-def lent_notes(quote: Quote, book: PriceBook) -> Iterator[str]:
+def lent_notes(quote: Quote, book: prices.PriceBook) -> Iterator[str]:
     """What of a quote stands in from other books: one sentence a book, and link rate if any."""
-    found: dict[tuple[str, float | None], dict[str, LentPrice]] = {}
+    found: dict[tuple[str, float | None], dict[str, prices.LentPrice]] = {}
     for item in quote.items:
         row = item.price
-        if isinstance(row, LentPrice):
-            what = PART_NAMES[row.part].removeprefix("GB of ")
+        if isinstance(row, prices.LentPrice):
+            what = prices.PART_NAMES[row.part].removeprefix("GB of ")
             found.setdefault((row.book, row.speed_gbps), {})[what] = row
     for (other, speed), rows in found.items():
         sources = "; ".join(dict.fromkeys(f"{row.source}, {row.date}" for row in rows.values()))
@@ -180,22 +171,22 @@ def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
     rows = [item.price for quote in quotes for item in quote.items]
     lent: dict[str, dict[tuple[float, str], None]] = {}
     for row in rows:
-        if isinstance(row, LentPrice):
+        if isinstance(row, prices.LentPrice):
             rate = row.speed_gbps or 0.0
-            what = f"{rate:g}G" if rate else PART_NAMES[row.part].removeprefix("GB of ")
+            what = f"{rate:g}G" if rate else prices.PART_NAMES[row.part].removeprefix("GB of ")
             lent.setdefault(row.book, {})[rate, what] = None
     told = ((book, " and ".join(what for _, what in sorted(lent[book]))) for book in sorted(lent))
     return " and ".join((name, *(f"{book} for {what}" for book, what in told)))
 
 
-def _row(line: BillItem, book: PriceBook) -> tuple[Price | None, int]:
+def _row(line: BillItem, book: prices.PriceBook) -> tuple[prices.Price | None, int]:
     """Price row of a line, and units of the row in one unit of the line."""
     kinds = (*([line.model] if line.model else []), *line.kinds)
     if line.category == "switches" and kinds:
         whole = book.price("switch", line.speed_gbps, *kinds)
         if whole is not None:
             return whole, 1
-    own = () if line.part in BESIDE else ("",)
+    own = () if line.part in prices.BESIDE else ("",)
     return book.price(line.part, line.speed_gbps, *kinds, *own), line.price_units
 
 
@@ -213,7 +204,7 @@ PASSIVE = frozenset({"fibre", "rack", "hb_gear"})
 
 
 def power_of(
-    lines: Sequence[BillItem], book: PowerBook, models: Sequence[SwitchModel]
+    lines: Sequence[BillItem], book: prices.PowerBook, models: Sequence[SwitchModel]
 ) -> PowerDraw:
     """Typical power of a bill: a product's own where its file has it, else by the part."""
     own = {model.name: model.typical_w for model in models}

@@ -24,7 +24,7 @@ How far each phase fills the leaves and pods of a Clos network that grows, for t
 
 With few hosts a leaf, a phase has more leaves, but fewer planes of spines: a leaf needs uplinks for
 the hosts that it has. With few leaves a pod, it has more pods, but fewer cores: a spine needs links
-up for the leaves that it has. All is by formula; :func:`best_fills` fills the leaves.
+up for the leaves that it has. All is by formula; :func:`plan_growth` fills the leaves.
 """
 
 from collections.abc import Sequence
@@ -39,14 +39,7 @@ from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
-from netplan.topologies.families.clos import (
-    MAX_RADIX,
-    FatTree,
-    LeafPorts,
-    ceil_div,
-    fat_tree,
-    leaf_ports,
-)
+from netplan.topologies.families import clos
 from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
 from netplan.topologies.families.switched import (
     Clos,
@@ -72,9 +65,9 @@ class Fill(Struct, frozen=True):
     each: int
 
     @classmethod
-    def whole(cls, tree: FatTree) -> "Fill":
+    def whole(cls, tree: clos.FatTree) -> "Fill":
         """All leaves."""
-        return cls(tree.leaves, ceil_div(tree.leaves, pods_of(tree)))
+        return cls(tree.leaves, clos.ceil_div(tree.leaves, pods_of(tree)))
 
 
 class Weights(Struct, frozen=True):
@@ -106,8 +99,8 @@ class _Choices(Struct, frozen=True, eq=False):
 
 
 def best_fills(
-    tree: FatTree,
-    ports: LeafPorts,
+    tree: clos.FatTree,
+    ports: clos.LeafPorts,
     arrivals: Sequence[int],
     weights: Weights,
     early_oversubscription: float = 1.0,
@@ -164,13 +157,19 @@ def best_fills(
     return found[::-1]
 
 
-def pods_of(tree: FatTree) -> int:
+def pods_of(tree: clos.FatTree) -> int:
     """Pods of the leaves; one where two tiers suffice [1]."""
     return tree.tiers[1].switches if tree.tiers[1:] else 1
 
 
 def _choices(
-    tree: FatTree, ports: LeafPorts, ends: int, weights: Weights, early: float, *, even: bool
+    tree: clos.FatTree,
+    ports: clos.LeafPorts,
+    ends: int,
+    weights: Weights,
+    early: float,
+    *,
+    even: bool,
 ) -> _Choices:
     """All fills that hold so many endpoints, with the price of what each needs."""
     whole = Fill.whole(tree)
@@ -195,7 +194,11 @@ def _tried(most: int) -> Ints:
 
 
 def _price(
-    tree: FatTree, ports: LeafPorts, filled: tuple[int, Ints, Ints], weights: Weights, early: float
+    tree: clos.FatTree,
+    ports: clos.LeafPorts,
+    filled: tuple[int, Ints, Ints],
+    weights: Weights,
+    early: float,
 ) -> Floats:
     """Price of the switches and links that endpoints on so many leaves need, tier by tier."""
     ends, count, fill = filled
@@ -208,7 +211,7 @@ def _price(
         links = links + width * count * used * tier.links_each
         width = width * used
         if number:
-            fill = 0 * count + ceil_div(lower.switches, tier.switches)
+            fill = 0 * count + clos.ceil_div(lower.switches, tier.switches)
         above = -(-count // fill) if tier.switches > 1 else 0 * count + 1
         switches = switches + width * above
         need = np.minimum(fill, count) * tier.links_each
@@ -351,8 +354,8 @@ class _Network(Struct, frozen=True, eq=False):
 
     spec: SwitchTrees
     sizing: Sizing
-    tree: FatTree
-    ports: LeafPorts
+    tree: clos.FatTree
+    ports: clos.LeafPorts
     copies: int
     caps: Ints
     starts: Ints
@@ -364,7 +367,7 @@ class _Network(Struct, frozen=True, eq=False):
         ratio = sizing.oversubscription or spec.oversubscription
         units = isinstance(spec, ScalableUnits)
         if isinstance(spec, RailOnly):
-            tree = fat_tree(
+            tree = clos.fat_tree(
                 sizing.domains, sizing.radix, oversubscription=ratio, even=spec.even_pods
             )
             copies = sizing.hb_size
@@ -375,7 +378,7 @@ class _Network(Struct, frozen=True, eq=False):
             spec,
             sizing,
             tree,
-            leaf_ports(sizing.radix, 1.0 if units else ratio),
+            clos.leaf_ports(sizing.radix, 1.0 if units else ratio),
             copies,
             np.diff(starts),
             starts,
@@ -400,7 +403,7 @@ class _Network(Struct, frozen=True, eq=False):
         if full_leaves:
             whole = Fill.whole(self.tree)
             most = int(self.caps.max())
-            fills = [Fill(ceil_div(count, most), whole.each) for count in arrivals[:-1]]
+            fills = [Fill(clos.ceil_div(count, most), whole.each) for count in arrivals[:-1]]
             fills.append(whole)
         else:
             even = self.spec.even_pods
@@ -436,8 +439,8 @@ class _Network(Struct, frozen=True, eq=False):
     def _units(self, count: int) -> Ints:
         """Nodes of scalable units, one after the other: every rail of a unit has a leaf."""
         rails, half = self.sizing.hb_size, self.sizing.radix // 2
-        nodes = ceil_div(self.sizing.gpus + self.extra, rails)
-        if self.tree.endpoints // (rails * half) > ceil_div(nodes, half):
+        nodes = clos.ceil_div(self.sizing.gpus + self.extra, rails)
+        if self.tree.endpoints // (rails * half) > clos.ceil_div(nodes, half):
             raise InputError(
                 f"{self.spec.name}: {self.sizing.gpus:,} GPUs are spread over more units than they"
                 " fill, since so many wire evenly: give a final size that fills such units, or"
@@ -464,7 +467,9 @@ class _Network(Struct, frozen=True, eq=False):
         node[sizing.gpus :] = managers
         first, had = 0, np.zeros(self.tree.leaves, np.int64)
         for number, (gpus, now) in enumerate(zip(phases, taken, strict=True)):
-            slots = self._slots(had, now)
+            sizes = now - had
+            within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            slots: Ints = np.repeat(self.starts[:-1] + had, sizes) + within
             if isinstance(self.spec, RailOnly):
                 domains = np.arange(first // rails, gpus // rails)
                 for rank in range(rails):
@@ -479,14 +484,6 @@ class _Network(Struct, frozen=True, eq=False):
             first, had = gpus, now
         return replace(graph, source=moved[graph.source])
 
-    def _slots(self, had: Ints, now: Ints) -> Ints:
-        """Endpoints of the tree that a phase takes, leaf by leaf."""
-        sizes = now - had
-        begin = self.starts[:-1] + had
-        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        slots: Ints = np.repeat(begin, sizes) + within
-        return slots
-
     def switches(self, hosts: Ints, early: float, *, last: bool) -> Bools:
         """Which switches a phase has, tier by tier and copy by copy, shape (switches,)."""
         tree, here = self.tree, hosts > 0
@@ -496,9 +493,9 @@ class _Network(Struct, frozen=True, eq=False):
         planes: list[slice | Bools] = []
         most = self.ports.uplinks(int(hosts.max(initial=0)))
         need = most if early == 1 else int(np.ceil(most / early))
-        need = ceil_div(need, tree.trunk_width)
+        need = clos.ceil_div(need, tree.trunk_width)
         for shape, tier in zip(wire_tree(tree).shapes[1:], tree.tiers[1:], strict=True):
-            used = min(tier.planes, ceil_div(need, tier.links_each))
+            used = min(tier.planes, clos.ceil_div(need, tier.links_each))
             used = tier.planes if last else used * int(here.sum() > 1)
             planes.append(slice(used))
             grid = np.zeros(shape, bool)
@@ -614,7 +611,7 @@ def _dragonfly(spec: FabricSpec, fabric: Fabric, phases: Sequence[int]) -> Growt
     graph = network_only(expand(spec, fabric.sizing))
     group = np.arange(shape.switches) // shape.switches_per_group
     # A product of so many groups has all of them in the end.
-    held = [ceil_div(gpus, shape.hosts_per_group) for gpus in phases[:-1]]
+    held = [clos.ceil_div(gpus, shape.hosts_per_group) for gpus in phases[:-1]]
     parts = [
         _phase(fabric, graph, gpus, group < groups)
         for gpus, groups in zip(phases, (*held, shape.groups), strict=True)
@@ -645,7 +642,7 @@ def moved_cables(before: FabricGraph, after: FabricGraph, *, by_port: bool = Tru
     for graph in (before, after):
         known = np.array([number[name] for name in graph.names], np.int64)
         ends = (graph.source, graph.source_port), (graph.target, graph.target_port)
-        source, target = (known[node] * MAX_RADIX + port * by_port for node, port in ends)
+        source, target = (known[node] * clos.MAX_RADIX + port * by_port for node, port in ends)
         sources.append(source)
         targets.append(target)
     code = np.unique(np.concatenate((*sources, *targets)), return_inverse=True)[1].reshape(2, -1)

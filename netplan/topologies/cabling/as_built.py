@@ -226,7 +226,12 @@ class _Leftover:
             text = f"connect {cable.a} to {cable.z}{rate}"
             yield Difference("missing", str(cable), "", text)
         for cable in self.built:
-            yield Difference("extra", "", str(cable), _removal(cable))
+            text = f"remove the cable from {cable.a} to {cable.z}: the plan has none"
+            if cable.joins_itself:
+                one = cable.a == cable.z
+                what = f"plug in {cable.a}" if one else f"cable from {cable.a} to {cable.z}"
+                text = f"remove the {what}: it joins {cable.a.device} to itself"
+            yield Difference("extra", "", str(cable), text)
 
     def _moved(self, cable: Cable, *, same_device: bool) -> tuple[End, Cable] | None:
         """End of a planned cable that is right, and the cable that is in it."""
@@ -244,14 +249,6 @@ class _Leftover:
             del self.plan[cable]
         for cable in built:
             del self.built[cable]
-
-
-def _removal(cable: Cable) -> str:
-    """What to do about a cable that the plan has not."""
-    if not cable.joins_itself:
-        return f"remove the cable from {cable.a} to {cable.z}: the plan has none"
-    what = f"cable from {cable.a} to {cable.z}" if cable.a != cable.z else f"plug in {cable.a}"
-    return f"remove the {what}: it joins {cable.a.device} to itself"
 
 
 def _by_ends(cables: Iterable[Cable]) -> dict[tuple[End, End], Cable]:

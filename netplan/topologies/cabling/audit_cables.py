@@ -92,7 +92,10 @@ def audit_cables(
     if within and MOST_WITHIN * len(within) <= sum(
         _tiers_of(cable, tier)[0] > 0 for cable in cables
     ):
-        yield _within(path, within)
+        got = str(within[0]) + (f", and {len(within) - 1} more" if len(within) > 1 else "")
+        why = "routes that go up and then down take none of them; OpenSM's ftree leaves them out"
+        where = _where(path, within[0])
+        yield Finding("links within a tier", where, got, "one tier up or down", why)
         left = set(within)
         cables = [cable for cable in cables if cable not in left]
     yield from _oversubscribed(path, cables, tier, claims.oversubscription)
@@ -124,15 +127,6 @@ def _tiers_of(cable: Cable, tier: Mapping[str, int]) -> tuple[int, int]:
     """Tiers of both ends, the lower one first."""
     low, high = sorted(tier.get(end.device, -1) for end in cable[:2])
     return low, high
-
-
-def _within(path: str, cables: Sequence[Cable]) -> Finding:
-    """Few links between switches of a tier, in what is a tree without them."""
-    what, got = "links within a tier", str(cables[0])
-    if len(cables) > 1:
-        got += f", and {len(cables) - 1} more"
-    why = "routes that go up and then down take none of them; OpenSM's ftree leaves them out"
-    return Finding(what, _where(path, cables[0]), got, "one tier up or down", why)
 
 
 def _slow(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
@@ -269,7 +263,15 @@ def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Ite
             shapes[place][name] = (len(sizes), *sorted(set(sizes)))
         worst = {place[0]: found for place, found in shapes.items() if len(set(found.values())) > 1}
         for height, found in sorted(worst.items()):
-            yield _odd_one(path, f"{side} tier {height}", found)
+            count = Counter(found.values())
+            most = max(count, key=lambda shape: (count[shape], -len(shape), shape))
+            name, odd = next((name, shape) for name, shape in found.items() if shape != most)
+            why = (
+                f"{side} tier {height}; OpenSM's ftree refuses such a tree, unless its root"
+                " switches are listed"
+            )
+            what = "switches of a tier that are joined unequally"
+            yield Finding(what, f"{path} {name}", _told(odd), _told(most), why)
 
 
 def _without_hosts(
@@ -289,16 +291,6 @@ def _without_hosts(
         yield Finding("leaves without hosts", f"{path} {dark[0]}", got, "a host", why)
 
 
-def _odd_one(path: str, where: str, shapes: Mapping[str, tuple[int, ...]]) -> Finding:
-    """A switch whose neighbours are not those of most of its tier."""
-    count = Counter(shapes.values())
-    most = max(count, key=lambda shape: (count[shape], -len(shape), shape))
-    name, odd = next((name, shape) for name, shape in shapes.items() if shape != most)
-    why = f"{where}; OpenSM's ftree refuses such a tree, unless its root switches are listed"
-    what = "switches of a tier that are joined unequally"
-    return Finding(what, f"{path} {name}", _told(odd), _told(most), why)
-
-
 def _told(shape: tuple[int, ...]) -> str:
     """Neighbours of a switch, and cables to each."""
     count, *sizes = shape
@@ -314,7 +306,11 @@ def _tiers(cables: Sequence[Cable], hosts: set[str]) -> Mapping[str, int]:
         neighbors[cable.z.device].add(cable.a.device)
     tier = dict.fromkeys(sorted(hosts), 0)
     leaves = _leaves(neighbors, hosts)
-    tier |= dict.fromkeys(sorted(leaves | _dark(leaves, set(neighbors) - hosts)), 1)
+    # Leaves without hosts yet are named like those with some, but for the numbers. Where all
+    # switches share one kind of name it says nothing.
+    stems, switches = {DIGITS.sub("", leaf) for leaf in leaves}, set(neighbors) - hosts
+    dark = {switch for switch in switches if DIGITS.sub("", switch) in stems}
+    tier |= dict.fromkeys(sorted(leaves | (set() if dark == switches else dark)), 1)
     reached = [device for device, height in tier.items() if height]
     for device in reached:  # which grows on the way
         for neighbor in neighbors[device] - tier.keys():
@@ -336,16 +332,6 @@ def _leaves(neighbors: Mapping[str, set[str]], hosts: set[str]) -> set[str]:
     usual = _usual(count[name] for name in beside)
     leaves = {name for name in beside if FEW_HOSTS * count[name] >= usual}
     return beside if any(neighbors[name] & leaves for name in leaves) else leaves
-
-
-def _dark(leaves: set[str], switches: set[str]) -> set[str]:
-    """Leaves that have no hosts yet: named like those that have, but for the numbers.
-
-    Where all switches share one kind of name it says nothing, and there are none.
-    """
-    stems = {DIGITS.sub("", leaf) for leaf in leaves}
-    alike = {switch for switch in switches if DIGITS.sub("", switch) in stems}
-    return set() if alike == switches else alike
 
 
 HEADER_FIELDS = (6, 7)

@@ -197,19 +197,15 @@ def _oversubscription(row: Design) -> Iterator[Finding]:
         rates = row[f"gbps_{lower}"], row[f"gbps_{upper}"]
         faster = rates[1] / rates[0] if all(rate > 0 for rate in rates) else 1.0
         ratio = (row[below] - row.or_else("management_links", 0)) / (row[above] * faster)
-        if ratio > said * _slack(row) * (1 + TOLERANCE):
+        # A ratio may be larger than stated by half of the last digit that the table gives.
+        digits = len(row.texts.get("oversubscription", "").partition(".")[2])
+        slack = 0.5 * 10**-digits if digits else 0.0
+        if ratio > (said + slack) * (1 + TOLERANCE):
             why = f"{row[below]:,.0f} links below, {row[above]:,.0f} above: {ratio:.4g}:1"
             if faster != 1:
                 why += f", by rates of {rates[0]:g} and {rates[1]:g} Gb/s"
             expected = f"{row[below]:,.0f}, or say {ratio:.4g}:1"
             yield row.finding("oversubscription not stated", above, expected, why)
-
-
-def _slack(row: Design) -> float:
-    """How much more a ratio may be than it is stated, by the digits that the table gives."""
-    said = row.texts.get("oversubscription", "")
-    digits = len(said.partition(".")[2])
-    return 1 + 0.5 * 10**-digits / row["oversubscription"] if digits else 1.0
 
 
 def _uplinks(row: Design) -> Iterator[Finding]:

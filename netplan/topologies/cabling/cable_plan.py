@@ -187,6 +187,8 @@ def cable_plan(
         media = _gather([media.get(name, "") for name in network.group_names], network.group)
     if isinstance(kinds, Mapping):
         kinds = _gather([kinds.get(name, "") for name in network.group_names], network.group)
+    rates, which = np.unique(network.bytes_per_s, return_inverse=True)
+    rate_gbps = np.array([gbps(rate) for rate in rates.tolist()])
     lengths = [""] * network.link_count
     if length_m is not None:
         lengths = [f"{length:g}" for length in length_m.tolist()]
@@ -196,7 +198,7 @@ def cable_plan(
         network.target,
         network.source_port + np.int32(1),
         network.target_port + np.int32(1),
-        gbps_of(network.bytes_per_s),
+        rate_gbps[which],
         media or [""] * network.link_count,
         _gather(LENGTH_CLASSES, network.length_class),
         _gather(network.group_names, network.group),
@@ -209,12 +211,6 @@ def cable_plan(
 def media_of(fabric: Fabric) -> dict[str, str]:
     """Medium of every link group, as the fabric plans it."""
     return {group.name: MEDIA[group.medium] for group in fabric.links}
-
-
-def gbps_of(bytes_per_s: Floats) -> Floats:
-    """Rates in Gb/s; a fabric has few distinct ones."""
-    rates, which = np.unique(bytes_per_s, return_inverse=True)
-    return np.array([gbps(rate) for rate in rates.tolist()])[which]
 
 
 def plan_sheet(plan: CablePlan) -> Sheet:

@@ -21,15 +21,8 @@ from itertools import islice
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.topologies.cabling import device_names
 from netplan.topologies.cabling.as_built import CAGE_PORT, Cable, CableList, End, devices_alike
-from netplan.topologies.cabling.device_names import (
-    adapter_name,
-    host_name,
-    is_makers,
-    last_number,
-    natural,
-    plain_name,
-)
 from netplan.topologies.cabling.halls import Hall
 from netplan.topologies.cabling.switch_matching import Matching, Side, side_of
 
@@ -50,7 +43,7 @@ class Places(Struct, frozen=True):
 
     def hosts(self) -> list[str]:
         """Hosts, in the order of their names."""
-        return sorted({host for host, _ in self.end}, key=natural)
+        return sorted({host for host, _ in self.end}, key=device_names.natural)
 
 
 def hosts_in(hall: Hall) -> set[str]:
@@ -86,7 +79,7 @@ def planned_places(hall: Hall, hosts: set[str], host_gpus: int) -> Places:
         gpu = GPU_NAME.fullmatch(end.device)
         if gpu and host_gpus > 1:
             host, rank = divmod(int(gpu[1]), host_gpus)
-            place[end] = host_name(host), rank * gpu_ports + _port(end)
+            place[end] = device_names.host_name(host), rank * gpu_ports + _port(end)
         elif end.device in adapters:
             host_of, rank = adapters[end.device]
             place[end] = host_of, rank * adapter_ports + _port(end)
@@ -98,7 +91,7 @@ def planned_places(hall: Hall, hosts: set[str], host_gpus: int) -> Places:
 def _adapters(hall: Hall, hosts: set[str]) -> dict[str, tuple[str, int]]:
     """Host and rank on it of adapters that say both, in the order of their numbers."""
     named = {
-        name: adapter_name(hall.devices[name].description)
+        name: device_names.adapter_name(hall.devices[name].description)
         for name in hosts & hall.devices.keys()
         if not hall.devices[name].shared
     }
@@ -138,7 +131,8 @@ class FoundPorts(Struct, frozen=True, eq=False, dict=True):
 
     def hosts(self) -> list[str]:
         """Hosts with names, in the order of these."""
-        return sorted({host for host, number, _ in self.at.values() if number >= 0}, key=natural)
+        named = {host for host, number, _ in self.at.values() if number >= 0}
+        return sorted(named, key=device_names.natural)
 
     def on_hosts(self, planned: Places) -> "FoundPorts":
         """GPUs that stand for themselves as those of the hosts of a plan, which names no GPU."""
@@ -150,7 +144,7 @@ class FoundPorts(Struct, frozen=True, eq=False, dict=True):
         at = {}
         for end, (gpu, _, port) in self.at.items():
             host, rank = divmod(int(gpu.removeprefix("gpu-")), max(1, gpus))
-            at[end] = host_name(host), rank, port
+            at[end] = device_names.host_name(host), rank, port
         return FoundPorts(at)
 
     def by_host(self) -> Mapping[str, list[End]]:
@@ -167,7 +161,7 @@ def found_ports(hall: Hall, hosts: set[str]) -> FoundPorts:
     named = {}
     for name in hosts:
         device = hall.devices.get(name)
-        host, _, number = adapter_name(device.description if device else name)
+        host, _, number = device_names.adapter_name(device.description if device else name)
         nameless = not host or (device is not None and device.shared)
         named[name] = (name, -1) if nameless else (host, number or 0)
     for end in ends_on(hosts, hall.cables):
@@ -321,8 +315,16 @@ class _Matcher:
 
     def match(self) -> Match:
         """Match what has names, then switches, then what is left of hosts."""
-        self._name_hosts()
-        self.switches.places = self._all_places()
+        planned = _unique(self.places.hosts())
+        for host in self.found.by_host():
+            if (name := planned.get(device_names.plain_name(host))) is not None:
+                self.host[host] = name
+        self._place()
+        # Places on hosts, planned and as built, are colours to switches.
+        self.switches.places = {end: place for end, (_, place) in self.places.place.items()} | {
+            end: self.ranks[number] * self.found.ports + port
+            for end, (_, number, port) in self.found.at.items()
+        }
         self.switches.settle()
         self._order_hosts()
         self._order_adapters()
@@ -347,20 +349,16 @@ class _Matcher:
             texts = [name, *(device.description.replace(";", " ").split() if device else ())]
             if device and device.shared:
                 texts = []
-            said = [planned[plain] for text in texts if (plain := plain_name(text)) in planned]
+            said = [
+                planned[plain]
+                for text in texts
+                if (plain := device_names.plain_name(text)) in planned
+            ]
             if device and not said and self.guids.get(device.guid) in self.plan.known:
                 said = [self.guids[device.guid]]
             if said:
                 wished[said[0]].append(name)
         return {names[0]: said for said, names in wished.items() if len(names) == 1}
-
-    def _name_hosts(self) -> None:
-        """Hosts whose names the plan has."""
-        planned = _unique(self.places.hosts())
-        for host in self.found.by_host():
-            if (said := planned.get(plain_name(host))) is not None:
-                self.host[host] = said
-        self._place()
 
     def _place(self) -> None:
         """Ends in the plan of all hosts that are known."""
@@ -372,13 +370,6 @@ class _Matcher:
             planned = self.places.end.get((said, place))
             if planned is not None:
                 self.host_end[end] = planned
-
-    def _all_places(self) -> dict[End, int]:
-        """Place on its host of every end, planned and as built, for the colours of switches."""
-        places = {end: place for end, (_, place) in self.places.place.items()}
-        for end, (_, number, port) in self.found.at.items():
-            places[end] = self.ranks[number] * self.found.ports + port
-        return places
 
     def _opposite(self, end: End) -> End | None:
         """What the plan has in the port that an end as built is plugged into."""
@@ -398,13 +389,24 @@ class _Matcher:
             right = sum(plugs[host][said] for host, said in guess.items())
             if 2 * right > seen or not seen:
                 self._take(guess, "order")
-                first, last = (min(guess, key=natural), max(guess, key=natural))
+                first, last = (
+                    min(guess, key=device_names.natural),
+                    max(guess, key=device_names.natural),
+                )
                 self.notes.append(
                     f"hosts are taken in the order of their names: {first} as {guess[first]}"
                     + (f", {last} as {guess[last]}" if last != first else "")
                 )
                 return
-        guess = _majorities(plugs, taken)
+        # By where at least half of their cables are, the surest first.
+        guess = {}
+        for host, count in sorted(
+            plugs.items(), key=lambda item: -max(item[1].values(), default=0)
+        ):
+            for planned, cables in count.most_common(1):
+                if 2 * cables >= count.total() and planned not in taken:
+                    guess[host] = planned
+                    taken.add(planned)
         self._take(guess, "cables")
         if guess:
             self.notes.append(
@@ -460,7 +462,11 @@ class _Matcher:
             if end in self.host_end or (number >= 0 and host in self.host):
                 continue
             device = self.hall.devices.get(end.device)
-            if number >= 0 and device is not None and not is_makers(device.description):
+            if (
+                number >= 0
+                and device is not None
+                and not device_names.is_makers(device.description)
+            ):
                 continue
             said = self._opposite(end)
             if said is not None and said in self.places.place and said not in taken:
@@ -529,28 +535,16 @@ class _Matcher:
             yield cable._replace(a=a, z=z)
 
 
-def _majorities(plugs: Mapping[str, Counter[str]], taken: set[str]) -> dict[str, str]:
-    """Hosts by where at least half of their cables are, the surest first."""
-    guess: dict[str, str] = {}
-    left = set(taken)
-    for host, count in sorted(plugs.items(), key=lambda item: -max(item[1].values(), default=0)):
-        for said, cables in count.most_common(1):
-            if 2 * cables >= count.total() and said not in left:
-                guess[host] = said
-                left.add(said)
-    return guess
-
-
 def _unique(names: Sequence[str]) -> dict[str, str]:
     """Names by their plain form, those that share one left out."""
-    plain = [plain_name(name) for name in names]
+    plain = [device_names.plain_name(name) for name in names]
     counts = Counter(plain)
     return {key: name for key, name in zip(plain, names, strict=True) if counts[key] == 1}
 
 
 def _orders(hosts: Sequence[str], free: Sequence[str]) -> Iterator[dict[str, str]]:
     """Guesses by order: by the numbers in names, where gaps are hosts that are dark; by rank."""
-    numbers = [last_number(host) for host in hosts]
+    numbers = [device_names.last_number(host) for host in hosts]
     known = [number for number in numbers if number is not None]
     if len(set(known)) == len(hosts):
         first = min(known)

@@ -52,7 +52,11 @@ def drawing_of(
     if out is not None and coloured.share is None:
         kinds = {name: "failed" for name in graph.group_names if out[graph.links_of(name)].any()}
         return fabric_drawing(fabric, graph, kinds, [*_failed_kinds(graph, coloured)])
-    kinds = {} if coloured.share is None else _shades(graph, coloured.share)
+    kinds = {}
+    if coloured.share is not None:  # the colour of a group is that of its busiest link
+        for code, name in enumerate(graph.group_names):
+            busiest = float(coloured.share[graph.group == code].max(initial=0.0))
+            kinds[name] = f"heat-{shade(busiest)}"
     if out is not None:  # a kind of links has one colour: loads have it, failures are counted
         down = 0 if coloured.nodes_out is None else int(coloured.nodes_out.sum())
         nodes = f"{counted(down, 'device')} and " if down else ""
@@ -61,14 +65,6 @@ def drawing_of(
         legend.append(text(MARGIN + LOADS_PX, 36.0, words, "sub"))
         return fabric_drawing(fabric, graph, kinds, legend)
     return fabric_drawing(fabric, graph, kinds, [*_legend(coloured)])
-
-
-def _shades(graph: FabricGraph, share: Floats) -> dict[str, str]:
-    """Class of the lines of each link group, by its busiest link."""
-    found = {}
-    for code, name in enumerate(graph.group_names):
-        found[name] = f"heat-{shade(float(share[graph.group == code].max(initial=0.0)))}"
-    return found
 
 
 def network_drawing(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -> Markup:

@@ -17,22 +17,8 @@ from msgspec import Struct, field
 from netplan.arrays import Codes, Indices
 from netplan.errors import CatalogError
 from netplan.records import LARGEST, replace
+from netplan.topologies import graph
 from netplan.topologies.cabling.device_names import natural
-from netplan.topologies.graph import (
-    GPU,
-    HB_LINKS,
-    HB_SWITCH,
-    LENGTH_CLASSES,
-    MANAGER,
-    MEMORY,
-    MEMORY_LINKS,
-    NODE_KINDS,
-    SWITCH,
-    FabricGraph,
-    LinkType,
-    Role,
-    connected_parts,
-)
 from netplan.topologies.own.flat import with_joined_group
 from netplan.units import gbps
 
@@ -101,9 +87,9 @@ class Draft(Struct):
         for port in (link.source_port, link.target_port):
             if port is not None and not 0 <= port <= MAX_PORT:
                 raise self.error(link.line, f"port {port} is out of range: 0 to {MAX_PORT:,}")
-        if link.length is not None and link.length not in LENGTH_CLASSES:
+        if link.length is not None and link.length not in graph.LENGTH_CLASSES:
             raise self.error(
-                link.line, f"unknown length {link.length!r}: use {', '.join(LENGTH_CLASSES)}"
+                link.line, f"unknown length {link.length!r}: use {', '.join(graph.LENGTH_CLASSES)}"
             )
         if len(self.links) >= MAX_DRAFT_LINKS:
             raise self.error(link.line, f"more than {MAX_DRAFT_LINKS:,} links")
@@ -112,9 +98,11 @@ class Draft(Struct):
 
 def node_kind(draft: Draft, line: int, text: str) -> int:
     """Code of a node kind given by name, or an error that lists the kinds."""
-    if text not in NODE_KINDS:
-        raise draft.error(line, f"unknown node kind {text!r:.40}: use {', '.join(NODE_KINDS)}")
-    return NODE_KINDS.index(text)
+    if text not in graph.NODE_KINDS:
+        raise draft.error(
+            line, f"unknown node kind {text!r:.40}: use {', '.join(graph.NODE_KINDS)}"
+        )
+    return graph.NODE_KINDS.index(text)
 
 
 UNKNOWN_TIER = 127
@@ -161,7 +149,7 @@ def _either(first: int | None, second: int | None) -> int | None:
 
 def number_draft(
     draft: Draft, name: str, hb_size: int | None = None, *, otherwise: int | None = None
-) -> FabricGraph:
+) -> graph.FabricGraph:
     """Check a draft as a whole and turn it into a graph.
 
     HB domains hold ``hb_size`` GPUs in the order of their names; where nobody says how many, one
@@ -171,11 +159,11 @@ def number_draft(
     """
     names = sorted(draft.nodes, key=natural)
     kind = np.array([draft.nodes[node].kind for node in names], np.int8)
-    gpus = int(np.count_nonzero(kind == GPU))
+    gpus = int(np.count_nonzero(kind == graph.GPU))
     _check_size(draft, gpus, hb_size)
     ends = _ends(draft, names)
     if hb_size is None:
-        alone = gpus == len(names) and not connected_parts(gpus, *ends).any()
+        alone = gpus == len(names) and not graph.connected_parts(gpus, *ends).any()
         hb_size = 1 if alone else min(otherwise or 1, gpus)
     tier = _tiers(draft, names, kind, ends)
     order = np.lexsort((tier, kind))  # stable: names stay in order within a tier
@@ -185,7 +173,7 @@ def number_draft(
     names, kind, tier = [names[i] for i in order.tolist()], kind[order], tier[order]
     _check_connected(draft, names, ends, (gpus, hb_size))
     kinds = _kinds(draft, kind, tier, ends)
-    groups: dict[str, LinkType] = {}
+    groups: dict[str, graph.LinkType] = {}
     for of_link in kinds:
         groups.setdefault(of_link.name, of_link)
     codes = {name: code for code, name in enumerate(groups)}
@@ -194,7 +182,7 @@ def number_draft(
         for link, of_link in zip(draft.links, kinds, strict=True)
     )
     source_port, target_port = _ports(draft)
-    found = FabricGraph(
+    found = graph.FabricGraph(
         name=name,
         gpus=gpus,
         hb_size=hb_size,
@@ -206,7 +194,7 @@ def number_draft(
         source_port=source_port,
         target_port=target_port,
         bytes_per_s=np.array([link.bytes_per_s for link in draft.links]),
-        length_class=np.array([LENGTH_CLASSES.index(length) for length in lengths], np.int8),
+        length_class=np.array([graph.LENGTH_CLASSES.index(length) for length in lengths], np.int8),
         group=np.array([codes[of_link.name] for of_link in kinds], np.int8),
         groups=tuple(groups.values()),
     )
@@ -242,7 +230,7 @@ def _check_connected(
     gpu = np.arange(gpus, dtype=np.int32)
     source = np.concatenate((ends[0], gpu))
     target = np.concatenate((ends[1], gpu - gpu % np.int32(hb_size)))
-    label = connected_parts(len(names), source, target)
+    label = graph.connected_parts(len(names), source, target)
     if label.any():
         apart = names[int(np.flatnonzero(label)[0])]
         raise draft.error(
@@ -254,17 +242,17 @@ def _check_connected(
 def _tiers(draft: Draft, names: list[str], kind: Codes, ends: tuple[Indices, Indices]) -> Codes:
     """Tier of every node: as given, else its distance from the GPUs."""
     tier = np.full(len(names), UNKNOWN_TIER, np.int8)
-    tier[(kind == GPU) | (kind == MANAGER) | (kind == MEMORY)] = 0
+    tier[(kind == graph.GPU) | (kind == graph.MANAGER) | (kind == graph.MEMORY)] = 0
     source, target = np.concatenate(ends), np.concatenate(ends[::-1])
     # Managers and HB switches lend no height to the switches beside them.
-    upward = ((kind == GPU) | (kind == SWITCH))[source] & (kind == SWITCH)[target]
+    upward = ((kind == graph.GPU) | (kind == graph.SWITCH))[source] & (kind == graph.SWITCH)[target]
     source, target = source[upward], target[upward]
     for height in range(1, UNKNOWN_TIER):
         above = target[(tier[source] == height - 1) & (tier[target] == UNKNOWN_TIER)]
         if not len(above):
             break
         tier[above] = height
-    tier[kind == HB_SWITCH] = -1
+    tier[kind == graph.HB_SWITCH] = -1
     for i, name in enumerate(names):
         given = draft.nodes[name].tier
         if given is not None:
@@ -294,7 +282,9 @@ def _ports(draft: Draft) -> tuple[Indices, Indices]:
     return np.array(ports[0::2], np.int32), np.array(ports[1::2], np.int32)
 
 
-def _kinds(draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]) -> list[LinkType]:
+def _kinds(
+    draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]
+) -> list[graph.LinkType]:
     """What every link is: by the label of its group, else by what it joins."""
     columns = [values[end].tolist() for values in (kind, tier) for end in ends]
     return [
@@ -303,7 +293,7 @@ def _kinds(draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]
     ]
 
 
-LABELS: dict[str, Role] = {
+LABELS: dict[str, graph.Role] = {
     "hb": "hb",
     "memory": "memory",
     "host": "host",
@@ -320,7 +310,7 @@ LABELS: dict[str, Role] = {
 
 
 @cache
-def link_type(label: str | None, ends: frozenset[int], low: int, high: int) -> LinkType:
+def link_type(label: str | None, ends: frozenset[int], low: int, high: int) -> graph.LinkType:
     """What a link of a file is, by the label of its group, where that says it, or by its ends.
 
     Parameters
@@ -339,9 +329,9 @@ def link_type(label: str | None, ends: frozenset[int], low: int, high: int) -> L
 
     Examples
     --------
-    >>> link_type("ring 2 copper", frozenset({GPU}), 0, 0).axis
+    >>> link_type("ring 2 copper", frozenset({graph.GPU}), 0, 0).axis
     2
-    >>> link_type(None, frozenset({GPU, SWITCH}), 0, 1).name
+    >>> link_type(None, frozenset({graph.GPU, graph.SWITCH}), 0, 1).name
     'host'
     """
     found = _by_ends(ends, low, high)
@@ -353,15 +343,15 @@ def link_type(label: str | None, ends: frozenset[int], low: int, high: int) -> L
     return replace(found, name=label, role=role, axis=axis)
 
 
-def _by_ends(kinds: frozenset[int], low: int, high: int) -> LinkType:
-    if HB_SWITCH in kinds:
-        return HB_LINKS
-    if kinds == {GPU}:
-        return LinkType("direct", "direct")
-    if MEMORY in kinds:
-        return MEMORY_LINKS
-    if GPU in kinds or MANAGER in kinds:
-        return LinkType("host", "host", tiers=(low, high))
+def _by_ends(kinds: frozenset[int], low: int, high: int) -> graph.LinkType:
+    if graph.HB_SWITCH in kinds:
+        return graph.HB_LINKS
+    if kinds == {graph.GPU}:
+        return graph.LinkType("direct", "direct")
+    if graph.MEMORY in kinds:
+        return graph.MEMORY_LINKS
+    if graph.GPU in kinds or graph.MANAGER in kinds:
+        return graph.LinkType("host", "host", tiers=(low, high))
     labels = {1: "leaf", 2: "spine", 3: "core"}
     ends = (labels.get(tier, f"tier {tier}") for tier in (low, high))
-    return LinkType("-".join(ends), "up", tiers=(low, high))
+    return graph.LinkType("-".join(ends), "up", tiers=(low, high))

@@ -15,7 +15,7 @@ Columns, of which ``source``, ``target`` and ``gbps`` are needed when reading:
 """
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from netplan.files import read_lines
@@ -58,7 +58,15 @@ def read_edge_list(
     draft = Draft(path)
     reader = csv.DictReader(read_lines(path), strict=True)
     try:
-        _check_header(draft, reader.fieldnames or ())
+        header = reader.fieldnames or ()
+        for column in NEEDED:
+            if column not in header:
+                known = ",".join(COLUMNS)
+                raise draft.error(1, f"the column {column} is missing: the header is {known}")
+        for column in header:
+            if column not in COLUMNS:
+                known = ", ".join(COLUMNS)
+                raise draft.error(1, f"unknown column {column!r:.40}: known are {known}")
         for row in reader:
             line = reader.line_num
             if None in row or None in row.values():
@@ -72,18 +80,6 @@ def read_edge_list(
 def _quoted(text: str) -> str:
     """CSV field, in quotes if it holds a comma (names hold no quotes)."""
     return f'"{text}"' if "," in text else text
-
-
-def _check_header(draft: Draft, header: Sequence[str]) -> None:
-    """Refuse a header without the needed columns, or with unknown ones."""
-    for column in NEEDED:
-        if column not in header:
-            raise draft.error(
-                1, f"the column {column} is missing: the header is {','.join(COLUMNS)}"
-            )
-    for column in header:
-        if column not in COLUMNS:
-            raise draft.error(1, f"unknown column {column!r:.40}: known are {', '.join(COLUMNS)}")
 
 
 def _add(draft: Draft, row: dict[str, str], line: int) -> None:

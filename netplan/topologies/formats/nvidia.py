@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netplan.arrays import Ints, distinct_values
+from netplan.arrays import distinct_values
 from netplan.errors import InputError
 from netplan.topologies.cabling.device_names import Hosts, host_name, hosts_of, slashless_names
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only, parts_below
@@ -118,7 +118,10 @@ def operator_lines(
     yield "".join(_node(name, "host", "default") + ",\n" for name in workers)
     yield ",\n".join(_node(names[leaf], "leaf", "cumulus") for leaf in leaves.tolist())
     yield '\n],\n"links": [\n'
-    rails = _rails(network, hosts, links)
+    rails: dict[int, list[int]] = {}
+    pairs = np.stack((network.target[links], network.source[links] % hosts.gpus), axis=1)
+    for leaf, rail in np.unique(pairs, axis=0).tolist():
+        rails.setdefault(leaf, []).append(rail)
     for place, link in enumerate(links.tolist()):
         gpu, leaf = int(network.source[link]), int(network.target[link])
         plane, rail = int(network.source_port[link]), gpu % hosts.gpus
@@ -187,12 +190,3 @@ def _switch_port(port: int, cage_links: int) -> str:
 
 def _node(name: str, role: str, type_: str) -> str:
     return json.dumps({"name": name, "role": role, "type": type_})
-
-
-def _rails(network: FabricGraph, hosts: Hosts, links: Ints) -> dict[int, list[int]]:
-    """Rails of each leaf."""
-    pairs = np.stack((network.target[links], network.source[links] % hosts.gpus), axis=1)
-    found: dict[int, list[int]] = {}
-    for leaf, rail in np.unique(pairs, axis=0).tolist():
-        found.setdefault(leaf, []).append(rail)
-    return found

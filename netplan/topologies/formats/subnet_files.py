@@ -21,15 +21,7 @@ from msgspec import Struct
 from netplan.arrays import distinct_values
 from netplan.errors import InputError
 from netplan.progress import through
-from netplan.topologies.cabling.device_names import (
-    ADAPTER,
-    Hosts,
-    host_name,
-    hosts_of,
-    node_guid,
-    port_adapter,
-    slashless_names,
-)
+from netplan.topologies.cabling import device_names
 from netplan.topologies.formats.infiniband import LANE_GBPS, TOPO_LANES
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
 from netplan.units import bytes_per_s, gbps
@@ -71,17 +63,18 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
     names: Sequence[str]
     is_switch: list[bool]
     is_relay: list[bool]
-    hosts: Hosts | None = None
+    hosts: device_names.Hosts | None = None
 
     def address(self, node: int, port: int) -> Address:
         """Address of a port, from 0."""
-        guid, name = node_guid(node), self.names[node]
+        guid, name = device_names.node_guid(node), self.names[node]
         if self.is_switch[node] or self.is_relay[node]:
             return Address(f'"S-{guid:016x}"[{port + 1}]', name)
         if self.hosts is None or node >= self.network.gpus:
             return Address(f'"H-{guid:016x}"[{port + 1}]({guid + port + 1:x})', name)
         guid += 2 * port
-        name = f"{host_name(self.hosts.of(node))} {port_adapter(self.hosts.port(node, port))}"
+        host, adapter = self.hosts.of(node), self.hosts.port(node, port)
+        name = f"{device_names.host_name(host)} {device_names.port_adapter(adapter)}"
         return Address(f'"H-{guid:016x}"[1]({guid + 1:x})', name)
 
     def speeds(self) -> dict[float, str]:
@@ -120,14 +113,16 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
             elif self.is_relay[node]:
                 yield from self._relay(node, lines)
             elif self.hosts is None or node >= network.gpus:
-                yield from self._adapter(node_guid(node), self.names[node], lines)
+                yield from self._adapter(device_names.node_guid(node), self.names[node], lines)
             else:
                 for port, peer, rate in lines:
                     name = self.address(node, port).description
-                    yield from self._adapter(node_guid(node) + 2 * port, name, [(0, peer, rate)])
+                    yield from self._adapter(
+                        device_names.node_guid(node) + 2 * port, name, [(0, peer, rate)]
+                    )
 
     def _switch(self, node: int, ports: int, lines: Lines) -> Iterator[str]:
-        guid = node_guid(node)
+        guid = device_names.node_guid(node)
         yield f"switchguid=0x{guid:x}({guid:x})\n"
         name = f'# "{self.names[node]}" base port 0 lid 0 lmc 0'
         yield f'Switch\t{ports} "S-{guid:016x}"\t\t{name}\n'
@@ -146,8 +141,8 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
 
     def _relay(self, node: int, lines: Lines) -> Iterator[str]:
         """A GPU that passes traffic on: a switch and, at its last port, its own adapter."""
-        guid, name, last = node_guid(node), self.names[node], lines[-1][0] + 1
-        own, inner, rate = guid + ADAPTER_GUID, f"{name} {ADAPTER}", lines[-1][2]
+        guid, name, last = device_names.node_guid(node), self.names[node], lines[-1][0] + 1
+        own, inner, rate = guid + ADAPTER_GUID, f"{name} {device_names.ADAPTER}", lines[-1][2]
         inside = Address(f'"H-{own:016x}"[1]({own + 1:x})', inner)
         image = f"sysimgguid=0x{guid:x}\n"
         yield image
@@ -180,7 +175,7 @@ def subnet_of(graph: FabricGraph, host_gpus: int | None = None) -> PlannedSubnet
         network.node_names(),
         (network.node_kind == SWITCH).tolist(),
         relay.tolist(),
-        hosts_of(network, host_gpus) if host_gpus is not None else None,
+        device_names.hosts_of(network, host_gpus) if host_gpus is not None else None,
     )
 
 
@@ -248,8 +243,8 @@ def topo_lines(
     network = network_only(graph)
     if not (network.node_kind == SWITCH).any():
         raise InputError(f"{graph.name} has no switches: ibdiagnet's topology is made of theirs")
-    names, adjacency = slashless_names(network.node_names()), network.adjacency
-    hosts = hosts_of(network, host_gpus) if host_gpus is not None else None
+    names, adjacency = device_names.slashless_names(network.node_names()), network.adjacency
+    hosts = device_names.hosts_of(network, host_gpus) if host_gpus is not None else None
     for switch in np.flatnonzero(network.node_kind == SWITCH).tolist():
         yield f"{switch_type} {names[switch]}\n"
         row = slice(adjacency.indptr[switch], adjacency.indptr[switch + 1])
@@ -262,6 +257,6 @@ def topo_lines(
             kind = switch_type if network.node_kind[peer] == SWITCH else "HCA"
             name = names[peer]
             if hosts is not None and peer < network.gpus:
-                name, there = host_name(hosts.of(peer)), hosts.port(peer, there - 1)
+                name, there = device_names.host_name(hosts.of(peer)), hosts.port(peer, there - 1)
             yield f" P{here} -{TOPO_LANES}x-{lane:g}G-> {kind} {name} P{there}\n"
         yield "\n"

@@ -445,7 +445,13 @@ def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str
         else:
             found.append((size // below, rate))
         below = size
-    notes = [_rates_note(found, port)]
+    notes = ["On its links all GPUs together reach the whole rate of their ports."]
+    if any(rate != port for _, rate in found):
+        parts = (
+            f"between {size:,} parts {100 * rate / port:.3g} % of a GPU's rate"
+            for size, rate in found
+        )
+        notes = [f"Measured on its links, over shortest paths: {', then '.join(parts)}."]
     if not everything:
         notes.append("Links of one kind count by their mean: the graph is too large for each.")
     return [network_level(sizing, size, rate) for size, rate in found], notes
@@ -544,16 +550,6 @@ def _step_sizes(parts: int) -> list[int]:
         return powers
     places = np.linspace(0, len(powers) - 1, MOST_STEPS).astype(int)
     return [powers[place] for place in places.tolist()]
-
-
-def _rates_note(found: list[tuple[int, float]], port: float) -> str:
-    """What traffic gets, as it was measured."""
-    if all(rate == port for _, rate in found):
-        return "On its links all GPUs together reach the whole rate of their ports."
-    parts = [
-        f"between {size:,} parts {100 * rate / port:.3g} % of a GPU's rate" for size, rate in found
-    ]
-    return f"Measured on its links, over shortest paths: {', then '.join(parts)}."
 
 
 def _notes(

@@ -171,7 +171,12 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     >>> seconds_per_byte(hosts, patterns)
     (2.0, True)
     """
-    targets, whole = _targets(hosts, len(patterns))
+    affordable = MOST_WORK // (len(hosts.tail) * len(patterns))
+    whole = affordable >= hosts.groups or hosts.groups <= SOME_TARGETS
+    targets = np.arange(hosts.groups)
+    if not whole:
+        count = min(SOME_TARGETS, max(LEAST_TARGETS, affordable))
+        targets = np.linspace(0, hosts.groups - 1, count).astype(np.int64)
     ways = _Ways.of(hosts, each=whole)
     loads, sent = np.zeros((len(patterns), ways.places)), np.zeros(len(patterns))
     step = max(1, CELLS // (len(hosts.tail) if whole else hosts.nodes * len(patterns)))
@@ -188,15 +193,6 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     rate = np.zeros(ways.places)
     rate[hosts.kind] = hosts.bytes_per_s
     return float((loads / np.bincount(hosts.kind, weights=hosts.links) / rate).max()), False
-
-
-def _targets(hosts: HostGroups, patterns: int) -> tuple[Ints, bool]:
-    """Groups that traffic is sent to, and whether these are all."""
-    affordable = MOST_WORK // (len(hosts.tail) * patterns)
-    if affordable >= hosts.groups or hosts.groups <= SOME_TARGETS:
-        return np.arange(hosts.groups), True
-    count = min(SOME_TARGETS, max(LEAST_TARGETS, affordable))
-    return np.linspace(0, hosts.groups - 1, count).astype(np.int64), False
 
 
 class _Ways(Struct, frozen=True, eq=False):
