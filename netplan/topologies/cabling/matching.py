@@ -400,11 +400,9 @@ class _Matcher:
                 return
         # By where at least half of their cables are, the surest first.
         guess = {}
-        for host, count in sorted(
-            plugs.items(), key=lambda item: -max(item[1].values(), default=0)
-        ):
-            for planned, cables in count.most_common(1):
-                if 2 * cables >= count.total() and planned not in taken:
+        for host in sorted(plugs, key=lambda host: -max(plugs[host].values(), default=0)):
+            for planned, cables in plugs[host].most_common(1):
+                if 2 * cables >= plugs[host].total() and planned not in taken:
                     guess[host] = planned
                     taken.add(planned)
         self._take(guess, "cables")
