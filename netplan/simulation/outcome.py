@@ -4,6 +4,7 @@ Both modes of the simulator, netplan's own and the published one, answer in this
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -154,6 +155,49 @@ class SimulationOutcome(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupOutcome, ...] = ()
     spans: tuple[BusyInterval, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def outcome_of(
+    graph: FabricGraph,
+    stages_s: tuple[Floats, Floats, Floats],
+    links_s: tuple[Floats, Floats],
+    time_s: float,
+    hot: int,
+    **known: Any,  # noqa: ANN401 - other fields of the outcome
+) -> SimulationOutcome:
+    """What a run says: where the time of stages goes, which links are busy, and its bound.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    stages_s
+        As of `stage_outcomes`, shape (stages,) each [s].
+    links_s
+        Busy time and waiting of each direction of links, shape (2 x links,) each [s].
+    time_s
+        Time of the iteration [s].
+    hot
+        Busiest links that are named [1].
+    known
+        Fields that this does not find.
+
+    Returns
+    -------
+    SimulationOutcome
+        All of it; groups of links where any of them is busy.
+    """
+    busiest = busiest_links(graph, *links_s, time_s, max(1, hot))
+    bound_s, binding = lower_bound(stages_s[1], busiest, time_s)
+    return SimulationOutcome(
+        iteration_time_s=time_s,
+        lower_bound_s=bound_s,
+        binding=binding,
+        stages=stage_outcomes(*stages_s, time_s),
+        links=busiest[:hot],
+        groups=link_groups(graph, *links_s, time_s) if busiest else (),
+        **known,
+    )
 
 
 def busiest_links(

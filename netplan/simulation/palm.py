@@ -65,14 +65,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
-from netplan.simulation.outcome import (
-    SimulationOutcome,
-    StageOutcome,
-    busiest_links,
-    link_groups,
-    lower_bound,
-    stage_outcomes,
-)
+from netplan.simulation.outcome import SimulationOutcome, outcome_of
 from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import SimulationResult, simulate_pipelines
@@ -650,18 +643,19 @@ class _Account(Struct, frozen=True):
 
     def outcome(self, hot: int, seconds: float) -> SimulationOutcome:
         """The answer."""
-        run, graph, passes_s = self.run, self.graph, self._passes_s()
+        run, stages, passes_s = self.run, self.stages.each, self._passes_s()
         slot_s = float((passes_s[FORWARD] + passes_s[BACKWARD]).max())
         time_s = self.found.iteration_time_s + (run.microbatches - self.simulated) * slot_s
-        each, links_s = self._stage_outcomes(passes_s, time_s), self._links_s()
-        links = busiest_links(graph, *links_s, time_s, max(1, hot))
-        works_s = np.array([one.compute_s + one.communication_s for one in each])
-        bound_s, binding = lower_bound(works_s, links, time_s)
-        return SimulationOutcome(
-            iteration_time_s=time_s,
+        repeats, links_s = np.array([run.microbatches, run.microbatches, 1]), self._links_s()
+        compute_s = np.array([repeats @ one.compute_s for one in stages])
+        alone_s = np.array([repeats @ [*map(tasks.alone_s, one.works)] for one in stages])
+        return outcome_of(
+            self.graph,
+            (compute_s, alone_s, repeats @ passes_s),
+            links_s,
+            time_s,
+            hot,
             analytic_time_s=None,
-            lower_bound_s=bound_s,
-            binding=binding,
             sequences_per_s=run.microbatches * run.sequences / time_s,
             waiting_s=float(links_s[1].sum()),
             microbatches=run.microbatches,
@@ -671,17 +665,9 @@ class _Account(Struct, frozen=True):
             replicas_simulated=run.data,
             bookings=self.found.tally.bookings,
             seconds=seconds,
-            stages=each,
-            links=links[:hot],
-            groups=link_groups(graph, *links_s, time_s) if links else (),
             spans=self.found.spans,
             notes=tuple(self._notes(slot_s)),
         )
-
-    @property
-    def repeats(self) -> tuple[int, int, int]:
-        """How often a stage runs each kind of its work [1]."""
-        return self.run.microbatches, self.run.microbatches, 1
 
     def _passes_s(self) -> Floats:
         """Mean length of each kind of pass on each stage, shape (3, stages) [s]."""
@@ -691,16 +677,6 @@ class _Account(Struct, frozen=True):
                 total_s[span.kind, span.stage] += span.end_s - span.start_s
                 count[span.kind, span.stage] += 1
         return total_s / count
-
-    def _stage_outcomes(self, passes_s: Floats, time_s: float) -> tuple[StageOutcome, ...]:
-        """Where the time of every stage goes."""
-        repeats, each = np.array([*self.repeats]), self.stages.each
-        return stage_outcomes(
-            np.array([repeats @ one.compute_s for one in each]),
-            np.array([repeats @ [*map(tasks.alone_s, one.works)] for one in each]),
-            repeats @ passes_s,
-            time_s,
-        )
 
     def _links_s(self) -> tuple[Floats, Floats]:
         """How long each direction of each link is busy and waited for, shape (2 x links,) [s].

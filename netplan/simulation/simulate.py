@@ -24,13 +24,7 @@ from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.simulation import tasks
 from netplan.simulation.links import FlowRouter, LinkTimes, Routes, Transport
-from netplan.simulation.outcome import (
-    SimulationOutcome,
-    busiest_links,
-    link_groups,
-    lower_bound,
-    stage_outcomes,
-)
+from netplan.simulation.outcome import SimulationOutcome, outcome_of
 from netplan.simulation.program_work import PlanWork, Scope, plan_work
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
 from netplan.simulation.run import SimulationResult, simulate_pipelines
@@ -145,15 +139,13 @@ class Account:
     def outcome(self, hot: int, seconds: float, **said: Any) -> SimulationOutcome:  # noqa: ANN401 - its fields
         """All of it, with the ``hot`` busiest links, and what only the asker knows."""
         result = self.result
-        work_s, compute_s, busy_s = self._stages()
         slowest = max(result.pipelines, key=lambda one: one.microbatches)
-        on_links = self.graph, self.busy_s, self.waited_s, result.iteration_time_s
-        busiest = busiest_links(*on_links, max(1, hot))
-        bound_s, binding = lower_bound(work_s, busiest, result.iteration_time_s)
-        return SimulationOutcome(
-            iteration_time_s=result.iteration_time_s,
-            lower_bound_s=bound_s,
-            binding=binding,
+        return outcome_of(
+            self.graph,
+            self._stages(),
+            (self.busy_s, self.waited_s),
+            result.iteration_time_s,
+            hot,
             waiting_s=sum(result.tally.waited_s.values()),
             microbatches=slowest.microbatches,
             microbatches_simulated=slowest.simulated,
@@ -161,15 +153,12 @@ class Account:
             replicas_simulated=len(result.pipelines),
             bookings=result.tally.bookings,
             seconds=seconds,
-            stages=stage_outcomes(compute_s, work_s, busy_s, result.iteration_time_s),
-            links=busiest[:hot],
-            groups=link_groups(*on_links) if self.jobs[0].columns else (),
             spans=result.spans,
             **said,
         )
 
     def _stages(self) -> tuple[Floats, Floats, Floats]:
-        """Of each stage: its work where nothing waits, what of it is no message, its busy time [s].
+        """Work of each stage but for messages, all of it where nothing waits, its busy time [s].
 
         Stages are numbered on from job to job; of replicas in step one is looked at.
         """
@@ -183,10 +172,10 @@ class Account:
             for stage, work, times in tasks.work_of_stages(given):
                 compute[stage] += times * tasks.alone_s(work, messages=False)
             busy = self.result.pipelines[first].busy_s
-            found.append((pace * alone, pace * compute, pace * busy))
+            found.append((pace * compute, pace * alone, pace * busy))
             first += len(job.pipelines)
-        alone, compute, busy = (np.concatenate(column) for column in zip(*found, strict=True))
-        return alone, compute, busy
+        compute, alone, busy = (np.concatenate(column) for column in zip(*found, strict=True))
+        return compute, alone, busy
 
 
 TICK_DIGITS = 49
