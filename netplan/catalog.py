@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from netplan.documents import Document, read_yaml, read_yaml_value
+from netplan.added import Group, added
+from netplan.documents import Document, lineless, read_yaml, read_yaml_value
 from netplan.errors import CatalogError, UnknownNameError
 from netplan.records import Entry, RecordError, replace
 
@@ -28,6 +29,8 @@ CATALOG_VARIABLE = "NETPLAN_CATALOG"
 SUFFIX = ".yaml"
 DATE, HEAD_BYTES = re.compile(rb'^date: "?([0-9]{4}(?:-[0-9]{2}){0,2})', re.MULTILINE), 4096
 """The date of a catalog file, which stands near its beginning."""
+ADDED = Path("entry point")
+"""Where records stand that other packages add, in place of a folder."""
 MAX_NAME = 40
 """Texts of a row up to this length are names; longer ones are prose [characters]."""
 
@@ -61,6 +64,7 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
     folder: str
     schema: type[RecordT]
     all: ClassVar[list["Shelf[Any]"]] = []
+    group: ClassVar[Group | None] = None  # of entry points that add records
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read though they are no YAML
 
     def __post_init__(self) -> None:
@@ -133,7 +137,13 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
             with suppress(OSError):  # a name may be too long for any file
                 if path.is_file():
                     return path
+        if self.group and name in added(self.group):
+            return ADDED / name
         raise unknown_name(self.role, name, self.paths(roots))
+
+    def added(self, name: str, plug: Any) -> dict[str, Any]:  # noqa: ANN401 - what a package names
+        """Keys of a record that another package adds, which names a mapping."""
+        return {**plug, "name": name}
 
     def check(self, roots: Sequence[Path] = ()) -> Iterator[tuple[Path, str | None]]:
         """Load every file of the shelf; yields each path with its error text, or None."""
@@ -157,7 +167,9 @@ def _version(path: Path) -> Version:
 @lru_cache(maxsize=512)
 def _read(shelf: Shelf[Any], path: Path, version: Version) -> Document:  # noqa: ARG001 - in the key
     """A file as parsed; callers copy its data before they change it."""
-    return shelf.read(path)
+    if path.parent != ADDED or shelf.group is None:
+        return shelf.read(path)
+    return lineless(path, shelf.added(path.name, added(shelf.group)[path.name].load()))
 
 
 @lru_cache(maxsize=512)

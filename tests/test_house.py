@@ -26,7 +26,7 @@ ROOMS = (
         "spreadsheets",
         "levels",
     ),
-    *("documents", "catalog", "progress"),
+    *("documents", "added", "catalog", "progress"),
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
     *(
         "simulation",

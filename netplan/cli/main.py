@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from netplan.added import added
 from netplan.cli import signs
 from netplan.cli.completion import VARIABLE
 from netplan.cli.heartbeat import FIRST_S, Heartbeat
@@ -82,10 +83,13 @@ class LazyCommands(click.Group):
         """Names of all commands, in the order of use."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one command."""
         if cmd_name not in COMMANDS:
-            return super().get_command(ctx, cmd_name)
+            from netplan.cli.commands import command_of
+
+            question = added("netplan.questions").get(cmd_name)
+            return command_of(question.load()) if question else None
         from netplan.cli.questions import QUESTIONS, make_command
 
         if cmd_name in QUESTIONS:
@@ -123,7 +127,9 @@ class LazyCommands(click.Group):
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             from netplan.catalog import unknown_name
 
-            raise click.UsageError(str(unknown_name("command", args[0], list(COMMANDS))))
+            known = [*COMMANDS, *added("netplan.questions")]
+            if args[0] not in known:
+                raise click.UsageError(str(unknown_name("command", args[0], known)))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:

@@ -9,8 +9,9 @@ parts in any other way. Models that have no closed forms, but are simulated only
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
+from netplan.added import Group
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
@@ -227,6 +228,8 @@ SIMULATED = ("palm",)
 
 class IterationModelShelf(Shelf[IterationModel], frozen=True):
     """Iteration models that a search evaluates, beside which simulated ones stand."""
+
+    group: ClassVar[Group | None] = "netplan.iteration_models"
 
     def schema_of(self, document: Document) -> type[IterationModel]:
         """Type of the record in a file.

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from netplan.added import added
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
 from netplan.questions.answers.screen_titles import titled
@@ -66,7 +67,7 @@ SCREEN_ROWS = 15
 
 ASTRA_SIM = "astra-sim"
 CIRCUITS = "circuits"
-FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM, CIRCUITS)
+FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM, CIRCUITS, *added("netplan.formats"))
 
 
 def fabric_asked(asked: Question[Any], reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
@@ -226,7 +227,8 @@ class Export(Question[GraphFile]):
         if self.to in HOST_WRITERS:
             write = partial(HOST_WRITERS[self.to], host_gpus=self.cluster.host_gpus)
             return GraphFile(inputs, lambda: write(graph()), graph)
-        return GraphFile(inputs, lambda: WRITERS[self.to](graph()), graph)
+        plain = WRITERS.get(self.to) or added("netplan.formats")[self.to].load()
+        return GraphFile(inputs, lambda: plain(graph()), graph)
 
 
 export = asks(Export)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 
 from msgspec import Struct, structs
 
+from netplan.added import added
 from netplan.catalog import SUFFIX, Record, Shelf, shipped_root, unknown_name, user_roots
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError, NetplanError
@@ -98,12 +99,22 @@ class NamingShelf(Shelf[Any], frozen=True):
         folders = [str(root) for root in (*roots, shipped_root())]
         for location, role, folder, name in _named(document.data):
             files = (f"{root}/{folder}/{name}{SUFFIX}" for root in folders)
-            if not any(map(os.path.isfile, files)):
+            if not any(map(os.path.isfile, files)) and not _is_made(role, name):
                 known = {path.stem for root in folders for path in Path(root, folder).glob(YAML)}
                 where = f"{document.path}:{document.line(location)}"
                 faults.append(f"{where}: {unknown_name(role, name, sorted(known))}")
         if faults:
             raise CatalogError(*faults)
+
+
+def _is_made(role: str, name: str) -> bool:
+    """Whether a fabric of the name is made by a function, or added by another package."""
+    if role != "fabric":
+        return False
+    # Only names without a file have to be looked for there.
+    from netplan.topologies.own.functions import FUNCTIONS  # noqa: PLC0415
+
+    return name in FUNCTIONS or name in added("netplan.fabrics")
 
 
 def _named(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str, str, str]]:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from msgspec import Meta, structs
 
+from netplan.added import Group, added
 from netplan.arrays import Ints
 from netplan.catalog import Record, Shelf
 from netplan.documents import Document, lineless
@@ -25,7 +26,7 @@ from netplan.records import Fault, PositiveFloat, PositiveInt, RecordError, repl
 from netplan.topologies.assembly import Wired
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import FabricGraph, Medium
-from netplan.topologies.own.functions import FUNCTIONS
+from netplan.topologies.own.functions import FUNCTIONS, register_fabric
 from netplan.topologies.parts import DomainKind, Tile
 
 FAMILIES: Mapping[str, str] = {
@@ -225,10 +226,11 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         return key in cls.__struct_fields__ and key not in cls.unread
 
     def changed(self, **values: Any) -> Self:  # noqa: ANN401 - values of its fields
-        """Copy the record with other values of keys that its family reads."""
-        for fault in faults_of(self.family, values):
+        """Copy the record with other values; of keys that its family lacks, the usual ones."""
+        other = {key: value for key, value in values.items() if getattr(self, key, None) != value}
+        for fault in faults_of(self.family, other):
             raise ValueError(fault.text)
-        return super().changed(**values)
+        return super().changed(**other)
 
     def __post_init__(self) -> None:
         """Refuse keys that only mean something beside others."""
@@ -281,7 +283,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
 @cache
 def family_named(name: str) -> type[FabricSpec]:
-    """Class of a family.
+    """Class of a family, of another package too.
 
     Raises
     ------
@@ -293,14 +295,18 @@ def family_named(name: str) -> type[FabricSpec]:
     >>> family_named("torus").switchless, family_named("clos").reads("rail_wiring")
     (True, True)
     """
-    if name not in FAMILIES:
-        raise ValueError(
-            f"family {name!r:.40} has no builder, so it cannot be a fabric: known are"
-            f" {', '.join(FAMILIES)}"
-        )
-    module, _, kind = FAMILIES[name].partition(":")
-    found: type[FabricSpec] = getattr(import_module(f"netplan.topologies.{module}"), kind)
-    return found
+    found: object = None
+    if name in FAMILIES:
+        module, _, kind = FAMILIES[name].partition(":")
+        found = getattr(import_module(f"netplan.topologies.{module}"), kind)
+    elif name in added("netplan.fabrics"):
+        found = added("netplan.fabrics")[name].load()
+    if isinstance(found, type) and issubclass(found, FabricSpec):
+        return found
+    raise ValueError(
+        f"family {name!r:.40} has no builder, so it cannot be a fabric: known are"
+        f" {', '.join(FAMILIES)}"
+    )
 
 
 @cache
@@ -340,21 +346,32 @@ def faults_of(family: str, keys: Iterable[str]) -> list[Fault]:
 class FabricShelf(Shelf[FabricSpec], frozen=True):
     """Fabric files; a graph of somebody's network stands for a fabric, too."""
 
+    group: ClassVar[Group | None] = "netplan.fabrics"
     other_suffixes: ClassVar[tuple[str, ...]] = (".graphml", ".csv", ".topo", ".ibnetdiscover")
 
     def load(
         self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> FabricSpec:
-        """Load a fabric by name or by path, or one that a function makes."""
+        """Load a fabric by name or by path, or one that a function makes, of a package too."""
+        if name in FUNCTIONS:
+            spec = FabricSpec.read(self.added(name, FUNCTIONS[name].make))
+        else:
+            spec = super().load(name, roots, overrides)
+        if file := getattr(spec, "file", ""):
+            return spec.changed(stamp=_stamp(Path(file)))
         made = FUNCTIONS.get(name)
-        if made is not None:
-            told = {"title": made.title or f"What the function {name} makes", "date": ""}
-            head = {"name": name, **told, "source": f"function {name}"}
-            spec = FabricSpec.read({**head, "family": "graph", "in_sets": False})
-            return spec.changed(stamp=(made.number,))
-        spec = super().load(name, roots, overrides)
-        file = getattr(spec, "file", "")
-        return spec.changed(stamp=_stamp(Path(file))) if file else spec
+        return spec if made is None else spec.changed(stamp=(made.number,))
+
+    def added(self, name: str, plug: Any) -> dict[str, Any]:  # noqa: ANN401 - what a package names
+        """Keys of a fabric of another package: of its family, or of what a function makes."""
+        if isinstance(plug, type) and issubclass(plug, FabricSpec):
+            title = (plug.__doc__ or name).strip().partition("\n")[0].strip(" .")
+            family, source = name, f"{plug.__module__}.{plug.__name__}"
+        else:
+            title = FUNCTIONS[register_fabric(plug, name)].title
+            family, source = "graph", f"function {name}"
+        head = {"name": name, "title": title or f"What the function {name} makes", "date": ""}
+        return {**head, "source": source, "family": family, "in_sets": False}
 
     def read(self, path: Path) -> Document:
         """A file as parsed, the file of a graph with its whole path."""

@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 from msgspec import Struct
 
+from netplan.added import Group, added
 from netplan.arrays import Amount, Bools, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import CHAINED, LINKS_PER_STEP, Level, LevelKind
@@ -86,7 +87,7 @@ _GATHERS: tuple[CollectiveKind, ...] = ("all_gather", "reduce_scatter", "all_red
 _SPREADS: tuple[CollectiveKind, ...] = ("broadcast", "reduce")
 COLLECTIVE_ALGORITHM = "Algorithm of the collectives, such as halving_doubling."
 """Help of the input that names one."""
-PLUGS = "netplan.collectives"
+PLUGS: Group = "netplan.collectives"
 """Group of the entry points that name algorithms of other packages."""
 
 
@@ -543,10 +544,8 @@ def algorithm_of(name: str) -> Algorithm:
     """
     if name in ALGORITHMS:
         return ALGORITHMS[name]
-    from importlib.metadata import entry_points  # noqa: PLC0415 - seldom used, and slow to load
-
-    plugs = entry_points(group=PLUGS)
-    check_choice("algorithm", name, (*ALGORITHMS, *sorted(plugs.names)))
+    plugs = added(PLUGS)
+    check_choice("algorithm", name, (*ALGORITHMS, *sorted(plugs)))
     found = plugs[name].load()
     if not isinstance(found, Algorithm):
         raise InputError(f"entry point {name} of {PLUGS} is no netplan Algorithm: name one")

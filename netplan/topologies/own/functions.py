@@ -23,7 +23,7 @@ FUNCTIONS: dict[str, FabricFunction] = {}
 """Functions that were named as fabrics in this process, by their names."""
 
 
-def register_fabric(make: Callable[..., object]) -> str:
+def register_fabric(make: Callable[..., object], name: str = "") -> str:
     """Name a function as a fabric; where the name is given, every question takes its graph.
 
     Parameters
@@ -32,6 +32,13 @@ def register_fabric(make: Callable[..., object]) -> str:
         Takes a :class:`~netplan.topologies.fabric.Sizing`, gives a graph of networkx (nodes with
         ``kind``, edges with ``gbps`` or ``bytes_per_s``) or a
         :class:`~netplan.topologies.graph.FabricGraph`.
+    name
+        What it is called; as the function is, if empty.
+
+    Returns
+    -------
+    str
+        The name, without signs that words do not have where it is the function's.
 
     Examples
     --------
@@ -40,7 +47,7 @@ def register_fabric(make: Callable[..., object]) -> str:
     >>> register_fabric(two_towers), FABRICS.load("two_towers").title
     ('two_towers', 'Two switches')
     """
-    name = re.sub(r"\W+", "", getattr(make, "__name__", "")) or "function"
+    name = name or re.sub(r"\W+", "", getattr(make, "__name__", "")) or "function"
     known = FUNCTIONS.get(name)
     if known is None or known.make is not make:
         FUNCTIONS[name] = FabricFunction(make, next(_NUMBERS))
