@@ -211,7 +211,13 @@ class FlowRouter:
                 now = np.where(now > 0, now / transport.rates, 0.0)
         codes = np.flatnonzero(now)
         # What a core moves takes one way, and as long as the slowest link there.
-        delayed = 0.0 if now is whole or flows.memory else self._delay(whole, now)
+        delayed = 0.0
+        if now is not whole and not flows.memory:
+            # Damage adds to each phase what its busiest link takes more.
+            longest = (
+                [part[:, phase].max(initial=0.0) for phase in self._phases] for part in (now, whole)
+            )
+            delayed = max(0.0, sum(float(slow - fast) for slow, fast in zip(*longest, strict=True)))
         return LinkTimes(codes, _rounded(now.ravel()[codes]), delayed)
 
     def _seconds(self, flows: Flows, loads: LinkLoads) -> Floats:
@@ -236,13 +242,6 @@ class FlowRouter:
                 f"link {dead[0]} from {first} to {second} has no rate left, and routes stay as they"
                 " are: give it a share above 0, or ask netplan faults"
             )
-
-    def _delay(self, whole: Floats, slow: Floats) -> float:
-        """What damage adds to the flows [s/B]: each phase takes as long as its busiest link."""
-        found = 0.0
-        for phase in self._phases:
-            found += float(slow[:, phase].max(initial=0.0) - whole[:, phase].max(initial=0.0))
-        return max(0.0, found)
 
     @cached_property
     def _phases(self) -> list[Bools]:

@@ -297,14 +297,18 @@ class PipelineRun:
         stage = one.virtual % pipeline.stages
         self.busy_s[stage] += now - one.start_s
         if self.spans is not None:
-            self.keep(one, one.kind, one.virtual, self._alone_s(one.work))
+            if id(one.work) not in self._known_s:
+                self._known_s[id(one.work)] = alone_s(one.work)
+            self.keep(one, one.kind, one.virtual, self._known_s[id(one.work)])
         if one.kind == FINISH:
             self.end_s = now
             self._open -= 1
             self._tell_end()
             return
         self._working[stage] = False
-        if self._lets_prepare(one):
+        first = (one.kind, one.virtual, one.microbatch) == (FORWARD, 0, 0)
+        # The first stage gathers weights beside its first pass, too.
+        if first or (one.kind == BEGIN and one.virtual > 0):
             self._prepare(stage)
         if one.kind == BACKWARD and one.microbatch == self.microbatches - 1:
             self._asides[stage].add(BACKWARD, one.virtual)
@@ -313,13 +317,6 @@ class PipelineRun:
         self._start_next(stage)
         self._end_of(stage)
         self._tell_end()
-
-    @staticmethod
-    def _lets_prepare(one: _InFlight) -> bool:
-        """Whether its stage has begun; the first one gathers weights beside its first pass, too."""
-        if one.kind == BEGIN:
-            return one.virtual > 0
-        return (one.kind, one.virtual, one.microbatch) == (FORWARD, 0, 0)
 
     def _tell_end(self) -> None:
         """Say once that the last microbatch is through and all stages have finished."""
@@ -338,12 +335,6 @@ class PipelineRun:
             if waited_s < SUM_ERROR * now:
                 waited_s = 0.0
             self.spans.append(BusyInterval(*which, one.start_s, now, waited_s))
-
-    def _alone_s(self, work: Work) -> float:
-        """How long the work of a pass takes alone, counted once [s]."""
-        if id(work) not in self._known_s:
-            self._known_s[id(work)] = alone_s(work)
-        return self._known_s[id(work)]
 
     def _hand_on(self, one: _InFlight) -> None:
         """What follows a pass: a transfer, the backward pass of the last virtual stage, the end."""
@@ -377,15 +368,12 @@ class PipelineRun:
         if busy or order.started < wanted or not self.pipeline.finish:
             return
         self._finished_stages += 1
-        if not self.pipeline.finish_together:
-            self._finish(stage)
-        elif self._finished_stages == self.pipeline.stages:
-            for each in range(self.pipeline.stages):
-                self._finish(each)
-
-    def _finish(self, stage: int) -> None:
-        """Synchronise gradients and optimise."""
-        self._pass(self.pipeline.finish[stage], _InFlight(self, FINISH, stage, 0))
+        ended = [stage]
+        if self.pipeline.finish_together:
+            whole = self._finished_stages == self.pipeline.stages
+            ended = [*range(self.pipeline.stages)] if whole else []
+        for number in ended:
+            self._pass(self.pipeline.finish[number], _InFlight(self, FINISH, number, 0))
 
     def state(self) -> tuple[object, ...]:
         """Where the run stands, counted from the microbatches that are through."""

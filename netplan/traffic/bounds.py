@@ -237,7 +237,16 @@ def _cut_term(
         return name, data_bytes * ((groups - 1) / groups / out_bytes_per_s)
     passes = 1
     if collective == "all_reduce":
-        passes, out_bytes_per_s = 2, sum(_mean_bytes_per_s(level) for _, level in subset)
+        # Out of a GPU on average: those at the ends of a line have one link.
+        passes, out_bytes_per_s = (
+            2,
+            sum(
+                level.gpu_bytes_per_s
+                if level.kind != "line"
+                else 2 * (level.size - 1) / level.size * level.link_bytes_per_s
+                for _, level in subset
+            ),
+        )
     return name, data_bytes * (passes * (groups - 1) * share / out_bytes_per_s)
 
 
@@ -248,13 +257,6 @@ def _summed_term(
     name, time_s = _cut_term(collective, subset, data_bytes, share)
     groups = math.prod(level.size for _, level in subset)
     return name, time_s * groups / (2 * (groups - 1)) if subset[0][0] == 1 else time_s
-
-
-def _mean_bytes_per_s(level: Level) -> float:
-    """Bandwidth out of a GPU at a level, on average over all of them [B/s]."""
-    if level.kind != "line":
-        return level.gpu_bytes_per_s
-    return 2 * (level.size - 1) / level.size * level.link_bytes_per_s
 
 
 def _bisection_s_per_byte(level: Level) -> float:

@@ -205,17 +205,6 @@ def has_domains(graph: FabricGraph) -> bool:
     return graph.has("hb")
 
 
-def _is_star(graph: FabricGraph, links: np.ndarray) -> bool:
-    """Whether each HB switch joins all GPUs of its domain, by one link each."""
-    gpu, switch = graph.source[links], graph.target[links]
-    if not np.all(graph.node_kind[switch] == HB_SWITCH):
-        return False
-    members = np.minimum(graph.gpus - gpu // graph.hb_size * graph.hb_size, graph.hb_size)
-    ends = np.bincount(switch, minlength=graph.node_count)[switch]
-    pairs = distinct_values(gpu * np.int64(graph.node_count) + switch)
-    return bool(np.all(ends == members)) and len(pairs) == len(links)
-
-
 Routing = Literal[
     "auto",
     "ecmp",
@@ -397,14 +386,10 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         if has_joined_switches(self.graph):
             return "adaptive"
         rings = self.graph.has("ring") and not self.graph.has("mesh")
-        return "dimension-order" if rings and self._is_torus else "ecmp"
-
-    @cached_property
-    def _is_torus(self) -> bool:
-        try:
-            return self._laid is not None
+        try:  # of a torus that is partly filled, or twisted
+            return "dimension-order" if rings and self._laid.torus.sizes else "ecmp"
         except InputError:
-            return False
+            return "ecmp"
 
     @cached_property
     def _laid(self) -> LaidTorus:
@@ -428,7 +413,15 @@ class Router(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _has_stars(self) -> bool:
-        return _is_star(self.graph, self.graph.links_with("hb"))
+        """Whether each HB switch joins all GPUs of its domain, by one link each."""
+        graph, links = self.graph, self.graph.links_with("hb")
+        gpu, switch = graph.source[links], graph.target[links]
+        if not np.all(graph.node_kind[switch] == HB_SWITCH):
+            return False
+        members = np.minimum(graph.gpus - gpu // graph.hb_size * graph.hb_size, graph.hb_size)
+        ends = np.bincount(switch, minlength=graph.node_count)[switch]
+        pairs = distinct_values(gpu * np.int64(graph.node_count) + switch)
+        return bool(np.all(ends == members)) and len(pairs) == len(links)
 
     @cached_property
     def _tree(self) -> ClosTree | None:
