@@ -8,7 +8,7 @@ import pytest
 SERVING = (
     *("netplan.performance.serving", "netplan.simulation.serving"),
     *(
-        "netplan.faults.damage.served",
+        "netplan.faults.years.served",
         "netplan.questions.served_faults",
         "netplan.questions.serving",
     ),

@@ -8,10 +8,9 @@ import numpy as np
 
 from netplan.errors import InfeasibleError, NetplanError, not_built
 from netplan.faults.damage.damage import Damage
-from netplan.faults.damage.served import ServedCluster, ServedImpact
 from netplan.faults.years.group_failures import GroupFailures, group_failures
 from netplan.faults.years.rates import FailureBook, bill_wiring, unit_counts
-from netplan.faults.years.served_years import served_forecast
+from netplan.faults.years.served import ServedCluster, ServedImpact, served_forecast
 from netplan.questions.answers.served_faults_answer import ServedFabric, ServedScenario
 from netplan.questions.setup.faults_inputs import (
     FaultsQuestion,

@@ -9,7 +9,7 @@ import netplan
 from netplan.errors import InputError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
-from netplan.faults.damage.served import ServedCluster, ServedImpact, answering
+from netplan.faults.years.served import ServedCluster, ServedImpact, answering
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal
 from netplan.questions.answers.served_faults_answer import (

@@ -6,10 +6,15 @@ from scipy.stats import poisson
 
 from netplan.faults.damage.impact import Single, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
-from netplan.faults.damage.served import ServedCluster, ServedImpact, answering
 from netplan.faults.years.forecast import CheckpointPolicy, ForecastOptions
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook, unit_counts
-from netplan.faults.years.served_years import ServedForecast, served_forecast
+from netplan.faults.years.served import (
+    ServedCluster,
+    ServedForecast,
+    ServedImpact,
+    answering,
+    served_forecast,
+)
 from netplan.performance.serving.outcomes import Goal
 from netplan.records import replace
 from tests.faults.test_served import ACROSS, LONG, ONE_EACH, asked, cluster

@@ -72,15 +72,8 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
+from netplan.faults.damage import flows
 from netplan.faults.damage.damage import Damage
-from netplan.faults.damage.flows import (
-    BlockClasses,
-    BlockTree,
-    FlowNetwork,
-    equal_blocks,
-    reduced_graph,
-    row_codes,
-)
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.topologies.graph.flow import largest_units
 from netplan.traffic.matrix import sum_by
@@ -470,7 +463,7 @@ def _share(after: Ints, before: Ints) -> Floats:
     return share
 
 
-def class_flows(before: FlowNetwork, after: FlowNetwork) -> PairFlows | None:
+def class_flows(before: flows.FlowNetwork, after: flows.FlowNetwork) -> PairFlows | None:
     """Classes of all pairs, and the largest flow of each before and after the damage.
 
     None where too many domains stand for themselves.
@@ -516,8 +509,8 @@ class ClassFlows(Struct, frozen=True, eq=False):
         What flows at least and at most in each class, in units, shape (classes,).
     """
 
-    tree: BlockTree
-    blocks: BlockClasses
+    tree: flows.BlockTree
+    blocks: flows.BlockClasses
     classes: PairClasses
     node: Ints
     graph: PairGraph
@@ -526,12 +519,12 @@ class ClassFlows(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls, before: FlowNetwork, after: FlowNetwork, intact: "ClassFlows | None" = None
+        cls, before: flows.FlowNetwork, after: flows.FlowNetwork, intact: "ClassFlows | None" = None
     ) -> "ClassFlows | None":
         """Bounds of flows after a damage; pairs of a class had equally much before, too."""
-        tried: list[tuple[int, BlockTree, BlockClasses, Floats, PairClasses]] = []
+        tried: list[tuple[int, flows.BlockTree, flows.BlockClasses, Floats, PairClasses]] = []
         for tree, units in _trees(before, after):
-            blocks = tree.alike(row_codes(*units.astype(np.int64)))
+            blocks = tree.alike(flows.row_codes(*units.astype(np.int64)))
             classes = form_classes(tree, blocks)
             if classes is not None:
                 tried.append((len(classes.first), tree, blocks, units[1], classes))
@@ -578,7 +571,7 @@ class ClassFlows(Struct, frozen=True, eq=False):
 
 
 @lru_cache(maxsize=1)
-def _intact_flows(before: FlowNetwork) -> ClassFlows | None:
+def _intact_flows(before: flows.FlowNetwork) -> ClassFlows | None:
     """Flows of an intact fabric, which all of its damages are put beside."""
     intact = ClassFlows.of(before, before)
     if intact is not None:
@@ -586,7 +579,9 @@ def _intact_flows(before: FlowNetwork) -> ClassFlows | None:
     return intact
 
 
-def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree, Floats]]:
+def _trees(
+    before: flows.FlowNetwork, after: flows.FlowNetwork
+) -> Iterator[tuple[flows.BlockTree, Floats]]:
     """Blocks, and capacities of their links before and after the damage, shape (2, links).
 
     First as they are, where there are tiers; then with switches that are joined well enough as one.
@@ -604,10 +599,10 @@ def _trees(before: FlowNetwork, after: FlowNetwork) -> Iterator[tuple[BlockTree,
     apart = ends[0] != ends[1]
     joined = np.zeros(domains + int(label.max(initial=-1)) + 1, np.int64)
     np.maximum.at(joined, domains + label, tier[domains:])
-    yield BlockTree.of(joined, ends[:, apart]), units[:, apart]
+    yield flows.BlockTree.of(joined, ends[:, apart]), units[:, apart]
 
 
-def form_classes(tree: BlockTree, blocks: BlockClasses) -> PairClasses | None:
+def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClasses | None:
     """Classes of all pairs of domains; None where too many domains stand for themselves.
 
     Examples
@@ -638,7 +633,7 @@ def form_classes(tree: BlockTree, blocks: BlockClasses) -> PairClasses | None:
     return PairClasses(one, two, np.where(orbit[0, one] == orbit[0, two], pairs // 2, pairs))
 
 
-def class_codes(tree: BlockTree, blocks: BlockClasses, one: Ints, two: Ints) -> Ints:
+def class_codes(tree: flows.BlockTree, blocks: flows.BlockClasses, one: Ints, two: Ints) -> Ints:
     """Numbers of pairs of domains, equal for those of one class, shape (pairs,)."""
     level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
     base, places = int(orbit.max(initial=0)) + 1, np.sort(orbit[0][np.stack((one, two))], axis=0)
@@ -646,18 +641,20 @@ def class_codes(tree: BlockTree, blocks: BlockClasses, one: Ints, two: Ints) -> 
     return code
 
 
-def _smallest_block(tree: BlockTree, one: Ints, two: Ints) -> Ints:
+def _smallest_block(tree: flows.BlockTree, one: Ints, two: Ints) -> Ints:
     """Level of the smallest block that holds both domains, shape (pairs,)."""
     level: Ints = np.argmax(tree.block[:, one] == tree.block[:, two], axis=0)
     return level
 
 
-def _orbits(tree: BlockTree, blocks: BlockClasses) -> Ints:
+def _orbits(tree: flows.BlockTree, blocks: flows.BlockClasses) -> Ints:
     """Number of the block of each domain on every level, equal for like ones (levels, domains)."""
     return np.stack([of[block] for of, block in zip(blocks.orbit, tree.block, strict=True)])
 
 
-def _small_graph(tree: BlockTree, blocks: BlockClasses, units: Floats) -> tuple[Ints, PairGraph]:
+def _small_graph(
+    tree: flows.BlockTree, blocks: flows.BlockClasses, units: Floats
+) -> tuple[Ints, PairGraph]:
     """Switches of a fabric, like ones put together, and the domains that stand for all.
 
     ``units`` are the capacities of its links, shape (links,). The number of each domain in the
@@ -695,13 +692,15 @@ def _small_graph(tree: BlockTree, blocks: BlockClasses, units: Floats) -> tuple[
 def _colours(ends: Ints, units: Floats, weight: Ints, domains: int) -> Ints:
     """Numbers of nodes, equal where they have equal links to equal nodes; domains are unequal."""
     tail, head = np.concatenate([ends, ends[::-1]], axis=1)
-    rates = np.tile(row_codes(units.astype(np.int64)), 2)
+    rates = np.tile(flows.row_codes(units.astype(np.int64)), 2)
     kinds = int(rates.max(initial=0)) + 1
-    colour = row_codes(
+    colour = flows.row_codes(
         np.append(np.arange(domains), np.full(len(weight) - domains, domains)), weight
     )
     while True:
-        finer = row_codes(colour, equal_blocks(tail, colour[head] * kinds + rates, len(weight)))
+        finer = flows.row_codes(
+            colour, flows.equal_blocks(tail, colour[head] * kinds + rates, len(weight))
+        )
         if finer.max(initial=0) == colour.max(initial=0):
             return colour
         colour = finer
@@ -814,7 +813,7 @@ def remaining_bandwidth(
     damage: Damage,
     *,
     max_pairs: int = MAX_PAIRS,
-    intact: FlowNetwork | None = None,
+    intact: flows.FlowNetwork | None = None,
 ) -> Remaining:
     """Bandwidth that remains between HB domains.
 
@@ -846,7 +845,7 @@ def remaining_bandwidth(
     """
     if max_pairs < 1:
         raise InputError(f"{max_pairs} pairs of HB domains are too few: give 1 or more")
-    before = intact or reduced_graph(graph).intact
+    before = intact or flows.reduced_graph(graph).intact
     after = before.reduced.left(damage)
     all_classes = class_flows(before, after)
     found = all_classes or _one_by_one(before, after, max_pairs)
@@ -867,7 +866,7 @@ def remaining_bandwidth(
     )
 
 
-def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
+def _least_share(before: flows.FlowNetwork, after: flows.FlowNetwork) -> float:
     """A share that every pair has left: a smallest cut loses no more than all that is lost.
 
     Of what domains lost for themselves alone, a pair has its own two at most.
@@ -881,7 +880,7 @@ def _least_share(before: FlowNetwork, after: FlowNetwork) -> float:
     return max(0.0, 1 - lost / least)
 
 
-def _one_by_one(before: FlowNetwork, after: FlowNetwork, max_pairs: int) -> PairFlows:
+def _one_by_one(before: flows.FlowNetwork, after: flows.FlowNetwork, max_pairs: int) -> PairFlows:
     """All pairs, or some chosen ones; and their flows before and after the damage, in units."""
     first, second = np.triu_indices(before.domains, 1)
     pairs = np.ones(len(first), np.int64)
@@ -890,11 +889,13 @@ def _one_by_one(before: FlowNetwork, after: FlowNetwork, max_pairs: int) -> Pair
     ends = list(zip(first.tolist(), second.tolist(), strict=True))
     # The intact flows come first: what damage spares of them is not computed again.
     units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
-    flows = np.array(units, np.int64)
-    return PairFlows(PairClasses(first, second, pairs), flows, flows)
+    found = np.array(units, np.int64)
+    return PairFlows(PairClasses(first, second, pairs), found, found)
 
 
-def _choose(before: FlowNetwork, after: FlowNetwork, limit: int) -> tuple[Ints, Ints, Ints]:
+def _choose(
+    before: flows.FlowNetwork, after: flows.FlowNetwork, limit: int
+) -> tuple[Ints, Ints, Ints]:
     """Pairs of domains to compute, and 1 for those drawn at random, 0 for those that lost most."""
     rng = np.random.default_rng(0)
     count, had = before.domains, before.egress_bytes_per_s

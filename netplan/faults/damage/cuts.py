@@ -510,6 +510,12 @@ def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool =
     return split_demand(matrix, size, forwarding=rails and forwarding).network
 
 
+def traffic_cuts(graph: FabricGraph, matrix: TrafficMatrix | None) -> Cuts:
+    """Cuts of the intact fabric under a job's traffic; without any, under uniform traffic."""
+    leg = network_leg(graph, matrix or uniform_traffic(graph), forwarding=matrix is not None)
+    return Cuts.of(graph, leg)
+
+
 def uniform_traffic(graph: FabricGraph) -> TrafficMatrix:
     """A byte from every GPU to its peer in each other full HB domain."""
     full = graph.gpus // graph.hb_size

@@ -23,14 +23,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.capacity import remaining_bandwidth
-from netplan.faults.damage.cuts import (
-    Cuts,
-    Option,
-    Partition,
-    network_leg,
-    pods_of,
-    uniform_traffic,
-)
+from netplan.faults.damage.cuts import Cuts, Option, Partition, pods_of, traffic_cuts
 from netplan.faults.damage.damage import (
     Components,
     Damage,
@@ -101,9 +94,7 @@ class Subject(Struct, frozen=True, dict=True):
     @cached_property
     def cuts(self) -> Cuts:
         """Blocks of the fabric under that traffic; without it, under uniform traffic."""
-        uniform, matrix = uniform_traffic(self.graph), self.traffic
-        leg = network_leg(self.graph, matrix or uniform, forwarding=matrix is not None)
-        return Cuts.of(self.graph, leg)
+        return traffic_cuts(self.graph, self.traffic)
 
     @cached_property
     def pods(self) -> Partition | None:

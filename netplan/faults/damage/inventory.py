@@ -64,15 +64,7 @@ from netplan.faults.damage.groups import (
 from netplan.topologies.assembly import StructuralNames
 from netplan.topologies.cabling.device_names import slashless
 from netplan.topologies.fabric import TIER_NAMES
-from netplan.topologies.graph import (
-    GPU,
-    HB_SWITCH,
-    MANAGER,
-    MEMORY,
-    NODE_KINDS,
-    SWITCH,
-    FabricGraph,
-)
+from netplan.topologies.graph import GPU, NODE_KINDS, FabricGraph
 
 BETWEEN = "--"
 END = re.compile(
@@ -214,11 +206,11 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
         """Kinds of which there are any, by name; groups that hold nothing here are no parts."""
         graph = self.graph
 
-        def nodes(name: str, code: int, tier: int | None = None) -> PartKind:
-            there = graph.node_kind == code
+        def nodes(kind: str, name: str = "", tier: int | None = None) -> PartKind:
+            there = graph.node_kind == NODE_KINDS.index(kind.replace("-", "_"))
             if tier is not None:
                 there &= graph.node_tier == tier
-            return PartKind(name, "node", np.flatnonzero(there))
+            return PartKind(name or kind, "node", np.flatnonzero(there))
 
         link = np.flatnonzero(network_links(graph))
         ends = (2 * link[:, None] + np.arange(2)).ravel()
@@ -231,17 +223,17 @@ class Inventory(Struct, frozen=True, eq=False, dict=True):
         groups |= {given.kind: given for given in self.groups}
         network = [group.name for group in graph.groups if group.role not in ("hb", "memory")]
         kinds = [
-            nodes("gpu", GPU),
+            nodes("gpu"),
             PartKind("nic", "end", ends[graph.node_kind[node] == GPU]),
             PartKind("link", "link", link),
             *(PartKind(name, "link", graph.links_of(name)) for name in network),
             PartKind("hb-link", "link", graph.links_with("hb")),
             PartKind("transceiver", "end", transceiver_ends(graph)),
-            nodes("switch", SWITCH),
-            *(nodes(name, SWITCH, tier) for tier, name in names.items()),
-            nodes("hb-switch", HB_SWITCH),
-            nodes("manager", MANAGER),
-            nodes("memory", MEMORY),
+            nodes("switch"),
+            *(nodes("switch", name, tier) for tier, name in names.items()),
+            nodes("hb-switch"),
+            nodes("manager"),
+            nodes("memory"),
             *(PartKind(name, "group", kind.held(), kind) for name, kind in groups.items()),
         ]
         return {kind.name: kind for kind in kinds if len(kind.numbers)}

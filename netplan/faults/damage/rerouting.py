@@ -38,19 +38,12 @@ from netplan.errors import InputError
 from netplan.faults.damage.cuts import Cuts
 from netplan.faults.damage.damage import Damage, directed, find_components, network_links, no_damage
 from netplan.topologies.graph import GPU, FabricGraph, connected_parts, host_ends
+from netplan.traffic import routing_joined
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing import Routing, forwarding_nodes, has_domains, joins_all, link_loads
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
-from netplan.traffic.routing_joined import (
-    JoinedMap,
-    Ways,
-    has_joined_switches,
-    joined_loads,
-    joined_map,
-    ways_left,
-)
 
 Ends = tuple[Ints, Ints]
 LiveRouting = Literal["auto", "ecmp"]
@@ -157,7 +150,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         usual &= self._joined_outside(*outer)
         detour = ~usual & (self._whole[ends[0]] == self._whole[ends[1]])
         direct, rest = _leg(usual, outer, amount), _leg(detour, ends, amount)
-        adaptive = self.routing == "auto" and has_joined_switches(graph)
+        adaptive = self.routing == "auto" and routing_joined.has_joined_switches(graph)
         loads = self._adaptive(direct, rest) if adaptive else self._shortest(direct, rest)
         loads += self._along("domain", _leg(usual, inner, amount))
         return Rerouted(
@@ -250,7 +243,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         reached: Bools = np.any(both, axis=0)
         near = rest.some(reached)
         relayed = Leg(gpus + near.source, gpus + near.destination, near.flow_bytes)
-        loads = joined_loads(planes, direct.plus(relayed), ways)
+        loads = routing_joined.joined_loads(planes, direct.plus(relayed), ways)
         loads += self._along("domain", self._to_relays(relayed))
         loads += self._along("all", rest.some(~reached))
         used = self._outer & self._live
@@ -281,7 +274,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         return {}
 
     @cached_property
-    def _joined(self) -> tuple[JoinedMap, Ways]:
+    def _joined(self) -> tuple[routing_joined.JoinedMap, routing_joined.Ways]:
         """Planes that are left, GPUs twice: alone, and with who sends for them; and ways.
 
         That is a GPU alone, or all of its domain with ports, shape (GPUs that send, GPUs).
@@ -297,7 +290,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         relays = coo_array((np.ones(len(entry)), (entry, whose)), shape=(gpus, gpus)).tocsr()
         senders = hstack([identity(gpus, format="csr"), relays], format="csr")
         links = np.flatnonzero(self._outer & self._live)
-        return joined_map(graph, links, senders), ways_left(graph)
+        return routing_joined.joined_map(graph, links, senders), routing_joined.ways_left(graph)
 
     def _to_relays(self, relayed: Leg) -> Leg:
         """Traffic between GPUs and those who send for them, inside their HB domains."""
@@ -428,7 +421,7 @@ def training_loads(
     after = reroute(graph, damage, matrix)
     busiest, seconds = _busiest(after.loads)
     sent = not after.lost_bytes and not after.cut_bytes
-    joined = has_joined_switches(graph)
+    joined = routing_joined.has_joined_switches(graph)
     routing: Routing = "auto" if joined else "ecmp"
     before_s = _busiest(link_loads(graph, matrix, routing=routing))[1]
     cut_s = cuts.time_s(damage) if cuts else inf

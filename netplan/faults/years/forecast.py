@@ -26,27 +26,12 @@ from msgspec import Struct, field
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
+from netplan.faults.years import checkpoints, reliability
 from netplan.faults.years.availability import domains_under_repair, expected_throughput
-from netplan.faults.years.checkpoints import (
-    Checkpoints,
-    best_interval_h,
-    daly_interval_h,
-    exact_time_ratio,
-    young_interval_h,
-)
 from netplan.faults.years.effects import FailureEffects, untimed_effects
 from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.outages import Cause, Effect, Exposure, Outages, simulate_outages
 from netplan.faults.years.rates import LAYOUT, NETWORK_KINDS, FailureBook, FailureRate, Unit
-from netplan.faults.years.reliability import (
-    cost_per_effective_gpu_hour,
-    idle_domains_needed,
-    mtbf_h,
-    outstanding,
-    require_service,
-    service_level,
-    spares_needed,
-)
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
@@ -167,7 +152,7 @@ class CheckpointPolicy(Struct, frozen=True):
     restart_h: float
     interval_h: float | None = None
 
-    def at(self, between_h: float) -> Checkpoints:
+    def at(self, between_h: float) -> checkpoints.Checkpoints:
         """Checkpoints at the interval asked for, else at the best one.
 
         Raises
@@ -183,8 +168,8 @@ class CheckpointPolicy(Struct, frozen=True):
                     " --checkpoint-write or --checkpoint-interval"
                 )
             # A cluster that never fails still saves its work once a year.
-            interval = min(best_interval_h(self.write_h, between_h), HOURS_PER_YEAR)
-        return Checkpoints(interval, self.write_h, self.restart_h)
+            interval = min(checkpoints.best_interval_h(self.write_h, between_h), HOURS_PER_YEAR)
+        return checkpoints.Checkpoints(interval, self.write_h, self.restart_h)
 
 
 class ForecastOptions(Struct, frozen=True):
@@ -373,13 +358,13 @@ def reliability_forecast(
     kept = _kept(fabric, spares, options)
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
     per_year = sum(cause.stops_per_year for cause in exposure.causes)
-    between_h = mtbf_h(per_year)
+    between_h = reliability.mtbf_h(per_year)
     job, write_h = options.checkpoints.at(between_h), options.checkpoints.write_h
     rng = np.random.default_rng(options.seed)
     outages = simulate_outages(exposure, job, years=options.years, rng=rng)
     yearly, (low, high) = outages.interruptions_a_year, outages.interruptions_interval()
     ratio, goodput = outages.effective_time_ratio, outages.goodput
-    never_waiting = exact_time_ratio(job, between_h)
+    never_waiting = checkpoints.exact_time_ratio(job, between_h)
     waits, throughput = expected_throughput(exposure.causes, exposure.pace)
     down = domains_under_repair(exposure.causes, wait=options.wait)
     network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
@@ -388,7 +373,7 @@ def reliability_forecast(
     hourly = None
     if cost_per_year is not None and goodput.value > 0:
         cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
-        hourly = cost_per_effective_gpu_hour(cost, fabric.sizing.gpus, goodput.value)
+        hourly = reliability.cost_per_effective_gpu_hour(cost, fabric.sizing.gpus, goodput.value)
     return ReliabilityForecast(
         interruptions_per_year=yearly.value,
         interruptions_half_width=_finite(yearly.half_width),
@@ -400,8 +385,8 @@ def reliability_forecast(
         ),
         mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * options.years,
         interval_h=job.interval_h,
-        young_h=young_interval_h(write_h, finite_h),
-        daly_h=daly_interval_h(write_h, finite_h),
+        young_h=checkpoints.young_interval_h(write_h, finite_h),
+        daly_h=checkpoints.daly_interval_h(write_h, finite_h),
         effective_time_ratio=ratio.value,
         effective_half_width=_finite(ratio.half_width),
         effective_closed_form=never_waiting * (1 - waits),
@@ -412,8 +397,8 @@ def reliability_forecast(
         slowed_h=float(outages.slowed_h.mean()),
         domains_down=sum(size * mean for size, mean in down.items()),
         idle_domains=options.idle_domains,
-        idle_domains_needed=idle_domains_needed({1: down.get(1, 0.0)}, options.level),
-        idle_domains_needed_with_groups=idle_domains_needed(down, options.level),
+        idle_domains_needed=reliability.idle_domains_needed({1: down.get(1, 0.0)}, options.level),
+        idle_domains_needed_with_groups=reliability.idle_domains_needed(down, options.level),
         years=outages.years,
         years_for_one_percent=_finite(float(yearly.years_for(0.01))),
         no_switch_down=_no_switch_down(effects.units, book, options),
@@ -450,7 +435,7 @@ def _exposure(
         taken,
         idle=options.idle_domains,
         wait=options.wait,
-        most=idle_domains_needed(taken, NEARLY_ALWAYS),
+        most=reliability.idle_domains_needed(taken, NEARLY_ALWAYS),
     )
     return Exposure(tuple(causes), kept, pace)
 
@@ -476,7 +461,7 @@ def _no_switch_down(
         if row.kind == "switch":
             rate = row.rate_per_year.at(options.end)
             repair_h = book.repair_h(row.kind).at(options.end)
-            down += outstanding(rate, row.count_in(units), repair_h)
+            down += reliability.outstanding(rate, row.count_in(units), repair_h)
     return exp(-down) if down else None
 
 
@@ -495,7 +480,7 @@ def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) ->
         number = options.spares[row.kind]
         waiting = row.replaced_per_year * row.lead_h / HOURS_PER_YEAR
         try:
-            require_service(number, waiting, options.level)
+            reliability.require_service(number, waiting, options.level)
         except InputError as error:
             raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
         found[row.kind] = number
@@ -529,8 +514,8 @@ def part_spares(
         rates = [row.rate_per_year.at(options.end) for row in parts]
         failures = [rate * count for rate, count in zip(rates, counts, strict=True)]
         replaced = sum(row.replaced * each for row, each in zip(parts, failures, strict=True))
-        waiting = outstanding(replaced, 1, lead_h)
-        spares = spares_needed(waiting, options.level)
+        waiting = reliability.outstanding(replaced, 1, lead_h)
+        spares = reliability.spares_needed(waiting, options.level)
         found.append(
             Spares(
                 kind,
@@ -540,7 +525,7 @@ def part_spares(
                 replaced,
                 lead_h,
                 spares,
-                service_level(spares, waiting),
+                reliability.service_level(spares, waiting),
             )
         )
     return tuple(found)

@@ -7,8 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.faults.damage.impact import Single
-from netplan.faults.damage.served import ServedImpact
-from netplan.faults.years.served_years import ServedForecast, ServerStops
+from netplan.faults.years.served import ServedForecast, ServedImpact, ServerStops
 from netplan.questions.answers.faults_answer import FABRIC, FaultsAnswer
 from netplan.questions.answers.faults_screen import PARTS, between, spares_words
 from netplan.questions.answers.screen_titles import network_words, titled
