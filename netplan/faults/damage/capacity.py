@@ -611,7 +611,7 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
 
     >>> domain, leaf = np.arange(8), 8 + np.arange(8) // 2
     >>> ends = np.stack((np.append(domain, np.arange(8, 12)), np.append(leaf, np.full(4, 12))))
-    >>> tree = BlockTree.of(np.repeat([0, 1, 2], [8, 4, 1]), ends)
+    >>> tree = flows.BlockTree.of(np.repeat([0, 1, 2], [8, 4, 1]), ends)
     >>> form_classes(tree, tree.alike(np.zeros(12, int))).pairs.tolist()
     [4, 24]
     """

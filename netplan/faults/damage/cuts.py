@@ -370,7 +370,7 @@ class Cuts(Struct, frozen=True, eq=False):
         live = network_links(graph) & ~damage.links_out(graph)
         in_part, whole = np.ones(graph.gpus), np.ones(graph.domains)
         for partition, amount in zip(self.partitions[1:], self.crossing[1:], strict=True):
-            share = partition.worst(self._share(partition.capacity(graph, live), amount))
+            share = partition.worst(self.share(partition.capacity(graph, live), amount))
             block = partition.label[: graph.gpus]
             in_part = np.minimum(in_part, np.where(partition.whole, 1.0, share)[block])
             of_domain = np.where(partition.whole, share, 1.0)[block[:: graph.hb_size]]
@@ -381,17 +381,10 @@ class Cuts(Struct, frozen=True, eq=False):
         down[effects.gpus_down] = down[effects.cut_off_forwarding] = True
         return RelativeThroughput(self, rate, in_part, whole, hb_share, down)
 
-    def _share(self, capacity: Floats, amount: Floats) -> Floats:
+    def share(self, capacity: Floats, amount: Floats) -> Floats:
         """Share of the throughput of the intact fabric that blocks reach [1], at most 1."""
         some = amount > 0
         return np.where(some, np.minimum(1.0, self.intact_s * capacity / _positive(amount)), 1.0)
-
-    def domain_share(self, rate: Floats) -> Floats:
-        """Share that every HB domain reaches, by what each GPU can send [B/s], shape (domains,)."""
-        domain = np.arange(self.graph.gpus) // self.graph.hb_size
-        return self._share(
-            sum_by(domain, rate, self.graph.domains), self.crossing[0][: self.graph.domains]
-        )
 
 
 class RelativeThroughput(Struct, frozen=True, eq=False):
@@ -474,11 +467,13 @@ class RelativeThroughput(Struct, frozen=True, eq=False):
 
         Between two of them the same blocks give up: those that are slower than the upper one.
         """
-        graph = self.cuts.graph
+        graph, amount = self.cuts.graph, self.cuts.crossing[0][: self.cuts.graph.domains]
+        domain = np.arange(graph.gpus) // graph.hb_size
         had = gpu_bytes_per_s(graph, network_links(graph))
         for upper in distinct_values(np.append(self.in_part[self.in_part > 0], 1.0)).tolist():
             rate = np.where(self.in_part < upper, 0.0, self.rate)
-            yield upper, np.minimum(self.cuts.domain_share(rate), self.whole), rate < had
+            share = self.cuts.share(sum_by(domain, rate, graph.domains), amount)
+            yield upper, np.minimum(share, self.whole), rate < had
 
 
 def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool = True) -> Leg:

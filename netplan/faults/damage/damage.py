@@ -45,7 +45,13 @@ class Damage(Struct, frozen=True, eq=False):
         InputError
             If the damage is that of another graph.
         """
-        check_damage(graph, self)
+        nodes, links = len(self.node_down), len(self.link_down)
+        if (nodes, links) != (graph.node_count, graph.link_count):
+            raise InputError(
+                f"the damage is that of a fabric of {nodes:,} nodes and {links:,} links,"
+                f" {graph.name} has {graph.node_count:,} and {graph.link_count:,}: make it for this"
+                " one"
+            )
         if not self.node_down.any():
             return self.link_down.copy()
         ends_down = self.node_down[graph.source] | self.node_down[graph.target]
@@ -60,22 +66,6 @@ class Damage(Struct, frozen=True, eq=False):
 def no_damage(graph: FabricGraph) -> Damage:
     """Damage in which nothing has failed."""
     return Damage(np.zeros(graph.node_count, bool), np.zeros(graph.link_count, bool))
-
-
-def check_damage(graph: FabricGraph, damage: Damage) -> None:
-    """Refuse the damage of another graph.
-
-    Raises
-    ------
-    InputError
-        If the masks have other lengths than the graph's nodes and links.
-    """
-    found = len(damage.node_down), len(damage.link_down)
-    if found != (graph.node_count, graph.link_count):
-        raise InputError(
-            f"the damage is that of a fabric of {found[0]:,} nodes and {found[1]:,} links,"
-            f" {graph.name} has {graph.node_count:,} and {graph.link_count:,}: make it for this one"
-        )
 
 
 class Components(Struct, frozen=True, eq=False):
@@ -162,15 +152,21 @@ def find_effects(
     >>> len(effects.gpus_down), len(effects.cut_off), len(effects.cut_off_forwarding)
     (1, 32, 0)
     """
-    live = ~damage.links_out(graph)
+    network, whole = intact or intact_components(graph)
+    cut_off, network = _cut_off(graph, damage, network, network_links(graph))
+    every = np.ones(graph.link_count, bool)
+    cut_off_forwarding, whole = _cut_off(graph, damage, whole, every)
+    down = np.flatnonzero(damage.node_down[: graph.gpus])
+    return Effects(down, cut_off, cut_off_forwarding, network, whole)
+
+
+def _cut_off(
+    graph: FabricGraph, damage: Damage, intact: Components, links: Bools
+) -> tuple[Ints, Components]:
+    """Live GPUs that some links, chosen by a mask, join with no main component; what is left."""
+    left = find_components(graph, damage, links & ~damage.links_out(graph))
     up = ~damage.node_down[: graph.gpus]
-    answers = []
-    before = intact or intact_components(graph)
-    for links, was in zip((network_links(graph), np.ones_like(live)), before, strict=True):
-        left = find_components(graph, damage, links & live)
-        answers.append((np.flatnonzero(up & ~_in_main_component(graph, was, left)), left))
-    (cut_off, network), (cut_off_forwarding, whole) = answers
-    return Effects(np.flatnonzero(~up), cut_off, cut_off_forwarding, network, whole)
+    return np.flatnonzero(up & ~_in_main_component(graph, intact, left)), left
 
 
 def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Components | None = None) -> Ints:
@@ -190,9 +186,7 @@ def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Components | None =
     """
     links = network_links(graph)
     was = intact or find_components(graph, no_damage(graph), links)
-    left = find_components(graph, damage, links & ~damage.links_out(graph))
-    up = ~damage.node_down[: graph.gpus]
-    return np.flatnonzero(up & ~_in_main_component(graph, was, left))
+    return _cut_off(graph, damage, was, links)[0]
 
 
 def network_links(graph: FabricGraph) -> Bools:

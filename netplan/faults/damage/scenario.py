@@ -91,15 +91,23 @@ def read_fault_file(path: Path) -> tuple[FaultText, ...]:
         raise CatalogError(f"{path}:{MAX_LINES + 1}: more than {MAX_LINES:,} lines: split the file")
     if path.suffix.lower() == ".csv":
         rows = csv_rows(path, lines, CSV_HEADER)
-        found = [(number, f"{kind}={what}" if kind else what) for number, (kind, what) in rows]
+        faults = [(number, f"{kind}={what}" if kind else what) for number, (kind, what) in rows]
     else:
         texts = ((number, line.partition("#")[0].strip()) for number, line in enumerate(lines, 1))
-        found = [(number, text) for number, text in texts if text]
-    for number, text in found:
-        _check(path, number, text)
-    if not found:
+        faults = [(number, text) for number, text in texts if text]
+    for number, text in faults:
+        if len(text) > MAX_CHARACTERS or not text.isprintable():
+            raise CatalogError(
+                f"{path}:{number}: {text[:40]!r} cannot be a fault: printable text of at most"
+                f" {MAX_CHARACTERS} characters, such as gpu-5 or links=10"
+            )
+        if text.startswith("@"):
+            raise CatalogError(
+                f"{path}:{number}: a file of faults names no other file: got {text!r:.60}"
+            )
+    if not faults:
         raise CatalogError(f"{path}:1: the file names no faults")
-    return tuple(FaultText(text, f"{path}:{number}: ") for number, text in found)
+    return tuple(FaultText(text, f"{path}:{number}: ") for number, text in faults)
 
 
 def csv_rows(
@@ -133,24 +141,12 @@ def csv_rows(
         raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
 
 
-def _check(path: Path, number: int, text: str) -> None:
-    if len(text) > MAX_CHARACTERS or not text.isprintable():
-        raise CatalogError(
-            f"{path}:{number}: {text[:40]!r} cannot be a fault: printable text of at most"
-            f" {MAX_CHARACTERS} characters, such as gpu-5 or links=10"
-        )
-    if text.startswith("@"):
-        raise CatalogError(
-            f"{path}:{number}: a file of faults names no other file: got {text!r:.60}"
-        )
-
-
 COUNT = re.compile(r"[-+]?[0-9][0-9,_]*")
 SHARE = re.compile(r"([-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]{1,2})?)%")
 MAX_DIGITS = 15
 
 
-class Draw(Struct, frozen=True):
+class FaultDraw(Struct, frozen=True):
     """So many parts of a kind at random; ``text`` says where this was asked."""
 
     kind: PartKind
@@ -170,13 +166,13 @@ class FaultScenario(Struct, frozen=True, eq=False):
     draws
         Parts that fail at random.
     modes
-        Sets of weighted modes; of each set one mode fails.
+        Sets of modes, with the chance of each [1], together 1; of each set one mode fails.
     """
 
     inventory: Inventory
     named: tuple[Parts, ...] = ()
-    draws: tuple[Draw, ...] = ()
-    modes: "tuple[Modes, ...]" = ()
+    draws: tuple[FaultDraw, ...] = ()
+    modes: "tuple[tuple[tuple[float, ...], tuple[FaultScenario, ...]], ...]" = ()
 
     @property
     def random(self) -> bool:
@@ -191,35 +187,17 @@ class FaultScenario(Struct, frozen=True, eq=False):
         InputError
             If more parts of a kind are drawn than are left.
         """
-        found = list(self.named)
+        failed = list(self.named)
         for draw in self.draws:
-            found.append(Parts(draw.kind, _pick(draw, found, rng)))
-        for modes in self.modes:
-            found += modes.draw(rng).parts(rng)
-        return tuple(found)
+            failed.append(Parts(draw.kind, _pick(draw, failed, rng)))
+        for chances, scenarios in self.modes:
+            mode = scenarios[int(rng.choice(len(chances), p=np.array(chances)))]
+            failed += mode.parts(rng)
+        return tuple(failed)
 
     def damage(self, rng: np.random.Generator) -> Damage:
         """Damage of one draw; errors as :meth:`parts`."""
         return self.inventory.damage(self.parts(rng))
-
-
-class Modes(Struct, frozen=True, eq=False):
-    """Modes of failure, of which one is drawn at a time.
-
-    Parameters
-    ----------
-    chances
-        Chance of each mode; together 1.
-    scenarios
-        What fails.
-    """
-
-    chances: tuple[float, ...]
-    scenarios: tuple[FaultScenario, ...]
-
-    def draw(self, rng: np.random.Generator) -> FaultScenario:
-        """One of the modes, by its chance."""
-        return self.scenarios[int(rng.choice(len(self.chances), p=np.array(self.chances)))]
 
 
 def read_scenario(faults: Iterable[str], inventory: Inventory) -> FaultScenario:
@@ -251,12 +229,18 @@ def read_scenario(faults: Iterable[str], inventory: Inventory) -> FaultScenario:
     """
     names = PartNames(inventory)
     named: list[Parts] = []
-    draws: list[Draw] = []
+    draws: list[FaultDraw] = []
     texts = [fault.strip() for fault in faults]
     modes = tuple(_read_modes(Path(text[1:]), inventory) for text in texts if _is_modes(text))
     for fault in _all_texts(text for text in texts if not _is_modes(text)):
+        left, equals, right = (part.strip() for part in plain_link(fault.text).partition("="))
         try:
-            _read(fault, names, named, draws)
+            kind = inventory.kind(left) if equals else None
+            count = _count(fault.text, right, kind) if kind else None
+            if kind and count is not None:
+                draws.append(FaultDraw(kind, count, fault))
+            else:
+                named.append(names.find(right if kind else left, kind))
         except NetplanError as error:
             if not fault.where:
                 raise
@@ -269,7 +253,9 @@ def _is_modes(text: str) -> bool:
     return text.startswith("@") and text.lower().endswith((".yaml", ".yml"))
 
 
-def _read_modes(path: Path, inventory: Inventory) -> Modes:
+def _read_modes(
+    path: Path, inventory: Inventory
+) -> tuple[tuple[float, ...], tuple[FaultScenario, ...]]:
     """Read a YAML file of weighted modes.
 
     Raises
@@ -304,8 +290,7 @@ def _read_modes(path: Path, inventory: Inventory) -> Modes:
     total = sum(weights)
     if total <= 0:
         raise CatalogError(f"{path}:{line}: give a mode whose weight is above 0")
-    chances = tuple(weight / total for weight in weights)
-    return Modes(chances, tuple(scenarios))
+    return tuple(weight / total for weight in weights), tuple(scenarios)
 
 
 def parse_faults(
@@ -360,21 +345,6 @@ def _all_texts(faults: Iterable[str]) -> Iterable[FaultText]:
             yield FaultText(text)
 
 
-def _read(fault: FaultText, names: PartNames, named: list[Parts], draws: list[Draw]) -> None:
-    """Add one fault to the named ones or to the draws."""
-    link = plain_link(fault.text)
-    left, equals, right = (part.strip() for part in link.partition("="))
-    if not equals:
-        named.append(names.find(left))
-        return
-    kind = names.inventory.kind(left)
-    count = _count(fault.text, right, kind)
-    if count is None:
-        named.append(names.find(right, kind))
-    else:
-        draws.append(Draw(kind, count, fault))
-
-
 def _count(text: str, what: str, kind: PartKind) -> int | None:
     """Number of parts that a fault asks for; None if it names one."""
     there, least = len(kind.numbers), 0
@@ -402,8 +372,8 @@ def _count(text: str, what: str, kind: PartKind) -> int | None:
     )
 
 
-def _pick(draw: Draw, failed: Sequence[Parts], rng: np.random.Generator) -> Ints:
-    """Draw parts that have not failed by themselves so far."""
+def _pick(draw: FaultDraw, failed: Sequence[Parts], rng: np.random.Generator) -> Ints:
+    """FaultDraw parts that have not failed by themselves so far."""
     kind = draw.kind
     # A leaf is a switch, but a port and the transceiver in it are two parts.
     taken = [
@@ -471,7 +441,11 @@ def read_risk_groups(path: Path, inventory: Inventory) -> RiskGroups:
     ('chassis', ('left', 'right'), 10, 1)
     """
     if path.suffix.lower() == ".csv":
-        kind, lines = path.stem, list(_csv_lines(path))
+        kind, lines = path.stem, []
+        for line, cells in csv_rows(path, read_lines(path), GROUP_HEADER, GROUP_HEADER[:2]):
+            group, member, *rest = cells
+            weight = _weight(path, line, rest[0]) if rest and rest[0] else None
+            lines.append(_membership(path, line, group, member, weight))
     else:
         kind, lines = _yaml_lines(path)
     if not lines:
@@ -488,33 +462,25 @@ def _groups(path: Path, kind: str, lines: list[Membership], inventory: Inventory
     names = PartNames(inventory)
     parts: dict[str, list[Parts]] = {}
     weights: dict[str, float] = {}
-    for one in lines:
-        found = parts.setdefault(one.group, [])
-        if one.weight is not None and weights.setdefault(one.group, one.weight) != one.weight:
-            raise CatalogError(f"{path}:{one.line}: group {one.group[:60]!r} has two weights")
-        if one.member:
+    for row in lines:
+        found = parts.setdefault(row.group, [])
+        if row.weight is not None and weights.setdefault(row.group, row.weight) != row.weight:
+            raise CatalogError(f"{path}:{row.line}: group {row.group[:60]!r} has two weights")
+        if row.member:
             try:
-                found.append(names.find(one.member))
+                found.append(names.find(row.member))
             except NetplanError as error:
-                raise CatalogError(f"{path}:{one.line}: {error}") from None
+                raise CatalogError(f"{path}:{row.line}: {error}") from None
     members: list[tuple[Ints, Ints]] = []
     for name, found in parts.items():
         if not found:
-            line = next(one.line for one in lines if one.group == name)
+            line = next(row.line for row in lines if row.group == name)
             raise CatalogError(f"{path}:{line}: group {name[:60]!r} has no members: name some")
         damage = inventory.damage(found)
         members.append((np.flatnonzero(damage.node_down), np.flatnonzero(damage.link_down)))
     nodes, links = zip(*members, strict=True)
     weight = np.array([weights.get(name, 1.0) for name in parts]) if weights else None
     return RiskGroups(kind, tuple(parts), *listed(nodes), *listed(links), weight)
-
-
-def _csv_lines(path: Path) -> Iterator[Membership]:
-    """Memberships of a CSV file."""
-    for line, cells in csv_rows(path, read_lines(path), GROUP_HEADER, GROUP_HEADER[:2]):
-        group, member, *rest = cells
-        weight = _weight(path, line, rest[0]) if rest and rest[0] else None
-        yield _membership(path, line, group, member, weight)
 
 
 def _yaml_lines(path: Path) -> tuple[str, list[Membership]]:
@@ -529,7 +495,7 @@ def _yaml_lines(path: Path) -> tuple[str, list[Membership]]:
         raise CatalogError(f"{path}:{document.line(['kind'])}: kind: give a word, such as chassis")
     if not isinstance(groups, dict) or not groups:
         raise CatalogError(f"{path}:{document.line(['groups'])}: groups: name some, with members")
-    return kind, [one for name in groups for one in _yaml_group(document, name)]
+    return kind, [row for name in groups for row in _yaml_group(document, name)]
 
 
 def _yaml_group(document: Document, name: object) -> Iterator[Membership]:

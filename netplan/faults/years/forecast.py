@@ -18,7 +18,7 @@ Where somebody says what stands together, racks, feeds and the like fail as a wh
 those that the book guesses from the GPUs (:mod:`netplan.faults.years.group_failures`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import exp, inf
 
 import numpy as np
@@ -30,7 +30,7 @@ from netplan.faults.years import checkpoints, reliability
 from netplan.faults.years.availability import domains_under_repair, expected_throughput
 from netplan.faults.years.effects import FailureEffects, untimed_effects
 from netplan.faults.years.group_failures import GroupFailures
-from netplan.faults.years.outages import Cause, Effect, Exposure, Outages, simulate_outages
+from netplan.faults.years.outages import Cause, Exposure, Outages, simulate_outages
 from netplan.faults.years.rates import LAYOUT, NETWORK_KINDS, FailureBook, FailureRate, Unit
 from netplan.inputs.choices import End
 from netplan.records import replace
@@ -91,17 +91,32 @@ def causes_of(
             interrupts=(interrupts or {}).get(row.cause, row.interrupts),
             repair_h=book.repair_h(row.kind).at(end),
         )
-        parts = tuple(_with_effects(cause, effects.of(row))) if effects else (cause,)
+        parts: tuple[Cause, ...] = (cause,)
+        if effects:
+            # Units are shared out among kinds of parts that do different things.
+            kinds = effects.of(row)
+            upto = np.cumsum([0, *(count for count, _ in kinds)])
+            shares = np.rint(cause.count * upto / max(upto[-1], 1)).astype(np.int64)
+            parts = tuple(
+                replace(
+                    cause,
+                    count=count,
+                    effect=effect,
+                    # A job that cannot go on is interrupted, whatever the book says of others.
+                    interrupts=1.0 if effect.slowdown == inf else cause.interrupts,
+                )
+                for count, (_, effect) in zip(np.diff(shares).tolist(), kinds, strict=True)
+            )
         if effects and effects.idle:
             parts = effects.idle.split(row, parts)
         pool = (pools or {}).get(row.kind, "")
         lead_h = book.lead_h(row.kind).at(end)
         # What is only reset or cleaned takes no spare.
-        shares = ((row.replaced, pool), (1 - row.replaced, "")) if pool else ((1.0, ""),)
+        pools_of = ((row.replaced, pool), (1 - row.replaced, "")) if pool else ((1.0, ""),)
         causes += [
             replace(part, rate_per_year=part.rate_per_year * share, pool=taken, lead_h=lead_h)
             for part in parts
-            for share, taken in shares
+            for share, taken in pools_of
         ]
     return tuple(causes)
 
@@ -121,16 +136,6 @@ def _check_names(
                 f"a pool for {kind!r}, of which failures {book.name} has no row: known:"
                 f" {', '.join(sorted(kinds))}"
             )
-
-
-def _with_effects(cause: Cause, effects: Sequence[tuple[int, Effect]]) -> Iterator[Cause]:
-    """The units of a cause, shared out among kinds of parts that do different things."""
-    upto = np.cumsum([0, *(parts for parts, _ in effects)])
-    count = np.diff(np.rint(cause.count * upto / max(upto[-1], 1)).astype(np.int64))
-    for number, (_, effect) in zip(count.tolist(), effects, strict=True):
-        # A job that cannot go on is interrupted, whatever the book says of other fabrics.
-        interrupts = 1.0 if effect.slowdown == inf else cause.interrupts
-        yield replace(cause, count=number, effect=effect, interrupts=interrupts)
 
 
 SPARED_KINDS = ("switch", "transceiver", "nic", "link", "gpu", "circuit-switch")
@@ -370,6 +375,15 @@ def reliability_forecast(
     network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
     network |= {kind.name for kind in groups if kind.row.kind in NETWORK_KINDS}
     finite_h = min(between_h, HOURS_PER_YEAR * options.years)
+    switches_down = sum(
+        reliability.outstanding(
+            row.rate_per_year.at(options.end),
+            row.count_in(effects.units),
+            book.repair_h(row.kind).at(options.end),
+        )
+        for row in book.rates
+        if row.kind == "switch"
+    )
     hourly = None
     if cost_per_year is not None and goodput.value > 0:
         cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
@@ -401,7 +415,7 @@ def reliability_forecast(
         idle_domains_needed_with_groups=reliability.idle_domains_needed(down, options.level),
         years=outages.years,
         years_for_one_percent=_finite(float(yearly.years_for(0.01))),
-        no_switch_down=_no_switch_down(effects.units, book, options),
+        no_switch_down=exp(-switches_down) if switches_down else None,
         causes=_causes(exposure, outages),
         spares=spares,
         network_cost_per_effective_gpu_hour=hourly,
@@ -450,19 +464,6 @@ def _causes(exposure: Exposure, outages: Outages) -> tuple[CauseShare, ...]:
         mean, (low, high) = outages.interruptions_of(name), outages.interruptions_interval(name)
         shares.append(CauseShare(name, rate, mean.value, _finite(mean.half_width), low, high))
     return tuple(shares)
-
-
-def _no_switch_down(
-    units: Mapping[Unit, int], book: FailureBook, options: ForecastOptions
-) -> float | None:
-    """Probability that no switch is down, where the book has rates and repair hours of switches."""
-    down = 0.0
-    for row in book.rates:
-        if row.kind == "switch":
-            rate = row.rate_per_year.at(options.end)
-            repair_h = book.repair_h(row.kind).at(options.end)
-            down += reliability.outstanding(rate, row.count_in(units), repair_h)
-    return exp(-down) if down else None
 
 
 def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) -> dict[str, int]:

@@ -358,9 +358,17 @@ def simulate_chunk(
     np.cumsum(times, out=times)
     times *= chunk.span_h / times[-1]
     times = times[:-1]
-    kind = _draw_kinds(sources.rate_per_year, len(times), rng)
+    edges = np.cumsum(sources.rate_per_year)
+    kind = np.zeros(0, np.int64)
+    if len(times):  # 1 - u lies in (0, 1]: it never exceeds the last edge
+        kind = np.searchsorted(edges, (1 - rng.random(len(times))) * edges[-1])
     at_hand, shelf = _parts_at_hand(sources, times, kind, chunk, rng)
-    stopping, other = _counts(sources, times, kind, chunk)
+    first, kinds = np.searchsorted(times, chunk.edges_h), len(sources.rate_per_year)
+    year = np.repeat(np.arange(chunk.years), np.diff(first))
+    place = year * kinds + kind[first[0] : first[-1]]
+    counts = np.bincount(place, minlength=chunk.years * kinds).reshape(chunk.years, kinds)
+    belongs = (sources.column[:, np.newaxis] == np.arange(len(sources.names))).astype(np.int64)
+    stopping, other = (counts * sources.stops) @ belongs, (counts * ~sources.stops) @ belongs
     counted = sources.counted_per_year * (chunk.hours / HOURS_PER_YEAR)
     other += rng.poisson(counted, other.shape)
     effects = sources.effects
@@ -376,16 +384,6 @@ def simulate_chunk(
     time_h = np.diff(work.hours_until(chunk.edges_h), axis=0)
     slowed_h = _slowed_by_year(work, down, chunk.edges_h)
     return stopping, stopping + other, time_h, slowed_h, shelf
-
-
-def _draw_kinds(rate: Floats, count: int, rng: np.random.Generator) -> Ints:
-    """Kind of each event, by the rates; shape (count,)."""
-    if not count:
-        return np.zeros(0, np.int64)
-    edges = np.cumsum(rate)
-    # 1 - u lies in (0, 1]: it never exceeds the last edge.
-    kind: Ints = np.searchsorted(edges, (1 - rng.random(count)) * edges[-1])
-    return kind
 
 
 def _spread(count: int, chunk: Chunk, rng: np.random.Generator) -> Floats:
@@ -429,17 +427,6 @@ def _shelf_by_year(asked: Floats, met: Floats, edges: Floats) -> Floats:
         over = np.where(first > 0, asked[last] + lacking[last] - edges, 0.0)
         before -= np.maximum(over, 0.0)
     return np.diff(np.stack([first, at_once, before], axis=1), axis=0)
-
-
-def _counts(sources: Sources, times: Floats, kind: Ints, chunk: Chunk) -> tuple[Ints, Ints]:
-    """Failures on the line that stop the job, and the others, shapes (years, columns)."""
-    first = np.searchsorted(times, chunk.edges_h)
-    kinds = len(sources.rate_per_year)
-    year = np.repeat(np.arange(chunk.years), np.diff(first))
-    place = year * kinds + kind[first[0] : first[-1]]
-    found = np.bincount(place, minlength=chunk.years * kinds).reshape(chunk.years, kinds)
-    belongs = (sources.column[:, np.newaxis] == np.arange(len(sources.names))).astype(np.int64)
-    return (found * sources.stops) @ belongs, (found * ~sources.stops) @ belongs
 
 
 class RepairQueue(Struct, frozen=True, eq=False):

@@ -115,11 +115,9 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
     >>> {place: parts.modules for place, parts in link_parts(fabric, wiring).items()}
     {'host': 1536, 'trunk': 1024}
     """
-    return _by_medium(fabric) if wiring is None else _as_wired(wiring)
-
-
-def _by_medium(fabric: Fabric) -> dict[Place, LinkParts]:
-    """A module at every end of an optical link, a cable for every link of copper."""
+    if wiring is not None:
+        return _as_wired(wiring)
+    # A module at every end of an optical link, a cable for every link of copper.
     parts: dict[Place, LinkParts] = {}
     places: tuple[Place, ...] = ("host", "trunk")
     for place in places:

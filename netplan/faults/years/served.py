@@ -41,7 +41,7 @@ from netplan.faults.damage.impact import Single, Subject, scaled_levels
 from netplan.faults.years.effects import kinds_of_units
 from netplan.faults.years.forecast import ForecastOptions, Spares, part_spares
 from netplan.faults.years.group_failures import GroupFailures
-from netplan.faults.years.rates import LAYOUT, FailureBook, FailureRate, Unit
+from netplan.faults.years.rates import LAYOUT, FailureBook, Unit
 from netplan.faults.years.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal, ServingResult, ServingCase, aggregated
@@ -517,7 +517,16 @@ def _what_fails(
             often = per_year * single.parts / sum(part.parts for part in parts)
             impact = single.impact
             if impact.servers_lost:
-                hits += _of_network(cluster, row, impact, often, repair_h)
+                hits += (
+                    Hit(
+                        row.cause,
+                        pool,
+                        min(impact.servers_lost, len(servers)),
+                        often * (len(servers) / cluster.server_count),
+                        repair_h,
+                    )
+                    for pool, servers in enumerate(cluster.servers)
+                )
             elif impact.throughput_share < 1:
                 under_repair = often * repair_h / HOURS_PER_YEAR
                 kept = impact.keeps_level is not False
@@ -539,16 +548,6 @@ def _on_gpus(
         share = min(1.0, reached * len(servers) / cluster.graph.gpus / count)
         if gpus and per_year:
             yield Hit(cause, pool, count, per_year * share, repair_h)
-
-
-def _of_network(
-    cluster: ServedCluster, row: FailureRate, impact: ServedImpact, per_year: float, repair_h: float
-) -> Iterator[Hit]:
-    """Servers that a part of the network stops, of each pool by its servers."""
-    for pool, servers in enumerate(cluster.servers):
-        count = min(impact.servers_lost, len(servers))
-        share = len(servers) / cluster.server_count
-        yield Hit(row.cause, pool, count, per_year * share, repair_h)
 
 
 def _under_way(hits: Sequence[Hit], pool: int, hours: float | None) -> dict[int, float]:
