@@ -44,7 +44,7 @@ from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.rates import LAYOUT, FailureBook, Unit
 from netplan.faults.years.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.outcomes import Goal, ServingResult, ServingCase, aggregated
+from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.rounds import Round, serving_round
 from netplan.performance.serving.server import ServingTimes
