@@ -13,7 +13,7 @@ network topology with high connectivity and survivability (J. Cloud Computing 5:
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import gcd
 
 import numpy as np
@@ -23,14 +23,9 @@ from netplan.errors import InputError
 from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
-from netplan.topologies.families.regular import (
-    Regular,
-    RegularFamily,
-    even_ends,
-    refuse_many_switches,
-    regular_shape,
-)
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
+from netplan.topologies.families.regular import Regular, Shape, refuse_many_switches
+from netplan.topologies.graph import LinkType
 from netplan.units import counted
 
 TRIES, TRIED_BITS = 300, 60_000_000
@@ -42,43 +37,44 @@ class Circulant(Regular, frozen=True, kw_only=True):
 
     strides: tuple[PositiveInt, ...] | None = None  # places between joined ones, instead of a draw
 
-    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
-        """Its own strides, switches and hosts, else the fewest switches at the whole rate.
+    def mean_distance(self, switches: int, degree: int) -> float:
+        """Mean distance of two switches with the strides of the seed [1]."""
+        return circulant_distance(switches, drawn_strides(switches, degree, self.seed))
 
-        Examples
-        --------
-        >>> from netplan import Scenario
-        >>> from netplan.topologies.specs import FABRICS
-        >>> keys = {"switches": 13, "hosts_per_switch": 4, "strides": (1, 5)}
-        >>> spec = FABRICS.load("circulant").changed(**keys)
-        >>> scenario = Scenario.load("hgx-h100").replace(gpus=50, radix=16, hb_size=1)
-        >>> from netplan.topologies.families.joined_switches import switch_graph
-        >>> graph = switch_graph(spec, scenario.sizing)
-        >>> graph.said
-        '13 switches of 4 hosts in a circle, each joined to others over strides of 1, 5 both ways.'
-        """
+    def shape(self, sizing: Sizing) -> Shape:
+        """Its own strides, switches and hosts, else the fewest switches at the whole rate."""
         spec = self
         if self.strides:
             closed = _closed(self, sizing)
             degree = strides_degree(self.name, (self.strides, self.degree), closed, "switches")
             spec = self.changed(switches=closed, degree=degree)
-        shape = regular_shape(spec, sizing, RegularFamily(even_ends, partial(_drawn, self.seed)))
-        switches, hosts = shape.switches, shape.hosts
+        return super(Circulant, spec).shape(sizing)
+
+    def laid(self, shape: Shape) -> tuple[NameBlock, LinkType, tuple[AnyInts, AnyInts], str]:
+        """Names of the switches, links between them and their ends, and what they are in words.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.families.joined_switches import switch_graph
+        >>> from netplan.topologies.specs import FABRICS
+        >>> keys = {"switches": 13, "hosts_per_switch": 4, "strides": (1, 5)}
+        >>> spec = FABRICS.load("circulant").changed(**keys)
+        >>> scenario = Scenario.load("hgx-h100").replace(gpus=50, radix=16, hb_size=1)
+        >>> graph = switch_graph(spec, scenario.sizing)
+        >>> graph.said
+        '13 switches of 4 hosts in a circle, each joined to others over strides of 1, 5 both ways.'
+        """
+        switches, hosts = shape.switches, counted(shape.hosts, "host")
         strides = self.strides or circulant_strides(switches, shape.degree, self.seed)
         said = (
-            f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')} in a circle,"
-            f" each joined to others over strides of {', '.join(map(str, strides))} both ways."
+            f"{counted(switches, 'switch', 'switches')} of {hosts} in a circle, each joined to"
+            f" others over strides of {', '.join(map(str, strides))} both ways."
             if strides
-            else f"One switch of {counted(hosts, 'host')}."
+            else f"One switch of {hosts}."
         )
-        links = (SwitchLinks(BETWEEN_SWITCHES, *circulant_links(switches, strides)),)
-        names = NameBlock("switch-{}", (switches,))
-        return SwitchGraph((("switch", names),), hosts, links if strides else (), said)
-
-
-def _drawn(seed: int, switches: int, degree: int) -> float:
-    """Mean distance of two switches with the strides of a seed [1]."""
-    return circulant_distance(switches, drawn_strides(switches, degree, seed))
+        ends = circulant_links(switches, strides)
+        return NameBlock("switch-{}", (switches,)), BETWEEN_SWITCHES, ends, said
 
 
 def _closed(spec: Circulant, sizing: Sizing) -> int:

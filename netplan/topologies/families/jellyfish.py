@@ -14,79 +14,39 @@ Graphs of low degree that are drawn at random are expanders with high probabilit
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import exp
 
 import numpy as np
 
 from netplan.arrays import AnyInts, Bools, Ints
 from netplan.topologies.assembly import NameBlock
-from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
-from netplan.topologies.families.regular import (
-    LEAST_DEGREE,
-    Regular,
-    RegularFamily,
-    even_ends,
-    regular_shape,
-)
-from netplan.topologies.graph import connected_parts
+from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
+from netplan.topologies.families.regular import LEAST_DEGREE, Regular, Shape
+from netplan.topologies.graph import LinkType, connected_parts
 from netplan.units import counted
-
-NEGLIGIBLE = 1e-9
 
 
 class Jellyfish(Regular, frozen=True, kw_only=True):
     """Switches joined at random."""
 
-    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
-        """Its own switches, degree and hosts, else the fewest switches at the whole rate.
+    def laid(self, shape: Shape) -> tuple[NameBlock, LinkType, tuple[AnyInts, AnyInts], str]:
+        """Names of the switches, links between them and their ends, and what they are in words.
 
         Examples
         --------
         >>> from netplan import Scenario
+        >>> from netplan.topologies.families.joined_switches import switch_graph
         >>> from netplan.topologies.specs import FABRICS
         >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
-        >>> from netplan.topologies.families.joined_switches import switch_graph
         >>> graph = switch_graph(FABRICS.load("jellyfish"), scenario.sizing)
         >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
         (94, 11, {21})
         """
-        shape = regular_shape(self, sizing, RANDOM)
-        switches, degree, hosts = shape.switches, shape.degree, shape.hosts
-        ends = random_links(switches, degree, self.seed)
-        links = (SwitchLinks(BETWEEN_SWITCHES, *ends),) if degree else ()
         said = (
-            f"{counted(switches, 'switch', 'switches')} of {counted(hosts, 'host')}, each with"
-            f" {counted(degree, 'link')} to others at random (seed {self.seed})."
+            f"{counted(shape.switches, 'switch', 'switches')} of {counted(shape.hosts, 'host')},"
+            f" each with {counted(shape.degree, 'link')} to others at random (seed {self.seed})."
         )
-        names = NameBlock("switch-{}", (switches,))
-        return SwitchGraph((("switch", names),), hosts, links, said)
-
-
-def mean_distance(switches: int, degree: int) -> float:
-    """Mean distance of two switches in a random graph, as it is expected [1].
-
-    Examples
-    --------
-    3,200 switches of 36 links: 36 of them one hop away, a third two, the rest three.
-
-    >>> round(mean_distance(3200, 36), 3), mean_distance(8, 7)
-    (2.656, 1.0)
-    """
-    if degree >= switches - 1:
-        return 1.0
-    # The neighbours are known; what lies beyond them is thinned out by chance.
-    share, found = 1 - degree / (switches - 1), 1.0
-    reached = layer = degree
-    while share > NEGLIGIBLE and degree > 1:
-        found += share
-        layer *= degree - 1
-        reached += layer
-        share = exp(-reached / switches)
-    return found
-
-
-RANDOM = RegularFamily(even_ends, mean_distance)
+        ends = random_links(shape.switches, shape.degree, self.seed)
+        return NameBlock("switch-{}", (shape.switches,)), BETWEEN_SWITCHES, ends, said
 
 
 @lru_cache(maxsize=4)

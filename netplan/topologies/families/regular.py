@@ -6,20 +6,30 @@ port keeps its whole rate where T d <= r. A family says which n and r go togethe
 two switches are expected to be; here follows the fewest switches at the whole rate.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from math import exp
 
 from msgspec import Struct
 
+from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.records import NonNegativeInt, PositiveInt
+from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import MAX_GPUS, Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.joined_switches import JoinedSwitches
-from netplan.topologies.graph import Medium
+from netplan.topologies.families.joined_switches import JoinedSwitches, SwitchGraph, SwitchLinks
+from netplan.topologies.graph import LinkType, Medium
 
-LEAST_DEGREE = 3
+LEAST_DEGREE, NEGLIGIBLE = 3, 1e-9
 """Links a switch below which a graph falls into parts, or is a ring [1]."""
+
+
+class Shape(Struct, frozen=True):
+    """Switches, links of each to others, and hosts of each [1]."""
+
+    switches: int
+    degree: int
+    hosts: int
 
 
 class Regular(JoinedSwitches, frozen=True, kw_only=True):
@@ -32,65 +42,83 @@ class Regular(JoinedSwitches, frozen=True, kw_only=True):
     switches: PositiveInt | None = None
     seed: NonNegativeInt = 0  # draw of the graph
 
+    def options(self, needed: int, ports: int) -> Iterable[tuple[int, int]]:
+        """Pairs of switches and degree that hold so many switches, each with at most so many links.
 
-class Shape(Struct, frozen=True):
-    """Switches, links of each to others, and hosts of each [1]."""
+        Those of the file, if it has them; a product is even, since a link has two ends.
 
-    switches: int
-    degree: int
-    hosts: int
+        Examples
+        --------
+        >>> from netplan.topologies.specs import FABRICS
+        >>> spec = FABRICS.load("jellyfish")
+        >>> spec.options(13, 5), spec.changed(degree=5).options(13, 5)
+        ([(13, 4)], [(14, 5)])
+        """
+        switches = self.switches or needed
+        degree = self.degree or min(ports, switches - 1)
+        if switches * degree % 2 == 0:
+            return [(switches, degree)]
+        if self.degree is None:
+            return [(switches, degree - 1)]
+        if self.switches is None:
+            return [(switches + 1, degree)]
+        raise InputError(
+            f"{self.name}: {switches} switches of {degree} links have {switches * degree:,} ends,"
+            f" which is odd: the nearest that work are {switches + 1} switches, or degree"
+            f" {degree - 1}"
+        )
 
+    def mean_distance(self, switches: int, degree: int) -> float:
+        """Mean distance of two switches as it is expected [1]."""
+        return mean_distance(switches, degree)
 
-class RegularFamily(Struct, frozen=True):
-    """What a family of regular graphs can be.
+    def laid(self, shape: Shape) -> tuple[NameBlock, LinkType, tuple[AnyInts, AnyInts], str]:
+        """Names of the switches, links between them and their ends, and what they are in words."""
+        raise NotImplementedError
 
-    Parameters
-    ----------
-    options
-        Pairs of switches and degree that hold at least so many switches, each with at most so many
-        links to others, those of the spec if it has them.
-    mean_distance
-        Mean distance of two switches as it is expected, by switches and degree [1].
-    """
+    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+        """Its own switches, degree and hosts, else the fewest switches at the whole rate."""
+        shape = self.shape(sizing)
+        names, kind, ends, said = self.laid(shape)
+        links = (SwitchLinks(kind, *ends),) if shape.degree else ()
+        return SwitchGraph((("switch", names),), shape.hosts, links, said)
 
-    options: Callable[[Any, int, int], Iterable[tuple[int, int]]]
-    mean_distance: Callable[[int, int], float]
+    def shape(self, sizing: Sizing) -> Shape:
+        """Its own switches, degree and hosts, else the fewest at the whole rate.
 
-
-def regular_shape(spec: Regular, sizing: Sizing, family: RegularFamily) -> Shape:
-    """Shape of a spec: its own switches, degree and hosts, else the fewest at the whole rate.
-
-    Raises
-    ------
-    InputError
-        If there is none; the message says what to change.
-    """
-    gpus, radix = sizing.gpus, sizing.radix
-    refuse_many_switches(spec.name, spec.switches or 0)
-    if gpus <= radix and not (spec.switches or spec.degree or spec.hosts_per_switch):
-        return Shape(1, 0, gpus)
-    best: Shape | None = None
-    given = spec.hosts_per_switch
-    tried = [given] if given else range(radix - LEAST_DEGREE, 0, -1)
-    for hosts in tried:
-        needed = ceil_div(gpus, hosts)
-        if best and needed >= best.switches:
-            break
-        ports = radix - hosts
-        for switches, degree in family.options(spec, needed, ports):
-            fixed = bool(given) or bool(spec.degree and degree <= ports)
-            if switches * hosts < gpus or (best and switches >= best.switches):
-                continue
-            if fixed or (degree >= 1 and hosts * family.mean_distance(switches, degree) <= degree):
-                best = Shape(switches, degree, hosts)
-    if best:
-        return _possible(spec.name, best)
-    most = (spec.switches or 0) * max(tried, default=0)
-    held = f" holds at most {most:,} GPUs" if most and most < gpus else " has no whole rate"
-    raise InputError(
-        f"{spec.name}: radix {radix}{held} for {gpus:,} GPUs: raise --radix, or give"
-        " hosts_per_switch and switches in the fabric file"
-    )
+        Raises
+        ------
+        InputError
+            If there is none; the message says what to change.
+        """
+        gpus, radix = sizing.gpus, sizing.radix
+        refuse_many_switches(self.name, self.switches or 0)
+        if gpus <= radix and not (self.switches or self.degree or self.hosts_per_switch):
+            return Shape(1, 0, gpus)
+        best: Shape | None = None
+        given = self.hosts_per_switch
+        tried = [given] if given else range(radix - LEAST_DEGREE, 0, -1)
+        for hosts in tried:
+            needed = ceil_div(gpus, hosts)
+            if best and needed >= best.switches:
+                break
+            ports = radix - hosts
+            for switches, degree in self.options(needed, ports):
+                fixed = bool(given) or bool(self.degree and degree <= ports)
+                if switches * hosts < gpus or (best and switches >= best.switches):
+                    continue
+                if fixed or (
+                    degree >= 1 and hosts * self.mean_distance(switches, degree) <= degree
+                ):
+                    best = Shape(switches, degree, hosts)
+        if best:
+            return _possible(self.name, best)
+        most = (self.switches or 0) * max(tried, default=0)
+        held = f" holds at most {most:,} GPUs" if most and most < gpus else " has no whole rate"
+        raise InputError(
+            f"{self.name}: radix {radix}{held} for {gpus:,} GPUs: raise --radix, or give"
+            " hosts_per_switch and switches in the fabric file"
+        )
 
 
 def refuse_many_switches(name: str, switches: int) -> None:
@@ -118,25 +146,24 @@ def _possible(name: str, shape: Shape) -> Shape:
     return shape
 
 
-def even_ends(spec: Regular, needed: int, ports: int) -> list[tuple[int, int]]:
-    """Switches and degree whose product is even, since a link has two ends.
+def mean_distance(switches: int, degree: int) -> float:
+    """Mean distance of two switches in a random graph, as it is expected [1].
 
     Examples
     --------
-    >>> from netplan.topologies.specs import FABRICS
-    >>> spec = FABRICS.load("jellyfish")
-    >>> even_ends(spec, 13, 5), even_ends(spec.changed(degree=5), 13, 5)
-    ([(13, 4)], [(14, 5)])
+    3,200 switches of 36 links: 36 of them one hop away, a third two, the rest three.
+
+    >>> round(mean_distance(3200, 36), 3), mean_distance(8, 7)
+    (2.656, 1.0)
     """
-    switches = spec.switches or needed
-    degree = spec.degree or min(ports, switches - 1)
-    if switches * degree % 2 == 0:
-        return [(switches, degree)]
-    if spec.degree is None:
-        return [(switches, degree - 1)]
-    if spec.switches is None:
-        return [(switches + 1, degree)]
-    raise InputError(
-        f"{spec.name}: {switches} switches of {degree} links have {switches * degree:,} ends, which"
-        f" is odd: the nearest that work are {switches + 1} switches, or degree {degree - 1}"
-    )
+    if degree >= switches - 1:
+        return 1.0
+    # The neighbours are known; what lies beyond them is thinned out by chance.
+    share, found = 1 - degree / (switches - 1), 1.0
+    reached = layer = degree
+    while share > NEGLIGIBLE and degree > 1:
+        found += share
+        layer *= degree - 1
+        reached += layer
+        share = exp(-reached / switches)
+    return found

@@ -6,7 +6,7 @@ between two groups are one bundle. Which switch of a group is joined to which of
 for each pair of groups, by a seed; a draw in which the switches do not hang together is drawn
 again. Random lifts are nearly as good expanders as graphs of the degree can be, with high
 probability; mean distances are those of random graphs
-(:mod:`netplan.topologies.families.jellyfish`).
+(:mod:`netplan.topologies.families.regular`).
 
 Source: Valadarsky, Shahaf, Dinitz and Schapira, Xpander: Towards Optimal-Performance Datacenters
 (CoNEXT 2016, husant.github.io/Xpander). Left out: its derandomized lifts by two.
@@ -20,72 +20,66 @@ import numpy as np
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.topologies.assembly import NameBlock
-from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.jellyfish import mean_distance
-from netplan.topologies.families.joined_switches import SwitchGraph, SwitchLinks, joined_links
-from netplan.topologies.families.regular import LEAST_DEGREE, Regular, RegularFamily, regular_shape
-from netplan.topologies.graph import connected_parts
+from netplan.topologies.families.joined_switches import joined_links
+from netplan.topologies.families.regular import LEAST_DEGREE, Regular, Shape
+from netplan.topologies.graph import LinkType, connected_parts
 from netplan.units import counted
 
 
 class Xpander(Regular, frozen=True, kw_only=True):
     """Groups of switches, every two joined by as many links as each has switches."""
 
-    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
-        """Its own switches, degree and hosts, else the fewest at the whole rate.
+    def laid(self, shape: Shape) -> tuple[NameBlock, LinkType, tuple[AnyInts, AnyInts], str]:
+        """Names of the switches, links between them and their ends, and what they are in words.
 
         Examples
         --------
         >>> from netplan import Scenario
+        >>> from netplan.topologies.families.joined_switches import switch_graph
         >>> from netplan.topologies.specs import FABRICS
         >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
-        >>> from netplan.topologies.families.joined_switches import switch_graph
         >>> graph = switch_graph(FABRICS.load("xpander"), scenario.sizing)
         >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
         (105, 10, {20})
         """
-        shape = regular_shape(self, sizing, LIFTS)
-        groups = shape.degree + 1
+        groups, hosts = shape.degree + 1, counted(shape.hosts, "host")
         each = shape.switches // groups
-        ends = lifted_links(each, shape.degree, self.seed)
-        links = (SwitchLinks(joined_links("between groups"), *ends),)
         said = (
-            f"{groups} groups of {counted(each, 'switch', 'switches')} of"
-            f" {counted(shape.hosts, 'host')}, each with a link to every other group, drawn by seed"
-            f" {self.seed}."
+            f"{groups} groups of {counted(each, 'switch', 'switches')} of {hosts}, each with a link"
+            f" to every other group, drawn by seed {self.seed}."
             if shape.degree
-            else f"One switch of {counted(shape.hosts, 'host')}."
+            else f"One switch of {hosts}."
         )
+        ends = lifted_links(each, shape.degree, self.seed)
         names = NameBlock("group-{}/switch-{}", (groups, each))
-        return SwitchGraph((("switch", names),), shape.hosts, links if shape.degree else (), said)
+        return names, joined_links("between groups"), ends, said
 
-
-def _options(spec: Regular, needed: int, ports: int) -> Iterator[tuple[int, int]]:
-    """Switches and degree, whole groups of equal size; the most links first."""
-    if spec.switches and spec.degree:
-        groups = spec.degree + 1
-        if spec.switches % groups:
-            near = max(groups, groups * round(spec.switches / groups))
+    def options(self, needed: int, ports: int) -> Iterator[tuple[int, int]]:
+        """Switches and degree, whole groups of equal size; the most links first."""
+        if self.switches and self.degree:
+            groups = self.degree + 1
+            if self.switches % groups:
+                near = max(groups, groups * round(self.switches / groups))
+                raise InputError(
+                    f"{self.name}: degree {self.degree} makes {groups} groups of equally many"
+                    f" switches, got {self.switches} switches: the nearest that work are {near}"
+                )
+            yield self.switches, self.degree
+            return
+        degrees = [self.degree] if self.degree else range(min(ports, needed - 1), 0, -1)
+        found = False
+        for degree in degrees:
+            if self.switches is None:
+                yield ceil_div(needed, degree + 1) * (degree + 1), degree
+            elif self.switches % (degree + 1) == 0 and degree >= LEAST_DEGREE:
+                found = True
+                yield self.switches, degree
+        if self.switches and not found and ports >= LEAST_DEGREE:
             raise InputError(
-                f"{spec.name}: degree {spec.degree} makes {groups} groups of equally many switches,"
-                f" got {spec.switches} switches: the nearest that work are {near}"
+                f"{self.name}: {self.switches} switches make no groups of equal size,"
+                f" {LEAST_DEGREE + 1} to {ports + 1} of them: give switches with such a divisor"
             )
-        yield spec.switches, spec.degree
-        return
-    degrees = [spec.degree] if spec.degree else range(min(ports, needed - 1), 0, -1)
-    found = False
-    for degree in degrees:
-        if spec.switches is None:
-            yield ceil_div(needed, degree + 1) * (degree + 1), degree
-        elif spec.switches % (degree + 1) == 0 and degree >= LEAST_DEGREE:
-            found = True
-            yield spec.switches, degree
-    if spec.switches and not found and ports >= LEAST_DEGREE:
-        raise InputError(
-            f"{spec.name}: {spec.switches} switches make no groups of equal size,"
-            f" {LEAST_DEGREE + 1} to {ports + 1} of them: give switches with such a divisor"
-        )
 
 
 @lru_cache(maxsize=4)
@@ -109,6 +103,3 @@ def lifted_links(each: int, degree: int, seed: int) -> tuple[AnyInts, AnyInts]:
         count = each * (degree + 1)
         if degree < LEAST_DEGREE or not connected_parts(count, low, high).any():
             return low, high
-
-
-LIFTS = RegularFamily(_options, mean_distance)

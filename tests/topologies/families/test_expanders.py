@@ -15,8 +15,8 @@ from netplan.topologies.families.circulant import (
     circulant_strides,
     drawn_strides,
 )
-from netplan.topologies.families.jellyfish import mean_distance
 from netplan.topologies.families.joined_switches import SwitchGraph, switch_graph, uniform_share
+from netplan.topologies.families.regular import mean_distance
 from netplan.topologies.families.xpander import lifted_links
 from netplan.topologies.graph import network_only
 from netplan.topologies.specs import FABRICS, FabricSpec

@@ -19,7 +19,7 @@ from netplan.records import replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.jellyfish import mean_distance, random_links
+from netplan.topologies.families.jellyfish import random_links
 from netplan.topologies.families.joined_switches import (
     BETWEEN_SWITCHES,
     UNEVEN,
@@ -29,6 +29,7 @@ from netplan.topologies.families.joined_switches import (
     switch_graph,
     uniform_share,
 )
+from netplan.topologies.families.regular import mean_distance
 from netplan.topologies.families.slim_fly import is_order, network_degree
 from netplan.topologies.families.spreading import SwitchMesh
 from netplan.topologies.specs import FABRICS, FabricSpec
