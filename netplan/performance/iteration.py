@@ -55,7 +55,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.performance.compute import LayerTable, QueuedGradients, Timing
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, bubble_layers, real
-from netplan.traffic.algorithms import Affine, Longest, Summed
+from netplan.traffic.algorithms import Affine, HopTime
 from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
 from netplan.workloads.operations import CollectiveKind
@@ -83,8 +83,8 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
 class _PlacementTerms(Struct, frozen=True, eq=False):
     """What depends on the placement only, each of shape (placements,)."""
 
-    hop: Affine | Summed | Longest  # one transfer of the steady state
-    fill: Affine | Summed  # all hops from the first stage to the last
+    hop: HopTime  # one transfer of the steady state
+    fill: HopTime  # all hops from the first stage to the last
     forward_s: Floats  # data parallel collectives of one layer (of the stage if nothing overlaps)
     backward_s: Floats
     ends_s: Floats  # those of embedding and head
@@ -129,7 +129,7 @@ def _placement_terms(
     stages = real(placements.totals[PIPELINE])
     fill, slowest = network.hops(placements)
     hops = np.maximum(stages - 1, 1)
-    hop = fill.among(hops) if setting.assumptions.overlap.hop == "mean" else slowest
+    hop = fill.mean_of(hops) if setting.assumptions.overlap.hop == "mean" else slowest
     layers = table.repetition.fullest(stages)
     row = space.first_sharding[space.layer_of]
     weights, experts = table.weight_bytes[row], table.expert_bytes[row]

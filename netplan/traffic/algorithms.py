@@ -57,7 +57,7 @@ backends give these times; arXiv:2307.12169 and arXiv:2410.00273 (groups in leve
 contention between collectives, reduction inside switches, memory that sums are read from.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -177,56 +177,42 @@ class Affine(Struct, frozen=True, eq=False):
         """Some of the entries."""
         return Affine(self.s_per_byte[index], self.fixed_s[index])
 
-    def among(self, count: Floats) -> "Affine":
+    def mean_of(self, count: Floats) -> "Affine":
         """The mean of so many."""
         return Affine(self.s_per_byte / count, self.fixed_s / count)
 
 
-class Longest(Struct, frozen=True, eq=False):
-    """The longest of several times, one entry a group."""
+class CombinedTime(Struct, frozen=True, eq=False):
+    """Several times together, one entry a group: the longest, or their sum with each so often."""
 
     times: "tuple[Affine | Regimes, ...]"
+    counts: tuple[Floats, ...] | None = None
 
-    def seconds(self, data_bytes: Amount) -> Floats:
-        """Time for this many bytes [s]."""
-        return reduce(np.maximum, (one.seconds(data_bytes) for one in self.times))
-
-    def sending_s(self, data_bytes: float) -> Floats:
-        """The same without latencies [s]."""
-        return reduce(np.maximum, (one.sending_s(data_bytes) for one in self.times))
-
-    def take(self, index: Ints) -> "Longest":
-        """Some of the entries."""
-        return Longest(tuple(one.take(index) for one in self.times))
-
-
-class Summed(Struct, frozen=True, eq=False):
-    """Several times one after the other, each so often, one entry a group."""
-
-    counts: tuple[Floats, ...]
-    times: "tuple[Affine | Regimes, ...]"
+    def _combined(self, times_s: Iterable[Floats]) -> Floats:
+        if self.counts is None:
+            return reduce(np.maximum, times_s)
+        return reduce(np.add, map(np.multiply, self.counts, times_s))
 
     def seconds(self, data_bytes: Amount) -> Floats:
         """Time for this many bytes each [s]."""
-        each = zip(self.counts, self.times, strict=True)
-        return reduce(np.add, (count * one.seconds(data_bytes) for count, one in each))
+        return self._combined(time.seconds(data_bytes) for time in self.times)
 
     def sending_s(self, data_bytes: float) -> Floats:
         """The same without latencies [s]."""
-        each = zip(self.counts, self.times, strict=True)
-        return reduce(np.add, (count * one.sending_s(data_bytes) for count, one in each))
+        return self._combined(time.sending_s(data_bytes) for time in self.times)
 
-    def take(self, index: Ints) -> "Summed":
+    def take(self, index: Ints) -> "CombinedTime":
         """Some of the entries."""
-        counts = tuple(one[index] for one in self.counts)
-        return Summed(counts, tuple(one.take(index) for one in self.times))
+        counts = None if self.counts is None else tuple(count[index] for count in self.counts)
+        return CombinedTime(tuple(time.take(index) for time in self.times), counts)
 
-    def among(self, count: Floats) -> "Summed":
-        """The mean of so many."""
-        return Summed(tuple(one / count for one in self.counts), self.times)
+    def mean_of(self, count: Floats) -> "CombinedTime":
+        """The mean of so many, of a sum."""
+        return CombinedTime(self.times, tuple(often / count for often in self.counts or ()))
 
 
-CollectiveTime = Affine | Longest | Regimes
+HopTime = Affine | CombinedTime
+CollectiveTime = HopTime | Regimes
 
 
 class MemberRange(NamedTuple):

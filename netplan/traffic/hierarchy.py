@@ -127,11 +127,11 @@ def group_time(
 
 def _chunked(
     kind: CollectiveKind, times: Sequence[algorithms.LevelTime], schedule: Schedule, chunks: int
-) -> algorithms.Longest:
+) -> algorithms.CombinedTime:
     """Time in chunks: of each level, if it had the most to do (formulas of this module)."""
     if schedule == "flat_ring":
         slopes, latencies, _ = zip(*times, strict=True)
-        return algorithms.Longest(
+        return algorithms.CombinedTime(
             (algorithms.Affine(reduce(np.maximum, slopes), chunks * reduce(np.add, latencies)),)
         )
     ahead = kind == "all_reduce" and schedule == "hierarchical"
@@ -143,7 +143,7 @@ def _chunked(
         slope = busiest.s_per_byte * follow + sum(one.s_per_byte for one in others)
         fixed_s = busiest.fixed_s * follow + sum(one.fixed_s for one in others)
         found.append(algorithms.Affine(slope / chunks, fixed_s))
-    return algorithms.Longest(tuple(found))
+    return algorithms.CombinedTime(tuple(found))
 
 
 def _level_times(
@@ -413,7 +413,9 @@ class CollectiveNetwork(Struct, frozen=True):
 
     def hops(
         self, placements: Placements
-    ) -> tuple[algorithms.Affine | algorithms.Summed, algorithms.Affine | algorithms.Longest]:
+    ) -> tuple[
+        algorithms.Affine | algorithms.CombinedTime, algorithms.Affine | algorithms.CombinedTime
+    ]:
         """Transfers between pipeline stages: all hops from first to last, and the slowest hop.
 
         A pipeline of degrees p_1 ... p_k over the levels has (p_i - 1) x p_(i+1) x ... x p_k hops
@@ -442,7 +444,7 @@ class CollectiveNetwork(Struct, frozen=True):
             mean, slowest = (
                 self._transfers(group, slower, latency_s) for slower in (on_average, crossing)
             )
-            return algorithms.Summed(tuple(hops), mean), algorithms.Longest(slowest)
+            return algorithms.CombinedTime(mean, tuple(hops)), algorithms.CombinedTime(slowest)
         fill = (hops * s_per_byte * on_average).sum(axis=0)
         s_per_byte = s_per_byte * crossing
         at = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
@@ -459,7 +461,7 @@ class CollectiveNetwork(Struct, frozen=True):
             return self.hops(placements)[1].sending_s(1.0)
         group = group_of(placements, PIPELINE, whole=True)
         _, crossing = self._slowdowns(group)
-        return algorithms.Longest(
+        return algorithms.CombinedTime(
             self._transfers(group, crossing, np.zeros(crossing.shape))
         ).sending_s(1.0)
 

@@ -274,7 +274,7 @@ def test_transfers_between_stages() -> None:
     outside = 15e-6 + other + 2 * (5e-6 * other) ** 0.5
     assert fill.seconds(1e8)[0] == pytest.approx(4 * inside + 3 * outside, rel=1e-12)
     assert slowest.seconds(1e8)[0] == pytest.approx(outside, rel=1e-12)
-    assert fill.among(np.array([7.0])).seconds(1e8)[0] == pytest.approx(
+    assert fill.mean_of(np.array([7.0])).seconds(1e8)[0] == pytest.approx(
         (4 * inside + 3 * outside) / 7, rel=1e-12
     )
     # 512 MiB move at 280 to 298 GB/s on Hopper.
