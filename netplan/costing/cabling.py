@@ -44,8 +44,8 @@ def sold_at(lengths: Sequence[Sold], length_m: float) -> Sold | None:
     >>> sold_at([ten], 7.5).part_number, sold_at([ten], 11)
     ('MFP7E10-N010', None)
     """
-    long_enough = [one for one in lengths if one.length_m >= length_m]
-    return min(long_enough, key=lambda one: one.length_m, default=None)
+    long_enough = [length for length in lengths if length.length_m >= length_m]
+    return min(long_enough, key=lambda length: length.length_m, default=None)
 
 
 class PortSplit(Entry, frozen=True, kw_only=True):
@@ -227,21 +227,25 @@ class CablingBook(Record, frozen=True, kw_only=True):
         (3.0, 0.7)
         """
         asked = cable.kind, lane_gbps
-        found = (one.reach_m for one in self.copper_reaches if (one.kind, one.lane_gbps) == asked)
-        return min((cable.reach_m, *found))
+        reaches = (
+            reach.reach_m for reach in self.copper_reaches if (reach.kind, reach.lane_gbps) == asked
+        )
+        return min((cable.reach_m, *reaches))
 
     def module(self, item: str) -> Module | None:
         """Module of a name, if there is one."""
-        return next((one for one in self.modules if one.item == item), None)
+        return next((module for module in self.modules if module.item == item), None)
 
     def cable(self, item: str) -> Cable | None:
         """Cable with fixed plugs of a name, if there is one."""
-        return next((one for one in self.cables if one.item == item), None)
+        return next((cable for cable in self.cables if cable.item == item), None)
 
     def fibre_cable(self, fibre: str, connector: str) -> FibreCable | None:
         """Fibre cable for modules of a kind, if there is one."""
         wanted = fibre, connector
-        return next((one for one in self.fibres if (one.fibre, one.connector) == wanted), None)
+        return next(
+            (cable for cable in self.fibres if (cable.fibre, cable.connector) == wanted), None
+        )
 
 
 CABLING_BOOKS = Shelf("cabling", "costing/cabling", CablingBook)

@@ -58,12 +58,12 @@ class Units(Struct, frozen=True):
         InputError
             If a price is not published.
         """
-        found = (
+        amounts = (
             memory.price_usd_per_bytes_per_s,
             link.price_usd_per_bytes_per_s,
             link.switch_price_usd_per_bytes_per_s,
         )
-        return cls(*_published(found, "price", memory, link))
+        return cls(*_published(amounts, "price", memory, link))
 
     @classmethod
     def energies(cls, memory: Memory, link: Link) -> "Units":
@@ -74,15 +74,19 @@ class Units(Struct, frozen=True):
         InputError
             If an energy is not published.
         """
-        found = (memory.energy_j_per_byte, link.energy_j_per_byte, link.switch_energy_j_per_byte)
-        return cls(*_published(found, "energy", memory, link))
+        energies_j = (
+            memory.energy_j_per_byte,
+            link.energy_j_per_byte,
+            link.switch_energy_j_per_byte,
+        )
+        return cls(*_published(energies_j, "energy", memory, link))
 
 
 def _published(
     values: Sequence[float | None], what: str, memory: Memory, link: Link
 ) -> list[float]:
     """The values, if all of them are known."""
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     if len(known) < len(values):
         raise InputError(
             f"no {what} is published for all of {memory.name} and {link.name}: put it into their"
@@ -120,22 +124,24 @@ def published_amount(
     >>> round(published_amount(444.7061955, 300e9, torus, Units.energies(memory, link)), 1)
     511325.0
     """
-    chips = prod(one.size for one in dimensions)
+    chips = prod(dimension.size for dimension in dimensions)
     total = chips * (die + memory_bytes_per_s * units.memory)
-    last = max((at for at, one in enumerate(dimensions) if one.size > 1), default=0)
-    for at, one in enumerate(dimensions):
-        if one.size > 1:
-            links, ports = _rates(one, chips, outermost=at == last)
+    last = max(
+        (number for number, dimension in enumerate(dimensions) if dimension.size > 1), default=0
+    )
+    for number, dimension in enumerate(dimensions):
+        if dimension.size > 1:
+            links, ports = _rates(dimension, chips, outermost=number == last)
             total += links * units.link
             total += ports * units.switch_port if chips > SWITCHLESS_CHIPS else 0.0
     return total
 
 
-def _rates(one: Dimension, chips: int, *, outermost: bool) -> tuple[float, float]:
+def _rates(dimension: Dimension, chips: int, *, outermost: bool) -> tuple[float, float]:
     """Rates of all links, and of all switch ports, of a dimension [B/s]."""
-    size, rate = one.size, one.link_bytes_per_s
+    size, rate = dimension.size, dimension.link_bytes_per_s
     ends = size if outermost else chips
-    match one.kind:
+    match dimension.kind:
         case "ring":
             return chips * rate, 2 * chips / size * rate
         case "mesh":

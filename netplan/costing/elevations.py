@@ -108,7 +108,7 @@ def ranges_of(names: Sequence[str], shown: int = 3) -> str:
     ('1 to 3, 5', '1, 3, 5 and 2 more')
     """
     numbers = [_number(name) for name in names]
-    breaks = [at for at, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
+    breaks = [place for place, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
     bounds = list(pairwise([0, *breaks, len(names)]))
     texts = [
         names[start] if end == start + 1 else f"{names[start]} to {names[end - 1]}"
@@ -201,17 +201,17 @@ class _Devices(Struct, frozen=True, eq=False):
 def _in_hall(layout: Layout, hall: FloorPlan, network: FabricGraph, height: int) -> _Devices:
     """Servers and switches where the cable plan has them."""
     server = hall.whole_server
-    each = server.gpus if server is not None else 1
-    servers = np.arange(0, network.gpus, each)
+    gpus = server.gpus if server is not None else 1
+    servers = np.arange(0, network.gpus, gpus)
     others = np.flatnonzero(network.node_kind != GPU)
     tall = server.units if server is not None else 1
     node = np.concatenate((servers, others))
     units = np.concatenate((np.full(len(servers), tall), np.full(len(others), height)))
     used = np.unique(layout.rack[node])
     rack = np.searchsorted(used, layout.rack[node])
-    names = [one.name for one in layout.racks()]
+    names = [rack_place.name for rack_place in layout.racks()]
     most = server.max_w if server is not None else None
-    return _Devices(node, rack, layout.unit[node], units, names, hall.rack_units, each, most)
+    return _Devices(node, rack, layout.unit[node], units, names, hall.rack_units, gpus, most)
 
 
 def _switches_only(bill: Bill, network: FabricGraph) -> _Devices:
@@ -240,12 +240,12 @@ def _kinds(
         watts[first] += totals[ends] - totals[node[first]] - power[node[first]]
     tier = np.where(node < network.gpus, -1, network.node_tier[node])
     kind_of = np.stack((devices.unit[order], devices.units[order], tier), axis=1)
-    found: dict[tuple[bytes, float | None, float | None], list[int]] = {}
+    alike: dict[tuple[bytes, float | None, float | None], list[int]] = {}
     for number, (start, end) in enumerate(pairwise(starts.tolist())):
         key = kind_of[start:end].tobytes()
         load, mass = _known(watts[start:end]), _known(kilograms[start:end])
-        found.setdefault((key, load, mass), []).append(number)
-    for (_, load, mass), racks in found.items():
+        alike.setdefault((key, load, mass), []).append(number)
+    for (_, load, mass), racks in alike.items():
         here = slice(starts[racks[0]], starts[racks[0] + 1])
         slots = zip(
             node[here].tolist(),
@@ -254,10 +254,10 @@ def _kinds(
             strict=True,
         )
         yield RackKind(
-            tuple(devices.rack_names[one] for one in racks),
+            tuple(devices.rack_names[rack_number] for rack_number in racks),
             tuple(
-                Slot(devices.name(network, at), at >= network.gpus, unit, units)
-                for at, unit, units in slots
+                Slot(devices.name(network, node_number), node_number >= network.gpus, unit, units)
+                for node_number, unit, units in slots
             ),
             devices.rack_units,
             load,
@@ -276,18 +276,18 @@ def _power(
     bill: Bill, book: PowerBook, model: SwitchModel | None, network: FabricGraph, moduled: Floats
 ) -> Floats:
     """Power of every node: its box, its share of the modules and cards [W], shape (nodes,)."""
-    found = dict.fromkeys(("switches", "transceivers", "cards", "cables"), 0.0)
+    watts_of = dict.fromkeys(("switches", "transceivers", "cards", "cables"), 0.0)
     for line in (item.line for item in bill.quote.items if not item.line.network):
-        if line.category not in found:
+        if line.category not in watts_of:
             continue
-        own = line.typical_w
-        if own is None and model is not None and line.model == model.name:
-            own = model.typical_w
+        line_w = line.typical_w
+        if line_w is None and model is not None and line.model == model.name:
+            line_w = model.typical_w
         draw = book.draw(line.part, line.speed_gbps)
-        if own is None and draw is not None:
-            own = line.price_units * draw.typical_w
-        known = own if own is not None else (0.0 if line.category == "cables" else np.nan)
-        found[line.category] += line.quantity * known
+        if line_w is None and draw is not None:
+            line_w = line.price_units * draw.typical_w
+        known = line_w if line_w is not None else (0.0 if line.category == "cables" else np.nan)
+        watts_of[line.category] += line.quantity * known
     ends = np.zeros(network.node_count)
     np.add.at(ends, network.source, moduled)
     np.add.at(ends, network.target, moduled)
@@ -297,7 +297,7 @@ def _power(
     shares = (("transceivers", ends), ("cables", joined), ("cards", gpu), ("switches", ~gpu))
     watts = np.zeros(network.node_count)
     for category, weight in shares:
-        watts += _share(found[category], weight.astype(np.float64))
+        watts += _share(watts_of[category], weight.astype(np.float64))
     return watts
 
 

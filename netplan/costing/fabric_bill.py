@@ -93,7 +93,7 @@ class BillBooks(Struct, frozen=True):
 
     def site_switch(self, network: "SiteNetwork") -> SwitchModel | None:
         """The model that a network beside names."""
-        return next((one for one in self.site_switches if one.name == network.switch), None)
+        return next((model for model in self.site_switches if model.name == network.switch), None)
 
 
 class Bill(Struct, frozen=True):
@@ -378,16 +378,16 @@ def make_bill(
     """
     fabric = build_fabric(spec, sizing) if fabric is None else fabric
     made = _materials(spec, sizing, fabric, books)
-    beside = materials.compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
+    compute = materials.compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
     site = _site(books, fabric, made.racks.count)
-    lines = (*made.lines, *site.lines, *beside)
+    lines = (*made.lines, *site.lines, *compute)
     if not books.cards:
         lines = tuple(line for line in lines if line.category != "cards")
     ordered = materials.with_spares(lines, spares) if spares else lines
     quote = pricing.price_bill(ordered, books.prices, currency)
     draw = pricing.power_of(lines, books.power, books.models)
     models = (books.switch, books.ocs)
-    power = (f"{one.name}: {one.power_note}" for one in models if one and one.power_note)
+    power = (f"{model.name}: {model.power_note}" for model in models if model and model.power_note)
     notes = (*made.notes, *power, *site.notes, *pricing.lent_notes(quote, books.prices))
     asked = books.hb_size or sizing.hb_size
     return Bill(fabric, quote, draw, made.racks, notes, site.racks, asked)
@@ -400,12 +400,13 @@ def _site(books: BillBooks, fabric: Fabric, racks: int) -> materials.SiteBill:
     from netplan.costing.site_bill import SiteBooks, fitting, require_room, site_bill  # noqa: PLC0415 - seldom used
 
     designs = tuple(
-        (one, spec, fitting(one, books.site_switch(one))) for one, spec in books.networks
+        (network, spec, fitting(network, books.site_switch(network)))
+        for network, spec in books.networks
     )
     site = SiteBooks(designs, books.cabling, books.hall)
-    found = site_bill(site, fabric)
-    require_room(site, fabric, racks + found.racks)
-    return found
+    site_lines = site_bill(site, fabric)
+    require_room(site, fabric, racks + site_lines.racks)
+    return site_lines
 
 
 def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBooks) -> _Materials:

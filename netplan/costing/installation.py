@@ -92,8 +92,8 @@ class Installation(Struct, frozen=True, eq=False):
             (run.plugs[0].fibre or "fibre") if run.medium == "fibre" else run.medium
             for run in self.wiring.runs
         ]
-        found: list[str] = np.array([*kinds, ""], object)[self.run].tolist()
-        return found
+        of_link: list[str] = np.array([*kinds, ""], object)[self.run].tolist()
+        return of_link
 
 
 def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, switch_units: int = 1) -> Site:
@@ -172,7 +172,7 @@ def _group_runs(
     near, far = (banks[end].cage for end in ends)
     kinds: tuple[CableKind, ...] = COPPER if group.medium == "copper" else ("dac",)
     left = np.ones(len(batches.own_m), bool)
-    found: list[tuple[Run, Bools]] = []
+    runs: list[tuple[Run, Bools]] = []
     for length_m, parallel in sorted(
         set(zip(batches.length_m.tolist(), batches.parallel.tolist(), strict=True))
     ):
@@ -181,15 +181,15 @@ def _group_runs(
         if run is not None:
             members = (batches.length_m == length_m) & (batches.parallel == parallel)
             left &= ~members
-            found.append((run, members))
+            runs.append((run, members))
     longest = batches.own_m[left].max(initial=0.0)
     for length_m in np.unique(batches.own_m[left]).tolist():
         needed = Link(hardware.cabling, (), longest if batches.shared else length_m)
         members = left & (batches.own_m == length_m)
         run = connect(group, ends, banks, needed)
-        found.append((replace(run, length_m=length_m), members))
-    found.sort(key=lambda one: one[0].length_m)
-    for run, members in found:
+        runs.append((replace(run, length_m=length_m), members))
+    runs.sort(key=lambda run_links: run_links[0].length_m)
+    for run, members in runs:
         links = np.flatnonzero(members)
         yield replace(run_of(run, group, ends), links=len(links), measured=True), links
 
@@ -206,13 +206,13 @@ class _Cages(Struct, frozen=True, eq=False):
         """Read the cages off the ports, as the cable plan numbers them."""
         model = hardware.switch
         split = sizing.port_split
-        each = split if model is None else model.links_per_cage(sizing.speed_gbps)
+        cage_links = split if model is None else model.links_per_cage(sizing.speed_gbps)
         switch = network.node_kind == SWITCH
         # A run begins at the switch of a host link; between equals, where the graph's link does.
         turned = switch[network.target] & ~switch[network.source]
         node = np.stack((network.source, network.target)).astype(np.int64)
         port = np.stack((network.source_port, network.target_port))
-        size = np.where(switch[node], each, 1).astype(np.int64)
+        size = np.where(switch[node], cage_links, 1).astype(np.int64)
         if split > 1:
             size[node < network.gpus] = split  # a card splits its one cage over the planes
             port = np.where(node < network.gpus, 0, port)

@@ -201,7 +201,7 @@ def cooling_of(book: EconomicsBook, pue: Range) -> Range:
     0.5
     """
     return shared_of(book, "cooling").product(
-        Range(*(max(at - 1, 0.0) for at in (pue.low, pue.base, pue.high)))
+        Range(*(max(ratio - 1, 0.0) for ratio in (pue.low, pue.base, pue.high)))
     )
 
 
@@ -409,7 +409,7 @@ def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
     kwh = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * running.pue
     interest, years = running.interest, running.years
     factors = Range(
-        *(annuity_factor(one, years) for one in (interest.low, interest.base, interest.high))
+        *(annuity_factor(rate, years) for rate in (interest.low, interest.base, interest.high))
     )
     cooled = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * running.cooling
     return Lifetime(

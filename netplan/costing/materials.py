@@ -342,13 +342,13 @@ def _circuits(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
 
 def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
     """Modules by type; equal modules of a device share cages across its link groups."""
-    found: defaultdict[Plug, Counter[str]] = defaultdict(Counter)
+    ends_by_plug: defaultdict[Plug, Counter[str]] = defaultdict(Counter)
     for run in wiring.runs:
         for side, (bank, plug) in enumerate(zip(run.ends, run.plugs, strict=True)):
             if run.medium == "fibre" and plug.item != BARE_FIBRE:
-                found[plug][bank] += run.links if run.counted is None else run.counted[side]
+                ends_by_plug[plug][bank] += run.links if run.counted is None else run.counted[side]
     counted = any(run.counted is not None for run in wiring.runs)
-    for plug, ends in found.items():
+    for plug, ends in ends_by_plug.items():
         where = (
             ends
             if counted
@@ -423,15 +423,21 @@ def _cables(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
 
 def _fibre(run: Run, cabling: CablingBook) -> BillItem:
     """Fibre between the modules of a run: as many cables a link as its modules have connectors."""
-    module = next(found for found in map(cabling.module, (p.item for p in run.plugs)) if found)
+    module = next(
+        module_kind
+        for module_kind in map(cabling.module, (p.item for p in run.plugs))
+        if module_kind
+    )
     cable = cabling.fibre_cable(module.fibre, module.connector)
     sold = sold_at(cable.sold, run.length_m) if cable else None
     quantity = run.links * module.fibre_cables
-    each = "one a link" if module.fibre_cables == 1 else f"{module.fibre_cables} a link"
+    per_link = "one a link" if module.fibre_cables == 1 else f"{module.fibre_cables} a link"
     return BillItem(
         category="cables",
         item=f"{FIBRE_NAMES[module.fibre]}, {run.length_m:g} m",
-        specification=_cable_words(run, f"{cable.words if cable else module.connector}, {each}"),
+        specification=_cable_words(
+            run, f"{cable.words if cable else module.connector}, {per_link}"
+        ),
         quantity=quantity,
         unit="each",
         part="fibre",
@@ -494,7 +500,7 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     real = hardware.switch is not None and bool(fabric.tiers)
     card = hardware.cabling.card(speed) if real else None
     item = card.item if card else f"Network card port, {speed:.4g}G"
-    each = fabric.cards // sizing.gpus
+    per_gpu = fabric.cards // sizing.gpus
     parts = f", split into {split} x {sizing.speed_gbps:.4g}" if split > 1 else ""
     yield BillItem(
         category="cards",
@@ -504,7 +510,7 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
         unit="port",
         part="nic_port",
         speed_gbps=speed,
-        notes=(f"{each} a GPU",) if each > 1 else (),
+        notes=(f"{per_gpu} a GPU",) if per_gpu > 1 else (),
         part_number=card.part_number if card else "",
         accepted=card.accepted if card else (),
     )

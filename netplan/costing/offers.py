@@ -106,7 +106,7 @@ class RequestLine(Struct, frozen=True):
         >>> line.takes("SN5600", also=["SN 5600"])
         True
         """
-        wanted = {_same_number(one) for one in (self.part_number, *self.accepted) if one}
+        wanted = {_same_number(number) for number in (self.part_number, *self.accepted) if number}
         if not wanted or not part_number:
             return True
         return _same_number(part_number) in wanted.union(map(_same_number, also))
@@ -162,23 +162,25 @@ def request_of(title: str, lines: Sequence[BillItem], lots: Collection[Category]
     numbers: dict[Category, list[RequestLine]] = {}
     for line in lines:
         if line.category in lots and line.order:
-            found = numbers.setdefault(line.category, [])
+            lot_lines = numbers.setdefault(line.category, [])
             lot = list(numbers).index(line.category) + 1
-            words = BETWEEN.join(one for one in (line.title, line.specification) if one)
-            equals = (_said(one) for one in line.accepted)
-            found.append(
+            words = BETWEEN.join(text for text in (line.title, line.specification) if text)
+            equals = (_said(text) for text in line.accepted)
+            lot_lines.append(
                 RequestLine(
-                    id=f"L{lot}-{len(found) + 1:02d}",
+                    id=f"L{lot}-{len(lot_lines) + 1:02d}",
                     lot=LOTS[line.category],
                     part_number=_said(line.part_number),
-                    accepted=tuple(one for one in equals if one),
+                    accepted=tuple(text for text in equals if text),
                     description=_said(words),
                     unit=_said(line.unit),
                     quantity=line.quantity,
                     spares=line.spares,
                 )
             )
-    return Request(_said(title), tuple(line for found in numbers.values() for line in found))
+    return Request(
+        _said(title), tuple(line for lot_lines in numbers.values() for line in lot_lines)
+    )
 
 
 SAME = 1e-9
@@ -286,7 +288,7 @@ class Bought(Struct, frozen=True):
     @property
     def offers(self) -> tuple[int, ...]:
         """Numbers of the offers that it takes."""
-        return tuple(sorted({one for one in self.chosen if one >= 0}))
+        return tuple(sorted({offer for offer in self.chosen if offer >= 0}))
 
 
 class Market(Struct, frozen=True):
@@ -316,11 +318,11 @@ class Market(Struct, frozen=True):
         cost, weeks = np.full((2, len(request.lines), len(offers)), nan)
         for row, line in enumerate(request.lines):
             for column, offer in enumerate(offers):
-                found = offer.lines.get(line.id)
-                if found is not None and found.accepted:
-                    units = max(line.order, found.minimum)
-                    cost[row, column] = units * found.unit_price * found.rate
-                    weeks[row, column] = nan if found.lead_weeks is None else found.lead_weeks
+                offered = offer.lines.get(line.id)
+                if offered is not None and offered.accepted:
+                    units = max(line.order, offered.minimum)
+                    cost[row, column] = units * offered.unit_price * offered.rate
+                    weeks[row, column] = nan if offered.lead_weeks is None else offered.lead_weeks
         return cls(request, tuple(offers), cost, weeks)
 
     @property
@@ -343,7 +345,7 @@ class Market(Struct, frozen=True):
         """Add up a choice: the number of an offer for each line, -1 where it is not bought."""
         goods, lots, orders, delivery = 0.0, 0.0, 0.0, 0.0
         for number, offer in enumerate(self.offers):
-            rows = [row for row, one in enumerate(chosen) if one == number]
+            rows = [row for row, offer_number in enumerate(chosen) if offer_number == number]
             if not rows:
                 continue
             here = float(self.cost[rows, number].sum())
@@ -355,13 +357,19 @@ class Market(Struct, frozen=True):
             goods, lots, delivery = goods + here, lots + off, delivery + offer.delivery
             if self.discounts and self._reached(offer, here, len(rows)):
                 orders += offer.discount * (here - off)
-        weeks = [self.weeks[row, one] for row, one in enumerate(chosen) if one >= 0]
+        weeks = [
+            self.weeks[row, offer_number]
+            for row, offer_number in enumerate(chosen)
+            if offer_number >= 0
+        ]
         longest = None if any(map(isnan, weeks)) else max(map(float, weeks), default=0.0)
-        most = max((float(one) for one in weeks if not isnan(one)), default=nan)
+        most = max(
+            (float(offer_number) for offer_number in weeks if not isnan(offer_number)), default=nan
+        )
         binding = tuple(
             line.id
-            for line, one, row in zip(self.request.lines, chosen, self.weeks, strict=True)
-            if one >= 0 and row[one] == most
+            for line, offer_number, row in zip(self.request.lines, chosen, self.weeks, strict=True)
+            if offer_number >= 0 and row[offer_number] == most
         )
         return Bought(tuple(chosen), goods, lots, orders, delivery, longest, binding)
 
@@ -374,7 +382,7 @@ class Market(Struct, frozen=True):
     def whole(self, offer: int) -> Bought:
         """All lines that one offer has."""
         has = ~np.isnan(self.cost[:, offer])
-        return self.bought([offer if one else -1 for one in has.tolist()])
+        return self.bought([offer if offers_it else -1 for offers_it in has.tolist()])
 
     def is_whole(self, offer: int) -> bool:
         """Whether an offer has every line that anybody offers."""
@@ -425,17 +433,17 @@ def cheapest_mix(
         return None
     program = _Program(market, cost, most_offers)
     rows, low, high = program.constraints()
-    found = milp(
+    solved = milp(
         program.objective,
         constraints=LinearConstraint(rows, low, high),
         integrality=program.whole,
         bounds=(0, np.where(program.whole == 1, 1.0, np.inf)),
         options={"mip_rel_gap": 0.0},
     )
-    if found.x is None:
+    if solved.x is None:
         return None
     chosen = [-1] * len(market.request.lines)
-    for (row, offer), value in zip(program.pairs, found.x, strict=False):
+    for (row, offer), value in zip(program.pairs, solved.x, strict=False):
         if value > 0.5:  # noqa: PLR2004 - the solver's 1
             chosen[row] = offer
     return market.bought(chosen)
@@ -523,8 +531,8 @@ class _Program:
                 pair = self.at.get((row, s))
                 self._add(({} if pair is None else {pair: 1.0}) | {reached: -1.0}, 0.0)
         elif offer.discount_from > 0:
-            sums = {one: SHARP * value * self.scale for one, value in goods.items()}
-            sums = {one: value / offer.discount_from for one, value in sums.items()}
+            sums = {line_number: SHARP * value * self.scale for line_number, value in goods.items()}
+            sums = {line_number: value / offer.discount_from for line_number, value in sums.items()}
             self._add(sums | {reached: -SHARP}, 0.0)
 
     def _add(self, terms: dict[int, float], low: float, high: float = inf) -> None:
@@ -538,7 +546,7 @@ def front(market: Market, *, most_offers: int | None = None) -> Iterator[Bought]
 
     Mixes with a line of unknown lead time come first, if they are cheapest.
     """
-    known = sorted({float(one) for one in market.weeks.ravel() if not isnan(one)}, reverse=True)
+    known = sorted({float(lead) for lead in market.weeks.ravel() if not isnan(lead)}, reverse=True)
     held = cheapest_mix(market, most_offers=most_offers)
     for limit in known[-MAX_STEPS:]:
         if held is None:

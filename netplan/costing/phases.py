@@ -44,7 +44,7 @@ def beyond(have: Sequence[BillItem], need: Sequence[BillItem]) -> tuple[BillItem
     for line in have:
         built[line_of(line)] += line.quantity
         spare[line_of(line)] += line.spares
-    found = []
+    further = []
     for line in need:
         key = line_of(line)
         kept, held = min(built[key], line.quantity), min(spare[key], line.spares)
@@ -52,8 +52,8 @@ def beyond(have: Sequence[BillItem], need: Sequence[BillItem]) -> tuple[BillItem
         spare[key] -= held
         quantity, spares = line.quantity - kept, line.spares - held
         if quantity or spares:
-            found.append(replace(line, quantity=quantity, spares=spares, notes=()))
-    return tuple(found)
+            further.append(replace(line, quantity=quantity, spares=spares, notes=()))
+    return tuple(further)
 
 
 class Order(Struct, frozen=True):

@@ -195,11 +195,11 @@ class Price(Entry, frozen=True, kw_only=True):
         if self.derived:
             return DERIVED
         if self.sources and not any(
-            isclose(self.base, one.price, rel_tol=ROUNDED) for one in self.sources
+            isclose(self.base, source.price, rel_tol=ROUNDED) for source in self.sources
         ):
             return OWN_FIGURE
-        said = len({one.source for one in self.sources}) or 1
-        return COUNTS.get(said, f"{said} sources")
+        sources = len({source.source for source in self.sources}) or 1
+        return COUNTS.get(sources, f"{sources} sources")
 
     @property
     def kind(self) -> str:
@@ -277,11 +277,13 @@ def _point(row: Price, points: bool) -> Price:  # noqa: FBT001 - one use
     """The row; where points are wanted a network's part without its range, and who says so."""
     if not points or row.part in BESIDE:
         return row
-    named = tuple(one for one in row.sources if isclose(one.price, row.base, rel_tol=ROUNDED))[:1]
+    named = tuple(
+        source for source in row.sources if isclose(source.price, row.base, rel_tol=ROUNDED)
+    )[:1]
     if not named:
         return row.changed(low=None, high=None)
-    said = {"date": named[0].date, "source": named[0].source}
-    return row.changed(low=None, high=None, sources=named, **said)
+    origin = {"date": named[0].date, "source": named[0].source}
+    return row.changed(low=None, high=None, sources=named, **origin)
 
 
 def _by_key(prices: tuple[Price, ...]) -> dict[PriceKey, Price]:
@@ -339,11 +341,11 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         The first of the kinds that it has counts: a model, or what a model is one of; without any,
         the row for all makes.
         """
-        rows, found = self._found
+        rows, by_key = self._found
         if rows is not self.prices:  # a copy with other rows
-            found = _by_key(self.prices)
+            by_key = _by_key(self.prices)
         speed = None if part in SPEEDLESS else speed_gbps
-        rows_of_kinds = (found.get((part, speed, kind)) for kind in kinds or ("",))
+        rows_of_kinds = (by_key.get((part, speed, kind)) for kind in kinds or ("",))
         return next((row for row in rows_of_kinds if row is not None), None)
 
     @cached_property
@@ -409,9 +411,9 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         the same lines with a price at every rate. A book of point prices borrows points: ranges at
         one rate and none at another would look like knowledge.
         """
-        own = [row for row in self.prices if row.speed_gbps is not None and not row.model]
-        parts = {row.part for row in own}
-        points = all(row.low is None and row.high is None for row in own)
+        rated = [row for row in self.prices if row.speed_gbps is not None and not row.model]
+        parts = {row.part for row in rated}
+        points = all(row.low is None and row.high is None for row in rated)
         known = _by_key(self.prices)
         lent = (
             LentPrice(
@@ -504,7 +506,7 @@ class PowerBook(Record, frozen=True, kw_only=True):
             Power of the part, typical and at most [W].
         """
         key = part, speed_gbps
-        return next((one for one in self.draws if (one.part, one.speed_gbps) == key), None)
+        return next((draw for draw in self.draws if (draw.part, draw.speed_gbps) == key), None)
 
 
 POWER_BOOKS = Shelf("power", "costing/power", PowerBook)

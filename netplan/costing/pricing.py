@@ -89,12 +89,12 @@ class Quote(Struct, frozen=True):
     @property
     def priced_parts(self) -> dict[str, tuple[int, Range]]:
         """Units and offer of every price row in use, by the row in words."""
-        found: dict[str, tuple[int, Range]] = {}
+        parts: dict[str, tuple[int, Range]] = {}
         for item in self.items:
             if item.price is not None:
-                units = found.get(item.price.what, (0, item.offer))[0]
-                found[item.price.what] = (units + item.units, item.offer)
-        return found
+                units = parts.get(item.price.what, (0, item.offer))[0]
+                parts[item.price.what] = (units + item.units, item.offer)
+        return parts
 
 
 def price_bill(lines: Sequence[BillItem], book: prices.PriceBook, currency: str = "") -> Quote:
@@ -146,17 +146,17 @@ def price_bill(lines: Sequence[BillItem], book: prices.PriceBook, currency: str 
 
 def lent_notes(quote: Quote, book: prices.PriceBook) -> Iterator[str]:
     """What of a quote stands in from other books: one sentence a book, and link rate if any."""
-    found: dict[tuple[str, float | None], dict[str, prices.LentPrice]] = {}
+    lent: dict[tuple[str, float | None], dict[str, prices.LentPrice]] = {}
     for item in quote.items:
         row = item.price
         if isinstance(row, prices.LentPrice):
             what = prices.PART_NAMES[row.part].removeprefix("GB of ")
-            found.setdefault((row.book, row.speed_gbps), {})[what] = row
-    for (other, speed), rows in found.items():
+            lent.setdefault((row.book, row.speed_gbps), {})[what] = row
+    for (other, speed), rows in lent.items():
         sources = "; ".join(dict.fromkeys(f"{row.source}, {row.date}" for row in rows.values()))
-        at = "" if speed is None else f" at {speed:g} Gb/s"
+        rate = "" if speed is None else f" at {speed:g} Gb/s"
         parts = " and ".join(rows)
-        lacks = f"no prices{at}: {parts} at those" if at else f"no price of {parts}: it is that"
+        lacks = f"no prices{rate}: {parts} at those" if rate else f"no price of {parts}: it is that"
         yield f"{book.name} has {lacks} of {other} ({sources})."
 
 
@@ -175,8 +175,8 @@ def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
             rate = row.speed_gbps or 0.0
             what = f"{rate:g}G" if rate else prices.PART_NAMES[row.part].removeprefix("GB of ")
             lent.setdefault(row.book, {})[rate, what] = None
-    told = ((book, " and ".join(what for _, what in sorted(lent[book]))) for book in sorted(lent))
-    return " and ".join((name, *(f"{book} for {what}" for book, what in told)))
+    uses = ((book, " and ".join(what for _, what in sorted(lent[book]))) for book in sorted(lent))
+    return " and ".join((name, *(f"{book} for {what}" for book, what in uses)))
 
 
 def _row(line: BillItem, book: prices.PriceBook) -> tuple[prices.Price | None, int]:
@@ -186,8 +186,8 @@ def _row(line: BillItem, book: prices.PriceBook) -> tuple[prices.Price | None, i
         whole = book.price("switch", line.speed_gbps, *kinds)
         if whole is not None:
             return whole, 1
-    own = () if line.part in prices.BESIDE else ("",)
-    return book.price(line.part, line.speed_gbps, *kinds, *own), line.price_units
+    no_model = () if line.part in prices.BESIDE else ("",)
+    return book.price(line.part, line.speed_gbps, *kinds, *no_model), line.price_units
 
 
 class PowerDraw(Struct, frozen=True):
@@ -207,10 +207,10 @@ def power_of(
     lines: Sequence[BillItem], book: prices.PowerBook, models: Sequence[SwitchModel]
 ) -> PowerDraw:
     """Typical power of a bill: a product's own where its file has it, else by the part."""
-    own = {model.name: model.typical_w for model in models}
+    model_w = {model.name: model.typical_w for model in models}
     total, unknown, known = 0.0, [], False
     for line in lines:
-        whole = own.get(line.model, line.typical_w)
+        whole = model_w.get(line.model, line.typical_w)
         draw = book.draw(line.part, line.speed_gbps)
         if whole is not None:
             total += line.quantity * whole
@@ -248,15 +248,15 @@ class Driver(Struct, frozen=True):
 def drivers(quote: Quote) -> tuple[Driver, ...]:
     """Every priced part, the largest swing first, then the largest share of the price."""
     total = quote.total.base
-    found = []
+    parts = []
     for part, (units, offer) in quote.priced_parts.items():
         if units and offer.base:
             low, high = (units * (end - offer.base) for end in (offer.low, offer.high))
             stated: Stated = "no spread"
             if offer.spread:
                 stated = "low and high" if low and high else "low only" if low else "high only"
-            found.append(Driver(part, total + low, total + high, units * offer.base, stated))
-    return tuple(sorted(found, key=lambda driver: (-driver.swing, -driver.amount, driver.part)))
+            parts.append(Driver(part, total + low, total + high, units * offer.base, stated))
+    return tuple(sorted(parts, key=lambda driver: (-driver.swing, -driver.amount, driver.part)))
 
 
 def least_saving(cheaper: Quote, dearer: Quote) -> tuple[float, bool]:
@@ -339,7 +339,7 @@ def break_even(cheaper: Quote, dearer: Quote, part: str) -> BreakEven:
     few, many = cheaper.priced_parts.get(part), dearer.priced_parts.get(part)
     known = few or many
     base = known[1].base if known else 0.0
-    units_cheaper, units_dearer = (found[0] if found else 0 for found in (few, many))
+    units_cheaper, units_dearer = (crossings[0] if crossings else 0 for crossings in (few, many))
     more = units_cheaper - units_dearer
     if more == 0:
         return BreakEven(part, base, None, "never")

@@ -82,24 +82,28 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
     notes: list[str] = []
     free, racks = Fraction(0), 0
     for network, _, model in books.networks:
-        beside = fabrics[network.name]
+        site_fabric = fabrics[network.name]
         hardware = Hardware(books.cabling, model)
         if books.hall is None:
-            each = books.cabling.racks.units // switch_units(hardware)
+            per_rack = books.cabling.racks.units // switch_units(hardware)
         else:
             fitting_units = books.hall.rack_units // switch_units(hardware)
-            each = min(books.hall.switches_per_rack, fitting_units)
-        each = max(1, each)
-        left = max(0, beside.switches - floor(free * each))
-        opened = ceil_div(left, each)
-        free = opened - Fraction(left, each) if opened else free - Fraction(beside.switches, each)
+            per_rack = min(books.hall.switches_per_rack, fitting_units)
+        per_rack = max(1, per_rack)
+        left = max(0, site_fabric.switches - floor(free * per_rack))
+        opened = ceil_div(left, per_rack)
+        free = (
+            opened - Fraction(left, per_rack)
+            if opened
+            else free - Fraction(site_fabric.switches, per_rack)
+        )
         racks += opened
-        for line in _lines(beside, hardware):
+        for line in _lines(site_fabric, hardware):
             racked = line.category == "racks"  # as many as the network opens
             count, notes_of = (opened, ()) if racked else (line.quantity, line.notes)
             if count and (line.category != "cards" or network.cards):
                 lines.append(replace(line, network=network.name, quantity=count, notes=notes_of))
-        notes += [f"{network.name}: {note}" for note in beside.notes]
+        notes += [f"{network.name}: {note}" for note in site_fabric.notes]
         power = model.power_note if model is not None else ""
         notes += [f"{network.name}: {power}"] if power else []
     notes += _loose_uplinks(books, fabrics)
@@ -109,22 +113,22 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
 def sized_networks(books: SiteBooks, fabric: Fabric) -> dict[str, Fabric]:
     """Every network with the switches, and the uplinks, of all others; by name."""
     gpus = fabric.sizing.gpus
-    found: dict[str, Fabric] = {}
+    fabrics: dict[str, Fabric] = {}
     for _ in range(ROUNDS):
-        before = {name: one.switches for name, one in found.items()}
+        before = {name: sized.switches for name, sized in fabrics.items()}
         for network, spec, _ in books.networks:
-            others = sum(one.switches for name, one in found.items() if name != network.name)
+            others = sum(sized.switches for name, sized in fabrics.items() if name != network.name)
             uplinks = sum(
-                found[one.name].switches * one.uplinks_per_switch
-                for one, _, _ in books.networks
-                if one.uplinks_to == network.name and one.name in found
+                fabrics[sized.name].switches * sized.uplinks_per_switch
+                for sized, _, _ in books.networks
+                if sized.uplinks_to == network.name and sized.name in fabrics
             )
-            found[network.name] = build_site_network(
+            fabrics[network.name] = build_site_network(
                 network, spec, gpus, fabric.switches + others, uplinks
             )
-        if before == {name: one.switches for name, one in found.items()}:
+        if before == {name: sized.switches for name, sized in fabrics.items()}:
             break
-    return found
+    return fabrics
 
 
 def require_room(books: SiteBooks, fabric: Fabric, racks: int) -> None:
@@ -147,9 +151,9 @@ def require_room(books: SiteBooks, fabric: Fabric, racks: int) -> None:
         )
 
 
-def _lines(beside: Fabric, hardware: Hardware) -> Iterator[BillItem]:
+def _lines(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     """Lines of one network, whose far ends are switches that are managed, not servers."""
-    for line in bill_items(beside, wire(beside, hardware), hardware):
+    for line in bill_items(fabric, wire(fabric, hardware), hardware):
         notes = (
             note.replace(SERVER, "out-of-band switch").replace(f"{MANAGEMENT}host", "uplink")
             for note in line.notes
@@ -161,10 +165,10 @@ def _loose_uplinks(books: SiteBooks, fabrics: dict[str, Fabric]) -> Iterator[str
     """What of the uplinks is on no line, since the network that they end on is not on the bill."""
     for network, _, _ in books.networks:
         if network.uplinks_per_switch and network.uplinks_to not in fabrics:
-            each = network.uplinks_per_switch
+            uplinks = network.uplinks_per_switch
             yield (
-                f"{network.name}: {each} uplinks of {network.uplink_gbps:g} Gb/s a switch,"
-                f" {each * fabrics[network.name].switches:,} in all, end on the network"
+                f"{network.name}: {uplinks} uplinks of {network.uplink_gbps:g} Gb/s a switch,"
+                f" {uplinks * fabrics[network.name].switches:,} in all, end on the network"
                 f" {network.uplinks_to}: their modules, fibre and ports are on the bill with"
                 f" --with {network.uplinks_to}."
             )

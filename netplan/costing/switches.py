@@ -83,11 +83,13 @@ class SwitchModel(Record, frozen=True, kw_only=True):
         >>> SWITCHES.load("palomar").ordered is None
         True
         """
-        return next((one for one in self.orders if one.airflow == self.airflow), None)
+        return next((order for order in self.orders if order.airflow == self.airflow), None)
 
     def links_per_cage(self, speed_gbps: float) -> int:
         """Links of this rate in one cage; 0 if the switch does not run at it [1]."""
-        return next((one.links for one in self.breakouts if one.speed_gbps == speed_gbps), 0)
+        return next(
+            (breakout.links for breakout in self.breakouts if breakout.speed_gbps == speed_gbps), 0
+        )
 
     def radix(self, speed_gbps: float) -> int:
         """Ports of this rate; 0 if the switch does not run at it [1].
@@ -244,12 +246,12 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
     # Every link between cubes lands with both its halves on circuit switches.
     ports = 2 * sum(group.links for group in fabric.links if group.medium == "optical")
     positions = len(sizes) * block ** (len(sizes) - 1)
-    each = ceil_div(ceil_div(ports, positions), model.cages)
+    groups = ceil_div(ceil_div(ports, positions), model.cages)
     shared = (
-        f"{each} circuit switches share a face position, which needs more than"
+        f"{groups} circuit switches share a face position, which needs more than"
         f" {model.cages} ports: not every choice of cubes can be joined."
     )
-    return CircuitLayer(model, positions * each, ports, (shared,) if each > 1 else ())
+    return CircuitLayer(model, positions * groups, ports, (shared,) if groups > 1 else ())
 
 
 def packet_ports(model: SwitchModel, speed_gbps: float, roots: Sequence[Path]) -> int:
@@ -264,7 +266,7 @@ def packet_ports(model: SwitchModel, speed_gbps: float, roots: Sequence[Path]) -
     if ports:
         return ports
     known = [SWITCHES.load(name, roots) for name in SWITCHES.paths(roots)]
-    fitting = [one.name for one in known if one.radix(speed_gbps)]
+    fitting = [switch.name for switch in known if switch.radix(speed_gbps)]
     hint = f"take one of {', '.join(fitting)}" if fitting else "no switch of the catalog does"
     raise InputError(
         f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {hint}"

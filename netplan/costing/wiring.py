@@ -119,8 +119,8 @@ def plugs_needed(ends: int, devices: int, links: int) -> int:
     """
     if devices < 1:
         return 0
-    each, more = divmod(ends, devices)
-    return (devices - more) * ceil_div(each, links) + more * ceil_div(each + 1, links)
+    per_device, more = divmod(ends, devices)
+    return (devices - more) * ceil_div(per_device, links) + more * ceil_div(per_device + 1, links)
 
 
 def closure(banks: Sequence[PortBank], runs: Sequence[Run]) -> tuple[Violation, ...]:
@@ -140,10 +140,10 @@ def closure(banks: Sequence[PortBank], runs: Sequence[Run]) -> tuple[Violation, 
     host, network card to leaf: 2 x 400G, finned top (osfp-finned) does not fit a cage for osfp-flat
     """
     known = {bank.name: bank for bank in banks}
-    found = [violation for run in runs for violation in run_violations(run, known)]
+    violations = [violation for run in runs for violation in run_violations(run, known)]
     for bank in banks:
-        found += _room(bank, runs)
-    return tuple(found)
+        violations += _room(bank, runs)
+    return tuple(violations)
 
 
 def run_violations(run: Run, banks: Mapping[str, PortBank]) -> Iterator[Violation]:
@@ -176,26 +176,26 @@ def _plug_faults(plug: Plug, cage: Cage) -> Iterator[tuple[Rule, str]]:
 
 def _pair_faults(run: Run) -> Iterator[tuple[Rule, str]]:
     """The two ends of a link against each other: rate, lanes, fibre, pairs of devices, reach."""
-    one, two = run.plugs
-    if one.speed_gbps != two.speed_gbps:
-        yield "speed", f"{one.speed_gbps:g} Gb/s at one end, {two.speed_gbps:g} at the other"
-    if _differ(one.lane_gbps, two.lane_gbps):
-        detail = f"lanes of {one.lane_gbps:g} Gb/s at one end, {two.lane_gbps:g} at the other"
+    near, far = run.plugs
+    if near.speed_gbps != far.speed_gbps:
+        yield "speed", f"{near.speed_gbps:g} Gb/s at one end, {far.speed_gbps:g} at the other"
+    if _differ(near.lane_gbps, far.lane_gbps):
+        detail = f"lanes of {near.lane_gbps:g} Gb/s at one end, {far.lane_gbps:g} at the other"
         yield "lanes", detail
-    if one.fibre != two.fibre:
-        yield "fibre", f"{one.fibre or 'copper'} at one end, {two.fibre or 'copper'} at the other"
-    shared = min(one.links, two.links)
+    if near.fibre != far.fibre:
+        yield "fibre", f"{near.fibre or 'copper'} at one end, {far.fibre or 'copper'} at the other"
+    shared = min(near.links, far.links)
     if run.medium != "fibre" and run.parallel % shared:
         detail = f"{run.cable} carries {shared} links between the same two devices, which the"
         yield "pairs", f"{detail} fabric joins by {run.parallel}"
     if run.length_m * run.hops > run.reach_m:
         path = f"{run.length_m * run.hops:g} m"
-        yield "reach", f"{path} of cable, {run.cable or one.item} reaches {run.reach_m:g} m"
+        yield "reach", f"{path} of cable, {run.cable or near.item} reaches {run.reach_m:g} m"
 
 
-def _differ(one: float | None, two: float | None) -> bool:
+def _differ(near: float | None, far: float | None) -> bool:
     """Whether two known lane rates differ."""
-    return one is not None and two is not None and one != two
+    return near is not None and far is not None and near != far
 
 
 def _room(bank: PortBank, runs: Sequence[Run]) -> Iterator[Violation]:
@@ -364,8 +364,8 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
                 " rates a tier"
             )
         bank = _switch_bank(tier, sizing, wider[0], model)
-        each = ceil_div(widths[tier.name][wider[0]], tier.switches)
-        cages = ceil_div(each, bank.cage.links)
+        trunk_ends = ceil_div(widths[tier.name][wider[0]], tier.switches)
+        cages = ceil_div(trunk_ends, bank.cage.links)
         ports = cages * bank.cage.links * wider[0] // (whole.cage.links * least)
         yield replace(whole, cages=whole.cages - ports)
         yield replace(bank, name=tier.name + TRUNKS, cages=cages)
@@ -438,7 +438,7 @@ def _card_cage(sizing: Sizing, cabling: CablingBook) -> Cage:
 def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, Ends]]:
     """Each link group with the names of the two banks that it joins, the lower tier first."""
     widths = _tier_widths(fabric, hardware)
-    trunks = {name for name, found in widths.items() if len(found) > 1}
+    trunks = {name for name, ends_by_width in widths.items() if len(ends_by_width) > 1}
     for group, (low, high) in _tier_ends(fabric, hardware):
         wide = {name for name in trunks & {low, high} if group.width > min(widths[name])}
         yield group, (low + TRUNKS * (low in wide), high + TRUNKS * (high in wide))
@@ -446,12 +446,12 @@ def group_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
 
 def _tier_widths(fabric: Fabric, hardware: Hardware) -> dict[str, Counter[int]]:
     """Ends of links on each tier of switches [1], by the width of the links."""
-    found: dict[str, Counter[int]] = {tier.name: Counter() for tier in fabric.tiers}
+    ends_of: dict[str, Counter[int]] = {tier.name: Counter() for tier in fabric.tiers}
     for group, ends in _tier_ends(fabric, hardware):
         for name in ends:
-            if name in found and group.links:
-                found[name][group.width] += group.links
-    return found
+            if name in ends_of and group.links:
+                ends_of[name][group.width] += group.links
+    return ends_of
 
 
 def _tier_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, Ends]]:
@@ -506,9 +506,9 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
     if missing:
         raise NetplanError(f"{group.name}: cables end on {missing[0]}, which the fabric lacks")
     near, far = (banks[end].cage for end in ends)
-    found = first_that_closes(near, far, link)
-    if found is not None:
-        return run_of(found, group, ends)
+    closing = first_that_closes(near, far, link)
+    if closing is not None:
+        return run_of(closing, group, ends)
     tried = [
         list(run_violations(run_of(run, group, ends), banks))
         for run in _candidates(near, far, link, optics=True)
@@ -556,13 +556,15 @@ def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[
         if cable.kind == kind and fits and cable.speed_gbps in (None, near.speed_gbps):
             yield _cable_run(base, cable, near, link.cabling)
     for fibre in ("multimode", "singlemode") if optics else ():
-        for one, two in product(_modules(near, link.cabling), _modules(far, link.cabling)):
-            if one.fibre == fibre:
-                items = (one.item, two.item)
+        for near_plug, far_plug in product(
+            _modules(near, link.cabling), _modules(far, link.cabling)
+        ):
+            if near_plug.fibre == fibre:
+                items = (near_plug.item, far_plug.item)
                 # The weaker of two modules.
                 reach_m = min(m.reach_m for m in link.cabling.modules if m.item in items)
                 hops = 2 if BARE_FIBRE in items else 1
-                yield replace(base, plugs=(one, two), reach_m=reach_m, hops=hops)
+                yield replace(base, plugs=(near_plug, far_plug), reach_m=reach_m, hops=hops)
 
 
 def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
@@ -575,9 +577,10 @@ def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
         of_one = _modules(replace(cage, links=1), cabling)
         return [replace(plug, links=cage.links) for plug in of_one]
     return [
-        Plug(one.item, one.form, speed_gbps, one.links, one.lane_gbps, one.fibre)
-        for one in cabling.modules
-        if (one.form, one.links) == (cage.form, cage.links) and one.speed_gbps in (None, speed_gbps)
+        Plug(module.item, module.form, speed_gbps, module.links, module.lane_gbps, module.fibre)
+        for module in cabling.modules
+        if (module.form, module.links) == (cage.form, cage.links)
+        and module.speed_gbps in (None, speed_gbps)
     ]
 
 

@@ -131,23 +131,23 @@ class UnevenDragonfly(CountedDesign, frozen=True, kw_only=True):
                 raise ValueError(f"pair_links: {' and '.join(pair.between)} stand twice")
             seen.add(frozenset(pair.between))
 
-    def links_per_pair(self, one: str, two: str) -> int:
+    def links_per_pair(self, kind: str, other: str) -> int:
         """Links between a group of one kind and a group of another, both known [1]."""
-        for name in (one, two):
+        for name in (kind, other):
             if name not in self.kinds:
                 raise unknown_name("kind of group", name, self.kinds)
-        pairs = (pair.links for pair in self.pair_links if {*pair.between} == {one, two})
+        pairs = (pair.links for pair in self.pair_links if {*pair.between} == {kind, other})
         return next(pairs, 0)
 
-    def global_links(self, one: str, two: str) -> int:
+    def global_links(self, kind: str, other: str) -> int:
         """Links between all groups of these kinds [1]."""
-        here, there = self.kinds[one].groups, self.kinds[two].groups
-        pairs = here * (here - 1) // 2 if one == two else here * there
-        return self.links_per_pair(one, two) * pairs
+        here, there = self.kinds[kind].groups, self.kinds[other].groups
+        pairs = here * (here - 1) // 2 if kind == other else here * there
+        return self.links_per_pair(kind, other) * pairs
 
-    def global_bytes_per_s(self, one: str, two: str) -> float:
+    def global_bytes_per_s(self, kind: str, other: str) -> float:
         """Bandwidth of those links, one direction [B/s]."""
-        return self.global_links(one, two) * bytes_per_s(self.link_gbps)
+        return self.global_links(kind, other) * bytes_per_s(self.link_gbps)
 
     def multiplied_out(self, size: DesignSize) -> Counts:
         """Global bandwidth inside a kind, and to all others, both directions added [TB/s]."""

@@ -96,7 +96,7 @@ def _wire_two_tiers(spec: FabricSpec, sizing: Sizing, rate: float) -> Wired:
     lower = Links(HB_LINKS, gpu, below, plane, rank % held, rate, INSIDE)
     copies = sizing.domains * planes
     copy, leaf, spine = (
-        one.ravel() for one in np.indices((copies, leaves, spines), dtype=np.int32)
+        index.ravel() for index in np.indices((copies, leaves, spines), dtype=np.int32)
     )
     first = sizing.gpus + copies * leaves
     upper = Links(

@@ -239,9 +239,9 @@ def port_words(sizing: Sizing, ports: int) -> str:
     >>> port_words(scenario.sizing, 6)
     '6 network ports of 400 Gb/s on every GPU, 2,400 Gb/s together'
     """
-    each, many = sizing.speed_gbps, ports != 1
-    together = f", {ports * each:,g} Gb/s together" if many else ""
-    return f"{ports} network port{'s' * many} of {each:.4g} Gb/s on every GPU{together}"
+    rate_gbps, many = sizing.speed_gbps, ports != 1
+    together = f", {ports * rate_gbps:,g} Gb/s together" if many else ""
+    return f"{ports} network port{'s' * many} of {rate_gbps:.4g} Gb/s on every GPU{together}"
 
 
 def network_level(

@@ -136,25 +136,25 @@ def best_fills(
     >>> best_fills(tree, ports, [512, 2048], Weights(1.0, 0.0, (1.0, 0.0)))
     [Fill(leaves=19, each=19), Fill(leaves=64, each=64)]
     """
-    found = [Fill.whole(tree)]
+    fills = [Fill.whole(tree)]
     phases = [
         _choices(tree, ports, ends, weights, early_oversubscription, even=even)
         for ends in arrivals[:-1]
     ]
     if not phases:
-        return found
+        return fills
     best = phases[0].price * max(weights.early[0], TIE)
     back: list[Ints] = []
-    for number, (one, two) in enumerate(pairwise(phases), start=1):
-        path = np.where(one.before(two), best[:, None], np.inf)
+    for number, (before, after) in enumerate(pairwise(phases), start=1):
+        path = np.where(before.before(after), best[:, None], np.inf)
         back.append(path.argmin(axis=0))
-        best = path.min(axis=0) + two.price * max(weights.early[number], TIE)
+        best = path.min(axis=0) + after.price * max(weights.early[number], TIE)
     # Of equals the fullest leaves, which are the fewest places to lay cables to.
-    at = len(best) - 1 - int(best[::-1].argmin())
+    cheapest = len(best) - 1 - int(best[::-1].argmin())
     for number in range(len(phases) - 1, -1, -1):
-        found.append(Fill(int(phases[number].leaves[at]), int(phases[number].each[at])))
-        at = int(back[number - 1][at]) if number else at
-    return found[::-1]
+        fills.append(Fill(int(phases[number].leaves[cheapest]), int(phases[number].each[cheapest])))
+        cheapest = int(back[number - 1][cheapest]) if number else cheapest
+    return fills[::-1]
 
 
 def pods_of(tree: clos.FatTree) -> int:
@@ -180,12 +180,12 @@ def _choices(
         )
     )
     leaves = -(-ends // hosts)
-    each = -(-leaves // pods)
-    leaves = each * pods if even else leaves
-    pods = -(-leaves // each)
-    price = _price(tree, ports, (ends, leaves, each), weights, early)
-    fits = (leaves <= tree.leaves) & (each <= whole.each) & (leaves <= max(ends, 1))
-    return _Choices(leaves, each, pods, np.where(fits, price, np.inf))
+    per_pod = -(-leaves // pods)
+    leaves = per_pod * pods if even else leaves
+    pods = -(-leaves // per_pod)
+    price = _price(tree, ports, (ends, leaves, per_pod), weights, early)
+    fits = (leaves <= tree.leaves) & (per_pod <= whole.each) & (leaves <= max(ends, 1))
+    return _Choices(leaves, per_pod, pods, np.where(fits, price, np.inf))
 
 
 def _tried(most: int) -> Ints:
@@ -335,14 +335,14 @@ def plan_growth(
     network = _Network.of(spec, sizing)
     taken = network.taken(phases, weights, early_oversubscription, full_leaves=full_leaves)
     graph = network.arrived(graph, phases, taken)
-    found = []
+    grown = []
     for number, (gpus, hosts) in enumerate(zip(phases, taken, strict=True)):
         last = number == len(phases) - 1
         ratio = 1.0 if last else early_oversubscription
         switches = network.switches(hosts, ratio, last=last)
         managers = last or not isinstance(spec, ScalableUnits)
-        found.append(_phase(fabric, graph, gpus, switches, managers=managers))
-    return Growth(fabric, graph, tuple(found))
+        grown.append(_phase(fabric, graph, gpus, switches, managers=managers))
+    return Growth(fabric, graph, tuple(grown))
 
 
 class _Network(Struct, frozen=True, eq=False):
@@ -395,11 +395,11 @@ class _Network(Struct, frozen=True, eq=False):
         self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
     ) -> list[Ints]:
         """Endpoints that every leaf has in each phase, shape (leaves,) each."""
-        each = self.sizing.hb_size if isinstance(self.spec, RailOnly) else 1
+        per_host = self.sizing.hb_size if isinstance(self.spec, RailOnly) else 1
         if isinstance(self.spec, ScalableUnits):
             # Management hosts take what is left in the last unit.
             return [self._units(gpus + self.extra * (gpus == phases[-1])) for gpus in phases]
-        arrivals = [gpus // each + self.extra for gpus in phases]
+        arrivals = [gpus // per_host + self.extra for gpus in phases]
         if full_leaves:
             whole = Fill.whole(self.tree)
             most = int(self.caps.max())
@@ -408,12 +408,12 @@ class _Network(Struct, frozen=True, eq=False):
         else:
             even = self.spec.even_pods
             fills = best_fills(self.tree, self.ports, arrivals, weights, early, even=even)
-        found: list[Ints] = []
+        slots: list[Ints] = []
         hosts = np.zeros(self.tree.leaves, np.int64)
         for count, fill in zip(arrivals, fills, strict=True):
             hosts = self._filled(hosts, count, fill)
-            found.append(hosts)
-        return found
+            slots.append(hosts)
+        return slots
 
     def _filled(self, had: Ints, count: int, fill: Fill) -> Ints:
         """So many endpoints spread evenly over the leaves of a fill; those that are there stay."""
@@ -489,7 +489,7 @@ class _Network(Struct, frozen=True, eq=False):
         tree, here = self.tree, hosts > 0
         if last:
             here = np.ones(tree.leaves, bool)
-        found = [np.tile(here, self.copies)]
+        present = [np.tile(here, self.copies)]
         planes: list[slice | Bools] = []
         most = self.ports.uplinks(int(hosts.max(initial=0)))
         need = most if early == 1 else int(np.ceil(most / early))
@@ -500,12 +500,12 @@ class _Network(Struct, frozen=True, eq=False):
             planes.append(slice(used))
             grid = np.zeros(shape, bool)
             group = _group(len(here), tier.switches)
-            each = np.bincount(group[here], minlength=tier.switches)
-            here = each > 0
+            hosts_at = np.bincount(group[here], minlength=tier.switches)
+            here = hosts_at > 0
             grid[tuple([*planes, here] if tier.switches > 1 else planes)] = True
-            found.append(np.tile(grid.ravel(), self.copies))
-            need = int(each.max(initial=0)) * tier.links_each
-        return np.concatenate(found)
+            present.append(np.tile(grid.ravel(), self.copies))
+            need = int(hosts_at.max(initial=0)) * tier.links_each
+        return np.concatenate(present)
 
 
 def _group(ends: int, groups: int) -> Ints:
@@ -531,11 +531,11 @@ def _phase(
         count = int(mine.sum())
         if count:
             tiers.append(SwitchTier(tier.name, count, count, int(degree[mine].sum())))
-    found = dict(zip(graph.group_names, _counts(graph, links), strict=True))
+    counts = dict(zip(graph.group_names, _counts(graph, links), strict=True))
     groups = [
-        LinkGroup.of(group.kind, found[group.name])
+        LinkGroup.of(group.kind, counts[group.name])
         for group in fabric.links
-        if found.get(group.name)
+        if counts.get(group.name)
     ]
     part = replace(
         fabric,
@@ -588,8 +588,8 @@ def port_widths(graph: FabricGraph) -> Ints:
     [64, 32]
     """
     rate = graph.bytes_per_s
-    found: Ints = np.rint(rate / rate.min(initial=np.inf)).astype(np.int64)
-    return found
+    widths: Ints = np.rint(rate / rate.min(initial=np.inf)).astype(np.int64)
+    return widths
 
 
 def _down_and_up(graph: FabricGraph, links: Bools) -> tuple[Ints, Ints]:
@@ -635,7 +635,7 @@ def moved_cables(before: FabricGraph, after: FabricGraph, *, by_port: bool = Tru
     >>> moved_cables(one, one), moved_cables(one, two)  # 8 leaves to 4 spines, then 16 to 8
     (0, 63)
     """
-    number = {name: at for at, name in enumerate(after.names)}
+    number = {name: index for index, name in enumerate(after.names)}
     for name in before.names:
         number.setdefault(name, len(number))
     sources, targets = [], []

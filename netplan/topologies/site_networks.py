@@ -96,11 +96,11 @@ def build_site_network(
     ([10, 5], 320)
     """
     rate = bytes_per_s(network.link_gbps)
-    own = max(MIN_GPUS, network.ports(gpus, switches))
-    ports = own + uplinks
+    endpoints = max(MIN_GPUS, network.ports(gpus, switches))
+    ports = endpoints + uplinks
     sizing = Sizing(ports, network.radix, 1, rate, rate, oversubscription=network.oversubscription)
     joined = spec.changed(host_medium=network.host_medium, notes=network.notes)
-    fabric = replace(build_fabric(joined, sizing), nic_ports=own)
+    fabric = replace(build_fabric(joined, sizing), nic_ports=endpoints)
     if network.uplinks_per_switch:
         counts = ClosCounts(network.radix, (ceil_div(ports, network.radix),), (ports,))
         return _counted(fabric, counts, network, "")
@@ -140,13 +140,13 @@ def dealt_out(ports: int, radix: int, oversubscription: float = 1.0) -> Dealt:
     """
     split = leaf_ports(radix, oversubscription)
     leaves = ceil_div(ports, split.down)
-    each = split.uplinks(ceil_div(ports, leaves))
-    spines = min(each, max(2, ceil_div(leaves * each, radix)))
-    least, more = divmod(each, spines)
+    uplinks = split.uplinks(ceil_div(ports, leaves))
+    spines = min(uplinks, max(2, ceil_div(leaves * uplinks, radix)))
+    least, more = divmod(uplinks, spines)
     links = f"{least} or {least + 1} links" if more else f"{least} link{'s' * (least > 1)}"
     equal = ": equal ones would need more spines" if more else ""
     note = f"A leaf has {links} to each of the {spines} spines{equal}."
-    return Dealt(ClosCounts(radix, (leaves, spines), (ports, leaves * each)), note)
+    return Dealt(ClosCounts(radix, (leaves, spines), (ports, leaves * uplinks)), note)
 
 
 def _counted(fabric: Fabric, counts: ClosCounts, network: SiteNetwork, note: str) -> Fabric:

@@ -141,17 +141,17 @@ def differences(
     >>> [difference.instruction for difference in differences(plan, built)]
     ['move the cable from sw01/5 to sw01/6 (its other end is gpu-0/1)']
     """
-    wanted, found = _by_ends(plan), _by_ends(built)
+    wanted, present = _by_ends(plan), _by_ends(built)
     speeds = [
-        _wrong_speed(cable, found[key])
+        _wrong_speed(cable, present[key])
         for key, cable in wanted.items()
-        if key in found and _speeds_differ(cable, found[key])
+        if key in present and _speeds_differ(cable, present[key])
     ]
     left = _Leftover(
-        [cable for key, cable in wanted.items() if key not in found],
-        [cable for key, cable in found.items() if key not in wanted],
+        [cable for key, cable in wanted.items() if key not in present],
+        [cable for key, cable in present.items() if key not in wanted],
     )
-    seen = {end.device for cable in found.values() for end in (cable.a, cable.z)}
+    seen = {end.device for cable in present.values() for end in (cable.a, cable.z)}
     return [*left.swaps(), *left.moves(), *speeds, *left.dark(seen, host_of or {}), *left.rest()]
 
 
@@ -165,33 +165,33 @@ class _Leftover:
 
     def swaps(self) -> Iterator[Difference]:
         """Pairs of planned cables whose four ends are joined crosswise."""
-        for one in list(self.plan):
-            crossed = self.built_at.get(one.a)
-            opposite = self.built_at.get(one.z)
-            if one not in self.plan or crossed is None or opposite is None:
+        for cable in list(self.plan):
+            crossed = self.built_at.get(cable.a)
+            opposite = self.built_at.get(cable.z)
+            if cable not in self.plan or crossed is None or opposite is None:
                 continue
-            far = crossed.other(one.a)
+            far = crossed.other(cable.a)
             two = self.plan_at.get(far)
-            if two is None or two not in self.plan or two == one:
+            if two is None or two not in self.plan or two == cable:
                 continue
-            if opposite.other(one.z) != two.other(far):
+            if opposite.other(cable.z) != two.other(far):
                 continue
-            self._explained((one, two), (crossed, opposite))
+            self._explained((cable, two), (crossed, opposite))
             yield Difference(
                 "swapped",
-                f"{one}; {two}",
+                f"{cable}; {two}",
                 f"{crossed}; {opposite}",
-                f"exchange the plugs in {one.z} and {far}",
+                f"exchange the plugs in {cable.z} and {far}",
             )
 
     def moves(self) -> Iterator[Difference]:
         """Cables of which one end is right; another port of the same device comes first."""
         for same_device in (True, False):
             for cable in list(self.plan):
-                found = self._moved(cable, same_device=same_device)
-                if found is None:
+                move = self._moved(cable, same_device=same_device)
+                if move is None:
                     continue
-                stays, built = found
+                stays, built = move
                 self._explained((cable,), (built,))
                 yield Difference(
                     "wrong port",
@@ -228,8 +228,8 @@ class _Leftover:
         for cable in self.built:
             text = f"remove the cable from {cable.a} to {cable.z}: the plan has none"
             if cable.joins_itself:
-                one = cable.a == cable.z
-                what = f"plug in {cable.a}" if one else f"cable from {cable.a} to {cable.z}"
+                same_end = cable.a == cable.z
+                what = f"plug in {cable.a}" if same_end else f"cable from {cable.a} to {cable.z}"
                 text = f"remove the {what}: it joins {cable.a.device} to itself"
             yield Difference("extra", "", str(cable), text)
 
@@ -355,10 +355,10 @@ def devices_alike(plan: CableList, built: CableList) -> CableList:
     gpu-0/1 - rail-0/leaf-0/1
     """
     planned = {end.device for end, _ in plan.ends()}
-    found = {end.device for end, _ in built.ends()} - planned
+    unplanned = {end.device for end, _ in built.ends()} - planned
     by_plain = {slashless(device): device for device in planned}
     names = {
-        device: by_plain[slashless(device)] for device in found if slashless(device) in by_plain
+        device: by_plain[slashless(device)] for device in unplanned if slashless(device) in by_plain
     }
     if not names:
         return built

@@ -142,7 +142,7 @@ def _slow(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterat
         where = f"{len(group) - len(slow)} of {len(group)} links between tiers {low} and {high}"
         if len(slow) > max(FEW, len(group) // MOST_WITHIN):
             if low < high:
-                rates = ", ".join(f"{one:g}" for one in sorted({cable.gbps for cable in slow}))
+                rates = ", ".join(f"{speed:g}" for speed in sorted({cable.gbps for cable in slow}))
                 got = f"{len(slow)} links at {rates} Gb/s"
                 why = f"{where} have that rate"
                 what = "links of several speeds"
@@ -203,7 +203,7 @@ def _uneven(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iter
 
 
 def _oversubscribed(
-    path: str, cables: Sequence[Cable], tier: Mapping[str, int], said: float
+    path: str, cables: Sequence[Cable], tier: Mapping[str, int], stated: float
 ) -> Iterator[Finding]:
     """The worst switch of every tier that has more bandwidth below than said."""
     unsaid = _usual([cable.gbps for cable in cables if not isnan(cable.gbps)] or [1.0])
@@ -224,7 +224,7 @@ def _oversubscribed(
             for device in below
             if tier[device] == height
         }
-        over = [device for device, ratio in ratios.items() if ratio > said * (1 + TOLERANCE)]
+        over = [device for device, ratio in ratios.items() if ratio > stated * (1 + TOLERANCE)]
         if not over:
             continue
         worst = max(over, key=lambda device: ratios[device])
@@ -233,7 +233,7 @@ def _oversubscribed(
         why = (
             f"{below[worst]:g} below, {above[worst]:g} above; {len(over)} switches of tier {height}"
         )
-        yield Finding(what, f"{path} {worst}", ratio, f"{said:g}:1, or say it", why)
+        yield Finding(what, f"{path} {worst}", ratio, f"{stated:g}:1, or say it", why)
 
 
 def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
@@ -261,11 +261,15 @@ def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Ite
             sizes = [count for other, count in others.items() if tier[other] == tier[name] + step]
             place = tier[name], int(network[number[name]])
             shapes[place][name] = (len(sizes), *sorted(set(sizes)))
-        worst = {place[0]: found for place, found in shapes.items() if len(set(found.values())) > 1}
-        for height, found in sorted(worst.items()):
-            count = Counter(found.values())
+        worst = {
+            place[0]: shapes_of
+            for place, shapes_of in shapes.items()
+            if len(set(shapes_of.values())) > 1
+        }
+        for height, shapes_of in sorted(worst.items()):
+            count = Counter(shapes_of.values())
             most = max(count, key=lambda shape: (count[shape], -len(shape), shape))
-            name, odd = next((name, shape) for name, shape in found.items() if shape != most)
+            name, odd = next((name, shape) for name, shape in shapes_of.items() if shape != most)
             why = (
                 f"{side} tier {height}; OpenSM's ftree refuses such a tree, unless its root"
                 " switches are listed"
@@ -325,13 +329,13 @@ def _leaves(neighbors: Mapping[str, set[str]], hosts: set[str]) -> set[str]:
     A host or two on a spine make no direct network.
     """
     count = {name: len(near & hosts) for name, near in neighbors.items() if name not in hosts}
-    beside = {name for name, number in count.items() if number}
-    joined = {name for name in beside if neighbors[name] & beside}
+    neighbours = {name for name, number in count.items() if number}
+    joined = {name for name in neighbours if neighbors[name] & neighbours}
     if not joined:
-        return beside
-    usual = _usual(count[name] for name in beside)
-    leaves = {name for name in beside if FEW_HOSTS * count[name] >= usual}
-    return beside if any(neighbors[name] & leaves for name in leaves) else leaves
+        return neighbours
+    usual = _usual(count[name] for name in neighbours)
+    leaves = {name for name in neighbours if FEW_HOSTS * count[name] >= usual}
+    return neighbours if any(neighbors[name] & leaves for name in leaves) else leaves
 
 
 HEADER_FIELDS = (6, 7)

@@ -189,7 +189,7 @@ def _oversubscription(row: Design) -> Iterator[Finding]:
 
     Links count by their rates where the table has them; else every link counts one.
     """
-    said = row.or_else("oversubscription", 1)
+    stated = row.or_else("oversubscription", 1)
     for lower, upper in pairwise(("endpoint", "leaf_spine", "spine_core")):
         below, above = f"links_{lower}", f"links_{upper}"
         if not row.has(below, above) or not row[above]:
@@ -200,7 +200,7 @@ def _oversubscription(row: Design) -> Iterator[Finding]:
         # A ratio may be larger than stated by half of the last digit that the table gives.
         digits = len(row.texts.get("oversubscription", "").partition(".")[2])
         slack = 0.5 * 10**-digits if digits else 0.0
-        if ratio > (said + slack) * (1 + TOLERANCE):
+        if ratio > (stated + slack) * (1 + TOLERANCE):
             why = f"{row[below]:,.0f} links below, {row[above]:,.0f} above: {ratio:.4g}:1"
             if faster != 1:
                 why += f", by rates of {rates[0]:g} and {rates[1]:g} Gb/s"
@@ -252,11 +252,11 @@ def _dragonfly(row: Design) -> Iterator[Finding]:
     if not row.has("groups"):
         return
     whole = switches * row["groups"]
-    for column, each in (("total_switches", 1.0), ("links_endpoint", hosts)):
-        if row.has(column) and row[column] > whole * each:
+    for column, per_switch in (("total_switches", 1.0), ("links_endpoint", hosts)):
+        if row.has(column) and row[column] > whole * per_switch:
             why = f"{row['groups']:,.0f} groups of {switches:g} switches"
             why += f" of {hosts:g} hosts" if column == "links_endpoint" else ""
-            yield row.finding("counts that do not multiply", column, whole * each, why)
+            yield row.finding("counts that do not multiply", column, whole * per_switch, why)
     if row.has("global_links") and 2 * row["global_links"] > whole * ports:
         why = f"{whole:,.0f} switches of {ports:g} global ports, two a link"
         room = whole * ports // 2

@@ -134,7 +134,7 @@ class CablePlan(Struct, frozen=True, eq=False):
         names = [str(number) for number in numbers]
         if self.cage_links == 1:
             return _gather(names, port)
-        switch = np.array([each.role == ROLES[SWITCH] for each in self.devices])
+        switch = np.array([planned.role == ROLES[SWITCH] for planned in self.devices])
         names += [cage_port(number, self.cage_links) for number in numbers]
         return _gather(names, port + len(numbers) * switch[device])
 
@@ -318,8 +318,8 @@ class SiteCables(Struct, frozen=True):
     @property
     def uplink_ends(self) -> list[End]:
         """Ends of its own uplinks into another network."""
-        each = range(1, self.network.uplinks_per_switch + 1)
-        return [(name, f"uplink-{port}") for port in each for name in self.switch_names]
+        ports = range(1, self.network.uplinks_per_switch + 1)
+        return [(name, f"uplink-{port}") for port in ports for name in self.switch_names]
 
     def require_plan(self) -> None:
         """Refuse a network of more than two tiers; InputError.
@@ -356,7 +356,7 @@ class SiteCables(Struct, frozen=True):
         least, more = divmod(self.fabric.links[1].links // leaves, spines)
         ports = [count(1) for _ in range(spines)]
         for leaf in range(leaves):
-            extra = {(leaf * more + one) % spines for one in range(more)}
+            extra = {(leaf * more + number) % spines for number in range(more)}
             up = count(hosts + 1)
             for spine in range(spines):
                 for _ in range(least + (spine in extra)):

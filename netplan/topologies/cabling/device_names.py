@@ -90,9 +90,9 @@ def adapter_name(description: str) -> Adapter:
     if len(words) > 1:
         card = words[-1].strip("()")
         for pattern, first in ((ADAPTER_FROM_1, 1), (ADAPTER_WORDS, 0)):
-            if found := pattern.fullmatch(card):
+            if match := pattern.fullmatch(card):
                 host = " ".join(words[:-1])
-                return Adapter("" if is_makers(host) else host, card, int(found[1]) - first)
+                return Adapter("" if is_makers(host) else host, card, int(match[1]) - first)
     if is_makers(description):
         return Adapter("", description.strip(), None)
     return Adapter(description.strip(), "", None)
@@ -147,8 +147,8 @@ def last_number(name: str) -> int | None:
     >>> last_number("node005"), last_number("rack-3-host-12"), last_number("login")
     (5, 12, None)
     """
-    found = NUMBER.search(name)
-    return int(found[1]) if found else None
+    match = NUMBER.search(name)
+    return int(match[1]) if match else None
 
 
 HOST = "host"

@@ -118,7 +118,7 @@ class Layout(Struct, frozen=True, eq=False):
         plan = self.plan
         height = plan.unit_height_m * (self.unit - 0.5)
         row, column = np.divmod(self.rack, plan.racks_per_row)
-        rows, racks = (np.abs(one[first] - one[second]) for one in (row, column))
+        rows, racks = (np.abs(line[first] - line[second]) for line in (row, column))
         across = rows * plan.row_pitch_m + racks * plan.rack_width_m
         over = 2 * plan.tray_height_m - height[first] - height[second] + across
         inside = np.abs(height[first] - height[second])

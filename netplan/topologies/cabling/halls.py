@@ -49,8 +49,8 @@ def guid_of(text: str) -> str:
     """
     if PAIRS.fullmatch(text):
         return text.replace(":", "").lower()
-    found = GUID.fullmatch(text)
-    return found[1].lower().zfill(16) if found else ""
+    match = GUID.fullmatch(text)
+    return match[1].lower().zfill(16) if match else ""
 
 
 def read_node_names(path: Path) -> Mapping[str, str]:
@@ -67,10 +67,10 @@ def read_node_names(path: Path) -> Mapping[str, str]:
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
-        found = LINE.fullmatch(line)
-        if not found:
+        match = LINE.fullmatch(line)
+        if not match:
             raise CatalogError(f'{path}:{number}: expected a GUID and a name: 0x2c9030045 "leaf-0"')
-        text, name = found[1] or found[2], (found[3] or found[4]).strip()
+        text, name = match[1] or match[2], (match[3] or match[4]).strip()
         if text in lines:
             raise CatalogError(f"{path}:{number}: {text[:60]} stands on line {lines[text]} already")
         if len(lines) >= MAX_NAMES:
@@ -125,16 +125,16 @@ def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
     """
     known = names or {}
     nodes = {id_: node for id_, node in subnet.nodes.items() if node.kind != MANAGER}
-    said = {id_: _renamed(node, known) for id_, node in nodes.items()}
-    called = dict(_called(nodes, said))
-    alike = Counter(said.values())
+    names_of = {id_: _renamed(node, known) for id_, node in nodes.items()}
+    called = dict(_called(nodes, names_of))
+    alike = Counter(names_of.values())
     devices = {
         called[id_]: Device(
             called[id_],
-            said[id_],
+            names_of[id_],
             guid_of(id_),
             node.kind == SWITCH or node.relay,
-            alike[said[id_]] > 1,
+            alike[names_of[id_]] > 1,
             node.relay,
         )
         for id_, node in nodes.items()
@@ -150,7 +150,7 @@ def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
         for link in subnet.links
         if link.here.node in nodes and link.there.node in nodes
     ]
-    renamed = sum(said[id_] != node.description for id_, node in nodes.items())
+    renamed = sum(names_of[id_] != node.description for id_, node in nodes.items())
     inside = len(subnet.links) - len(cables)
     return Hall(str(subnet.path), cables, devices, inside, renamed)
 
@@ -166,16 +166,16 @@ def _renamed(node: Found, known: Mapping[str, str]) -> str:
     return f"{known[host]} {card}".strip() if host in known else node.description
 
 
-def _called(nodes: Mapping[str, Found], said: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _called(nodes: Mapping[str, Found], names_of: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Name of every node: short where that is enough."""
     short = {
-        id_: switch_name(said[id_]) if node.kind == SWITCH else " ".join(said[id_].split())
+        id_: switch_name(names_of[id_]) if node.kind == SWITCH else " ".join(names_of[id_].split())
         for id_, node in nodes.items()
     }
     taken = Counter(short.values())
     long = {
-        id_: f"{name}/{switch_unit(said[id_])}"
-        if taken[name] > 1 and switch_unit(said[id_])
+        id_: f"{name}/{switch_unit(names_of[id_])}"
+        if taken[name] > 1 and switch_unit(names_of[id_])
         else name
         for id_, name in short.items()
     }

@@ -136,16 +136,16 @@ class FoundPorts(Struct, frozen=True, eq=False, dict=True):
 
     def on_hosts(self, planned: Places) -> "FoundPorts":
         """GPUs that stand for themselves as those of the hosts of a plan, which names no GPU."""
-        own = {host for host, _, _ in self.at.values()}
-        if not all(map(GPU_NAME.fullmatch, own)) or own & set(planned.hosts()):
+        hosts = {host for host, _, _ in self.at.values()}
+        if not all(map(GPU_NAME.fullmatch, hosts)) or hosts & set(planned.hosts()):
             return self
         places = 1 + max((place for _, place in planned.end), default=0)
         gpus = places // self.ports
-        at = {}
+        host_places = {}
         for end, (gpu, _, port) in self.at.items():
             host, rank = divmod(int(gpu.removeprefix("gpu-")), max(1, gpus))
-            at[end] = device_names.host_name(host), rank, port
-        return FoundPorts(at)
+            host_places[end] = device_names.host_name(host), rank, port
+        return FoundPorts(host_places)
 
     def by_host(self) -> Mapping[str, list[End]]:
         """Ends of every host."""
@@ -157,7 +157,7 @@ class FoundPorts(Struct, frozen=True, eq=False, dict=True):
 
 def found_ports(hall: Hall, hosts: set[str]) -> FoundPorts:
     """Hosts and adapters in the descriptions of a hall, or in the names of its devices."""
-    at = {}
+    places = {}
     named = {}
     for name in hosts:
         device = hall.devices.get(name)
@@ -166,8 +166,8 @@ def found_ports(hall: Hall, hosts: set[str]) -> FoundPorts:
         named[name] = (name, -1) if nameless else (host, number or 0)
     for end in ends_on(hosts, hall.cables):
         host, number = named[end.device]
-        at[end] = host, number, _port(end)
-    return FoundPorts(at)
+        places[end] = host, number, _port(end)
+    return FoundPorts(places)
 
 
 def ranks_of(numbers: Sequence[int], adapters: int) -> dict[int, int]:
@@ -240,10 +240,10 @@ def match_halls(
         return Match(devices_alike(*lists).cables)
     hosts = hosts_in(plan), hosts_in(built)
     sides = _sides(plan, built, hosts, cage_links)
-    found = found_ports(built, hosts[1])
-    places = planned_places(plan, hosts[0], host_gpus or _host_gpus(plan, hosts[0], found))
-    found = found.on_hosts(places)
-    return _Matcher((plan, built), sides, places, found).match()
+    host_ports = found_ports(built, hosts[1])
+    places = planned_places(plan, hosts[0], host_gpus or _host_gpus(plan, hosts[0], host_ports))
+    host_ports = host_ports.on_hosts(places)
+    return _Matcher((plan, built), sides, places, host_ports).match()
 
 
 def _sides(
@@ -262,10 +262,10 @@ def _sides(
             " number: say --switch and --radix, such as --switch qm9700"
         )
     sides = []
-    for hall, own, by_cage in zip((plan, built), hosts, cages, strict=True):
+    for hall, hall_hosts, by_cage in zip((plan, built), hosts, cages, strict=True):
         cables = [_numbered(c, links) for c in hall.cables] if by_cage and links else hall.cables
         guids = {name: device.guid for name, device in hall.devices.items()}
-        sides.append(side_of(cables, own, guids))
+        sides.append(side_of(cables, hall_hosts, guids))
     return sides[0], sides[1]
 
 
@@ -281,17 +281,17 @@ def _numbered(cable: Cable, links: int) -> Cable:
     return cable._replace(a=ends[0], z=ends[1])
 
 
-def _host_gpus(plan: Hall, hosts: set[str], found: FoundPorts) -> int:
+def _host_gpus(plan: Hall, hosts: set[str], host_ports: FoundPorts) -> int:
     """GPUs of a server, by the adapters of hosts as built; 1 where GPUs stand for themselves."""
     gpus = [name for name in hosts if GPU_NAME.fullmatch(name)]
-    named = found.hosts()
+    named = host_ports.hosts()
     if not gpus or not named or sum(host in hosts for host in named) > len(named) // 2:
         return 1
     ends = [end for cable in plan.cables for end in cable[:2] if GPU_NAME.fullmatch(end.device)]
     gpu_ports = max((int(end.port) for end in ends if end.port.isdigit()), default=1)
-    numbers = found.numbers
+    numbers = host_ports.numbers
     for adapters in (len(numbers), max(numbers) + 1):
-        count, rest = divmod(adapters * found.ports, gpu_ports)
+        count, rest = divmod(adapters * host_ports.ports, gpu_ports)
         if not rest and count and len(gpus) % count == 0:
             return count
     return next((n for n in SERVER_GPUS if len(gpus) == n * len(named)), 1)
@@ -349,25 +349,25 @@ class _Matcher:
             texts = [name, *(device.description.replace(";", " ").split() if device else ())]
             if device and device.shared:
                 texts = []
-            said = [
+            in_plan = [
                 planned[plain]
                 for text in texts
                 if (plain := device_names.plain_name(text)) in planned
             ]
-            if device and not said and self.guids.get(device.guid) in self.plan.known:
-                said = [self.guids[device.guid]]
-            if said:
-                wished[said[0]].append(name)
-        return {names[0]: said for said, names in wished.items() if len(names) == 1}
+            if device and not in_plan and self.guids.get(device.guid) in self.plan.known:
+                in_plan = [self.guids[device.guid]]
+            if in_plan:
+                wished[in_plan[0]].append(name)
+        return {names[0]: in_plan for in_plan, names in wished.items() if len(names) == 1}
 
     def _place(self) -> None:
         """Ends in the plan of all hosts that are known."""
         for end, (host, number, port) in self.found.at.items():
-            said = self.host.get(host)
-            if said is None:
+            planned_host = self.host.get(host)
+            if planned_host is None:
                 continue
             place = self.ranks[number] * self.found.ports + port
-            planned = self.places.end.get((said, place))
+            planned = self.places.end.get((planned_host, place))
             if planned is not None:
                 self.host_end[end] = planned
 
@@ -386,7 +386,7 @@ class _Matcher:
         plugs = self._plugs(hosts)
         seen = sum(count.total() for count in plugs.values())
         for guess in _orders(hosts, free):
-            right = sum(plugs[host][said] for host, said in guess.items())
+            right = sum(plugs[host][planned_host] for host, planned_host in guess.items())
             if 2 * right > seen or not seen:
                 self._take(guess, "order")
                 first, last = (
@@ -436,8 +436,8 @@ class _Matcher:
             far = self._opposite(end) if number >= 0 else None
             place = self.places.place.get(far) if far is not None else None
             if place is not None and place[0] == self.host.get(host):
-                rank, own = divmod(place[1], self.found.ports)
-                votes[number][rank] += own == port
+                rank, place_port = divmod(place[1], self.found.ports)
+                votes[number][rank] += place_port == port
         best = {number: count.most_common(1)[0] for number, count in votes.items() if count}
         right = sum(count[self.ranks[number]] for number, count in votes.items())
         gained = sum(n for _, n in best.values())
@@ -466,10 +466,14 @@ class _Matcher:
                 and not device_names.is_makers(device.description)
             ):
                 continue
-            said = self._opposite(end)
-            if said is not None and said in self.places.place and said not in taken:
-                self.host_end[end] = said
-                taken.add(said)
+            planned_end = self._opposite(end)
+            if (
+                planned_end is not None
+                and planned_end in self.places.place
+                and planned_end not in taken
+            ):
+                self.host_end[end] = planned_end
+                taken.add(planned_end)
                 plugged += 1
         if plugged:
             self.notes.append(
@@ -484,9 +488,9 @@ class _Matcher:
             if name in unnamed:
                 continue
             votes = self.switches.votes(name)
-            said, most = max(votes.items(), key=lambda vote: vote[1], default=(mine, 0))
-            if said != mine and most > EXCHANGED * votes[mine]:
-                yield mine, said
+            likelier, most = max(votes.items(), key=lambda vote: vote[1], default=(mine, 0))
+            if likelier != mine and most > EXCHANGED * votes[mine]:
+                yield mine, likelier
 
     def _say(self) -> None:
         """What was settled without names, and what was not settled."""
@@ -505,9 +509,9 @@ class _Matcher:
             self.notes.append(
                 f"{_count(len(left), 'switch')} not found in the plan, such as {left[0]}"
             )
-        for mine, said in islice(self._exchanged(), MAX_EXCHANGED):
+        for mine, likelier in islice(self._exchanged(), MAX_EXCHANGED):
             self.notes.append(
-                f"the switch that is called {mine} has the cables of {said}: is its name right?"
+                f"the switch that is called {mine} has the cables of {likelier}: is its name right?"
             )
         if inside := self.hall.inside:
             self.notes.append(f"{_count(inside, 'link')} inside switches left out")

@@ -137,11 +137,11 @@ def parts_of(text: str) -> list[Part]:
         ]
     )
     part = connected_parts(len(vertices), pairs[:, 0], pairs[:, 1])
-    found: list[list[Found]] = [[] for _ in range(int(part.max()) + 1)]
+    parts: list[list[Found]] = [[] for _ in range(int(part.max()) + 1)]
     for (id_, _), number in zip(vertices, part.tolist(), strict=True):
-        found[number].append(subnet.nodes[id_])
-    cables = np.bincount(part[pairs[:, 0]], minlength=len(found)).tolist()
-    return [_part(nodes, many) for nodes, many in zip(found, cables, strict=True)]
+        parts[number].append(subnet.nodes[id_])
+    cables = np.bincount(part[pairs[:, 0]], minlength=len(parts)).tolist()
+    return [_part(nodes, many) for nodes, many in zip(parts, cables, strict=True)]
 
 
 def _part(nodes: list[Found], cables: int) -> Part:
@@ -164,17 +164,17 @@ def lowered(text: str) -> tuple[str, dict[str, str]]:
     >>> lowered('[1] "S-1"[1] # "leaf" lid 0 4xXDR')
     ('[1] "S-1"[1] # "leaf" lid 0 4xHDR', {'HDR': 'XDR'})
     """
-    found = {speed for _, speed in RATE.findall(text)}
-    strange = sorted(found.difference(SPEEDS))
+    speeds = {speed for _, speed in RATE.findall(text)}
+    strange = sorted(speeds.difference(SPEEDS))
     if strange:
         raise InputError(f"unknown speed {strange[0]}: known are {', '.join(SPEEDS)}")
-    if found.issubset(KNOWN_SPEEDS):
+    if speeds.issubset(KNOWN_SPEEDS):
         return text, {}
-    if len(found) > len(KNOWN_SPEEDS):
+    if len(speeds) > len(KNOWN_SPEEDS):
         raise InputError(
-            f"the network has {len(found)} speeds, ibsim {len(KNOWN_SPEEDS)}: leave some out"
+            f"the network has {len(speeds)} speeds, ibsim {len(KNOWN_SPEEDS)}: leave some out"
         )
-    falling = [speed for speed in SPEEDS if speed in found]
+    falling = [speed for speed in SPEEDS if speed in speeds]
     stands_for = dict(zip(falling, KNOWN_SPEEDS, strict=False))
     return _respeeded(text, stands_for), {low: true for true, low in stands_for.items()}
 
@@ -215,8 +215,8 @@ def torus_config(sizes: Sequence[int], *, first: int, step: int, closed: bool = 
     return "\n".join(lines)
 
 
-def _seed(axis: str, one: int, other: int) -> str:
-    return f"{axis}_link {node_guid(one):#x} {node_guid(other):#x}"
+def _seed(axis: str, first: int, second: int) -> str:
+    return f"{axis}_link {node_guid(first):#x} {node_guid(second):#x}"
 
 
 def rehearse(
@@ -241,7 +241,7 @@ def rehearse(
         If a program ends with an error, or takes longer than an hour.
     """
     low, true = lowered(text)
-    found, booted = [], []
+    results, booted = [], []
     with TemporaryDirectory(prefix="netplan-") as name:
         folder = Path(name)
         network = folder / "network"
@@ -256,8 +256,8 @@ def rehearse(
                 booted.append(Booted(part, wanted, _route(wanted, tools, folder, host)))
                 next(turn)
                 run = _run([tools.ibnetdiscover], folder, host)
-                found.append(_respeeded(run, true))
-    return _merged(found), booted
+                results.append(_respeeded(run, true))
+    return _merged(results), booted
 
 
 def _merged(texts: Sequence[str]) -> str:
@@ -306,8 +306,8 @@ def _await(simulator: "subprocess.Popen[bytes]", name: str, log: Path) -> None:
     while f"@{name}:ctl" not in sockets.read_text():
         if simulator.poll() is not None or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
-            said = next((line for line in reversed(lines) if COMPLAINT in line), lines[-1])
-            raise NetplanError(f"ibsim could not load the network: it said {said[:200]!r}")
+            complaint = next((line for line in reversed(lines) if COMPLAINT in line), lines[-1])
+            raise NetplanError(f"ibsim could not load the network: it said {complaint[:200]!r}")
         time.sleep(0.02)
 
 
@@ -334,6 +334,8 @@ def _run(command: list[str], folder: Path, around: dict[str, str]) -> str:
     except subprocess.TimeoutExpired:
         raise NetplanError(f"{program} took longer than {END_S:,.0f} s: plan fewer GPUs") from None
     if run.returncode:
-        said = run.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise NetplanError(f"{program} ended with {run.returncode}: it said {said[-1][:200]!r}")
+        complaint = run.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]
+        raise NetplanError(
+            f"{program} ended with {run.returncode}: it said {complaint[-1][:200]!r}"
+        )
     return run.stdout.decode(errors="replace")

@@ -73,9 +73,9 @@ def refined(ports: Ports, colours: Colours) -> Colours:
     key = mixed(ports.port.astype(np.uint64)) + np.uint64(3) * mixed(
         ports.peer_port.astype(np.uint64) ^ PEER
     )
-    told = np.zeros(len(colours), np.uint64)
-    np.add.at(told, ports.node, mixed(key ^ mixed(seen)))
-    return mixed(told ^ mixed(colours))
+    sums = np.zeros(len(colours), np.uint64)
+    np.add.at(sums, ports.node, mixed(key ^ mixed(seen)))
+    return mixed(sums ^ mixed(colours))
 
 
 ROUNDS = 6
@@ -179,37 +179,41 @@ class Matching(Struct):
         votes: Counter[str] = Counter()
         for here in self.built.ends[name]:
             there = self.end(self.built.far[here])
-            said = self.plan.far.get(there) if there is not None else None
-            if said is not None:
-                votes[said.device] += 1 + (said.port == here.port)
+            planned_end = self.plan.far.get(there) if there is not None else None
+            if planned_end is not None:
+                votes[planned_end.device] += 1 + (planned_end.port == here.port)
         return votes
 
     def _vote(self, fresh: set[str]) -> set[str]:
         """Name the switches beside those that have just been named; these are the next."""
         taken = set(self.planned.values())
-        beside = {
+        neighbours = {
             self.built.far[end].device for name in fresh for end in self.built.ends.get(name, ())
         }
         wished: dict[str, tuple[int, str]] = {}
         known = self.plan.known
-        for name in sorted(beside):
+        for name in sorted(neighbours):
             if name in self.planned or name not in self.built.ends:
                 continue
             votes = self.votes(name)
             left = Counter(
-                {said: n for said, n in votes.items() if said in known and said not in taken}
+                {
+                    choice: n
+                    for choice, n in votes.items()
+                    if choice in known and choice not in taken
+                }
             )
             if not left:
                 continue
-            said, most = left.most_common(1)[0]
-            if 2 * most >= votes.total() and (said not in wished or most > wished[said][0]):
-                wished[said] = most, name
-        return self._known({name: said for said, (_, name) in wished.items()}, self.by_ports)
+            choice, most = left.most_common(1)[0]
+            if 2 * most >= votes.total() and (choice not in wished or most > wished[choice][0]):
+                wished[choice] = most, name
+        return self._known({name: choice for choice, (_, name) in wished.items()}, self.by_ports)
 
-    def _known(self, found: Mapping[str, str], how: list[str]) -> set[str]:
-        self.planned.update(found)
-        how.extend(found)
-        return set(found)
+    def _known(self, matches: Mapping[str, str], how: list[str]) -> set[str]:
+        self.planned.update(matches)
+        how.extend(matches)
+        return set(matches)
 
     def _tell_by_colour(self) -> set[str]:
         """Name the switches whose colours are their own; keep the colours."""
@@ -218,14 +222,14 @@ class Matching(Struct):
         for plan, built in self._colourings():
             self._coloured.append((plan, built))
             alone = _alone(plan)
-            found = {
+            matches = {
                 name: alone[colour]
                 for colour, name in _alone(built).items()
                 if name not in self.planned and colour in alone and alone[colour] not in taken
             }
-            if found:
+            if matches:
                 self._coloured = []
-                return self._known(found, self.by_ports)
+                return self._known(matches, self.by_ports)
         return set()
 
     def _take_in_order(self) -> set[str]:
@@ -233,9 +237,9 @@ class Matching(Struct):
         taken = set(self.planned.values())
         for plan, built in reversed(self._coloured):
             left: dict[int, list[str]] = defaultdict(list)
-            for said, colour in plan.items():
-                if said not in taken:
-                    left[colour].append(said)
+            for planned_name, colour in plan.items():
+                if planned_name not in taken:
+                    left[colour].append(planned_name)
             for name in self.open:
                 if alike := left.get(built[name]):
                     return self._known({name: alike[0]}, self.by_order)
@@ -244,14 +248,20 @@ class Matching(Struct):
     def _take_the_likest(self) -> set[str]:
         """Name one of the switches that nothing else tells, by its ports in use."""
         taken = set(self.planned.values())
-        free = [said for said in self.plan.switches if said not in taken][:LIKE]
-        pairs = [
-            (len(_pattern(self.built, name) & _pattern(self.plan, said)), name, said)
-            for name in self.open[:LIKE]
-            for said in free
+        free = [planned_name for planned_name in self.plan.switches if planned_name not in taken][
+            :LIKE
         ]
-        most, name, said = max(pairs, key=lambda pair: pair[0], default=(0, "", ""))
-        return self._known({name: said}, self.by_order) if most else set()
+        pairs = [
+            (
+                len(_pattern(self.built, name) & _pattern(self.plan, planned_name)),
+                name,
+                planned_name,
+            )
+            for name in self.open[:LIKE]
+            for planned_name in free
+        ]
+        most, name, planned_name = max(pairs, key=lambda pair: pair[0], default=(0, "", ""))
+        return self._known({name: planned_name}, self.by_order) if most else set()
 
     def _colourings(self) -> "Iterable[tuple[Coloured, Coloured]]":
         """Colours of switches, planned and as built: by links between switches, then by all."""
@@ -271,7 +281,10 @@ class Matching(Struct):
 
     def _first(self, side: Side) -> Colours:
         """Colours to begin with: known switches have their own, the others one."""
-        number = {said: at + 1 for at, said in enumerate(sorted(self.planned.values()))}
+        number = {
+            planned_name: index + 1
+            for index, planned_name in enumerate(sorted(self.planned.values()))
+        }
         named = side.switches
         if side is self.built:
             named = [self.planned.get(name, "") for name in named]
@@ -281,7 +294,7 @@ class Matching(Struct):
         """Ports of switches as arrays, made once."""
         key = (side is self.plan, with_hosts)
         if key not in self._ports_of:
-            number = {name: at for at, name in enumerate(side.switches)}
+            number = {name: index for index, name in enumerate(side.switches)}
             rows = [
                 (node, _code(here.port), _code(there.port), number[there.device])
                 if there.device in number
@@ -296,29 +309,29 @@ class Matching(Struct):
     def _try_again(self) -> bool:
         """Change choices that explain fewer cables than others would; whether any did."""
         changed = False
-        owner = {said: name for name, said in self.planned.items()}
+        owner = {better: name for name, better in self.planned.items()}
         chosen = set(self.by_ports) | set(self.by_order)
         known = self.plan.known
         for name in [*self.by_ports, *self.by_order]:
             votes = self.votes(name)
             mine = self.planned[name]
-            said, most = max(
-                ((said, n) for said, n in votes.items() if said in known),
+            better, most = max(
+                ((better, n) for better, n in votes.items() if better in known),
                 key=lambda vote: vote[1],
                 default=(mine, 0),
             )
             gain = most - votes[mine]
-            other = owner.get(said)
-            if said == mine or gain <= 0 or (other is not None and other not in chosen):
+            other = owner.get(better)
+            if better == mine or gain <= 0 or (other is not None and other not in chosen):
                 continue
             if other is not None:
                 theirs = self.votes(other)
-                if gain + theirs[mine] - theirs[said] <= 0:
+                if gain + theirs[mine] - theirs[better] <= 0:
                     continue
                 self.planned[other], owner[mine] = mine, other
             else:
                 del owner[mine]
-            self.planned[name], owner[said] = said, name
+            self.planned[name], owner[better] = better, name
             changed = True
         return changed
 

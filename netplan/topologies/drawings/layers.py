@@ -118,29 +118,29 @@ def _names(fabric: Fabric, network: FabricGraph) -> dict[str, tuple[str, ...]]:
     """Names of all switches by tier: they follow each other in the graph, tier by tier."""
     switches = np.flatnonzero(network.node_kind == SWITCH)
     tiers = network.node_tier[switches]
-    counts = [int((tiers == one).sum()) for one in np.unique(tiers).tolist()]
+    counts = [int((tiers == tier_number).sum()) for tier_number in np.unique(tiers).tolist()]
     if counts != [tier.switches for tier in fabric.tiers]:
         return {}  # planes and groups number their tiers otherwise
-    found = {}
+    names = {}
     for number, tier in zip(np.unique(tiers).tolist(), fabric.tiers, strict=True):
         nodes = switches[tiers == number].tolist()
         kept = nodes if len(nodes) <= SHOWN else [*nodes[: SHOWN - 1], nodes[-1]]
-        found[tier.name] = tuple(network.node_name(node) for node in kept)
-    return found
+        names[tier.name] = tuple(network.node_name(node) for node in kept)
+    return names
 
 
 def _tier(fabric: Fabric, tier: SwitchTier, names: tuple[str, ...]) -> _Row:
-    one = "rail" if fabric.network == "rail-only" and len(fabric.tiers) == 1 else tier.name
-    kind = one if one == "switch" else f"{one} switch"
-    if one == "group":
+    word = "rail" if fabric.network == "rail-only" and len(fabric.tiers) == 1 else tier.name
+    kind = word if word == "switch" else f"{word} switch"
+    if word == "group":
         # A dragonfly has one tier, whose switches come in groups.
-        one, kind = "switch", "switch in groups"
+        word, kind = "switch", "switch in groups"
     spare = tier.switches * fabric.sizing.radix - tier.ports_used
     ports = _port_words(fabric, tier) or f"{fabric.sizing.radix} ports each"
     return _Row(
         name=tier.name,
         count=tier.switches,
-        one=one,
+        one=word,
         label=f"{tier.switches:,} {TIMES} {kind}",
         detail=f"{ports}, {spare:,} free" if spare else ports,
         names=names,
@@ -156,8 +156,8 @@ def _port_words(fabric: Fabric, tier: SwitchTier) -> str:
             return ""
         down += group.links if ends[1] == tier.name else 0
         up += group.links if ends[0] == tier.name else 0
-    each = f"{down / tier.switches:.4g} down"
-    return f"{each}, {up / tier.switches:.4g} up ({down / up:.3g}:1)" if up else each
+    words = f"{down / tier.switches:.4g} down"
+    return f"{words}, {up / tier.switches:.4g} up ({down / up:.3g}:1)" if up else words
 
 
 def _gpus(fabric: Fabric) -> _Row:
@@ -212,10 +212,10 @@ def _joined(
     middle = end + GAP / 2
     yield text(MARGIN, middle - 4, _link_words(fabric, group), "sub")
     counts = {tier.name: tier.switches for tier in fabric.tiers}
-    each = f"{group.links / counts[upper.name]:.4g} to each {upper.one}"
+    words = f"{group.links / counts[upper.name]:.4g} to each {upper.one}"
     if lower.name:
-        each = f"{group.links / counts[lower.name]:.4g} from each {lower.one}, {each}"
-    yield text(MARGIN, middle + 12, each, "sub")
+        words = f"{group.links / counts[lower.name]:.4g} from each {lower.one}, {words}"
+    yield text(MARGIN, middle + 12, words, "sub")
 
 
 def _loops(

@@ -67,7 +67,7 @@ def drawing_of(
     return fabric_drawing(fabric, graph, kinds, [*_legend(coloured)])
 
 
-def network_drawing(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -> Markup:
+def network_drawing(graph: FabricGraph, spots: NetworkMap, coloured: Coloured) -> Markup:
     """Draw a network whose nodes have their places.
 
     Examples
@@ -80,27 +80,27 @@ def network_drawing(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -
     >>> drawn.count("<path"), drawn.count("<rect"), drawn.count("<circle")
     (64, 12, 64)
     """
-    aside = BOW / 2 * float(max(np.ptp(found.x), np.ptp(found.y))) if found.bent.any() else 0.0
-    left = MARGIN + (LABELS if found.layout == "rows" else aside)
-    x, y = found.x + left, found.y + MARGIN + aside
+    aside = BOW / 2 * float(max(np.ptp(spots.x), np.ptp(spots.y))) if spots.bent.any() else 0.0
+    left = MARGIN + (LABELS if spots.layout == "rows" else aside)
+    x, y = spots.x + left, spots.y + MARGIN + aside
     width = float(x.max()) + MARGIN + aside
     legend = [*_legend(coloured)]
     height = float(y.max()) + aside + MARGIN + 30 + (LEGEND if legend else 0)
     shapes = [
-        *_domains(graph, found, x, y),
-        *_wires(graph, found, coloured, x, y),
-        *_spots(graph, found, coloured, x, y),
-        *(_row_words(graph, found, y) if found.layout == "rows" else ()),
+        *_domains(graph, spots, x, y),
+        *_wires(graph, spots, coloured, x, y),
+        *_spots(graph, spots, coloured, x, y),
+        *(_row_words(graph, spots, y) if spots.layout == "rows" else ()),
         *([shifted(legend, height - LEGEND)] if legend else ()),
     ]
-    wires = counted(int(found.links.sum()), "link")
+    wires = counted(int(spots.links.sum()), "link")
     title = f"{short(graph.name)}: {counted(graph.gpus, 'GPU')}, {wires}"
     return drawing(max(width, 480.0), height, title, shapes)
 
 
-def _domains(graph: FabricGraph, found: NetworkMap, x: Floats, y: Floats) -> Iterator[Markup]:
+def _domains(graph: FabricGraph, spots: NetworkMap, x: Floats, y: Floats) -> Iterator[Markup]:
     """Frames around the GPUs of each HB domain, where each has a spot of its own."""
-    if found.layout != "rows" or graph.hb_size == 1 or found.gpus.max(initial=0) > 1:
+    if spots.layout != "rows" or graph.hb_size == 1 or spots.gpus.max(initial=0) > 1:
         return
     for number in range(graph.domains):
         here = np.arange(number * graph.hb_size, min((number + 1) * graph.hb_size, graph.gpus))
@@ -113,74 +113,77 @@ def _domains(graph: FabricGraph, found: NetworkMap, x: Floats, y: Floats) -> Ite
 
 
 def _wires(
-    graph: FabricGraph, found: NetworkMap, coloured: Coloured, x: Floats, y: Floats
+    graph: FabricGraph, spots: NetworkMap, coloured: Coloured, x: Floats, y: Floats
 ) -> Iterator[Markup]:
     """A line a wire: thicker for more links, coloured by its busiest link; failed ones on top."""
-    count = found.links
-    share = found.most(coloured.share) if coloured.share is not None else None
+    count = spots.links
+    share = spots.most(coloured.share) if coloured.share is not None else None
     out = None
     if coloured.links_out is not None:
-        out = np.bincount(found.wire[(found.wire >= 0) & coloured.links_out], minlength=len(count))
+        out = np.bincount(spots.wire[(spots.wire >= 0) & coloured.links_out], minlength=len(count))
     rank = np.zeros(len(count)) if share is None else share
     rank = rank if out is None else rank + 2.0 * (out > 0)
-    for at in np.argsort(rank, kind="stable").tolist():
-        one, two = found.ends[:, at].tolist()
-        ends = [(float(x[end]), float(y[end])) for end in (one, two)]
-        kind, said = "wire", counted(int(count[at]), "link")
+    for wire in np.argsort(rank, kind="stable").tolist():
+        near, far = spots.ends[:, wire].tolist()
+        ends = [(float(x[end]), float(y[end])) for end in (near, far)]
+        kind, words = "wire", counted(int(count[wire]), "link")
         if share is not None:
-            kind, said = f"wire heat-{shade(float(share[at]))}", f"{said}, busiest {share[at]:.0%}"
-        if out is not None and out[at]:
-            kind, said = "wire failed", f"{said}, {int(out[at])} failed"
-        thick = 0.7 + 0.4 * min(4.0, float(np.log2(count[at])))
-        thick += 0.6 * float(share[at]) if share is not None else 0.0
-        names = " -- ".join(_name(graph, found, end) for end in (one, two))
-        bow = [arc_of(*ends[0], *ends[1], BOW)] if found.bent[at] else []
+            kind, words = (
+                f"wire heat-{shade(float(share[wire]))}",
+                f"{words}, busiest {share[wire]:.0%}",
+            )
+        if out is not None and out[wire]:
+            kind, words = "wire failed", f"{words}, {int(out[wire])} failed"
+        thick = 0.7 + 0.4 * min(4.0, float(np.log2(count[wire])))
+        thick += 0.6 * float(share[wire]) if share is not None else 0.0
+        names = " -- ".join(_name(graph, spots, end) for end in (near, far))
+        bow = [arc_of(*ends[0], *ends[1], BOW)] if spots.bent[wire] else []
         points = [ends[0], *bow, ends[1]]
-        yield way(points, kind, width=thick, title=f"{names}: {said}")
+        yield way(points, kind, width=thick, title=f"{names}: {words}")
 
 
 def _spots(
-    graph: FabricGraph, found: NetworkMap, coloured: Coloured, x: Floats, y: Floats
+    graph: FabricGraph, spots: NetworkMap, coloured: Coloured, x: Floats, y: Floats
 ) -> Iterator[Markup]:
     """A square a switch, a circle a GPU or HB domain; named where there is room."""
-    down, cut = _struck(found, coloured)
-    inside = _inside(graph, found, coloured)
-    for at, gpus in enumerate(found.gpus.tolist()):
-        name, kind = _name(graph, found, at), "node gpus" if gpus else "node switch"
-        said = name if gpus <= 1 else f"{name}, {gpus} GPUs"
-        if down[at]:
-            kind, said = f"{kind} failed", f"{said}: failed"
-        elif cut[at]:
-            kind, said = f"{kind} cut", f"{said}: {int(cut[at])} cut off"
+    down, cut = _struck(spots, coloured)
+    inside = _inside(graph, spots, coloured)
+    for spot, gpus in enumerate(spots.gpus.tolist()):
+        name, kind = _name(graph, spots, spot), "node gpus" if gpus else "node switch"
+        words = name if gpus <= 1 else f"{name}, {gpus} GPUs"
+        if down[spot]:
+            kind, words = f"{kind} failed", f"{words}: failed"
+        elif cut[spot]:
+            kind, words = f"{kind} cut", f"{words}: {int(cut[spot])} cut off"
         elif inside is not None and gpus:
-            kind = f"{kind} heat-{shade(float(inside[at]))}"
-            said = f"{said}, busiest inside {inside[at]:.0%}"
-        px, py = float(x[at]), float(y[at])
+            kind = f"{kind} heat-{shade(float(inside[spot]))}"
+            words = f"{words}, busiest inside {inside[spot]:.0%}"
+        px, py = float(x[spot]), float(y[spot])
         if gpus:
-            yield disc(px, py, GPU_PX if gpus == 1 else SWITCH_PX, kind, said)
+            yield disc(px, py, GPU_PX if gpus == 1 else SWITCH_PX, kind, words)
         else:
-            yield square(px, py, SWITCH_PX, kind, said)
-    if found.layout == "rows":
-        yield from _labels(graph, found, x, y)
+            yield square(px, py, SWITCH_PX, kind, words)
+    if spots.layout == "rows":
+        yield from _labels(graph, spots, x, y)
 
 
-def _labels(graph: FabricGraph, found: NetworkMap, x: Floats, y: Floats) -> Iterator[Markup]:
+def _labels(graph: FabricGraph, spots: NetworkMap, x: Floats, y: Floats) -> Iterator[Markup]:
     """Names of switches and HB domains where there is room, on two lines if need be.
 
     The last part alone names a device only where no other one has it.
     """
-    row = found.tier - found.tier.min()
+    row = spots.tier - spots.tier.min()
     room = np.ptp(x) / np.bincount(row)[row]
-    names = [_name(graph, found, at) for at in range(len(row))]
+    names = [_name(graph, spots, index) for index in range(len(row))]
     ends = Counter(name.rpartition("/")[2] for name in names)
-    for at, name in enumerate(names):
-        if found.gpus[at] == 1:
+    for index, name in enumerate(names):
+        if spots.gpus[index] == 1:
             continue
-        lines = _lines(name, float(room[at]), alone=ends[name.rpartition("/")[2]] == 1)
-        top = 24.0 if found.gpus[at] else -13.0 - LINE_PX * (len(lines) - 1)
+        lines = _lines(name, float(room[index]), alone=ends[name.rpartition("/")[2]] == 1)
+        top = 24.0 if spots.gpus[index] else -13.0 - LINE_PX * (len(lines) - 1)
         for number, line in enumerate(lines):
-            height = float(y[at]) + top + LINE_PX * number
-            yield text(float(x[at]), height, line, "name", anchor="middle")
+            height = float(y[index]) + top + LINE_PX * number
+            yield text(float(x[index]), height, line, "name", anchor="middle")
 
 
 def _lines(name: str, room: float, *, alone: bool) -> list[str]:
@@ -196,58 +199,58 @@ def _lines(name: str, room: float, *, alone: bool) -> list[str]:
     return []
 
 
-def _inside(graph: FabricGraph, found: NetworkMap, coloured: Coloured) -> Floats | None:
+def _inside(graph: FabricGraph, spots: NetworkMap, coloured: Coloured) -> Floats | None:
     """Share of the busiest link inside the HB domain of each spot [1]; None without loads."""
     if coloured.share is None:
         return None
-    most, hb = np.zeros(len(found.first)), graph.links_with("hb")
-    spot = found.spot[graph.source[hb]]
+    most, hb = np.zeros(len(spots.first)), graph.links_with("hb")
+    spot = spots.spot[graph.source[hb]]
     np.maximum.at(most, spot[spot >= 0], coloured.share[hb][spot >= 0])
     return most
 
 
-def _struck(found: NetworkMap, coloured: Coloured) -> tuple[Floats, Floats]:
+def _struck(spots: NetworkMap, coloured: Coloured) -> tuple[Floats, Floats]:
     """Failed nodes and GPUs cut off at each spot [1]."""
-    none = np.zeros(len(found.first))
+    none = np.zeros(len(spots.first))
     if coloured.nodes_out is None or coloured.cut_off is None:
         return none, none
-    drawn = found.spot >= 0
-    out = np.bincount(found.spot[drawn & coloured.nodes_out], minlength=len(none))
+    drawn = spots.spot >= 0
+    out = np.bincount(spots.spot[drawn & coloured.nodes_out], minlength=len(none))
     lost = np.flatnonzero(coloured.cut_off)
-    cut = np.bincount(found.spot[lost], minlength=len(none))
+    cut = np.bincount(spots.spot[lost], minlength=len(none))
     return out.astype(float), cut.astype(float)
 
 
-def _name(graph: FabricGraph, found: NetworkMap, at: int) -> str:
+def _name(graph: FabricGraph, spots: NetworkMap, spot: int) -> str:
     """What a spot is called: its switch or GPU, or the HB domain of several."""
-    node = int(found.first[at])
-    if found.gpus[at] > 1:
+    node = int(spots.first[spot])
+    if spots.gpus[spot] > 1:
         return f"domain-{node // graph.hb_size}"
     return short(graph.node_name(node), TOOLTIP_LENGTH)
 
 
-def _row_words(graph: FabricGraph, found: NetworkMap, y: Floats) -> Iterator[Markup]:
+def _row_words(graph: FabricGraph, spots: NetworkMap, y: Floats) -> Iterator[Markup]:
     """What stands in each row, and the links between a row and the next one."""
-    rows = np.unique(found.tier)[::-1].tolist()
+    rows = np.unique(spots.tier)[::-1].tolist()
     for tier in rows:
-        here = np.flatnonzero(found.tier == tier)
-        high, gpus = float(y[here[0]]), int(found.gpus[here].sum())
-        name = graph.node_name(int(found.first[here[0]])).rpartition("/")[2].rpartition("-")[0]
+        here = np.flatnonzero(spots.tier == tier)
+        high, gpus = float(y[here[0]]), int(spots.gpus[here].sum())
+        name = graph.node_name(int(spots.first[here[0]])).rpartition("/")[2].rpartition("-")[0]
         words = counted(gpus, "GPU") if gpus else _switches(len(here), name)
         yield text(MARGIN, high + 4, words, "label")
         if gpus and graph.hb_size > 1:
             yield text(MARGIN, high + 20, f"in {counted(graph.domains, 'HB domain')}", "sub")
-        ends = found.ends[:, (found.tier[found.ends] == tier).any(axis=0)]
-        below = (found.tier[ends] < tier).any(axis=0)
-        lower = found.links[(found.tier[found.ends] == tier).any(axis=0)][below].sum()
+        ends = spots.ends[:, (spots.tier[spots.ends] == tier).any(axis=0)]
+        below = (spots.tier[ends] < tier).any(axis=0)
+        lower = spots.links[(spots.tier[spots.ends] == tier).any(axis=0)][below].sum()
         if lower:
             yield text(MARGIN, high + 62, counted(int(lower), "link"), "sub")
 
 
 def _switches(count: int, name: str) -> str:
     """So many switches of one tier."""
-    one = f"{short(name, 12)} switch".lstrip() if name != "switch" else name
-    return counted(count, one, f"{one}es")
+    word = f"{short(name, 12)} switch".lstrip() if name != "switch" else name
+    return counted(count, word, f"{word}es")
 
 
 def _legend(coloured: Coloured) -> Iterator[Markup]:
@@ -283,17 +286,17 @@ def _failed_kinds(graph: FabricGraph, coloured: Coloured) -> Iterator[Markup]:
 
 def _failed_words(graph: FabricGraph, coloured: Coloured) -> str:
     """How many switches, and links of each kind, have failed."""
-    told = []
+    words = []
     switches = graph.node_kind == SWITCH
     down = int((coloured.nodes_out & switches).sum()) if coloured.nodes_out is not None else 0
     if down:
-        told.append(f"{down:,} of {counted(int(switches.sum()), 'switch', 'switches')}")
+        words.append(f"{down:,} of {counted(int(switches.sum()), 'switch', 'switches')}")
     for code, name in enumerate(graph.group_names):
         here = graph.group == code
         out = int(coloured.links_out[here].sum()) if coloured.links_out is not None else 0
         if out:
-            told.append(f"{out:,} of {counted(int(here.sum()), f'{name} link')}")
-    return "; ".join(told) or "no link has failed"
+            words.append(f"{out:,} of {counted(int(here.sum()), f'{name} link')}")
+    return "; ".join(words) or "no link has failed"
 
 
 def shade(share: float) -> int:

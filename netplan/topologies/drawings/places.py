@@ -71,10 +71,10 @@ class NetworkMap(Struct, frozen=True, eq=False):
 
     def most(self, of_links: Floats) -> Floats:
         """Largest amount of the links of each wire, shape (wires,)."""
-        found = np.zeros(self.ends.shape[1])
+        largest = np.zeros(self.ends.shape[1])
         drawn = self.wire >= 0
-        np.maximum.at(found, self.wire[drawn], of_links[drawn])
-        return found
+        np.maximum.at(largest, self.wire[drawn], of_links[drawn])
+        return largest
 
 
 def network_map(
@@ -144,9 +144,9 @@ def _wires(graph: FabricGraph, spot: Ints, spots: int) -> tuple[Ints, Ints]:
     a, b = spot[graph.source], spot[graph.target]
     shown = ~graph.is_role("hb") & (a >= 0) & (b >= 0) & (a != b)
     pair = np.minimum(a, b)[shown] * spots + np.maximum(a, b)[shown]
-    distinct, at = np.unique(pair, return_inverse=True)
+    distinct, which = np.unique(pair, return_inverse=True)
     wire = np.full(graph.link_count, -1, np.int64)
-    wire[shown] = at.reshape(-1)
+    wire[shown] = which.reshape(-1)
     return np.array(np.divmod(distinct, spots), np.int64).reshape(2, -1), wire
 
 
@@ -167,10 +167,10 @@ def _places(
 
 def _grid(sizes: list[int], count: int) -> tuple[Floats, Floats]:
     """Places on a grid of dimensions, the first one to the right; from the third on aslant."""
-    at, x, y = np.arange(count), np.zeros(count), np.zeros(count)
+    index, x, y = np.arange(count), np.zeros(count), np.zeros(count)
     room = np.array([1.0, 1.0])
     for number, size in enumerate(sizes):
-        at, here = np.divmod(at, size)
+        index, here = np.divmod(index, size)
         right, down = DEPTH[number] if number < len(DEPTH) else (room[0], 0.0)
         x, y = x + right * here, y + down * here
         room = np.array([np.ptp(x) + 1.0, np.ptp(y) + 1.0])
@@ -203,18 +203,18 @@ def _rows(tier: Ints, gpus: Ints, hb_size: int) -> tuple[Floats, Floats]:
     x, rows = np.zeros(len(tier)), np.unique(tier)[::-1]
     alone = gpus.max(initial=0) == 1
     widths: dict[int, float] = {}
-    for one in rows.tolist():
-        here = np.flatnonzero(tier == one)
+    for row in rows.tolist():
+        here = np.flatnonzero(tier == row)
         place = np.arange(len(here), dtype=float)
-        if alone and one == 0:
+        if alone and row == 0:
             place += 0.7 * (np.arange(len(here)) // hb_size)
         x[here] = place
-        widths[one] = float(place[-1]) + 1.0
-    steps = {one: GPU_STEP if alone and one == 0 else STEP for one in widths}
-    width = max(LEAST_WIDTH, *(steps[one] * widths[one] for one in widths))
-    for one in rows.tolist():
-        here = tier == one
-        x[here] = (x[here] + 0.5) * width / widths[one]
+        widths[row] = float(place[-1]) + 1.0
+    steps = {row: GPU_STEP if alone and row == 0 else STEP for row in widths}
+    width = max(LEAST_WIDTH, *(steps[row] * widths[row] for row in widths))
+    for row in rows.tolist():
+        here = tier == row
+        x[here] = (x[here] + 0.5) * width / widths[row]
     height = max(ROW_STEP, ROW_SLOPE * width)
     return x, height * np.searchsorted(-rows, -tier).astype(float)
 

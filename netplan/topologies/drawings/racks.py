@@ -137,7 +137,7 @@ def tray_cables(layout: Layout, network: FabricGraph) -> Trays:
     turned = ~gpu[network.source] & gpu[network.target]
     near = layout.rack[np.where(turned, network.target, network.source)]
     far = layout.rack[np.where(turned, network.source, network.target)]
-    (row, column), (end_row, end_column) = (np.divmod(one, shape[1]) for one in (near, far))
+    (row, column), (end_row, end_column) = (np.divmod(end, shape[1]) for end in (near, far))
     along, across = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     low, high = np.minimum(column, end_column), np.maximum(column, end_column)
     np.add.at(along, (row, low), 1)

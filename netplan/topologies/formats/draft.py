@@ -182,7 +182,7 @@ def number_draft(
         for link, of_link in zip(draft.links, kinds, strict=True)
     )
     source_port, target_port = _ports(draft)
-    found = graph.FabricGraph(
+    made = graph.FabricGraph(
         name=name,
         gpus=gpus,
         hb_size=hb_size,
@@ -198,7 +198,7 @@ def number_draft(
         group=np.array([codes[of_link.name] for of_link in kinds], np.int8),
         groups=tuple(groups.values()),
     )
-    return with_joined_group(found)
+    return with_joined_group(made)
 
 
 def _check_size(draft: Draft, gpus: int, hb_size: int | None) -> None:
@@ -334,13 +334,15 @@ def link_type(label: str | None, ends: frozenset[int], low: int, high: int) -> g
     >>> link_type(None, frozenset({graph.GPU, graph.SWITCH}), 0, 1).name
     'host'
     """
-    found = _by_ends(ends, low, high)
+    by_ends = _by_ends(ends, low, high)
     if label is None:
-        return found
-    role = next((role for words, role in LABELS.items() if re.fullmatch(words, label)), found.role)
+        return by_ends
+    role = next(
+        (role for words, role in LABELS.items() if re.fullmatch(words, label)), by_ends.role
+    )
     number = re.search("[0-9]+", label)
     axis = int(number[0]) if number and role in ("ring", "mesh", "board", "joined") else 0
-    return replace(found, name=label, role=role, axis=axis)
+    return replace(by_ends, name=label, role=role, axis=axis)
 
 
 def _by_ends(kinds: frozenset[int], low: int, high: int) -> graph.LinkType:

@@ -119,9 +119,9 @@ class _Reader:
 
     def graph(self, hb_size: int | None, otherwise: int | None = None) -> FabricGraph:
         """The graph of what was read, in HB domains of a size, or of the file's own, or 1."""
-        own = self.graph_data.get("hb_size")
-        if hb_size is None and own is not None:
-            hb_size = _whole(self.draft, 1, "hb_size", own)
+        stated = self.graph_data.get("hb_size")
+        if hb_size is None and stated is not None:
+            hb_size = _whole(self.draft, 1, "hb_size", stated)
         name = self.name or self.draft.path.stem
         return number_draft(self.draft, name, hb_size, otherwise=otherwise)
 

@@ -183,8 +183,8 @@ def _subnet(path: Path, text: Iterable[str]) -> Subnet:
                 raise _error(path, number, 'expected a node: Switch 64 "S-..." # "name"')
             here = node[3]
             if here in nodes:
-                said = f"node {here} stands on line {nodes[here].line} already"
-                raise _error(path, number, said)
+                why = f"node {here} stands on line {nodes[here].line} already"
+                raise _error(path, number, why)
             text = node[4] or here
             kind = _kind(node[1], text)
             nodes[here] = Found(here, kind, int(node[2]), text, number, image=image)
@@ -218,24 +218,26 @@ def _with_relays(subnet: Subnet) -> Subnet:
         for key in (node.image, f"{node.description} {ADAPTER}")
         if key
     }
-    own: dict[str, str] = {}
+    relay_of: dict[str, str] = {}
     for node in subnet.nodes.values():
         other = switch.get(node.image) or switch.get(node.description)
         if node.kind == GPU and other:
-            own[node.id] = other
+            relay_of[node.id] = other
     for link in subnet.links:
         for here, there in ((link.here, link.there), (link.there, link.here)):
-            if here.node in own and there.node != own[here.node]:
-                del own[here.node]
-    if not own:
+            if here.node in relay_of and there.node != relay_of[here.node]:
+                del relay_of[here.node]
+    if not relay_of:
         return subnet
-    relays = set(own.values())
+    relays = set(relay_of.values())
     nodes = {
         id_: replace(node, kind=GPU, relay=True) if id_ in relays else node
         for id_, node in subnet.nodes.items()
-        if id_ not in own
+        if id_ not in relay_of
     }
-    left = [link for link in subnet.links if not own.keys() & {link.here.node, link.there.node}]
+    left = [
+        link for link in subnet.links if not relay_of.keys() & {link.here.node, link.there.node}
+    ]
     return Subnet(subnet.path, nodes, left)
 
 

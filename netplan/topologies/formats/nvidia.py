@@ -125,8 +125,8 @@ def operator_lines(
     for place, link in enumerate(links.tolist()):
         gpu, leaf = int(network.source[link]), int(network.target[link])
         plane, rail = int(network.source_port[link]), gpu % hosts.gpus
-        at = {"pod": int(pod[gpu]), "su": int(unit[gpu])}
-        near = {"role": "leaf", "plane": plane, **at, "rail_group": rails[leaf]}
+        place_of = {"pod": int(pod[gpu]), "su": int(unit[gpu])}
+        near = {"role": "leaf", "plane": plane, **place_of, "rail_group": rails[leaf]}
         pair = [
             {
                 "node": names[leaf],
@@ -136,7 +136,7 @@ def operator_lines(
             {
                 "node": host_name(hosts.of(gpu)),
                 "interface": f"eth_p{plane}_r{rail}",
-                "attributes": {"role": "host", "rail": rail, **at},
+                "attributes": {"role": "host", "rail": rail, **place_of},
             },
         ]
         yield f"{json.dumps(pair)}{',' * (place < len(links) - 1)}\n"

@@ -123,10 +123,10 @@ def named_hosts(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
     InputError
         If HB domains are not whole hosts, nor hosts whole domains.
     """
-    found = [name.rpartition("/")[0] for name in graph.names[: graph.gpus]]
-    if host_gpus is None and all(found):
-        numbers = {name: number for number, name in enumerate(dict.fromkeys(found))}
-        return NamedHosts(np.array([numbers[name] for name in found]), list(numbers))
+    prefixes = [name.rpartition("/")[0] for name in graph.names[: graph.gpus]]
+    if host_gpus is None and all(prefixes):
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(prefixes))}
+        return NamedHosts(np.array([numbers[name] for name in prefixes]), list(numbers))
     size = graph.hb_size if host_gpus is None else host_gpus
     if not 1 <= size <= graph.gpus:
         raise InputError(f"a host of {size:,} GPUs is out of range: give 1 to {graph.gpus:,}")
@@ -222,6 +222,6 @@ def _bracket(prefix: str, width: int, values: Sequence[int]) -> str:
         return prefix
     breaks = [i for i, (a, b) in enumerate(pairwise(values), 1) if b != a + 1]
     ranges = [values[a:b] for a, b in pairwise((0, *breaks, len(values)))]
-    ends = [dict.fromkeys(f"{value:0{width}}" for value in (one[0], one[-1])) for one in ranges]
+    ends = [dict.fromkeys(f"{value:0{width}}" for value in (run[0], run[-1])) for run in ranges]
     text = ",".join("-".join(pair) for pair in ends)
     return f"{prefix}{text}" if len(values) == 1 else f"{prefix}[{text}]"

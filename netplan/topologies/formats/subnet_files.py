@@ -93,7 +93,7 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
 
     def blocks(self, speeds: Mapping[float, str] | None = None) -> Iterator[str]:
         """Every node with its ports in use, lines with their ends; speeds by rate [B/s]."""
-        said = self.speeds() if speeds is None else speeds
+        speed_of = self.speeds() if speeds is None else speeds
         network, adjacency = self.network, self.network.adjacency
         ports = 1 + int(max(network.source_port.max(initial=0), network.target_port.max(initial=0)))
         count = network.node_count
@@ -104,10 +104,10 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
                 continue
             begins = network.source[links] == node
             ends = network.source_port[links], network.target_port[links]
-            own, there = np.where(begins, *ends).tolist(), np.where(begins, *ends[::-1]).tolist()
-            rates = [said[rate] for rate in network.bytes_per_s[links].tolist()]
+            near, there = np.where(begins, *ends).tolist(), np.where(begins, *ends[::-1]).tolist()
+            rates = [speed_of[rate] for rate in network.bytes_per_s[links].tolist()]
             far = [self.address(*end) for end in zip(peers, there, strict=True)]
-            lines = sorted(zip(own, far, rates, strict=True), key=lambda line: line[0])
+            lines = sorted(zip(near, far, rates, strict=True), key=lambda line: line[0])
             if self.is_switch[node]:
                 yield from self._switch(node, ports, lines)
             elif self.is_relay[node]:
@@ -127,28 +127,28 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
         name = f'# "{self.names[node]}" base port 0 lid 0 lmc 0'
         yield f'Switch\t{ports} "S-{guid:016x}"\t\t{name}\n'
         for port, peer, rate in lines:
-            said = f'# "{peer.description}" lid 0 {rate}'.rstrip()
-            yield f"[{port + 1}]\t{peer.port}\t\t{said}\n"
+            comment = f'# "{peer.description}" lid 0 {rate}'.rstrip()
+            yield f"[{port + 1}]\t{peer.port}\t\t{comment}\n"
         yield "\n"
 
     def _adapter(self, guid: int, name: str, lines: Lines) -> Iterator[str]:
         yield f"caguid=0x{guid:x}\n"
         yield f'Ca\t{lines[-1][0] + 1} "H-{guid:016x}"\t\t# "{name}"\n'
         for port, peer, rate in lines:
-            said = f'# lid 0 lmc 0 "{peer.description}" lid 0 {rate}'.rstrip()
-            yield f"[{port + 1}]({guid + port + 1:x}) \t{peer.port}\t\t{said}\n"
+            comment = f'# lid 0 lmc 0 "{peer.description}" lid 0 {rate}'.rstrip()
+            yield f"[{port + 1}]({guid + port + 1:x}) \t{peer.port}\t\t{comment}\n"
         yield "\n"
 
     def _relay(self, node: int, lines: Lines) -> Iterator[str]:
         """A GPU that passes traffic on: a switch and, at its last port, its own adapter."""
         guid, name, last = device_names.node_guid(node), self.names[node], lines[-1][0] + 1
-        own, inner, rate = guid + ADAPTER_GUID, f"{name} {device_names.ADAPTER}", lines[-1][2]
-        inside = Address(f'"H-{own:016x}"[1]({own + 1:x})', inner)
+        adapter, inner, rate = guid + ADAPTER_GUID, f"{name} {device_names.ADAPTER}", lines[-1][2]
+        inside = Address(f'"H-{adapter:016x}"[1]({adapter + 1:x})', inner)
         image = f"sysimgguid=0x{guid:x}\n"
         yield image
         yield from self._switch(node, last + 1, [*lines, (last, inside, rate)])
         yield image
-        yield from self._adapter(own, inner, [(0, self.address(node, last), rate)])
+        yield from self._adapter(adapter, inner, [(0, self.address(node, last), rate)])
 
 
 def subnet_of(graph: FabricGraph, host_gpus: int | None = None) -> PlannedSubnet:

@@ -107,11 +107,15 @@ def astra_sim_network(levels: Sequence[Level]) -> str:
         raise InputError("ASTRA-sim knows no open lines: take a fabric of rings, or --to graphml")
     if not dimensions:
         raise InputError("ASTRA-sim needs at least one level that joins 2 members or more")
-    latencies_ns = (NANOSECONDS * at.step_s / LINKS_PER_STEP[at.kind] for at in dimensions)
+    latencies_ns = (
+        NANOSECONDS * dimension.step_s / LINKS_PER_STEP[dimension.kind] for dimension in dimensions
+    )
     columns = {
-        "topology: [ {} ]": (ASTRA_KINDS[at.kind] for at in dimensions),
-        "npus_count: [ {} ]": (at.size for at in dimensions),
-        "bandwidth: [ {} ]  # GB/s": (at.link_bytes_per_s / ASTRA_GB for at in dimensions),
+        "topology: [ {} ]": (ASTRA_KINDS[dimension.kind] for dimension in dimensions),
+        "npus_count: [ {} ]": (dimension.size for dimension in dimensions),
+        "bandwidth: [ {} ]  # GB/s": (
+            dimension.link_bytes_per_s / ASTRA_GB for dimension in dimensions
+        ),
         "latency: [ {} ]  # ns": latencies_ns,
     }
     return "".join(f"{line}\n".format(", ".join(map(str, n))) for line, n in columns.items())
@@ -240,7 +244,7 @@ def cube_circuits(
             f"{spec.name}: {cubes:,} cubes need {FACES * cubes:,} ports of each circuit switch,"
             f" which has {ports:,}: plan at most {most * side ** len(grid):,} GPUs"
         )
-    wrong = [one for one in lost if not 0 <= one < cubes]
+    wrong = [number for number in lost if not 0 <= number < cubes]
     if wrong:
         raise InputError(f"{spec.name} has cubes 0 to {cubes - 1}, got {wrong[0]}")
     cube = np.setdiff1d(np.arange(cubes), np.array(lost, np.int64))

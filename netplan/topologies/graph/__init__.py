@@ -276,11 +276,11 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         numpy.ndarray
             Whether each link has one, shape (links,).
         """
-        found: Bools = np.zeros(self.link_count, bool)
+        chosen: Bools = np.zeros(self.link_count, bool)
         for code, group in enumerate(self.groups):
             if group.role in roles:
-                found |= self.group == code
-        return found
+                chosen |= self.group == code
+        return chosen
 
     def links_with(self, *roles: Role) -> Ints:
         """Numbers of the links that have one of some roles.
@@ -408,13 +408,13 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         outside = _outside_domains(self)
         if max(cables.values(), default=1) > 1:
             ports -= np.where(outside[links], _first_ports(self, outside)[nodes[:, links]], 0)
-        found = []
-        for at, link in enumerate(links.tolist()):
+        named = []
+        for index, link in enumerate(links.tolist()):
             ends = [self.node_name(node) for node in nodes[:, link].tolist()]
             if cables[int(pairs[link])] > 1:
-                ends = [f"{end}:{port}" for end, port in zip(ends, ports[:, at], strict=True)]
-            found.append(" -> ".join(reversed(ends) if back[at] else ends))
-        return found
+                ends = [f"{end}:{port}" for end, port in zip(ends, ports[:, index], strict=True)]
+            named.append(" -> ".join(reversed(ends) if back[index] else ends))
+        return named
 
     def link_rows(self) -> Iterator[tuple[int, int, int, int, float, str, str]]:
         """All links, one after the other.

@@ -101,17 +101,17 @@ def grid_axes(
         return None
     near = {*high[low == 0].tolist()}
     for shape in _shapes(near, members, 1):
-        found = []
+        axes = []
         links = [_links(kind, size, stride, members) for kind, size, stride in shape]
         together = np.concatenate(links)
         if len(together) != len(code) or not np.array_equal(np.sort(together), code):
             continue
-        for (kind, size, _), own in zip(shape, links, strict=True):
-            rates = rate[np.searchsorted(code, own)]
+        for (kind, size, _), axis_links in zip(shape, links, strict=True):
+            rates = rate[np.searchsorted(code, axis_links)]
             if (rates != rates[0]).any():
                 return None
-            found.append(GridAxis(kind, size, float(rates[0])))
-        return tuple(found)
+            axes.append(GridAxis(kind, size, float(rates[0])))
+        return tuple(axes)
     return None
 
 
@@ -139,12 +139,12 @@ def _links(kind: LevelKind, size: int, stride: int, members: int) -> Ints:
     """Links along an axis, as lower member x members + higher one."""
     member = np.arange(members, dtype=np.int64)
     place = member // stride % size
-    found = []
+    pairs = []
     for step in range(1, size) if kind == "mesh" else (1, size - 1):
         there = place + step < size
         here = member[there] if kind == "mesh" or step == 1 else member[place == 0]
-        found.append(here * members + here + step * stride)
-    return np.concatenate(found)
+        pairs.append(here * members + here + step * stride)
+    return np.concatenate(pairs)
 
 
 COPPER_CLASSES = (INSIDE, RACK)
@@ -176,13 +176,13 @@ def graph_of(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
 @lru_cache(maxsize=16)
 def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     graph = graph_of(spec, sizing)
-    own, network = graph.has("hb"), network_only(graph)
+    has_domains, network = graph.has("hb"), network_only(graph)
     own_sizing = _own_sizing(spec, sizing, graph, network)
     keep_for(spec, sizing, own_sizing)
     asked, sizing = sizing.hb_size, own_sizing
     tiers = tuple(_tiers(spec, network, sizing))
     reach = _reach(spec, network)
-    kind, domain = ("switch", None) if not own else _domain_kind(graph)
+    kind, domain = ("switch", None) if not has_domains else _domain_kind(graph)
     alike = flat(network)
     if spec.rails_alike and sizing.hb_size > 1 and sizing.domains >= MIN_GPUS:
         levels, measured = _levels_of_rail(spec, sizing)
@@ -266,9 +266,9 @@ def _tiers(spec: FabricSpec, network: FabricGraph, sizing: Sizing) -> Iterator[S
 def tier_numbers(network: FabricGraph) -> Ints:
     """Tier of every node from 1 on, without gaps; 0 for what is no switch, shape (nodes,)."""
     switch = network.node_kind == SWITCH
-    found = np.zeros(network.node_count, np.int64)
-    found[switch] = np.unique(network.node_tier[switch], return_inverse=True)[1].reshape(-1) + 1
-    return found
+    heights = np.zeros(network.node_count, np.int64)
+    heights[switch] = np.unique(network.node_tier[switch], return_inverse=True)[1].reshape(-1) + 1
+    return heights
 
 
 def tier_name(tier: int) -> str:
@@ -294,13 +294,13 @@ def _grouped(graph: FabricGraph) -> FabricGraph:
     tiers = int(high.max(initial=0)) + 1
     sizes = (2, 2, 2, tiers, tiers, int(width.max(initial=1)) + 1, max(1, len(graph.groups)))
     code = np.ravel_multi_index((inside, direct, copper, low, high, width, graph.group), sizes)
-    found, which = np.unique(code, return_inverse=True)
+    codes, which = np.unique(code, return_inverse=True)
     kinds = [
         _link_type(
             graph.groups[given], (low, high), inside=inside, direct=direct, copper=copper, wide=wide
         )
         for inside, direct, copper, low, high, wide, given in zip(
-            *(column.tolist() for column in np.unravel_index(found, sizes)), strict=True
+            *(column.tolist() for column in np.unravel_index(codes, sizes)), strict=True
         )
     ]
     if any(map(among_leaves, kinds)) and flat(network_only(graph)) is not None:
@@ -333,14 +333,14 @@ def widths_of(graph: FabricGraph) -> Ints:
     """
     outside = ~graph.is_role("hb")
     at_gpu = (graph.source < graph.gpus) | (graph.target < graph.gpus)
-    found = np.ones(graph.link_count, np.int64)
+    widths = np.ones(graph.link_count, np.int64)
     ports = graph.bytes_per_s[outside & at_gpu]
     if len(ports):
         times = graph.bytes_per_s / ports.min()
         whole = np.abs(times - np.round(times)) < ROUNDING * times
         trunk = outside & ~at_gpu & whole & (times < WIDEST)
-        found[trunk] = np.round(times[trunk]).astype(np.int64).clip(1)
-    return found
+        widths[trunk] = np.round(times[trunk]).astype(np.int64).clip(1)
+    return widths
 
 
 def _link_type(
@@ -434,27 +434,27 @@ def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str
     for end in (network.source, network.target):
         np.add.at(of_node, end, network.bytes_per_s)
     port = float(of_node[: network.gpus].min())  # of the GPU that has the least, all ports together
-    found: list[tuple[int, float]] = []
+    rated: list[tuple[int, float]] = []
     everything, below = True, 1
     for size in _part_sizes(network, domains):
         rate, whole = _rate(hosts, sizing, below, size)
         everything &= whole
         rate = port if rate > port * (1 - ROUNDING) else rate
-        if found and abs(found[-1][1] / rate - 1) < ROUNDING:
-            found[-1] = (found[-1][0] * size // below, rate)
+        if rated and abs(rated[-1][1] / rate - 1) < ROUNDING:
+            rated[-1] = (rated[-1][0] * size // below, rate)
         else:
-            found.append((size // below, rate))
+            rated.append((size // below, rate))
         below = size
     notes = ["On its links all GPUs together reach the whole rate of their ports."]
-    if any(rate != port for _, rate in found):
+    if any(rate != port for _, rate in rated):
         parts = (
             f"between {size:,} parts {100 * rate / port:.3g} % of a GPU's rate"
-            for size, rate in found
+            for size, rate in rated
         )
         notes = [f"Measured on its links, over shortest paths: {', then '.join(parts)}."]
     if not everything:
         notes.append("Links of one kind count by their mean: the graph is too large for each.")
-    return [network_level(sizing, size, rate) for size, rate in found], notes
+    return [network_level(sizing, size, rate) for size, rate in rated], notes
 
 
 def _levels_of_rail(spec: FabricSpec, sizing: Sizing) -> tuple[list[Level], list[str]]:
@@ -474,11 +474,11 @@ def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
     source, target, size = network.source, network.target, network.hb_size
     if (source % size != target % size).any() or not network.link_count:
         return None
-    found = {
+    grids = {
         grid_axes(source[rail] // size, target[rail] // size, network.bytes_per_s[rail], domains)
         for rail in (source % size == rank for rank in range(size))
     }
-    return found.pop() if len(found) == 1 else None
+    return grids.pop() if len(grids) == 1 else None
 
 
 def _part_sizes(network: FabricGraph, domains: int) -> Iterator[int]:
@@ -487,11 +487,11 @@ def _part_sizes(network: FabricGraph, domains: int) -> Iterator[int]:
     below = 1
     for joined in _joined_below(network):
         part = _parts(network, joined)[: domains * size : size]
-        each = int(np.bincount(part).max())
-        alike = domains % each == 0 and np.array_equal(part, np.arange(domains) // each)
-        if alike and each % below == 0 and below < each < domains:
-            yield each
-            below = each
+        part_size = int(np.bincount(part).max())
+        alike = domains % part_size == 0 and np.array_equal(part, np.arange(domains) // part_size)
+        if alike and part_size % below == 0 and below < part_size < domains:
+            yield part_size
+            below = part_size
     if domains > below:
         yield domains
 
@@ -522,17 +522,17 @@ def _parts(network: FabricGraph, joined: Bools) -> Ints:
 
 def _rate(hosts: HostGroups, sizing: Sizing, below: int, size: int) -> tuple[float, bool]:
     """Rate of a GPU for what crosses parts of ``below`` domains in those of ``size`` [B/s]."""
-    gpus, each = len(hosts.of_gpu), sizing.hb_size
+    gpus, hb_size = len(hosts.of_gpu), sizing.hb_size
     gpu = np.arange(gpus)
-    domain = gpu // each
+    domain = gpu // hb_size
     there = domain < sizing.full_domains // size * size
-    outer, inner = (np.where(there, domain // one, -1) for one in (size, below))
+    outer, inner = (np.where(there, domain // domains, -1) for domains in (size, below))
     parts = size // below
     steps = []
     for step in _step_sizes(parts):
         ahead = (domain // below % parts + step) % parts
         to = (domain // size * parts + ahead) * below + domain % below
-        steps.append(np.where(there, to * each + gpu % each, gpu))
+        steps.append(np.where(there, to * hb_size + gpu % hb_size, gpu))
     seconds, whole = seconds_per_byte(hosts, [*level_patterns(hosts, outer, inner, steps)])
     return 1 / seconds, whole
 

@@ -105,8 +105,8 @@ class Pattern(Struct, frozen=True, eq=False):
 
     def to(self, targets: Ints) -> Floats:
         """Bytes from every group to some, shape (groups, targets) [B]."""
-        found = sum((left @ right[:, targets]).toarray() for left, right in self.terms)
-        return np.asarray(found, float)
+        sent = sum((left @ right[:, targets]).toarray() for left, right in self.terms)
+        return np.asarray(sent, float)
 
 
 def level_patterns(
@@ -126,16 +126,16 @@ def level_patterns(
     there = np.flatnonzero(outer >= 0)
     group = hosts.of_gpu[there]
     wide, narrow = (_numbered(part[there], hosts.part[there]) for part in (outer, inner))
-    size, own = np.bincount(wide)[wide], np.bincount(narrow)[narrow]
-    peers = np.maximum(1, size - own)
+    size, narrow_size = np.bincount(wide)[wide], np.bincount(narrow)[narrow]
+    peers = np.maximum(1, size - narrow_size)
     ones = np.ones(len(there))
     terms = []
     for part, sign in ((wide, 1.0), (narrow, -1.0)):
         shape = (hosts.groups, int(part.max()) + 1)
         counts = coo_array((ones, (group, part)), shape=shape).tocsr()
-        each = np.zeros(shape[1])
-        each[part] = sign / peers
-        terms.append(((counts @ diags_array(each)).tocsr(), counts.T.tocsr()))
+        per_gpu = np.zeros(shape[1])
+        per_gpu[part] = sign / peers
+        terms.append(((counts @ diags_array(per_gpu)).tocsr(), counts.T.tocsr()))
     yield Pattern(tuple(terms))
     eye = diags_array(np.ones(hosts.groups)).tocsr()
     for step in steps:
@@ -147,8 +147,8 @@ def level_patterns(
 def _numbered(part: Ints, network_part: Ints) -> Ints:
     """Parts, told apart by what the network joins, too."""
     code = part * (int(network_part.max()) + 1) + network_part
-    found: Ints = np.unique(code, return_inverse=True)[1].reshape(-1)
-    return found
+    numbers: Ints = np.unique(code, return_inverse=True)[1].reshape(-1)
+    return numbers
 
 
 def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[float, bool]:
@@ -184,7 +184,7 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
         batch = targets[begin : begin + step]
         bytes_to = [pattern.to(batch) for pattern in patterns]
         loads += ways.poured(batch, bytes_to)
-        sent += [one.sum() for one in bytes_to]
+        sent += [column.sum() for column in bytes_to]
     if whole:
         return float((loads / hosts.bytes_per_s).max()), True
     # Each byte that was not sent would have busied links of each kind as those did that were.

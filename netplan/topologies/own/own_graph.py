@@ -133,8 +133,8 @@ def _from_networkx(name: str, made: object, sizing: Sizing) -> FabricGraph:
                 str(a), str(b), rate, number, length=data.get("length"), group=data.get("group")
             )
         )
-    own = view.graph.get("hb_size")
-    return number_draft(draft, name, own, otherwise=sizing.hb_size)
+    hb_size = view.graph.get("hb_size")
+    return number_draft(draft, name, hb_size, otherwise=sizing.hb_size)
 
 
 def _real(name: str, value: object) -> float:
@@ -163,9 +163,9 @@ def _checked(name: str, graph: FabricGraph) -> FabricGraph:
     size = int(sizes.max())
     last = int(np.argmin(sizes))
     if (np.delete(sizes, last) != size).any():
-        found = ", ".join(f"{number:,}" for number in np.unique(sizes)[:4].tolist())
+        several = ", ".join(f"{number:,}" for number in np.unique(sizes)[:4].tolist())
         raise InputError(
-            f"{name}: HB domains of {found} GPUs: netplan counts on one size, and a last domain"
+            f"{name}: HB domains of {several} GPUs: netplan counts on one size, and a last domain"
             " perhaps partly filled"
         )
     if sizes[last] < size:
@@ -200,17 +200,20 @@ def _first_gpus(spec: FabricSpec, graph: FabricGraph, gpus: int) -> FabricGraph:
     used = np.bincount(graph.source[linked], minlength=graph.node_count)
     used += np.bincount(graph.target[linked], minlength=graph.node_count)
     kept &= ~domain_switch | (used > 0)
-    found = _only(graph, kept, linked, gpus)
+    part_graph = _only(graph, kept, linked, gpus)
     size = min(graph.hb_size, gpus)
     gpu = np.arange(gpus)
-    joined = np.concatenate([found.source, gpu]), np.concatenate([found.target, gpu // size * size])
-    part = connected_parts(found.node_count, *joined)[:gpus]
+    joined = (
+        np.concatenate([part_graph.source, gpu]),
+        np.concatenate([part_graph.target, gpu // size * size]),
+    )
+    part = connected_parts(part_graph.node_count, *joined)[:gpus]
     if part.any():
         raise InputError(
             f"{spec.name}: its first {gpus:,} GPUs do not hang together without the others: give"
             f" --gpus {graph.gpus:,}, all of them"
         )
-    return replace(found, hb_size=size)
+    return replace(part_graph, hb_size=size)
 
 
 def _only(graph: FabricGraph, kept: Bools, linked: Bools, gpus: int) -> FabricGraph:
