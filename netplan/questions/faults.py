@@ -37,8 +37,7 @@ from netplan.faults.years.recoveries import (
 )
 from netplan.progress import each
 from netplan.questions.answers.faults_answer import FaultsAnswer
-from netplan.questions.answers.faults_pages import seen
-from netplan.questions.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact
+from netplan.questions.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact, seen
 from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.asking import asks
 from netplan.questions.cost import Cost

@@ -17,7 +17,7 @@ from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
 from netplan.progress import each
-from netplan.questions.answers.faults_pages import damage_colours
+from netplan.questions.answers.faults_rows import damage_colours
 from netplan.questions.answers.loads_answer import (
     WHOLE_DRAWN,
     CollectiveLoad,

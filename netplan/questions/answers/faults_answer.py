@@ -12,21 +12,27 @@ from netplan.faults.years.forecast import CauseShare, ReliabilityForecast, Spare
 from netplan.faults.years.recoveries import Recovery
 from netplan.performance.error_bars import bar_note
 from netplan.questions.answers.barred import barred_column, end_columns
-from netplan.questions.answers.fault_policies import policies_tables
-from netplan.questions.answers.fault_spares import counted, delivery
-from netplan.questions.answers.faults_charts import slowdowns, survival
-from netplan.questions.answers.faults_pages import curves, drawings
 from netplan.questions.answers.faults_rows import (
     BesideRecord,
     FabricFaults,
     Failure,
     ScenarioImpact,
+    curves,
+    drawings,
+    slowdowns,
+    survival,
 )
 from netplan.questions.answers.faults_screen import (
     checkpoint_words,
+    counted_parts,
+    delivery,
     fabrics_table,
     five_lines,
+    in_part,
+    lacks_a_price,
+    policies_tables,
     remarks,
+    rounded_count,
     short_line,
     together_line,
     together_table,
@@ -51,9 +57,6 @@ from netplan.reports.sections import (
 
 CAUSES_SHOWN = 8
 """Causes that people see, those that stop a job most often."""
-
-WHOLE = 99.95
-"""Number from which no tenths are shown [1]."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -131,7 +134,7 @@ class FaultsAnswer(Answer):
         ways = [(fabric.name, way) for fabric in self.fabrics for way in fabric.recoveries]
         bought: list[Column[tuple[str, Recovery]]] = [
             *RECOVERIES,
-            column(quantity("price", title=self.currency), "1.price", mark=_lacks_a_price),
+            column(quantity("price", title=self.currency), "1.price", mark=lacks_a_price),
             column("price_complete", "1.price_complete", shown="never"),
             *self._time_column("iteration_time_s", "1.iteration_time_s"),
             *end_columns(self.fabrics, itemgetter(0), "1.iteration_time_s"),
@@ -185,11 +188,11 @@ class FaultsAnswer(Answer):
         price = quantity("network_cost_per_effective_gpu_hour", title=f"{self.currency}/h")
         money: tuple[Column[FabricFaults], ...] = (
             column("currency", lambda _: self.currency, shown="never"),
-            column(price, f"forecast.{price.name}", mark=_in_part),
+            column(price, f"forecast.{price.name}", mark=in_part),
             column("network_cost_complete", shown="never"),
         )
         each = "the network's annuity and energy for an hour of useful work of a GPU."
-        partly = any("".join(_in_part(fabric)) for fabric in self.fabrics)
+        partly = any("".join(in_part(fabric)) for fabric in self.fabrics)
         legend = (*TIME_LEGEND, f"{self.currency}/h: {each}", *((COST_IN_PART,) if partly else ()))
         yield Table("years", [*TIME, *money], self.fabrics, "Time that counts", legend)
         level = 100 * self.inputs["service_level"]
@@ -229,7 +232,7 @@ class FaultsAnswer(Answer):
             sizes[one.cause] = max(sizes.get(one.cause, 0.0), one.interruptions_per_year)
         shown = sorted((name for name in sizes if sizes[name]), key=lambda name: -sizes[name])
         cells = {
-            (name, one.cause): f"{_rounded(one.interruptions_per_year)}"
+            (name, one.cause): f"{rounded_count(one.interruptions_per_year)}"
             f" ({one.low:,.0f}-{one.high:,.0f})"
             for name, one in rows
             if one.interruptions_per_year
@@ -263,7 +266,7 @@ class FaultsAnswer(Answer):
         level = 100 * self.inputs["service_level"]
         shown = list(dict.fromkeys(delivery(one) for _, one in rows))
         title = f"Spares for a service level of {level:g} %"
-        legend = tuple(dict.fromkeys(text for _, one in rows for text in counted(one)))
+        legend = tuple(dict.fromkeys(text for _, one in rows for text in counted_parts(one)))
         yield self._by_fabric("part, delivery", shown, cells, title, legend=legend)
         yield Table("spares", SPARES, rows, only="programs")
 
@@ -310,22 +313,6 @@ def _standing_by(inputs: Mapping[str, Any]) -> Iterator[str]:
 def _between(forecast: ReliabilityForecast) -> str:
     """Interruptions that 95 % of the years have."""
     return f"{forecast.interruptions_low:,.0f} to {forecast.interruptions_high:,.0f}"
-
-
-def _rounded(number: float) -> str:
-    """A number in whole ones, or in tenths below 100."""
-    return f"{number:,.0f}" if number >= WHOLE else f"{number:.1f}"
-
-
-def _in_part(fabric: FabricFaults) -> tuple[str, str]:
-    """Mark of a price of which parts are missing."""
-    known = fabric.forecast.network_cost_per_effective_gpu_hour is not None
-    return ("≥ ", "") if known and not fabric.network_cost_complete else ("", "")
-
-
-def _lacks_a_price(row: tuple[str, Recovery]) -> tuple[str, str]:
-    """Mark of a price of hardware of which parts have none."""
-    return ("", "") if row[1].price is None or row[1].price_complete else ("≥ ", "")
 
 
 def _idle_part(key: str, fabric: FabricFaults) -> tuple[str, str]:

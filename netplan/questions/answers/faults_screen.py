@@ -1,4 +1,4 @@
-"""What a terminal shows first of failures: five lines, and a table by fabric.
+"""Words of failures: the first screen, spares, and policies after a failed GPU.
 
 Interruptions of a year, goodput, spares to keep, the worst single part, what would help most.
 """
@@ -8,11 +8,13 @@ from typing import Any
 
 from netplan.faults.damage.impact import Impact, Single, Way
 from netplan.faults.years.forecast import Spares
+from netplan.faults.years.rates import PLACES, Unit
+from netplan.faults.years.recoveries import Policy
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.records import replace
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import columns_of, shares_of
-from netplan.reports.sections import Column, Table, column
+from netplan.reports.sections import Column, Table, column, columns
 from netplan.units import HOURS_PER_YEAR, PERCENT, counted, rounded
 
 PARTS = {
@@ -123,7 +125,7 @@ def fabrics_table(
         column("interruptions", interruptions_cell, form="code"),
         column("goodput_between", goodput_cell, title="goodput", form="code"),
         column("worst", worst, title="worst part", form="text"),
-        column(each, f"forecast.{each.name}", mark=_in_part),
+        column(each, f"forecast.{each.name}", mark=in_part),
     ]
     legend = (
         f"(): 95 % of {inputs['years']:,} simulated years; ±: of their mean; {currency}/h: network"
@@ -205,7 +207,7 @@ def _interruptions(fabrics: Sequence[FabricFaults]) -> str:
             f" {rounded(forecast.mtbf_h, 3)} h"
         )
     low, high = _ends(fabrics, lambda fabric: fabric.forecast.interruptions_per_year)
-    few, many = (_number(fabric.forecast.interruptions_per_year) for fabric in (low, high))
+    few, many = (rounded_count(fabric.forecast.interruptions_per_year) for fabric in (low, high))
     every = f"every {rounded(high.forecast.mtbf_h, 2)} h"
     if few == many:
         return f"Interruptions: {many} a year on every fabric, {every}"
@@ -286,7 +288,7 @@ def interruptions_cell(fabric: FabricFaults) -> str:
     """Interruptions of a year, and what 95 % of the years have."""
     forecast = fabric.forecast
     ends = f"{forecast.interruptions_low:,.0f}-{forecast.interruptions_high:,.0f}"
-    return f"{_number(forecast.interruptions_per_year)} ({ends})"
+    return f"{rounded_count(forecast.interruptions_per_year)} ({ends})"
 
 
 def goodput_cell(fabric: FabricFaults) -> str:
@@ -322,7 +324,7 @@ def between(numbers: Sequence[float], form: str = ",.0f") -> str:
     return low if low == high else f"{low}-{high}"
 
 
-def _number(number: float) -> str:
+def rounded_count(number: float) -> str:
     """A number in whole ones, or in tenths below a hundred."""
     return f"{number:,.0f}" if number >= WHOLE else f"{number:.1f}"
 
@@ -331,7 +333,96 @@ WHOLE = 99.95
 """Number from which no tenths are shown [1]."""
 
 
-def _in_part(fabric: FabricFaults) -> tuple[str, str]:
+def in_part(fabric: FabricFaults) -> tuple[str, str]:
     """Mark of a price of which parts are missing."""
     known = fabric.forecast.network_cost_per_effective_gpu_hour is not None
     return ("≥ ", "") if known and not fabric.network_cost_complete else ("", "")
+
+
+HOURS_PER_DAY = 24.0
+DAYS_PER_WEEK = 7.0
+
+COUNTED: Mapping[Unit, str] = {
+    "host_link": "links between hosts and leaves, which are replaced with their modules",
+    "trunk_link": "links between switches",
+    "fibre": "fibres",
+    "copper_cable": "copper cables",
+    "host_transceiver": "modules of links between hosts and leaves",
+    "trunk_transceiver": "modules of links between switches",
+}
+"""What a row of spares counts, where the name of its kind does not say it."""
+
+
+def counted_parts(one: Spares) -> Iterator[str]:
+    """Which parts of a fabric a row of spares is about, if that is not clear from its name."""
+    units = list(one.counted)
+    for whole, places in PLACES.items():
+        parts = [unit for _, unit in places]
+        if set(parts) <= set(units):
+            units[units.index(parts[0])] = whole
+            units.remove(parts[1])
+    said = [COUNTED[unit] for unit in units if unit in COUNTED]
+    if said:
+        yield f"{one.kind}: {' and '.join(said)}."
+
+
+def delivery(one: Spares) -> str:
+    """Part and time until a new one is there.
+
+    Examples
+    --------
+    >>> days, weeks = (Spares("gpu", ("gpu",), 8, 1.0, 1.0, hours, 1, 0.99) for hours in (120, 672))
+    >>> delivery(days), delivery(weeks)
+    ('gpu, 5 days', 'gpu, 4 weeks')
+    """
+    days = one.lead_h / HOURS_PER_DAY
+    if days < 2 * DAYS_PER_WEEK:
+        return f"{one.kind}, {days:.2g} days"
+    return f"{one.kind}, {days / DAYS_PER_WEEK:.2g} weeks"
+
+
+OF_POLICIES = ("interruptions_closed_form", "goodput_closed_form", "goodput_half_width")
+POLICIES_LEGEND = (
+    (
+        "reconfigure: in every HB domain idle GPUs stand by, which optical circuit switches between"
+        " GPUs and rails bring onto the rail of a failed one; go-on, wait: the domain is left out,"
+        " or idle domains take over."
+    ),
+    (
+        "HB pair, iteration: after one failed GPU. taken over: failures of GPUs and their cards"
+        " that find an idle GPU. work: useful work of the years over that of all GPUs without"
+        " failures; goodput: the same of the GPUs that the job has. Price: of circuit switches, of"
+        " single-mode modules in place of copper, and of the idle GPUs' share of the network."
+    ),
+)
+
+
+def policies_tables(
+    fabrics: Sequence[tuple[str, Sequence[Policy]]], currency: str
+) -> Iterator[Table[tuple[str, Policy]]]:
+    """One row a fabric and policy, where any was asked for."""
+    rows = [(name, one) for name, policies in fabrics for one in policies]
+    if not rows:
+        return
+    shown: list[Column[tuple[str, Policy]]] = [
+        column("fabric", "0"),
+        *columns("policy", "idle_gpus", "circuit_switches", of="1"),
+        *columns("circuit_ports", "circuit_ports_used", of="1", shown="never"),
+        column("circuit_power_w", "1.circuit_power_w", shown="wide"),
+        column("single_mode_modules", "1.single_mode_modules", shown="never"),
+        column(quantity("price", title=currency), "1.price", mark=lacks_a_price),
+        column("price_complete", "1.price_complete", shown="never"),
+        column("bandwidth_share", "1.bandwidth_share"),
+        column("iteration_time_s", "1.iteration_time_s"),
+        column("replaced_share", "1.replaced_share"),
+        column("interruptions_per_year", "1.forecast.interruptions_per_year", title="stops"),
+        column("goodput", "1.forecast.goodput"),
+        *columns(*OF_POLICIES, "domains_down", of="1.forecast", shown="never"),
+        column("work_share", "1.work_share"),
+    ]
+    yield Table("policies", shown, rows, "After a failed GPU, by policy", POLICIES_LEGEND)
+
+
+def lacks_a_price(row: tuple[str, Any]) -> tuple[str, str]:
+    """Mark of a price of hardware of which parts have none."""
+    return ("", "") if row[1].price is None or row[1].price_complete else ("≥ ", "")
