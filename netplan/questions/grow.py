@@ -17,7 +17,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import cage_links, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
-from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, Plan, Step, Way
+from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.own_inputs import optional, several
@@ -59,7 +59,7 @@ class Grow(Question[GrowthAnswer]):
     --------
     >>> answer = grow("rail-only-paper", phases=(2048, 8192, 16384), radix=64,
     ...     fabrics=("rail-optimized",))
-    >>> [(step.switches, step.moved) for step in answer.grown[0].steps]
+    >>> [(step.bill.fabric.switches, step.moved) for step in answer.grown[0].steps]
     [(310, 0), (768, 0), (1280, 0)]
     """
 
@@ -232,7 +232,7 @@ class _Case(NamedTuple):
             moved = _moved(growth.graph_of, len(phases), by_port=True)
         orders, own_orders = self._orders(bills), self._orders(own)
         steps = tuple(
-            Step(number, year, bill, made, cables, part, small)
+            GrowthPhase(number, year, bill, made, cables, part, small)
             for number, (year, bill, made, cables, part, small) in enumerate(
                 zip(self.years[:-1], bills, orders, moved, parts, own, strict=True), start=1
             )
@@ -279,7 +279,7 @@ class _Case(NamedTuple):
         own: Sequence[Bill],
         orders: tuple[Sequence[Order], Sequence[Order]],
         moved: tuple[int, int],
-    ) -> tuple[Way, Way, Way]:
+    ) -> tuple[GrowthPath, GrowthPath, GrowthPath]:
         """Growing, all at once, and each phase's smallest network."""
         power = tuple(bill.draw.typical_w for bill in bills)
         final, none = bills[-1].capital, Range.point(0.0)
@@ -292,7 +292,9 @@ class _Case(NamedTuple):
         left = [sum((one.left.total for one in made), start=none) for made in orders]
         plans: tuple[Plan, ...] = ("growing", "all at once", "not planned")
         grown, once, unplanned = (
-            Way(plan, course.capital, present_value(course, self.years, self.running), *facts)
+            GrowthPath(
+                plan, course.capital, present_value(course, self.years, self.running), *facts
+            )
             for plan, course, facts in zip(
                 plans, courses, ((left[0], moved[0]), (none, 0), (left[1], moved[1])), strict=True
             )
@@ -366,7 +368,7 @@ def _own_graph(spec: FabricSpec, sizing: Sizing, final: Sizing) -> FabricGraph:
     return replace(graph, names=tuple(f"gpu-{number}" for number in gpu.tolist()))
 
 
-def _told(spec: FabricSpec, steps: Sequence[Step]) -> Iterator[str]:
+def _told(spec: FabricSpec, steps: Sequence[GrowthPhase]) -> Iterator[str]:
     """What is to be known of how the family grows."""
     yield LABOUR
     first, last = steps[0], steps[-1]

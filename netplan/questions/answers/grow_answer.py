@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -36,7 +37,7 @@ from netplan.topologies.growth import Growth, Phase
 Plan = Literal["growing", "all at once", "not planned"]
 
 
-class Step(NamedTuple):
+class GrowthPhase(NamedTuple):
     """One phase of one fabric.
 
     ``bill`` is what stands then, ``order`` what is bought for it, ``moved`` the cables of the phase
@@ -58,26 +59,6 @@ class Step(NamedTuple):
         return self.bill.gpus
 
     @property
-    def switches(self) -> int:
-        """Switches that stand [1]."""
-        return self.bill.fabric.switches
-
-    @property
-    def cables(self) -> int:
-        """Links that stand [1]."""
-        return self.bill.fabric.link_count
-
-    @property
-    def free_ports(self) -> int:
-        """Switch ports kept free [1]."""
-        return self.bill.fabric.spare_ports
-
-    @property
-    def down_over_up(self) -> float | None:
-        """Most links down over up of any switch [1]."""
-        return self.part.oversubscription if self.part else None
-
-    @property
     def cost(self) -> Range:
         """Price of the order."""
         return self.order.bought.total
@@ -85,12 +66,6 @@ class Step(NamedTuple):
     def free_of(self, tier: SwitchTier) -> int:
         """Ports of a tier that are free [1]."""
         return tier.switches * self.bill.fabric.sizing.radix - tier.ports_used
-
-    def bought(self) -> int:
-        """Switches bought [1]."""
-        return sum(
-            item.line.order for item in self.order.bought.items if item.line.category == "switches"
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """The phase as JSON."""
@@ -103,7 +78,7 @@ class Step(NamedTuple):
             **plain_at(self, "phase=number", "year", "gpus", "switches=bill.fabric.switches"),
             "tiers": tiers,
             "links": {group.name: group.links for group in fabric.links},
-            **plain_at(self, "free_ports", "oversubscription=down_over_up"),
+            **plain_at(self, "free_ports=bill.fabric.spare_ports", "part.oversubscription"),
             **plain_at(self.part, "leaf_hosts", "leaf_uplinks"),
             **plain_at(self, "cables_moved=moved", "bill.power_w"),
             "order": [_line(item) for item in self.order.bought.items],
@@ -126,7 +101,7 @@ OF_LINES = (
 EACH_AND_ALL = ("unit_price", "total")
 
 
-class Way(Struct, frozen=True):
+class GrowthPath(Struct, frozen=True):
     """A way to the last phase.
 
     Parameters
@@ -154,8 +129,8 @@ class Grown(NamedTuple):
     """One fabric: its final bill, its phases, the ways to it, and what is to be known."""
 
     final: Bill
-    steps: tuple[Step, ...]
-    ways: tuple[Way, Way, Way]
+    steps: tuple[GrowthPhase, ...]
+    ways: tuple[GrowthPath, GrowthPath, GrowthPath]
     notes: tuple[str, ...]
     growth: Growth | None = None
     cage_links: int = 1
@@ -184,49 +159,6 @@ class Grown(NamedTuple):
             "unpriced": [line.title for line in self.final.quote.unpriced],
             "notes": list(self.notes),
         }
-
-
-class _Item(NamedTuple):
-    """A line of all orders of a fabric: its order in every phase."""
-
-    fabric: str
-    item: PricedItem
-    orders: tuple[int, ...]
-
-    @property
-    def total(self) -> int:
-        """Units of all phases [1]."""
-        return sum(self.orders)
-
-
-class _PhaseRow(NamedTuple):
-    """A phase of a fabric."""
-
-    fabric: str
-    step: Step
-
-
-class _TierRow(NamedTuple):
-    """A tier of switches in a phase of a fabric."""
-
-    fabric: str
-    step: Step
-    tier: SwitchTier
-
-
-class _OrderRow(NamedTuple):
-    """A line of the order of a phase of a fabric."""
-
-    fabric: str
-    step: Step
-    item: PricedItem
-
-
-class _WayRow(NamedTuple):
-    """A way to the last phase of a fabric."""
-
-    fabric: str
-    way: Way
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -270,7 +202,7 @@ class GrowthAnswer(Answer):
         lines = f"{switches}; {facts}", *heading.lines[1:]
         phases = self._phases()
         order = [best.name, *verdicts]
-        rows = sorted(phases.rows, key=lambda row: order.index(row.fabric))
+        rows = sorted(phases.rows, key=lambda row: order.index(row[0]))
         refused = (f"{fabric.name} is not there: {fabric.reason}" for fabric in self.refused)
         yield from Screen(
             screen_heading(self.inputs, replace(heading, title=title), *lines),
@@ -311,7 +243,7 @@ class GrowthAnswer(Answer):
         for verdict in self.verdicts:
             yield Paragraph(verdict, "strong")
         rows = [
-            _OrderRow(one.name, step, item)
+            (one.name, step, item)
             for one in self.grown
             for step in one.steps
             for item in step.order.bought.items
@@ -344,24 +276,24 @@ class GrowthAnswer(Answer):
             (facts, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
         )
 
-    def _phases(self) -> Table[_PhaseRow]:
+    def _phases(self) -> Table[tuple[str, GrowthPhase]]:
         """What stands in every phase, what is bought for it, and what stays free."""
         scale = self.scale
-        shown: list[Column[_PhaseRow]] = [
-            column("phase", "step.number"),
-            column("fabric", shown="never"),
-            column("gpus", "step.gpus"),
-            column("year", "step.year"),
-            column("switches", "step.switches"),
-            column("switches_bought", lambda row: row.step.bought(), shown="wide"),
-            column("ports_kept_free", "step.free_ports"),
-            column("cables_moved", "step.moved"),
-            column("down_over_up", "step.down_over_up"),
-            column(scale.of_money("order_cost"), "step.cost.base", mark=_mark),
-            column(scale.of_money("own_cost", "smallest"), "step.own.capital.base", shown="wide"),
-            column("own_switches", "step.own.fabric.switches", shown="wide"),
+        shown: list[Column[tuple[str, GrowthPhase]]] = [
+            column("phase", "1.number"),
+            column("fabric", "0", shown="never"),
+            column("gpus", "1.gpus"),
+            column("year", "1.year"),
+            column("switches", "1.bill.fabric.switches"),
+            column("switches_bought", _switches_bought, shown="wide"),
+            column("ports_kept_free", "1.bill.fabric.spare_ports"),
+            column("cables_moved", "1.moved"),
+            column("down_over_up", "1.part.oversubscription"),
+            column(scale.of_money("order_cost"), "1.cost.base", mark=_mark),
+            column(scale.of_money("own_cost", "smallest"), "1.own.capital.base", shown="wide"),
+            column("own_switches", "1.own.fabric.switches", shown="wide"),
         ]
-        rows = [_PhaseRow(one.name, step) for one in self.grown for step in one.steps]
+        rows = [(one.name, step) for one in self.grown for step in one.steps]
         legend = [
             f"Free: switch ports kept for cables to come. {scale.title}: what the phase buys.",
             "Moved: cables of the phase before, compared device by device and port by port.",
@@ -369,50 +301,48 @@ class GrowthAnswer(Answer):
         ]
         if any(one.final.quote.unpriced for one in self.grown):
             legend.append("≥: lines without a price in the book are not in the sum.")
-        return Table("phases", shown, rows, legend=tuple(legend), part=lambda row: row.fabric)
+        return Table("phases", shown, rows, legend=tuple(legend), part=itemgetter(0))
 
-    def _tiers(self) -> Table[_TierRow]:
+    def _tiers(self) -> Table[Any]:
         """Switches of every tier in every phase, and their free ports."""
-        shown: list[Column[_TierRow]] = [
-            column("phase", "step.number"),
-            column("fabric", shown="never"),
-            column("gpus", "step.gpus"),
-            column("switch_tier", "tier.name"),
-            column("switches", "tier.switches"),
-            column("ports_kept_free", lambda row: row.step.free_of(row.tier)),
+        shown: list[Column[Any]] = [
+            column("phase", "1.number"),
+            column("fabric", "0", shown="never"),
+            column("gpus", "1.gpus"),
+            column("switch_tier", "2.name"),
+            column("switches", "2.switches"),
+            column("ports_kept_free", lambda row: row[1].free_of(row[2])),
         ]
         rows = [
-            _TierRow(one.name, step, tier)
+            (one.name, step, tier)
             for one in self.grown
             for step in one.steps
             for tier in step.bill.fabric.tiers
         ]
-        return Table("tiers", shown, rows, "Free ports by tier", part=lambda row: row.fabric)
+        return Table("tiers", shown, rows, "Free ports by tier", part=itemgetter(0))
 
-    def _ways(self) -> Table[_WayRow]:
+    def _ways(self) -> Table[tuple[str, GrowthPath]]:
         """Growing, all at once, and the smallest network of each phase."""
         scale = self.scale
         unbound = {one.name: open_above(one.final) for one in self.grown}
-        span = partial(span_column, scale=scale, unbound=lambda row: unbound[row.fabric])
+        span = partial(span_column, scale=scale, unbound=lambda row: unbound[row[0]])
         lacking = {one.name for one in self.grown if one.final.quote.unpriced}
 
-        def mark(row: _WayRow) -> tuple[str, str]:
-            return ("≥ " if row.fabric in lacking else ""), ""
+        def mark(row: tuple[str, GrowthPath]) -> tuple[str, str]:
+            return ("≥ " if row[0] in lacking else ""), ""
 
-        shown: list[Column[_WayRow]] = [
-            column("plan", "way.plan"),
-            column("fabric", shown="never"),
-            column(scale.of_money("orders_cost", "orders"), "way.capital.base", mark=mark),
+        shown: list[Column[tuple[str, GrowthPath]]] = [
+            column("plan", "1.plan"),
+            column("fabric", "0", shown="never"),
+            column(scale.of_money("orders_cost", "orders"), "1.capital.base", mark=mark),
             column(
-                scale.of_money("present_value", "present value"),
-                "way.present_value.base",
-                mark=mark,
+                scale.of_money("present_value", "present value"), "1.present_value.base", mark=mark
             ),
-            span("way.present_value"),
-            column(scale.of_money("left_over_cost", "left over"), "way.left.base"),
-            column("cables_moved", "way.moved"),
+            span("1.present_value"),
+            column(scale.of_money("left_over_cost", "left over"), "1.left.base"),
+            column("cables_moved", "1.moved"),
         ]
-        rows = [_WayRow(one.name, way) for one in self.grown for way in one.ways]
+        rows = [(one.name, way) for one in self.grown for way in one.ways]
         years = sum(self.inputs["years_between"]) + self.inputs["years"]
         valued = f"Present value of orders, energy and upkeep over {years:g} years."
         unplanned = "what it has no use for is left over, the rest is kept and cabled anew"
@@ -422,29 +352,34 @@ class GrowthAnswer(Answer):
             "Its cables move by the plans of netplan cables; who keeps more names moves fewer.",
         )
         title = f"Three ways to the last phase, in {scale.title}"
-        return Table("ways", shown, rows, title, legend, part=lambda row: row.fabric)
+        return Table("ways", shown, rows, title, legend, part=itemgetter(0))
 
 
-def _mark(row: _PhaseRow) -> tuple[str, str]:
-    return ("≥ " if row.step.order.bought.unpriced else ""), ""
+def _switches_bought(row: tuple[str, GrowthPhase]) -> int:
+    items = row[1].order.bought.items
+    return sum(item.line.order for item in items if item.line.category == "switches")
 
 
-def _orders(one: Grown) -> Table[_Item]:
+def _mark(row: tuple[str, GrowthPhase]) -> tuple[str, str]:
+    return ("≥ " if row[1].order.bought.unpriced else ""), ""
+
+
+def _orders(one: Grown) -> Table[Any]:
     """What to buy in every phase, a row a part, for people."""
     found: dict[object, tuple[PricedItem, list[int]]] = {}
     for at, step in enumerate(one.steps):
         for item in step.order.bought.items:
             line = found.setdefault(line_of(item.line), (item, [0] * len(one.steps)))
             line[1][at] += item.line.order
-    rows = [_Item(one.name, item, tuple(counts)) for item, counts in found.values()]
-    shown: list[Column[_Item]] = [
-        column("item", "item.line.title"),
-        column("unit", "item.line.unit", form="code"),
+    rows = [(item, tuple(counts), sum(counts)) for item, counts in found.values()]
+    shown: list[Column[Any]] = [
+        column("item", "0.line.title"),
+        column("unit", "0.line.unit", form="code"),
         *(
-            column("order", f"orders.{at}", title=f"{step.gpus:,} GPUs")
+            column("order", f"1.{at}", title=f"{step.gpus:,} GPUs")
             for at, step in enumerate(one.steps)
         ),
-        column("order", "total", title="all"),
+        column("order", "2", title="all"),
     ]
     return Table(
         f"orders of {one.name}",
@@ -455,16 +390,16 @@ def _orders(one: Grown) -> Table[_Item]:
     )
 
 
-ORDER_DATA: Sequence[Column[_OrderRow]] = (
-    column("fabric"),
-    column("phase", "step.number"),
-    column("gpus", "step.gpus"),
-    *columns("category", "item", "specification", "part_number", of="item.line"),
-    *columns("quantity", "spares", "order", "unit", of="item.line"),
-    column("unit_price_base", lambda row: row.item.unit_price.base if row.item.price else None),
-    column("total_low", lambda row: row.item.total.low if row.item.price else None),
-    column("total_base", lambda row: row.item.total.base if row.item.price else None),
-    column("total_high", lambda row: row.item.total.high if row.item.price else None),
+ORDER_DATA: Sequence[Column[Any]] = (
+    column("fabric", "0"),
+    column("phase", "1.number"),
+    column("gpus", "1.gpus"),
+    *columns("category", "item", "specification", "part_number", of="2.line"),
+    *columns("quantity", "spares", "order", "unit", of="2.line"),
+    column("unit_price_base", lambda row: row[2].unit_price.base if row[2].price else None),
+    column("total_low", lambda row: row[2].total.low if row[2].price else None),
+    column("total_base", lambda row: row[2].total.base if row[2].price else None),
+    column("total_high", lambda row: row[2].total.high if row[2].price else None),
 )
 
 
@@ -496,7 +431,7 @@ def _verdict(one: Grown, scale: Scale, currency: str) -> str:
     return said
 
 
-def _more(way: Way, than: Way, scale: Scale) -> str:
+def _more(way: GrowthPath, than: GrowthPath, scale: Scale) -> str:
     """How much more or less one way costs, as the rounded amounts show it."""
     less = scale.less(than.present_value.base, way.present_value.base)
     return f"+{less}" if not less.startswith("-") else less
