@@ -19,20 +19,11 @@ from netplan.calibration.fit import Fitted
 from netplan.catalog import Record, Shelf
 from netplan.files import read_bounded
 from netplan.questions.setup.inputs import replaced_lines
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, hover, marks
 from netplan.reports.quantities import listed
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.units import si
 from netplan.workloads.measured_rates import TABLES
 
@@ -127,14 +118,16 @@ class Calibrated(Answer):
         """
         return write_records(Path(folder), self.files, force=force)
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """How far off predictions are, by what was measured; numbers that changed most; notes."""
         moved = sorted(self.numbers, key=lambda number: -abs(number.change))[:MOVED]
         changes = [f"{number.number} {100 * number.change:+.0f} %" for number in moved]
         yield from Screen(
             self._heading,
             (self._verdict(),),
-            Table("groups", columns(*Group._fields), self.groups, "Mean errors of predictions"),
+            show.Table(
+                "groups", show.columns(*Group._fields), self.groups, "Mean errors of predictions"
+            ),
             (f"Numbers that changed most: {', '.join(changes)}.", *self._notes()),
             more_of("numbers, rows", "--into DIR (writes the files)"),
         ).sections()
@@ -144,21 +137,23 @@ class Calibrated(Answer):
         return self._verdict().removesuffix(".")
 
     @property
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         """What was fitted to what."""
         origin, (accelerator, link, stack) = self.origin, self.bases
         begins = [accelerator.name, link.name, stack.name]
         files = [path.name for path in (*origin.gemm, *origin.collectives, *origin.steps)]
         lines = f"begins with {listed(begins)}", f"fitted to {listed(files)}"
-        return Heading(f"Calibration {origin.name}", (*lines, *replaced_lines(self.inputs)))
+        return show.Heading(f"Calibration {origin.name}", (*lines, *replaced_lines(self.inputs)))
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Errors, numbers, charts, rows, and what the files are for."""
         yield self._heading
-        yield Table("groups", columns(*Group._fields), self.groups, "Mean errors of predictions")
-        yield Table(
+        yield show.Table(
+            "groups", show.columns(*Group._fields), self.groups, "Mean errors of predictions"
+        )
+        yield show.Table(
             "numbers",
-            [*columns("measured", shown="never"), *columns(*Number._fields[1:])],
+            [*show.columns("measured", shown="never"), *show.columns(*Number._fields[1:])],
             self.numbers,
             "Fitted numbers",
             (TOLD, DEVIATION),
@@ -167,19 +162,19 @@ class Calibrated(Answer):
         for one in self.fits.all:
             yield _chart(one)
         shown = [
-            *columns("measured", shown="never"),
-            *columns("row"),
+            *show.columns("measured", shown="never"),
+            *show.columns("row"),
             *TIMES,
-            *columns("prediction_error", "error_left_out"),
+            *show.columns("prediction_error", "error_left_out"),
         ]
         title, least = "Predicted against measured", self._tenth_worst()
         worst = [row for row in self.rows if abs(row.prediction_error) >= least]
         said = f"{title}, the rows met worst" if len(worst) < len(self.rows) else title
-        yield Table("measurements", shown, worst, said, only="texts", part=measured_of)
-        yield Table("measurements", shown, self.rows, title, only="pages", part=measured_of)
-        yield Table("measurements", shown, self.rows, only="programs")
-        yield Notes.of([("", self._notes())])
-        yield Paragraph(self._verdict(), "strong")
+        yield show.Table("measurements", shown, worst, said, only="texts", part=measured_of)
+        yield show.Table("measurements", shown, self.rows, title, only="pages", part=measured_of)
+        yield show.Table("measurements", shown, self.rows, only="programs")
+        yield show.Notes.of([("", self._notes())])
+        yield show.Paragraph(self._verdict(), "strong")
 
     def _tenth_worst(self) -> float:
         """Error from which texts show a row [1]."""
@@ -221,8 +216,8 @@ class Calibrated(Answer):
 
 
 measured_of = attrgetter("measured")
-TIMES: list[Column[Row]] = [
-    column(name, form="si", digits=4) for name in ("measured_s", "predicted_s")
+TIMES: list[show.Column[Row]] = [
+    show.column(name, form="si", digits=4) for name in ("measured_s", "predicted_s")
 ]
 LITTLE, TOLD_WELL = "little", "well"
 TOLD = (

@@ -27,21 +27,9 @@ from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, quantity, short_money
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Shown,
-    Table,
-    column,
-    columns,
-    data_tables,
-    value_at,
-)
 
 if TYPE_CHECKING:
     from netplan.questions.optimizing.memory_or_gpus import Trade
@@ -85,7 +73,7 @@ class Comparison(Answer):
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
         )
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """Verdict, one table, why the plan has its MFU, rail-only by HB domain, what more."""
         yield from screen(self.compared)
 
@@ -112,24 +100,24 @@ class Comparison(Answer):
         least = "" if row.cost_complete else "≥ "
         return f"order {row.label}, {least}{short_money(row.cost.base, self.currency)}"
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, the verdict, the network, the training run, notes."""
         yield self._heading()
         legend = tuple(self._legend())
         verdict = self.verdict
         if verdict:
-            yield Paragraph(verdict.sentence, "strong")
+            yield show.Paragraph(verdict.sentence, "strong")
             said = " ".join(change.sentence for change in verdict.changes)
-            yield Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
-        yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
+            yield show.Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
+        yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
-        yield Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
+        yield show.Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
         if self.serves:
             from netplan.questions.money.token_cost import LEGEND, token_columns
 
             told = [*self._names(), *token_columns(self.currency)]
-            yield Table("fabrics", told, self.rows, legend=(LEGEND,))
+            yield show.Table("fabrics", told, self.rows, legend=(LEGEND,))
         elif self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
             timed = next((row.timed for row in self.rows if row.timed), None)
@@ -138,9 +126,9 @@ class Comparison(Answer):
                 name = f"breakdown_s.{part}"
                 shown.append(time_column(name, f"best.{name}", timed, "wide"))
             shown += self._further_parts()
-            yield Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
-        yield Table("fabrics", NOTES, self.rows, only="programs")
-        yield Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
+            yield show.Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
+        yield show.Table("fabrics", NOTES, self.rows, only="programs")
+        yield show.Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
 
     @property
     def by_hb_size(self) -> tuple[DomainRow, ...]:
@@ -152,7 +140,7 @@ class Comparison(Answer):
         """Whether the fabrics serve."""
         return self.inputs.get("workload") == "serving"
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         inputs = self.inputs
         quotes = (row.bill.quote for row in self.rows if row.bill)
         prices = books_in_use(str(inputs["prices"]), quotes)
@@ -163,52 +151,54 @@ class Comparison(Answer):
             books += f"; {serving_words(inputs)}"
         elif inputs["timing"]:
             books += f"; {training_words(inputs)}"
-        return Heading(
+        return show.Heading(
             f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
             (books, *replaced_lines(inputs, self.currency)),
         )
 
-    def _names(self) -> Iterator[Column[FabricRow]]:
+    def _names(self) -> Iterator[show.Column[FabricRow]]:
         """What tells a row from others."""
         yield NAME
         if self.inputs["expanded_memories"]:
-            yield column("expanded_memory", "memory")
+            yield show.column("expanded_memory", "memory")
 
-    def _further_parts(self) -> Iterator[Column[FabricRow]]:
+    def _further_parts(self) -> Iterator[show.Column[FabricRow]]:
         """Parts of the time that only some iteration models tell apart, so that all sum to it."""
         times = [row.best.breakdown_s for row in self.rows if row.best]
         for part in dict.fromkeys(part for one in times for part in one):
             if part not in (*PARTS, *HIDDEN_PARTS):
                 long = part in LONG_PARTS and any(one.get(part) for one in times)
                 name = f"breakdown_s.{part}"
-                yield column(name, f"best.{name}", shown="wide" if long else "never")
+                yield show.column(name, f"best.{name}", shown="wide" if long else "never")
 
-    def _network(self) -> Iterator[Column[FabricRow]]:
+    def _network(self) -> Iterator[show.Column[FabricRow]]:
         """Columns of the network: counts, money, power."""
         yield from self._names()
         yield from COUNTS
         scale = self.scale
-        yield column("currency", lambda _: self.currency, shown="never")
-        yield column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
+        yield show.column("currency", lambda _: self.currency, shown="never")
+        yield show.column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
         if any(row.cost.spread for row in self.rows if row.cost):
             yield span_column("cost", replace(scale, digits=0), unbound=no_high)
         if self.inputs["expanded_memories"]:
-            yield column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
+            yield show.column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
             runs = [run.total.base for row in self.rows if (run := row.run(self.terms))]
             paid = Scale.of(max(runs, default=MILLION), self.currency)
-            yield column(
+            yield show.column(
                 paid.of_money("training_run_cost", f"run, {paid.title}"),
                 self._run_cost,
                 mark=self._incomplete_run,
             )
-        yield column("cost_low", "cost.low", shown="never")
-        yield column("cost_high", "cost.high", shown="never")
-        yield column("cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete)
+        yield show.column("cost_low", "cost.low", shown="never")
+        yield show.column("cost_high", "cost.high", shown="never")
+        yield show.column(
+            "cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete
+        )
         yield from dollar_columns(self.currency)
-        yield column("cost_complete", shown="never")
-        yield column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
-        yield column("power_w", mark=_unpowered)
+        yield show.column("cost_complete", shown="never")
+        yield show.column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
+        yield show.column("power_w", mark=_unpowered)
 
     def _left_out(self) -> Iterator[str]:
         """What has no price, or is not bought, and so is in no price, in words."""
@@ -305,12 +295,12 @@ def _unpowered(row: FabricRow) -> tuple[str, str]:
     return ("≥ " if known and known.unpowered_apart else ""), ""
 
 
-def dollar_columns(currency: str, row: str = "") -> Iterator[Column[Any]]:
+def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
     """Prices whose name says dollars, for programs; nothing in another currency."""
     if currency == DOLLAR:
         for case in CASES:
-            yield column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
-        yield column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
+            yield show.column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
+        yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -331,52 +321,52 @@ class ComparisonCases(Answer):
             found.append({self.name: value, "rows": data["fabrics"], "verdict": data["verdict"]})
         return answer_dict(inputs, currency=first.currency, cases=found)
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The verdict of each case, and the fabrics that matter there."""
         yield from cases_screen(self.flag, [(value, one.compared) for value, one in self.cases])
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """One comparison behind the other, each under its value."""
         for value, comparison in self.cases:
-            yield Heading(f"{self.flag} {value}")
+            yield show.Heading(f"{self.flag} {value}")
             for section in comparison.sections():
-                if not isinstance(section, Table):
+                if not isinstance(section, show.Table):
                     yield section
                 elif section.only != "programs":
                     yield replace(section, only=section.only or "people")
         yield self._as_one()
 
-    def _as_one(self) -> Table[dict[str, Any]]:
+    def _as_one(self) -> show.Table[dict[str, Any]]:
         """The fabrics of all cases, for programs: the first column is the value of a case."""
         quantities, rows = {self.name: quantity(self.name)}, []
         for value, comparison in self.cases:
-            fabrics = data_tables(comparison.sections())[0]
+            fabrics = show.data_tables(comparison.sections())[0]
             quantities |= {known.name: known for known in fabrics.quantities}
             rows += [{self.name: value, **record} for record in fabrics.records()]
-        told: list[Column[dict[str, Any]]] = [
-            column(known, itemgetter(name)) for name, known in quantities.items()
+        told: list[show.Column[dict[str, Any]]] = [
+            show.column(known, itemgetter(name)) for name, known in quantities.items()
         ]
         missing = dict.fromkeys(quantities)
-        return Table("fabrics", told, [{**missing, **row} for row in rows], only="programs")
+        return show.Table("fabrics", told, [{**missing, **row} for row in rows], only="programs")
 
 
-NAME: Column[FabricRow] = column("fabric", "name", mark=_unsold)
-COUNTS: tuple[Column[FabricRow], ...] = (
-    column("sold", shown="never"),
-    column("gear", shown="never"),
-    column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
-    column("switches", "fabric.switches", mark=_uneven),
-    column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
-    column("count_status", shown="never"),
-    column("spare_ports", "fabric.spare_ports", shown="wide"),
-    column("links", "fabric.link_count", shown="wide"),
-    column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
-    column("copper_cables", "fabric.copper_cables", shown="never"),
-    column("modules", ORDERED["modules"]),
-    column("transceivers", "fabric.transceivers", shown="never"),
-    column("nic_ports", "fabric.nic_ports", shown="never"),
-    column("ports_per_gpu", "fabric.ports_per_gpu"),
-    column("gpu_bytes_per_s", "fabric.gpu_bytes_per_s"),
+NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
+COUNTS: tuple[show.Column[FabricRow], ...] = (
+    show.column("sold", shown="never"),
+    show.column("gear", shown="never"),
+    show.column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
+    show.column("switches", "fabric.switches", mark=_uneven),
+    show.column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
+    show.column("count_status", shown="never"),
+    show.column("spare_ports", "fabric.spare_ports", shown="wide"),
+    show.column("links", "fabric.link_count", shown="wide"),
+    show.column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
+    show.column("copper_cables", "fabric.copper_cables", shown="never"),
+    show.column("modules", ORDERED["modules"]),
+    show.column("transceivers", "fabric.transceivers", shown="never"),
+    show.column("nic_ports", "fabric.nic_ports", shown="never"),
+    show.column("ports_per_gpu", "fabric.ports_per_gpu"),
+    show.column("gpu_bytes_per_s", "fabric.gpu_bytes_per_s"),
 )
 PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
 HIDDEN_PARTS = ("memory", "expert_comm")
@@ -386,54 +376,54 @@ DEGREES = ("tensor", "context", "expert", "pipeline", "data")
 
 def plan_columns(
     timed: SearchResult | None, row: str = "", *, interleaved: bool = True
-) -> list[Column[Any]]:
+) -> list[show.Column[Any]]:
     """Time, memory and best plan of the timed fabric that stands at a path of each row.
 
     A plan that is the same on all GPUs, as that of the fabric that is ``timed`` first, shows the
     part of its time in which they exchange, and its grid, if it has one.
     """
     exchange = timed.exchange if timed else None
-    found: list[Column[Any]] = [
+    found: list[show.Column[Any]] = [
         *_headline_columns(timed, row),
-        column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
-        column("memory_bytes", f"{row}best.memory_bytes"),
+        show.column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
+        show.column("memory_bytes", f"{row}best.memory_bytes"),
     ]
     if timed and timed.on_grid:
-        found.append(column("grid", f"{row}best.plan.grid", data=False))
+        found.append(show.column("grid", f"{row}best.plan.grid", data=False))
     if exchange:
         sent = time_column("exchange_s", f"{row}best.breakdown_s.{exchange}", timed)
-        return [*found, sent, column("exchange_share", f"{row}best.shares.{exchange}")]
+        return [*found, sent, show.column("exchange_share", f"{row}best.shares.{exchange}")]
     return [
         *found,
-        column("degrees", f"{row}best.plan.shape", data=False),
-        column("schedule", f"{row}best.plan.schedule", data=False),
-        column(
+        show.column("degrees", f"{row}best.plan.shape", data=False),
+        show.column("schedule", f"{row}best.plan.schedule", data=False),
+        show.column(
             "interleave", f"{row}best.plan.interleave", shown="always" if interleaved else "never"
         ),
     ]
 
 
-def _headline_columns(timed: SearchResult | None, row: str) -> Iterator[Column[Any]]:
+def _headline_columns(timed: SearchResult | None, row: str) -> Iterator[show.Column[Any]]:
     """Iteration time and utilisation, with error bars if they have them."""
     if timed and timed.best.error:
-        best, mfu = (partial(value_at, path=f"{row}{name}") for name in ("best", "mfu"))
+        best, mfu = (partial(show.value_at, path=f"{row}{name}") for name in ("best", "mfu"))
         yield from barred_columns(best, mfu)
     else:
         yield time_column("iteration_time_s", f"{row}best.iteration_time_s", timed)
-        yield column("mfu", f"{row}mfu")
+        yield show.column("mfu", f"{row}mfu")
 
 
 def time_column(
-    name: str, path: str, timed: SearchResult | None, shown: Shown = "always"
-) -> Column[Any]:
+    name: str, path: str, timed: SearchResult | None, shown: show.Shown = "always"
+) -> show.Column[Any]:
     """A column of times of an iteration; that of a model without layers may be very short."""
     if timed and timed.exchange:
-        return column(name, path, shown=shown, form="si", digits=4)
-    return column(name, path, shown=shown)
+        return show.column(name, path, shown=shown, form="si", digits=4)
+    return show.column(name, path, shown=shown)
 
 
-TRAINING: tuple[Column[FabricRow], ...] = (
-    *columns(*(f"breakdown_s.{part}" for part in HIDDEN_PARTS), of="best", shown="never"),
-    *columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
+TRAINING: tuple[show.Column[FabricRow], ...] = (
+    *show.columns(*(f"breakdown_s.{part}" for part in HIDDEN_PARTS), of="best", shown="never"),
+    *show.columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
 )
-NOTES: tuple[Column[FabricRow], ...] = (column("notes", lambda row: " ".join(row.notes)),)
+NOTES: tuple[show.Column[FabricRow], ...] = (show.column("notes", lambda row: " ".join(row.notes)),)

@@ -20,21 +20,10 @@ from netplan.questions.money.pricing import CASES
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
 from netplan.reports.screen import Screen, more_of, shares_of
-from netplan.reports.sections import (
-    Column,
-    Data,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-    value_at,
-)
 
 TRAINING = "training"
 """Name, in lists, of the network that trains."""
@@ -146,7 +135,7 @@ class CostAnswer(Answer):
             left_out=list(self.left_out),
         )
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """What costs least and why, totals of all fabrics or the bill of one, what is missing."""
         heading = self._heading()
         title = titled(self.inputs, f"the bill of {network_words(self.inputs)}")
@@ -208,7 +197,7 @@ class CostAnswer(Answer):
         share = 1 - best.capital.base / following.capital.base if following.capital.base else 0.0
         return f"{less} ({100 * share:.0f} %) less than {following.name}"
 
-    def _short_totals(self) -> Table[Priced]:
+    def _short_totals(self) -> show.Table[Priced]:
         """Price, power and yearly cost of every fabric, the cheapest first."""
         totals, scale = self._totals(), self.scale
         present = scale.of_money("present_value", f"{self.inputs['years']:g} years")
@@ -246,29 +235,29 @@ class CostAnswer(Answer):
         yield from (f"{row.name} has no bill: {row.reason}" for row in self.refused)
         yield f"Not on the bill: {'; '.join(self.left_out)}."
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Totals, what to order, what drives the price, what is left out, notes."""
         yield self._heading()
         lines = [BillRow.of(bill, item) for bill in self.bills for item in bill.quote.items]
-        yield Table("items", ITEM_DATA, lines, only="programs")
+        yield show.Table("items", ITEM_DATA, lines, only="programs")
         yield self._totals()
         yield years_table(self.inputs, self.bills, self.scale)
         if self.served:
-            shown = [column("fabric"), *token_columns(self.currency)]
-            yield Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
+            shown = [show.column("fabric"), *token_columns(self.currency)]
+            yield show.Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
         for bill in self.bills:
             yield bill_table(bill, self.scale, f"{bill.name}: what to order")
         yield from self._drivers()
         if self.unsold:
-            yield Paragraph(self.unsold)
+            yield show.Paragraph(self.unsold)
         for statement in self.statements:
-            yield Paragraph(statement, "strong")
-        yield Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
-        told = Notes.of(((bill.name, bill.notes) for bill in self.bills), "all fabrics").groups
+            yield show.Paragraph(statement, "strong")
+        yield show.Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
+        told = show.Notes.of(((bill.name, bill.notes) for bill in self.bills), "all fabrics").groups
         served = (("", note) for note in self.told)
-        yield Notes((*told, *((row.name, row.reason) for row in self.refused), *served))
+        yield show.Notes((*told, *((row.name, row.reason) for row in self.refused), *served))
 
-    def xlsx(self, beside: Sequence[Data] = ()) -> bytes:
+    def xlsx(self, beside: Sequence[show.Data] = ()) -> bytes:
         """A spreadsheet with live formulas: change a price, and all totals follow."""
         from netplan.questions.answers.cost_xlsx import cost_xlsx
 
@@ -279,7 +268,7 @@ class CostAnswer(Answer):
         )
         return cost_xlsx(self.inputs, self.currency, self.bills, notes, beside)
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         inputs = self.inputs
         switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
@@ -291,28 +280,28 @@ class CostAnswer(Answer):
         )
         spares = ", ".join(inputs["spares"])
         spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
-        return Heading(
+        return show.Heading(
             f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
             f" {inputs['hb_size']:,}: {switch} of {inputs['radix']} ports,"
             f" {inputs['link_gbps']:g} Gb/s",
             (books, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
         )
 
-    def _totals(self) -> Table[Priced]:
+    def _totals(self) -> show.Table[Priced]:
         """Price, power and yearly cost of every fabric."""
         scale, each = self.scale, f"{self.currency}/GPU"
         energy = scale.of_money("energy_per_year", "energy/year")
         year = scale.of_money("cost_per_year", "cost/year")
         life = scale.of_money("cost_over_life", "cost over life")
         span = "low-high/year"
-        columns: list[Column[Priced]] = [
-            column("fabric", "name"),
-            column("currency", lambda _: self.currency, shown="never"),
+        columns: list[show.Column[Priced]] = [
+            show.column("fabric", "name"),
+            show.column("currency", lambda _: self.currency, shown="never"),
             amount_column(scale.of_money("cost_base"), "capital.base"),
             span_column("bill.capital", scale, unbound=no_high),
-            column("cost_complete", "bill.complete", shown="never"),
-            column("cost_low", "bill.cost.low", shown="never"),
-            column("cost_high", "bill.cost.high", shown="never"),
+            show.column("cost_complete", "bill.complete", shown="never"),
+            show.column("cost_low", "bill.cost.low", shown="never"),
+            show.column("cost_high", "bill.cost.high", shown="never"),
             amount_column("cost_per_gpu", "per_gpu.base", title=each),
             amount_column("power_w", "power_w"),
             amount_column(year, "life.per_year.base"),
@@ -327,48 +316,51 @@ class CostAnswer(Answer):
             legend.append("≥: lines without a price, or a power, in the books are not in the sum.")
         if any(bill.capital.spread and open_above(bill) for bill in self.bills):
             legend.append(NO_HIGH)
-        return Table("fabrics", columns, self.rows, legend=tuple(legend))
+        return show.Table("fabrics", columns, self.rows, legend=tuple(legend))
 
-    def _drivers(self) -> Iterator[Section]:
+    def _drivers(self) -> Iterator[show.Section]:
         """Tornado: each part alone at its low and high price, the largest swing first."""
         scale, money = self.scale, self.scale.of_money
-        columns: list[Column[tuple[FabricBill, Driver]]] = [
-            column("fabric", "0.name"),
-            column("part", lambda row: part_words(row[1].part), title="Part", form="prose"),
-            column(
+        columns: list[show.Column[tuple[FabricBill, Driver]]] = [
+            show.column("fabric", "0.name"),
+            show.column("part", lambda row: part_words(row[1].part), title="Part", form="prose"),
+            show.column(
                 "share", lambda row: row[1].amount / (row[0].capital.base or 1.0), title="of price"
             ),
-            column(money("at_low", "total at low"), "1.at_low", mark=_unstated("low")),
-            column(money("at_high", "at high"), "1.at_high", mark=_unstated("high")),
-            column(money("swing", "swing"), "1.swing"),
-            column("stated", "1.stated", shown="never"),
+            show.column(money("at_low", "total at low"), "1.at_low", mark=_unstated("low")),
+            show.column(money("at_high", "at high"), "1.at_high", mark=_unstated("high")),
+            show.column(money("swing", "swing"), "1.swing"),
+            show.column("stated", "1.stated", shown="never"),
         ]
         # People add up what they see: the swing of the rounded totals.
-        seen = [*columns[:-2], column(money("swing", "swing"), lambda row: _seen(row[1], scale))]
+        seen = [
+            *columns[:-2],
+            show.column(money("swing", "swing"), lambda row: _seen(row[1], scale)),
+        ]
         rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
         first = [(bill, one) for bill in self.bills for one in bill.drivers[:DRIVERS_SHOWN]]
         title = f"What drives the price: one part at its low and high, in {self.scale.title}"
-        yield Table("drivers", columns, rows, only="programs")
+        yield show.Table("drivers", columns, rows, only="programs")
         if any(driver.swing for _, driver in rows):
             legend = (NO_SPREAD,) if any(one.stated != BOTH_ENDS for _, one in first) else ()
-            yield Table("drivers", seen, first, title, legend, only="people")
+            yield show.Table("drivers", seen, first, title, legend, only="people")
 
 
 def years_table(
     inputs: Mapping[str, Any], bills: Sequence[FabricBill], scale: Scale
-) -> Table[FabricBill]:
+) -> show.Table[FabricBill]:
     """Present value of all that a fabric costs in its years of use, part by part."""
     parts = ("energy", "cooling", "maintenance", "support", "spares")
     titles = {"maintenance": "maint."}
-    present: list[Column[FabricBill]] = [
+    present: list[show.Column[FabricBill]] = [
         amount_column(
             scale.of_money(f"{part}_present_value", titles.get(part, part)),
             f"life.present.{part}.base",
         )
         for part in parts
     ]
-    columns: list[Column[FabricBill]] = [
-        column("fabric", "name"),
+    columns: list[show.Column[FabricBill]] = [
+        show.column("fabric", "name"),
         amount_column(scale.of_money("capital", "price"), "life.capital.base", shown="wide"),
         *present,
         amount_column(scale.of_money("present_value", "total"), "life.present_value.base"),
@@ -384,7 +376,7 @@ def years_table(
         f"Of the price, each year: {upkeep}. {cooled}",
     )
     title = f"Total cost over {inputs['years']} years, in {scale.title}"
-    return Table("years", columns, bills, title, legend)
+    return show.Table("years", columns, bills, title, legend)
 
 
 DRIVERS_SHOWN = 8
@@ -422,26 +414,26 @@ class BillRow(NamedTuple):
 
 def bill_table(
     bill: FabricBill, scale: Scale, title: str, *, places: bool = False
-) -> Table[BillRow]:
+) -> show.Table[BillRow]:
     """What to order for one fabric, and where it goes; for people, its total is the last row."""
     spared = any(item.line.spares for item in bill.quote.items)
     numbered = any(item.line.part_number for item in bill.quote.items)
-    columns: list[Column[BillRow]] = [
-        column("item"),
-        column("specification", _place if places else _line("specification"), shown="wide"),
-        *([column("part_number", _line("part_number"), shown="wide")] if numbered else []),
-        column("order", _line("order")),
-        *([column("spares", _line("spares"))] if spared else []),
-        column("unit", _line("unit"), form="code"),
-        column("unit_price_base", _each),
-        column(
+    columns: list[show.Column[BillRow]] = [
+        show.column("item"),
+        show.column("specification", _place if places else _line("specification"), shown="wide"),
+        *([show.column("part_number", _line("part_number"), shown="wide")] if numbered else []),
+        show.column("order", _line("order")),
+        *([show.column("spares", _line("spares"))] if spared else []),
+        show.column("unit", _line("unit"), form="code"),
+        show.column("unit_price_base", _each),
+        show.column(
             scale.of_money("total_base"),
             lambda row: row.total.base if row.total else "",
             mark=lambda row: ("", "") if row.priced else _lacking(bill),
         ),
         span_column("total", scale, none="", unbound=lambda row: _line_unbound(bill, row)),
     ]
-    return Table(
+    return show.Table(
         f"bill of {bill.name}",
         columns,
         [BillRow.of(bill, item) for item in bill.quote.items],
@@ -465,7 +457,7 @@ def _beside(row: BillRow) -> str:
     return f"{network} network" if network else ""
 
 
-def amount_column(named: str | Quantity, path: str, **facts: Any) -> Column[Any]:  # noqa: ANN401
+def amount_column(named: str | Quantity, path: str, **facts: Any) -> show.Column[Any]:  # noqa: ANN401
     """An amount at a path of bills: none where nothing of it is known, ≥ where some lines lack it.
 
     ``facts`` are those of :func:`netplan.reports.sections.column`.
@@ -477,9 +469,9 @@ def amount_column(named: str | Quantity, path: str, **facts: Any) -> Column[Any]
         if bill is None or not (bill.draw.known if powered else bill.cost):
             return None, ("", "")
         lacking = bill.draw.unknown if powered else bill.quote.unpriced
-        return value_at(bill, path), ("≥ " if lacking else "", "")
+        return show.value_at(bill, path), ("≥ " if lacking else "", "")
 
-    return column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)
+    return show.column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)
 
 
 def _lacking(bill: FabricBill | None) -> tuple[str, str]:
@@ -503,17 +495,20 @@ def _each(row: BillRow) -> Cell:
     return "no price" if row.priced else ""
 
 
-ITEM_DATA: tuple[Column[BillRow], ...] = (
-    *columns("fabric", "currency"),
-    *columns("category", "item", "specification", "part_number", of="priced.line"),
-    column("accepted", lambda row: ", ".join(row.priced.line.accepted) if row.priced else ""),
-    *columns("quantity", "spares", "order", "unit", of="priced.line"),
-    column("network", lambda row: row.priced.line.network or TRAINING if row.priced else None),
-    *(column(f"unit_price_{case}", f"each.{case}") for case in CASES),
-    *(column(f"total_{case}", f"total.{case}") for case in CASES),
-    *(column(f"price_{key}", f"priced.price.{key}") for key in ("date", "confidence", "source")),
-    column("price_trust", lambda row: row.priced.trust if row.priced else ""),
-    column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
+ITEM_DATA: tuple[show.Column[BillRow], ...] = (
+    *show.columns("fabric", "currency"),
+    *show.columns("category", "item", "specification", "part_number", of="priced.line"),
+    show.column("accepted", lambda row: ", ".join(row.priced.line.accepted) if row.priced else ""),
+    *show.columns("quantity", "spares", "order", "unit", of="priced.line"),
+    show.column("network", lambda row: row.priced.line.network or TRAINING if row.priced else None),
+    *(show.column(f"unit_price_{case}", f"each.{case}") for case in CASES),
+    *(show.column(f"total_{case}", f"total.{case}") for case in CASES),
+    *(
+        show.column(f"price_{key}", f"priced.price.{key}")
+        for key in ("date", "confidence", "source")
+    ),
+    show.column("price_trust", lambda row: row.priced.trust if row.priced else ""),
+    show.column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
 )
 
 

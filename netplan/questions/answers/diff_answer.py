@@ -27,21 +27,11 @@ from netplan.questions.answers.diff_sides import (
     token_cost,
 )
 from netplan.records import replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
 from netplan.reports.screen import Screen, fitting
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-    value_at,
-)
 from netplan.units import MILLI
 
 GIVE_WAY = ("TPOT, ms", "TTFT, ms", "MFU", "  low to high")
@@ -202,22 +192,25 @@ class DiffAnswer(Answer):
             sentence=self.sentence,
         )
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Both in words, every line, parts, totals, the closing sentence, notes."""
         yield self._heading()
         lacking = any(line.unpriced_a or line.unpriced_b for line in self.lines)
         legend = ("≥, ≤: lines without a price are not in the sum.",) if lacking else ()
         title = f"Lines of both bills, in {self.scale.title}"
-        yield Table("lines", [*self._columns()], self.lines, title, legend)
-        yield Table("parts", [*self._columns()], self.parts, "By part", only="programs")
-        figures: list[Column[Total]] = [column("total", "name"), *columns("a", "b", "difference")]
-        yield Table("totals", figures, self.totals, only="programs")
+        yield show.Table("lines", [*self._columns()], self.lines, title, legend)
+        yield show.Table("parts", [*self._columns()], self.parts, "By part", only="programs")
+        figures: list[show.Column[Total]] = [
+            show.column("total", "name"),
+            *show.columns("a", "b", "difference"),
+        ]
+        yield show.Table("totals", figures, self.totals, only="programs")
         yield replace(self._totals([*self._shown()]), title="Totals")
-        yield Paragraph(self.sentence, "strong")
+        yield show.Paragraph(self.sentence, "strong")
         sides = ((side.label, side.row.notes) for side in (self.a, self.b))
-        yield Notes.of(sides, "both")
+        yield show.Notes.of(sides, "both")
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """Lines with the largest differences, totals, the closing sentence: a screen."""
         most = sum(line.changed for line in self.lines)
         screen = fitting(self._screen, max(most, 1))
@@ -231,7 +224,7 @@ class DiffAnswer(Answer):
 
     def _screen(self, most: int, hidden: Sequence[str] = ()) -> Screen:
         """The screen with so many of the lines that differ, and without some of the totals."""
-        totals: list[str | Section] = [
+        totals: list[str | show.Section] = [
             self._totals([row for row in self._shown() if row.title not in hidden])
         ]
         timed = self.a.best is not None and self.a.goodput is None
@@ -245,17 +238,17 @@ class DiffAnswer(Answer):
             least_gap=2,
         )
 
-    def _totals(self, rows: Sequence[Shown]) -> Table[Shown]:
+    def _totals(self, rows: Sequence[Shown]) -> show.Table[Shown]:
         """Totals for people."""
-        shown: list[Column[Shown]] = [
-            column("total", "title", title="", form="text"),
-            column("a", title="A", form="code"),
-            column("b", title="B", form="code"),
-            column("difference", title="B - A", form="code"),
+        shown: list[show.Column[Shown]] = [
+            show.column("total", "title", title="", form="text"),
+            show.column("a", title="A", form="code"),
+            show.column("b", title="B", form="code"),
+            show.column("difference", title="B - A", form="code"),
         ]
-        return Table("totals", shown, rows, only="people", gap=2)
+        return show.Table("totals", shown, rows, only="people", gap=2)
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         """What is laid beside what."""
         sides = (self.a, self.b)
         prices = " and ".join(dict.fromkeys(side.prices for side in sides))
@@ -264,22 +257,22 @@ class DiffAnswer(Answer):
         named = {side.scenario for side in sides}
         whose = f"{named.pop()}, two bills" if len(named) == 1 else "Bills"
         lines = tuple(f"{sign}  {side.words}" for sign, side in zip("AB", sides, strict=True))
-        return Heading(f"{whose} side by side: {about}", lines)
+        return show.Heading(f"{whose} side by side: {about}", lines)
 
-    def _columns(self) -> Iterator[Column[PartDifference]]:
+    def _columns(self) -> Iterator[show.Column[PartDifference]]:
         """Columns of lines and parts."""
         scale = self.scale
-        yield column("part", shown="never")
-        yield column("network", shown="never")
-        yield column("item", _item)
-        yield column("unit", form="code", shown="wide")
-        yield column("count_a", title="A", form="count")
-        yield column("count_b", title="B", form="count")
-        yield column(scale.of_money("money_a", "A, money"), "money_a", mark=_bare("a"))
-        yield column(scale.of_money("money_b", "B, money"), "money_b", mark=_bare("b"))
-        yield column(scale.of_money("difference", "B - A"), "difference")
-        yield column("unpriced_a", shown="never")
-        yield column("unpriced_b", shown="never")
+        yield show.column("part", shown="never")
+        yield show.column("network", shown="never")
+        yield show.column("item", _item)
+        yield show.column("unit", form="code", shown="wide")
+        yield show.column("count_a", title="A", form="count")
+        yield show.column("count_b", title="B", form="count")
+        yield show.column(scale.of_money("money_a", "A, money"), "money_a", mark=_bare("a"))
+        yield show.column(scale.of_money("money_b", "B, money"), "money_b", mark=_bare("b"))
+        yield show.column(scale.of_money("difference", "B - A"), "difference")
+        yield show.column("unpriced_a", shown="never")
+        yield show.column("unpriced_b", shown="never")
 
     def _shown(self) -> Iterator[Shown]:
         """Totals for people."""
@@ -353,7 +346,7 @@ class DiffAnswer(Answer):
         if not any(plans):
             return
         apart = served_words(self.a, self.b).removesuffix(" tokens a second")
-        rates = [_number(value_at(plan, "tokens_per_s"), ",.0f") for plan in plans]
+        rates = [_number(show.value_at(plan, "tokens_per_s"), ",.0f") for plan in plans]
         yield Shown("Tokens/s", rates[0], rates[1], apart if apart[:1] in "+-" else "equal")
         for name, title in (("ttft_s", "TTFT, ms"), ("tpot_s", "TPOT, ms")):
             times = [getattr(plan, name) / MILLI if plan else None for plan in plans]
@@ -361,7 +354,7 @@ class DiffAnswer(Answer):
         costs = [_number(token_cost(side), ",.3g") for side in (self.a, self.b)]
         yield Shown(f"{self.currency}/M tokens", costs[0], costs[1])
 
-    def _screen_lines(self, most: int) -> Table[tuple[str, ...]]:
+    def _screen_lines(self, most: int) -> show.Table[tuple[str, ...]]:
         """So many lines that differ, the others summed up."""
         scale = self.scale
         changed = [line for line in self.lines if line.changed]
@@ -378,11 +371,11 @@ class DiffAnswer(Answer):
                 rows.append((sign, title, "", "", *map(scale.one, sums), more))
         sides = [f"{what} {side}" for what in ("count", scale.title) for side in "AB"]
         titles = ("", "Line", *sides, "B - A")
-        shown: list[Column[tuple[str, ...]]] = [
-            column(Quantity(title, title, form="code" if place > 1 else "text"), str(place))
+        shown: list[show.Column[tuple[str, ...]]] = [
+            show.column(Quantity(title, title, form="code" if place > 1 else "text"), str(place))
             for place, title in enumerate(titles)
         ]
-        return Table("lines", shown, rows)
+        return show.Table("lines", shown, rows)
 
     def _cells(self, line: PartDifference) -> tuple[str, ...]:
         """The texts of one line."""

@@ -17,19 +17,10 @@ from netplan.questions.answers.bill_columns import open_above, span_column
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import DASH, Scale, money
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.fabric import SwitchTier
 from netplan.topologies.growth import Growth, Phase
@@ -191,7 +182,7 @@ class GrowthAnswer(Answer):
         found = plain_at(self, "currency", "fabrics=grown"), plain_at(self, "verdicts", "left_out")
         return answer_dict(self.inputs, **found[0], refused=refused, **found[1])
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The fabric that costs least to grow, its phases and those of others, other ways."""
         heading, best = self._heading(), self._best
         several = len(self.grown) > 1
@@ -234,28 +225,28 @@ class GrowthAnswer(Answer):
             key=lambda grown: (bool(grown.final.unpriced_apart), grown.ways[0].present_value.base),
         )
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Phases, the ways beside each other, what to buy when, notes."""
         yield self._heading()
         yield self._phases()
         yield self._tiers()
         yield self._ways()
         for verdict in self.verdicts:
-            yield Paragraph(verdict, "strong")
+            yield show.Paragraph(verdict, "strong")
         rows = [
             (one.name, step, item)
             for one in self.grown
             for step in one.steps
             for item in step.order.bought.items
         ]
-        yield Table("orders", ORDER_DATA, rows, only="programs")
+        yield show.Table("orders", ORDER_DATA, rows, only="programs")
         for one in self.grown:
             yield _orders(one)
-        yield Paragraph(f"Not on the orders: {'; '.join(self.left_out)}.")
-        told = Notes.of(((one.name, one.notes) for one in self.grown), "all fabrics").groups
-        yield Notes((*told, *((one.name, one.reason) for one in self.refused)))
+        yield show.Paragraph(f"Not on the orders: {'; '.join(self.left_out)}.")
+        told = show.Notes.of(((one.name, one.notes) for one in self.grown), "all fabrics").groups
+        yield show.Notes((*told, *((one.name, one.reason) for one in self.refused)))
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         inputs = self.inputs
         sizes = " to ".join(f"{gpus:,}" for gpus in inputs["phases"])
         switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
@@ -270,28 +261,28 @@ class GrowthAnswer(Answer):
         )
         spares = ", ".join(inputs["spares"])
         spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
-        return Heading(
+        return show.Heading(
             f"Growth from {sizes} GPUs in HB domains of {inputs['hb_size']:,}: {switch} of"
             f" {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
             (facts, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
         )
 
-    def _phases(self) -> Table[tuple[str, GrowthPhase]]:
+    def _phases(self) -> show.Table[tuple[str, GrowthPhase]]:
         """What stands in every phase, what is bought for it, and what stays free."""
         scale = self.scale
-        shown: list[Column[tuple[str, GrowthPhase]]] = [
-            column("phase", "1.number"),
-            column("fabric", "0", shown="never"),
-            column("gpus", "1.gpus"),
-            column("year", "1.year"),
-            column("switches", "1.bill.fabric.switches"),
-            column("switches_bought", _switches_bought, shown="wide"),
-            column("ports_kept_free", "1.bill.fabric.spare_ports"),
-            column("cables_moved", "1.moved"),
-            column("down_over_up", "1.part.oversubscription"),
-            column(scale.of_money("order_cost"), "1.cost.base", mark=_mark),
-            column(scale.of_money("own_cost", "smallest"), "1.own.capital.base", shown="wide"),
-            column("own_switches", "1.own.fabric.switches", shown="wide"),
+        shown: list[show.Column[tuple[str, GrowthPhase]]] = [
+            show.column("phase", "1.number"),
+            show.column("fabric", "0", shown="never"),
+            show.column("gpus", "1.gpus"),
+            show.column("year", "1.year"),
+            show.column("switches", "1.bill.fabric.switches"),
+            show.column("switches_bought", _switches_bought, shown="wide"),
+            show.column("ports_kept_free", "1.bill.fabric.spare_ports"),
+            show.column("cables_moved", "1.moved"),
+            show.column("down_over_up", "1.part.oversubscription"),
+            show.column(scale.of_money("order_cost"), "1.cost.base", mark=_mark),
+            show.column(scale.of_money("own_cost", "smallest"), "1.own.capital.base", shown="wide"),
+            show.column("own_switches", "1.own.fabric.switches", shown="wide"),
         ]
         rows = [(one.name, step) for one in self.grown for step in one.steps]
         legend = [
@@ -301,17 +292,17 @@ class GrowthAnswer(Answer):
         ]
         if any(one.final.quote.unpriced for one in self.grown):
             legend.append("≥: lines without a price in the book are not in the sum.")
-        return Table("phases", shown, rows, legend=tuple(legend), part=itemgetter(0))
+        return show.Table("phases", shown, rows, legend=tuple(legend), part=itemgetter(0))
 
-    def _tiers(self) -> Table[Any]:
+    def _tiers(self) -> show.Table[Any]:
         """Switches of every tier in every phase, and their free ports."""
-        shown: list[Column[Any]] = [
-            column("phase", "1.number"),
-            column("fabric", "0", shown="never"),
-            column("gpus", "1.gpus"),
-            column("switch_tier", "2.name"),
-            column("switches", "2.switches"),
-            column("ports_kept_free", lambda row: row[1].free_of(row[2])),
+        shown: list[show.Column[Any]] = [
+            show.column("phase", "1.number"),
+            show.column("fabric", "0", shown="never"),
+            show.column("gpus", "1.gpus"),
+            show.column("switch_tier", "2.name"),
+            show.column("switches", "2.switches"),
+            show.column("ports_kept_free", lambda row: row[1].free_of(row[2])),
         ]
         rows = [
             (one.name, step, tier)
@@ -319,9 +310,9 @@ class GrowthAnswer(Answer):
             for step in one.steps
             for tier in step.bill.fabric.tiers
         ]
-        return Table("tiers", shown, rows, "Free ports by tier", part=itemgetter(0))
+        return show.Table("tiers", shown, rows, "Free ports by tier", part=itemgetter(0))
 
-    def _ways(self) -> Table[tuple[str, GrowthPath]]:
+    def _ways(self) -> show.Table[tuple[str, GrowthPath]]:
         """Growing, all at once, and the smallest network of each phase."""
         scale = self.scale
         unbound = {one.name: open_above(one.final) for one in self.grown}
@@ -331,16 +322,16 @@ class GrowthAnswer(Answer):
         def mark(row: tuple[str, GrowthPath]) -> tuple[str, str]:
             return ("≥ " if row[0] in lacking else ""), ""
 
-        shown: list[Column[tuple[str, GrowthPath]]] = [
-            column("plan", "1.plan"),
-            column("fabric", "0", shown="never"),
-            column(scale.of_money("orders_cost", "orders"), "1.capital.base", mark=mark),
-            column(
+        shown: list[show.Column[tuple[str, GrowthPath]]] = [
+            show.column("plan", "1.plan"),
+            show.column("fabric", "0", shown="never"),
+            show.column(scale.of_money("orders_cost", "orders"), "1.capital.base", mark=mark),
+            show.column(
                 scale.of_money("present_value", "present value"), "1.present_value.base", mark=mark
             ),
             span("1.present_value"),
-            column(scale.of_money("left_over_cost", "left over"), "1.left.base"),
-            column("cables_moved", "1.moved"),
+            show.column(scale.of_money("left_over_cost", "left over"), "1.left.base"),
+            show.column("cables_moved", "1.moved"),
         ]
         rows = [(one.name, way) for one in self.grown for way in one.ways]
         years = sum(self.inputs["years_between"]) + self.inputs["years"]
@@ -352,7 +343,7 @@ class GrowthAnswer(Answer):
             "Its cables move by the plans of netplan cables; who keeps more names moves fewer.",
         )
         title = f"Three ways to the last phase, in {scale.title}"
-        return Table("ways", shown, rows, title, legend, part=itemgetter(0))
+        return show.Table("ways", shown, rows, title, legend, part=itemgetter(0))
 
 
 def _switches_bought(row: tuple[str, GrowthPhase]) -> int:
@@ -364,7 +355,7 @@ def _mark(row: tuple[str, GrowthPhase]) -> tuple[str, str]:
     return ("≥ " if row[1].order.bought.unpriced else ""), ""
 
 
-def _orders(one: Grown) -> Table[Any]:
+def _orders(one: Grown) -> show.Table[Any]:
     """What to buy in every phase, a row a part, for people."""
     found: dict[object, tuple[PricedItem, list[int]]] = {}
     for at, step in enumerate(one.steps):
@@ -372,16 +363,16 @@ def _orders(one: Grown) -> Table[Any]:
             line = found.setdefault(line_of(item.line), (item, [0] * len(one.steps)))
             line[1][at] += item.line.order
     rows = [(item, tuple(counts), sum(counts)) for item, counts in found.values()]
-    shown: list[Column[Any]] = [
-        column("item", "0.line.title"),
-        column("unit", "0.line.unit", form="code"),
+    shown: list[show.Column[Any]] = [
+        show.column("item", "0.line.title"),
+        show.column("unit", "0.line.unit", form="code"),
         *(
-            column("order", f"1.{at}", title=f"{step.gpus:,} GPUs")
+            show.column("order", f"1.{at}", title=f"{step.gpus:,} GPUs")
             for at, step in enumerate(one.steps)
         ),
-        column("order", "2", title="all"),
+        show.column("order", "2", title="all"),
     ]
-    return Table(
+    return show.Table(
         f"orders of {one.name}",
         shown,
         rows,
@@ -390,16 +381,16 @@ def _orders(one: Grown) -> Table[Any]:
     )
 
 
-ORDER_DATA: Sequence[Column[Any]] = (
-    column("fabric", "0"),
-    column("phase", "1.number"),
-    column("gpus", "1.gpus"),
-    *columns("category", "item", "specification", "part_number", of="2.line"),
-    *columns("quantity", "spares", "order", "unit", of="2.line"),
-    column("unit_price_base", lambda row: row[2].unit_price.base if row[2].price else None),
-    column("total_low", lambda row: row[2].total.low if row[2].price else None),
-    column("total_base", lambda row: row[2].total.base if row[2].price else None),
-    column("total_high", lambda row: row[2].total.high if row[2].price else None),
+ORDER_DATA: Sequence[show.Column[Any]] = (
+    show.column("fabric", "0"),
+    show.column("phase", "1.number"),
+    show.column("gpus", "1.gpus"),
+    *show.columns("category", "item", "specification", "part_number", of="2.line"),
+    *show.columns("quantity", "spares", "order", "unit", of="2.line"),
+    show.column("unit_price_base", lambda row: row[2].unit_price.base if row[2].price else None),
+    show.column("total_low", lambda row: row[2].total.low if row[2].price else None),
+    show.column("total_base", lambda row: row[2].total.base if row[2].price else None),
+    show.column("total_high", lambda row: row[2].total.high if row[2].price else None),
 )
 
 

@@ -13,19 +13,9 @@ from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Inset,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.topologies.colours import Coloured
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
@@ -110,13 +100,13 @@ class LoadsAnswer(Answer):
         found |= {**self.run.in_short, "collectives": ratios}
         return found | plain_at(self, "whole_fabric=whole", "notes")
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The busiest link, loads by group, collectives against their bounds."""
         heading = self.run.heading("Loads") if self.run else self._matrix_heading()
         yield from Screen(
             screen_heading(self.inputs, heading),
             (self._verdict,),
-            Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND),
+            show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND),
             (*self._beside_bounds(), *self.notes[1:]),
             more_of("all links, collectives", "--fail leaf=1"),
         ).sections()
@@ -149,25 +139,25 @@ class LoadsAnswer(Answer):
         if bounds:
             yield f"1 GB over all GPUs takes no less than: {', '.join(bounds)}."
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, loads by group, the hottest links, every collective or bound, notes."""
         yield self.run.heading("Loads") if self.run else self._matrix_heading()
-        yield Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
-        yield Paragraph(self._verdict)
+        yield show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
+        yield show.Paragraph(self._verdict)
         yield from self._drawing()
         yield loads_chart(self.link_loads)
-        yield Table("hottest", HOTTEST, self.hottest)
+        yield show.Table("hottest", HOTTEST, self.hottest)
         if self.run is None:
-            yield Table("bounds", BOUNDS, list(self.bounds_s.items()))
+            yield show.Table("bounds", BOUNDS, list(self.bounds_s.items()))
         elif self.collectives:
             title = "Time of one run: by the model, by its busiest link, and no less than the bound"
-            yield Table("collectives", COLLECTIVES, self.collectives, title=title)
+            yield show.Table("collectives", COLLECTIVES, self.collectives, title=title)
         else:
-            yield Paragraph(NO_COLLECTIVE)
+            yield show.Paragraph(NO_COLLECTIVE)
         if self.whole:
             title = "All GPUs at once: by the model, by its busiest link, and the best of all ways"
-            yield Table("whole_fabric", WHOLE, self.whole, title=title)
-        yield Notes.of([("", self.notes)])
+            yield show.Table("whole_fabric", WHOLE, self.whole, title=title)
+        yield show.Notes.of([("", self.notes)])
 
     @property
     def _verdict(self) -> str:
@@ -194,7 +184,7 @@ class LoadsAnswer(Answer):
         others = f", like {counted(as_busy, 'other')}," if as_busy else ""
         return f", {' to '.join(ends)} ({group}), works{others} for "
 
-    def _drawing(self) -> Iterator[Inset]:
+    def _drawing(self) -> Iterator[show.Inset]:
         """The fabric with the loads as colour, where a page has room for it."""
         from netplan.topologies.drawings.network import drawing_of
         from netplan.topologies.drawings.places import network_map
@@ -205,45 +195,45 @@ class LoadsAnswer(Answer):
         )
         if places is not None or fabric is not None:
             drawn = partial(drawing_of, self.graph, fabric, places, self.coloured)
-            yield Inset("Links by how long they are busy", drawn)
+            yield show.Inset("Links by how long they are busy", drawn)
 
-    def _matrix_heading(self) -> Heading:
+    def _matrix_heading(self) -> show.Heading:
         inputs = told(self.inputs)
         where = inputs["graph"] or f"fabric {inputs['fabric']}"
         domains = f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,}"
-        return Heading(
+        return show.Heading(
             f"Loads of {inputs['matrix']}, {si(self.total_bytes, 'B')}, on {where}",
             (f"{domains}; routing {inputs['routing']}",),
         )
 
 
-GROUPS: tuple[Column[GroupLoad], ...] = (
-    *columns("group", "directions", "unused", "total_bytes"),
-    column("largest_bytes", shown="never"),
-    *columns("busiest_s", "utilisation"),
+GROUPS: tuple[show.Column[GroupLoad], ...] = (
+    *show.columns("group", "directions", "unused", "total_bytes"),
+    show.column("largest_bytes", shown="never"),
+    *show.columns("busiest_s", "utilisation"),
 )
 GROUPS_LEGEND = (
     "directions: two a link. utilisation: of what these links could carry while the busiest works.",
 )
-HOTTEST: tuple[Column[HotLink], ...] = (
-    column("hottest", "name", data=False),
-    *columns("link", "sender", "receiver", shown="never"),
-    *columns("group", "load_bytes", "time_s"),
+HOTTEST: tuple[show.Column[HotLink], ...] = (
+    show.column("hottest", "name", data=False),
+    *show.columns("link", "sender", "receiver", shown="never"),
+    *show.columns("group", "load_bytes", "time_s"),
 )
-COLLECTIVES: tuple[Column[CollectiveLoad], ...] = (
-    column("collective", lambda row: f"{row.kind} {row.collective}", data=False),
-    *columns("kind", "collective", "stage", shown="never"),
-    *columns("members", "data_bytes"),
-    column("times", shown="wide"),
-    column("analytic_s", title="model"),
-    column("busiest_s", title="by link"),
-    column("bound_s", title="bound"),
-    column("binding", shown="never"),
-    column("ratio"),
+COLLECTIVES: tuple[show.Column[CollectiveLoad], ...] = (
+    show.column("collective", lambda row: f"{row.kind} {row.collective}", data=False),
+    *show.columns("kind", "collective", "stage", shown="never"),
+    *show.columns("members", "data_bytes"),
+    show.column("times", shown="wide"),
+    show.column("analytic_s", title="model"),
+    show.column("busiest_s", title="by link"),
+    show.column("bound_s", title="bound"),
+    show.column("binding", shown="never"),
+    show.column("ratio"),
 )
-BOUNDS: tuple[Column[tuple[str, float]], ...] = (
-    column("collective", "0", title="collective of 1 GB"),
-    column("bound_s", "1", title="no less than", digits=4),
+BOUNDS: tuple[show.Column[tuple[str, float]], ...] = (
+    show.column("collective", "0", title="collective of 1 GB"),
+    show.column("bound_s", "1", title="no less than", digits=4),
 )
 
 

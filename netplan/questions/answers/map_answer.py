@@ -15,23 +15,13 @@ from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRu
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.charts import GREY, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.layered_drawing import layered_drawing
 from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, more_of, shares_of
-from netplan.reports.sections import (
-    Bars,
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.units import rounded, si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
@@ -190,14 +180,14 @@ class MapAnswer(Answer):
             **plain_at(self, "found.partitions", "found.kernels", "chip=rates", "found.notes"),
         )
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The interval, the partitions that take longest, what they wait for, notes."""
         rows = list(enumerate(self.found.partitions, start=1))
         whole_s, title = self.found.totals.interval_s, "Partitions"
         if len(rows) > SCREEN_ROWS:
             rows.sort(key=lambda row: -row[1].time_s)
             title = f"The slowest of {len(rows):,} partitions"
-        table = Table("partitions", partition_columns(self.rates), rows, title)
+        table = show.Table("partitions", partition_columns(self.rates), rows, title)
         parts = [(WAITS[reason], time_s) for reason, time_s in self.breakdown_s.items()]
         yield from Screen(
             screen_heading(self.inputs, self._heading(), lower=False),
@@ -214,18 +204,18 @@ class MapAnswer(Answer):
         rate = f"{rounded(totals.throughput_per_s)} {totals.unit}/s"
         return f"{si(totals.interval_s, 's', 4)}, {rate}"
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, totals in words, pictures, partitions, a bar of time each, kernels, notes."""
         yield self._heading()
-        yield Table("totals", TOTALS, [self.found.totals], only="programs")
-        yield Paragraph(self._verdict(), "strong")
+        yield show.Table("totals", TOTALS, [self.found.totals], only="programs")
+        yield show.Paragraph(self._verdict(), "strong")
         if self.found.graph is not None:
             yield _graph_chart(self.found.graph, self.found.kernels, self.found.partitions)
             yield _roofline(self.found, self.rates)
         rows = list(enumerate(self.found.partitions, start=1))
-        yield Table("partitions", partition_columns(self.rates), rows, only="programs")
+        yield show.Table("partitions", partition_columns(self.rates), rows, only="programs")
         yield self._people(rows)
-        yield Bars(
+        yield show.Bars(
             "time",
             f"Interval: {si(self.found.totals.interval_s, 's', 4)}, set-up included",
             quantity("time_s", form="si", digits=4),
@@ -234,10 +224,10 @@ class MapAnswer(Answer):
         )
         if self.found.kernels:
             shown = "One kernel after the other, alone on the chip, with its set-up"
-            yield Table("kernels", KERNELS, self.found.kernels, shown)
-        yield Notes.of([("", self.found.notes)])
+            yield show.Table("kernels", KERNELS, self.found.kernels, shown)
+        yield show.Notes.of([("", self.found.notes)])
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         inputs = told(self.inputs)
         where = inputs["accelerator"]
         where += "" if inputs["family"] == "linpack" else f", {inputs['execution']}"
@@ -253,7 +243,7 @@ class MapAnswer(Answer):
         network = inputs["fabric"] or inputs["dimensions"] or "a ring of the chip's own links"
         for part in (inputs["memory"], inputs["link"]):
             network += f", {part}" if part else ""
-        return Heading(
+        return show.Heading(
             f"{inputs['model']} on {where}",
             (f"{', '.join([chips, network, *steps])} ({inputs['mode']})", *replaced_lines(inputs)),
         )
@@ -274,14 +264,14 @@ class MapAnswer(Answer):
             f" {percent:.{1 if percent >= 1 else 2}{'f' if percent >= 1 else 'g'}} % of the peak."
         )
 
-    def _people(self, rows: "Sequence[tuple[int, PartitionRow]]") -> Table[Any]:
+    def _people(self, rows: "Sequence[tuple[int, PartitionRow]]") -> show.Table[Any]:
         """Partitions for people; of a long run some, evenly over it."""
         title = "Partitions"
         if len(rows) > SHOWN_STEPS and not self.found.kernels:
             at = np.unique(np.linspace(0, len(rows) - 1, SHOWN_STEPS).round().astype(int))
             rows = [rows[one] for one in at.tolist()]
             title = f"Steps, {len(rows)} of {len(self.found.partitions):,}"
-        return Table("partitions", partition_columns(self.rates), rows, title, only="people")
+        return show.Table("partitions", partition_columns(self.rates), rows, title, only="people")
 
     def _bars(self) -> Iterator[tuple[str, float]]:
         """Time of each partition, or of all that wait for the same thing."""
@@ -296,19 +286,19 @@ class MapAnswer(Answer):
         yield "set-up", self.breakdown_s["setup"]
 
 
-def partition_columns(rates: ChipRates) -> list[Column[Any]]:
+def partition_columns(rates: ChipRates) -> list[show.Column[Any]]:
     """Columns of the partitions; tiles and SRAM against what is there."""
     return [
-        column("partition", "0"),
-        column("kernels", lambda row: ", ".join(row[1].kernels), form="prose"),
-        column("time_s", "1.time_s", form="si", digits=4),
-        *columns("compute_s", "memory_s", "network_s", of="1", shown="wide"),
-        column("setup_s", "1.setup_s", shown="wide"),
-        column("tiles", "1.tiles", shown="never"),
-        column("tiles_used", lambda row: _of(row[1].tiles, rates.tiles), data=False),
-        column("sram_bytes", "1.sram_bytes", shown="never"),
-        column("sram_used", lambda row: _of(row[1].sram_bytes, rates.sram_bytes), data=False),
-        column("binds", "1.binds"),
+        show.column("partition", "0"),
+        show.column("kernels", lambda row: ", ".join(row[1].kernels), form="prose"),
+        show.column("time_s", "1.time_s", form="si", digits=4),
+        *show.columns("compute_s", "memory_s", "network_s", of="1", shown="wide"),
+        show.column("setup_s", "1.setup_s", shown="wide"),
+        show.column("tiles", "1.tiles", shown="never"),
+        show.column("tiles_used", lambda row: _of(row[1].tiles, rates.tiles), data=False),
+        show.column("sram_bytes", "1.sram_bytes", shown="never"),
+        show.column("sram_used", lambda row: _of(row[1].sram_bytes, rates.sram_bytes), data=False),
+        show.column("binds", "1.binds"),
     ]
 
 
@@ -318,16 +308,20 @@ def _of(used: float, there: float) -> float | None:
 
 
 TOTALS = [
-    *columns("interval_s", "setup_s", "time_per_sequence_s", "throughput_per_s", "utilisation"),
-    *columns("memory_bytes", "lower_bound_s"),
+    *show.columns(
+        "interval_s", "setup_s", "time_per_sequence_s", "throughput_per_s", "utilisation"
+    ),
+    *show.columns("memory_bytes", "lower_bound_s"),
 ]
-KERNELS: list[Column[KernelRow]] = [
-    column("kernel", "name"),
-    *columns("kind", "m", "k", "n"),
-    column("time_s", form="si", digits=4),
-    column("partition"),
-    *columns("weight_bytes", "edge_bytes", "all_reduce_bytes", "all_to_all_bytes", shown="wide"),
-    column("flops", shown="never"),
+KERNELS: list[show.Column[KernelRow]] = [
+    show.column("kernel", "name"),
+    *show.columns("kind", "m", "k", "n"),
+    show.column("time_s", form="si", digits=4),
+    show.column("partition"),
+    *show.columns(
+        "weight_bytes", "edge_bytes", "all_reduce_bytes", "all_to_all_bytes", shown="wide"
+    ),
+    show.column("flops", shown="never"),
 ]
 
 

@@ -15,10 +15,10 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.questions.setup.own_domains import with_own_domains
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.axes import spread
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import read_directed_graphml
 from netplan.topologies.formats.kinds import GRAPHML, kind_of
@@ -165,7 +165,7 @@ class OptimumAnswer(Answer):
         about |= {"unproven": self.optimum.worst.left, "trees": self._named_trees()}
         return answer_dict(self.inputs, **found, **about, notes=self.notes)
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The least time of the largest message, its bottleneck, some sizes, notes."""
         table = self._sizes()
         yield from Screen(
@@ -192,19 +192,21 @@ class OptimumAnswer(Answer):
             return f"{size} takes no less than {bound}; the optimum is not proven"
         return f"{size} takes {bound} to {si(last.reached_s, 's', 4)} at best"
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, a row a size, the trees of a small graph, notes."""
         yield self._heading()
         yield self._sizes()
         if self.forest:
-            yield Table("trees", self._tree_columns(), self.forest.trees, title=self._trees_title())
-        yield Notes(tuple(("", note) for note in self.notes))
+            yield show.Table(
+                "trees", self._tree_columns(), self.forest.trees, title=self._trees_title()
+            )
+        yield show.Notes(tuple(("", note) for note in self.notes))
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         """The collective, the graph and its size."""
         gpus = counted(self.optimum.worst.gpus, "GPU")
         ways = "each way" if self.network.mirrored else "as directed"
-        return Heading(
+        return show.Heading(
             f"Optimum of {self.kind} on {told(self.inputs)['graph']}",
             (
                 f"{gpus}, {counted(self.switches, 'switch', 'switches')}, links {ways}",
@@ -212,16 +214,18 @@ class OptimumAnswer(Answer):
             ),
         )
 
-    def _sizes(self) -> Table[OptimumRow]:
+    def _sizes(self) -> show.Table[OptimumRow]:
         """A row a size."""
-        shown: list[Column[OptimumRow]] = [
-            column("size", lambda row: shown_size(row.message_bytes), data=False, form="code"),
-            *columns("message_bytes", shown="never"),
-            column("optimum_s"),
-            *columns("bound_s", "reached_s", shown="never" if self.optimum.exact else "always"),
-            *columns("algbw_bytes_per_s", "busbw_bytes_per_s"),
+        shown: list[show.Column[OptimumRow]] = [
+            show.column("size", lambda row: shown_size(row.message_bytes), data=False, form="code"),
+            *show.columns("message_bytes", shown="never"),
+            show.column("optimum_s"),
+            *show.columns(
+                "bound_s", "reached_s", shown="never" if self.optimum.exact else "always"
+            ),
+            *show.columns("algbw_bytes_per_s", "busbw_bytes_per_s"),
         ]
-        return Table("sizes", shown, self.rows)
+        return show.Table("sizes", shown, self.rows)
 
     def _named_trees(self) -> list[dict[str, Any]] | None:
         """Trees with the names of their GPUs; of a reduce_scatter towards their roots."""
@@ -250,17 +254,17 @@ class OptimumAnswer(Answer):
         }
         return f"Trees, {forest.per_root} of {rate} a GPU, {turned[self.kind]}"
 
-    def _tree_columns(self) -> list[Column[Tree]]:
+    def _tree_columns(self) -> list[show.Column[Tree]]:
         names = self.network.names
 
         def arcs(tree: Tree) -> str:
             return ", ".join(f"{names[a]} > {names[b]}" for a, b in tree.arcs)
 
         return [
-            column("root", lambda tree: names[tree.root], data=False, form="text"),
-            column("trees", lambda tree: tree.count, data=False, form="count"),
-            column("hops", lambda tree: tree.depth, data=False, form="count"),
-            column("arcs", arcs, data=False, form="text", shown="wide"),
+            show.column("root", lambda tree: names[tree.root], data=False, form="text"),
+            show.column("trees", lambda tree: tree.count, data=False, form="count"),
+            show.column("hops", lambda tree: tree.depth, data=False, form="count"),
+            show.column("arcs", arcs, data=False, form="text", shown="wide"),
         ]
 
 

@@ -14,8 +14,8 @@ from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.screen import Screen, columns_of, more_of
-from netplan.reports.sections import Column, Heading, Notes, Section, Shown, Table, column, columns
 from netplan.units import PERCENT, counted
 
 
@@ -66,7 +66,7 @@ class ServedFaultsAnswer(FaultsAnswer):
     # Fabrics that serve stand where those that train do: nothing here reads both.
     fabrics: tuple[ServedFabric, ...]  # type: ignore[assignment]
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """Five lines, a table by fabric or of the failures asked for, why failures stop servers."""
         heading = self._heading()
         title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
@@ -137,7 +137,7 @@ class ServedFaultsAnswer(FaultsAnswer):
             stops = first.servers_stopped_per_year
             yield f"Helps most: fewer interruptions by {first.cause} ({stops:.3g} a year)."
 
-    def _short_years(self) -> Table[ServedFabric]:
+    def _short_years(self) -> show.Table[ServedFabric]:
         """One row a fabric: what stops, and what is answered all the same."""
         names = ["server_stops_per_year", "all_answer_share", "expected_tokens_per_s"]
         names += ["expected_share", "assured_share", "level_kept_share"]
@@ -160,26 +160,26 @@ class ServedFaultsAnswer(FaultsAnswer):
         ]
         yield from common if len(self.fabrics) > 1 else ()
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, plans, the scenario, years, single failures, causes, spares, notes."""
         yield self._heading()
-        yield Table("plans", PLANS, self.fabrics, "Without failures", PLANS_LEGEND)
+        yield show.Table("plans", PLANS, self.fabrics, "Without failures", PLANS_LEGEND)
         yield from self._asked()
         yield from self._years()
         for fabric in self.fabrics:
             legend = IMPACT_LEGEND if fabric is self.fabrics[-1] else ()
             rows = [(fabric.name, one) for one in fabric.singles]
             shown = [*SINGLE, *_impact_columns([one.impact for one in fabric.singles])]
-            yield Table("failures", shown, rows, f"{fabric.name}: one part failed", legend)
+            yield show.Table("failures", shown, rows, f"{fabric.name}: one part failed", legend)
         yield from self._causes()
         yield from self._spares()
-        yield Notes.of(self._notes(), "all fabrics")
+        yield show.Notes.of(self._notes(), "all fabrics")
 
-    def _years(self) -> Iterator[Table[Any]]:
+    def _years(self) -> Iterator[show.Table[Any]]:
         """Servers that stop, tokens over time, and what idle GPUs are needed."""
         level = 100 * self.inputs["service_level"]
-        shown = [*YEARS, column("level_kept_share", "forecast.level_kept_share")]
-        yield Table(
+        shown = [*YEARS, show.column("level_kept_share", "forecast.level_kept_share")]
+        yield show.Table(
             "years",
             shown if self._level else YEARS,
             self.fabrics,
@@ -187,15 +187,15 @@ class ServedFaultsAnswer(FaultsAnswer):
             YEARS_LEGEND,
         )
 
-    def _causes(self) -> Iterator[Table[Any]]:
+    def _causes(self) -> Iterator[show.Table[Any]]:
         """What stops servers, one column a fabric."""
         rows = [(one.name, cause) for one in self.fabrics for cause in one.forecast.causes]
         cells = {(name, one.cause): f"{one.servers_stopped_per_year:,.3g}" for name, one in rows}
         shown = list(dict.fromkeys(one.cause for _, one in rows))
         yield self._by_fabric("cause", shown, cells, "Servers that stop in a year, by cause")
-        yield Table("causes", CAUSES, rows, only="programs")
+        yield show.Table("causes", CAUSES, rows, only="programs")
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         inputs = told(self.inputs)
         model = f" {inputs['switch']}" if inputs["switch"] else ""
         asked = (
@@ -205,7 +205,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         level = f"; service level: {self._level}" if self._level else ""
         spare = inputs["spare_domains"]
         beside = (f"idle HB domains that stand by: {spare:,}",) if spare else ()
-        return Heading(
+        return show.Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches{model} of {inputs['radix']} ports",
             (
@@ -222,7 +222,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         levels = (("TTFT", self.inputs["ttft_ms"]), ("TPOT", self.inputs["tpot_ms"]))
         return ", ".join(f"{name} at most {most:g} ms" for name, most in levels if most is not None)
 
-    def _asked(self) -> Iterator[Table[Any]]:
+    def _asked(self) -> Iterator[show.Table[Any]]:
         """What the failures that were asked for do."""
         found = [
             (fabric.name, fabric.scenario)
@@ -235,9 +235,9 @@ class ServedFaultsAnswer(FaultsAnswer):
         worst = f", the worst of {draws:,} draws" if draws > 1 else ""
         title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
         shown = [FABRIC, *_impact_columns([one.impact for _, one in found])]
-        yield Table("scenario", shown, found, title)
+        yield show.Table("scenario", shown, found, title)
         if any(one.draws > 1 for _, one in found):
-            yield Table("scenario", DRAWN, found, f"Mean of the {draws:,} draws")
+            yield show.Table("scenario", DRAWN, found, f"Mean of the {draws:,} draws")
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Why a fabric is not there or did not fail; assumptions."""
@@ -248,23 +248,23 @@ class ServedFaultsAnswer(FaultsAnswer):
             yield fabric.name, (*said, *fabric.notes)
 
 
-def _impact_columns(impacts: Sequence[ServedImpact]) -> list[Column[Any]]:
+def _impact_columns(impacts: Sequence[ServedImpact]) -> list[show.Column[Any]]:
     """Columns of the impact in a row, with a service level if one is asked for."""
     level = any(one.keeps_level is not None for one in impacts)
-    slowed: Shown = "always" if any(one.servers_slowed for one in impacts) else "wide"
+    slowed: show.Shown = "always" if any(one.servers_slowed for one in impacts) else "wide"
     path = "1.impact"
-    kept: Column[Any] = column("level_kept", lambda row: _kept(row[1].impact), data=False)
+    kept: show.Column[Any] = show.column("level_kept", lambda row: _kept(row[1].impact), data=False)
     return [
-        *columns("gpus_down", "gpus_cut_off", of=path, shown="wide"),
-        *columns("gpus_unreachable", "bandwidth_share_low", of=path, shown="never"),
-        *columns("bandwidth_share", "pod_share", of=path, shown="wide"),
-        *columns("servers_lost", of=path),
-        *columns("servers_restarted", "servers_left", of=path, shown="wide"),
-        *columns("servers_slowed", of=path, shown=slowed),
-        *columns("ttft_s", "tpot_s", "tokens_per_s", "throughput_share", of=path),
-        column("keeps_level", f"{path}.keeps_level", shown="never"),
+        *show.columns("gpus_down", "gpus_cut_off", of=path, shown="wide"),
+        *show.columns("gpus_unreachable", "bandwidth_share_low", of=path, shown="never"),
+        *show.columns("bandwidth_share", "pod_share", of=path, shown="wide"),
+        *show.columns("servers_lost", of=path),
+        *show.columns("servers_restarted", "servers_left", of=path, shown="wide"),
+        *show.columns("servers_slowed", of=path, shown=slowed),
+        *show.columns("ttft_s", "tpot_s", "tokens_per_s", "throughput_share", of=path),
+        show.column("keeps_level", f"{path}.keeps_level", shown="never"),
         *[kept] * level,
-        column("way", f"{path}.way"),
+        show.column("way", f"{path}.way"),
     ]
 
 
@@ -275,39 +275,39 @@ def _kept(impact: ServedImpact) -> str | None:
     return "kept" if impact.keeps_level else "missed"
 
 
-PLANS: tuple[Column[ServedFabric], ...] = (
-    column("fabric", "name"),
-    column("servers", "plan.shape", data=False),
-    column("concurrency", "plan.concurrency", title="requests"),
-    *columns("ttft_s", "tpot_s", "tokens_per_s", of="plan"),
-    column("gpus_used", "plan.gpus_used", title="GPUs"),
+PLANS: tuple[show.Column[ServedFabric], ...] = (
+    show.column("fabric", "name"),
+    show.column("servers", "plan.shape", data=False),
+    show.column("concurrency", "plan.concurrency", title="requests"),
+    *show.columns("ttft_s", "tpot_s", "tokens_per_s", of="plan"),
+    show.column("gpus_used", "plan.gpus_used", title="GPUs"),
 )
-SINGLE: tuple[Column[tuple[str, Single[ServedImpact]]], ...] = (
-    column("fabric", "0", shown="never"),
-    column("kind", "1.kind", title="failed"),
-    column("part", "1.part", shown="never"),
-    column("parts", "1.parts", shown="wide"),
+SINGLE: tuple[show.Column[tuple[str, Single[ServedImpact]]], ...] = (
+    show.column("fabric", "0", shown="never"),
+    show.column("kind", "1.kind", title="failed"),
+    show.column("part", "1.part", shown="never"),
+    show.column("parts", "1.parts", shown="wide"),
 )
-DRAWN: tuple[Column[tuple[str, ServedScenario]], ...] = (
+DRAWN: tuple[show.Column[tuple[str, ServedScenario]], ...] = (
     FABRIC,
-    *columns("mean_tokens_per_s", "mean_throughput_share", of="1"),
-    column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
+    *show.columns("mean_tokens_per_s", "mean_throughput_share", of="1"),
+    show.column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
 )
-YEARS: tuple[Column[ServedFabric], ...] = (
-    column("fabric", "name"),
-    column("server_stops_per_year", "forecast.server_stops_per_year"),
-    column("mtbf_h", "forecast.mtbf_h", shown="wide"),
-    *columns("servers_down", "all_answer_share", of="forecast"),
-    *columns("expected_tokens_per_s", "expected_share", of="forecast"),
-    column("assured_tokens_per_s", "forecast.assured_tokens_per_s", shown="wide"),
-    column("assured_share", "forecast.assured_share"),
-    *columns("spare_servers", of="forecast", shown="wide"),
-    *columns("spare_servers_needed", "spare_gpus_needed", of="forecast"),
+YEARS: tuple[show.Column[ServedFabric], ...] = (
+    show.column("fabric", "name"),
+    show.column("server_stops_per_year", "forecast.server_stops_per_year"),
+    show.column("mtbf_h", "forecast.mtbf_h", shown="wide"),
+    *show.columns("servers_down", "all_answer_share", of="forecast"),
+    *show.columns("expected_tokens_per_s", "expected_share", of="forecast"),
+    show.column("assured_tokens_per_s", "forecast.assured_tokens_per_s", shown="wide"),
+    show.column("assured_share", "forecast.assured_share"),
+    *show.columns("spare_servers", of="forecast", shown="wide"),
+    *show.columns("spare_servers_needed", "spare_gpus_needed", of="forecast"),
 )
-CAUSES: tuple[Column[tuple[str, ServerStops]], ...] = (
+CAUSES: tuple[show.Column[tuple[str, ServerStops]], ...] = (
     FABRIC,
-    *columns("cause", "failures_per_year", of="1"),
-    *columns("servers_stopped_per_year", "servers_under_repair", of="1"),
+    *show.columns("cause", "failures_per_year", of="1"),
+    *show.columns("servers_stopped_per_year", "servers_under_repair", of="1"),
 )
 PLANS_LEGEND = ("The best plan of netplan serving; TP: GPUs of a copy of attention; PP: stages.",)
 YEARS_LEGEND = (

@@ -12,23 +12,13 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.served_plan import ServedPlan, ServedPool
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.axes import Axis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words, listed, quantity
 from netplan.reports.screen import Screen, columns_of, more_of, shares_of
-from netplan.reports.sections import (
-    Bars,
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.units import MILLI, si
 
 BASIS = {
@@ -158,13 +148,13 @@ class ServingAnswer(Answer):
         parts = plain_at(self, "plans") | {"front": front} | plain_at(self, "notes")
         return answer_dict(self.inputs, space=space, **parts)
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The best plan, points of the front or plans that keep the level, where time goes."""
         heading = self._heading()
         asked, where, space, _, *replaced = heading.lines
         best = self.best
         points = self.plans if self._limits else spread(self.front, SCREEN_POINTS)
-        table = Table("front", list(_columns(self, "plan")), points)
+        table = show.Table("front", list(_columns(self, "plan")), points)
         shown = columns_of(table, "ttft_s", "tpot_s", "tokens_per_s", "servers", "concurrency")
         title = f"serving {told(self.inputs)['model']} on {heading.title.rpartition(' on ')[2]}"
         legend = self._legend if best.prefill is not None else self._legend[:1]
@@ -213,31 +203,31 @@ class ServingAnswer(Answer):
         """Shares of a time, the largest first."""
         return shares_of([(PARTS[key], value) for key, value in parts_s.items()], whole_s)
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, plans, where the best one's times go, the front as table and chart, notes."""
         yield self._heading()
-        yield Table("plans", list(_columns(self, "plan")), self.plans, legend=self._legend)
-        yield Paragraph(self._verdict, "strong")
+        yield show.Table("plans", list(_columns(self, "plan")), self.plans, legend=self._legend)
+        yield show.Paragraph(self._verdict, "strong")
         best = self.best
         for name, title, parts, total in (
             ("token", "Time per token of plan 1", best.breakdown_s, best.tpot_s),
             ("first", "Time to first token of plan 1", best.ttft_breakdown_s, best.ttft_s),
         ):
             rows = tuple((PARTS[key], value) for key, value in parts.items())
-            yield Bars(name, f"{title}: {si(total, 's')}", quantity("seconds"), rows, total)
+            yield show.Bars(name, f"{title}: {si(total, 's')}", quantity("seconds"), rows, total)
         few = len(self._listed) < len(self.front)
         some = f", {len(self._listed)} of {len(self.front):,} points" if few else ""
-        yield Table(
+        yield show.Table(
             "front",
             list(_columns(self, "point")),
             self._listed,
             title=f"The front: no plan is faster a token and gives more tokens a second{some}",
             only="people",
         )
-        yield Table("front", list(_columns(self, "point")), self.front, only="programs")
+        yield show.Table("front", list(_columns(self, "point")), self.front, only="programs")
         yield self._chart()
         if self.notes:
-            yield Notes(tuple(("", note) for note in self.notes))
+            yield show.Notes(tuple(("", note) for note in self.notes))
 
     @property
     def _limits(self) -> str:
@@ -284,7 +274,7 @@ class ServingAnswer(Answer):
             found.append("Servers for prompts stand before the arrow, those for decode behind it.")
         return tuple(found)
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         inputs, found = told(self.inputs), self.found
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
         asked = f"prompts of {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
@@ -305,7 +295,7 @@ class ServingAnswer(Answer):
             f" {si(ends.ttft_low_s, 's')} to {si(ends.ttft_high_s, 's')},"
             f" {BASIS[ends.error_basis]}."
         )
-        return Heading(
+        return show.Heading(
             f"Serving {inputs['model']} on {inputs['gpus']:,} {inputs['accelerator']}",
             (asked, f"{where}; {how}", space, bars, *replaced_lines(inputs)),
         )
@@ -338,22 +328,24 @@ class ServingAnswer(Answer):
         )
 
 
-BOTTLENECK: Column[ServedPlan] = column("serving_binds", "binds", title="bottleneck")
+BOTTLENECK: show.Column[ServedPlan] = show.column("serving_binds", "binds", title="bottleneck")
 
 
-def _columns(answer: ServingAnswer, each: str) -> Iterator[Column[ServedPlan]]:
+def _columns(answer: ServingAnswer, each: str) -> Iterator[show.Column[ServedPlan]]:
     """Columns of plans, ``each`` of which is called so."""
-    yield column("rank", "rank", title=each)
-    yield column("servers", "shape", data=False)
-    yield column("concurrency", "concurrency", title="requests")
-    yield from columns("tensor", "pipeline", "expert", "attention_data", shown="never")
-    yield from columns("replicas", "batch", shown="never")
-    yield from columns("ttft_s", "tpot_s", "tokens_per_s", "tokens_per_s_per_gpu", "memory_bytes")
+    yield show.column("rank", "rank", title=each)
+    yield show.column("servers", "shape", data=False)
+    yield show.column("concurrency", "concurrency", title="requests")
+    yield from show.columns("tensor", "pipeline", "expert", "attention_data", shown="never")
+    yield from show.columns("replicas", "batch", shown="never")
+    yield from show.columns(
+        "ttft_s", "tpot_s", "tokens_per_s", "tokens_per_s_per_gpu", "memory_bytes"
+    )
     ends = ("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s", "error_basis")
-    yield from columns(*ends, "tokens_per_s_low", "tokens_per_s_high", shown="never")
-    yield column("serving_binds", "binds")
-    yield column("gpus_used", "gpus_used", title="GPUs")
+    yield from show.columns(*ends, "tokens_per_s_low", "tokens_per_s_high", shown="never")
+    yield show.column("serving_binds", "binds")
+    yield show.column("gpus_used", "gpus_used", title="GPUs")
     if answer.best.prefill is not None:
         for pool in ("prefill", "decode"):
             for name in (*POOL_FIELDS, "gpus"):
-                yield column(f"{pool}_{name}", f"{pool}.{name}", shown="never")
+                yield show.column(f"{pool}_{name}", f"{pool}.{name}", shown="never")

@@ -16,19 +16,10 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.answers.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.simulation.outcome import GroupOutcome, LinkOutcome, SimulationOutcome, StageOutcome
 from netplan.units import PERCENT, counted, rounded, si
 
@@ -83,7 +74,7 @@ class SimulateAnswer(Answer):
     """
 
     inputs: dict[str, Any]
-    heading: Heading
+    heading: show.Heading
     found: SimulationOutcome
     plan: Plan | None = None
     jobs: tuple[JobRow, ...] = ()
@@ -135,12 +126,12 @@ class SimulateAnswer(Answer):
         found = trace(self.found, self.heading.title, self._names)
         return json.dumps(found, separators=(",", ":")) + "\n"
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The time beside closed forms and the bound, stages or jobs, the busiest links."""
         table = next(
             part
             for part in (*self._job_tables(), *self._stages())
-            if isinstance(part, Table) and part.only != "programs"
+            if isinstance(part, show.Table) and part.only != "programs"
         )
         busiest = [
             f"{group.group} {si(group.busy_s, 's')}, {PERCENT * group.utilisation:.1f} % on average"
@@ -162,41 +153,41 @@ class SimulateAnswer(Answer):
             return self._of_sharing().removesuffix(".")
         return time_text(self.found.iteration_time_s, self.error)
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, the time in words, the stages by time, what waits where, what was simulated."""
         booked = f"{counted(self.found.bookings, 'message')} booked on links"
         booked = booked if self.found.bookings else "No message could wait for another"
         took = f"{booked} (computed in {si(self.found.seconds, 's', 2)})."
         yield replace(self.heading, lines=(*self.heading.lines, took))
         if not self.jobs:
-            yield Table(
+            yield show.Table(
                 "iteration", [*ITERATION, *(BARRED if self.error else ())], [self], only="programs"
             )
-        yield Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
+        yield show.Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
         yield from self._job_tables()
         if self.found.spans:
             yield gantt(self.found, self._names)
         yield from self._stages()
         if self.found.groups:
-            yield Table("groups", GROUPS, self.found.groups, "Links", legend=GROUPS_LEGEND)
+            yield show.Table("groups", GROUPS, self.found.groups, "Links", legend=GROUPS_LEGEND)
         if self.found.links:
-            yield Table("links", LINKS, self.found.links)
-        yield Paragraph(self._simulated())
-        yield Notes.of([("", self.notes)])
+            yield show.Table("links", LINKS, self.found.links)
+        yield show.Paragraph(self._simulated())
+        yield show.Notes.of([("", self.notes)])
 
-    def _job_tables(self) -> Iterator[Section]:
+    def _job_tables(self) -> Iterator[show.Section]:
         """A row a job, where there are several."""
         if self.jobs:
             degraded = any(job.intact_time_s is not None for job in self.jobs)
             barred = any(job.error for job in self.jobs)
-            yield Table("jobs", job_columns(degraded=degraded, barred=barred), self.jobs)
-            yield Table("iteration", TOGETHER, [self.found], only="programs")
+            yield show.Table("jobs", job_columns(degraded=degraded, barred=barred), self.jobs)
+            yield show.Table("iteration", TOGETHER, [self.found], only="programs")
 
-    def _stages(self) -> Iterator[Section]:
+    def _stages(self) -> Iterator[show.Section]:
         """Where the time of each stage goes; for people those that are alike in one row."""
         told = stage_columns(self.found.iteration_time_s)
         stages = [(one, one) for one in self.found.stages]
-        yield Table("stages", told, stages, only="programs")
+        yield show.Table("stages", told, stages, only="programs")
         if self.jobs:
             return
         alike = [
@@ -207,7 +198,7 @@ class SimulateAnswer(Answer):
         shown = spread(alike, SHOWN_ROWS)
         left = "" if len(shown) == len(alike) else f", {len(shown)} of {len(alike):,} kinds"
         title = f"Where the time of {counted(len(stages), 'stage')} goes{left}"
-        yield Table("stages", told, shown, title, legend=STAGES_LEGEND, only="people")
+        yield show.Table("stages", told, shown, title, legend=STAGES_LEGEND, only="people")
 
     def _verdict(self) -> str:
         """The time, beside closed forms and the bound."""
@@ -280,26 +271,26 @@ RUN = (
     *("sequences_per_s", "waiting_s", "microbatches", "microbatches_simulated", "period"),
     *("replicas", "replicas_simulated", "bookings"),
 )
-ITERATION: list[Column[SimulateAnswer]] = [
-    column("model", lambda answer: str(answer.inputs["model"])),
-    *columns(*RUN, of="found"),
+ITERATION: list[show.Column[SimulateAnswer]] = [
+    show.column("model", lambda answer: str(answer.inputs["model"])),
+    *show.columns(*RUN, of="found"),
 ]
-BARRED: list[Column[SimulateAnswer]] = columns(*ENDS, of="bar")
-TOGETHER: list[Column[SimulationOutcome]] = columns(*RUN)
-GROUPS: list[Column[GroupOutcome]] = [
-    *columns("group", "directions", "unused"),
-    column("busy_s", title="busiest"),
-    *columns("waited_s"),
-    column("utilisation", title="mean", digits=1),
+BARRED: list[show.Column[SimulateAnswer]] = show.columns(*ENDS, of="bar")
+TOGETHER: list[show.Column[SimulationOutcome]] = show.columns(*RUN)
+GROUPS: list[show.Column[GroupOutcome]] = [
+    *show.columns("group", "directions", "unused"),
+    show.column("busy_s", title="busiest"),
+    *show.columns("waited_s"),
+    show.column("utilisation", title="mean", digits=1),
 ]
 GROUPS_LEGEND = (
     "directions: two a link. busiest: how long the busiest of them carries something.",
     "mean: all of them, as a share of the whole time.",
 )
-LINKS: list[Column[LinkOutcome]] = [
-    column("busiest", "name", data=False),
-    *columns("link", "sender", "receiver", shown="never"),
-    *columns("group", "busy_s", "waited_s", "utilisation"),
+LINKS: list[show.Column[LinkOutcome]] = [
+    show.column("busiest", "name", data=False),
+    *show.columns("link", "sender", "receiver", shown="never"),
+    *show.columns("group", "busy_s", "waited_s", "utilisation"),
 ]
 STAGES_LEGEND = (
     "communicates: collectives that nothing hides. waits: for links, in its passes.",
@@ -311,35 +302,38 @@ StageRow = tuple[StageOutcome, StageOutcome]
 """The first and the last of stages that follow each other and are alike."""
 
 
-def stage_columns(whole_s: float) -> list[Column[StageRow]]:
+def stage_columns(whole_s: float) -> list[show.Column[StageRow]]:
     """Columns of the stages: where the time goes, and the share of it in which they compute."""
     return [
-        column("stage", "0.stage", shown="never"),
-        column("stages", _numbers, data=False),
-        column("compute_s", "0.compute_s", title="computes"),
-        column("communication_s", "0.communication_s", title="communicates"),
-        column("waiting_s", "0.waiting_s", title="waits"),
-        column("idle_s", "0.idle_s"),
-        column("utilisation", lambda row: row[0].compute_s / whole_s, digits=1),
+        show.column("stage", "0.stage", shown="never"),
+        show.column("stages", _numbers, data=False),
+        show.column("compute_s", "0.compute_s", title="computes"),
+        show.column("communication_s", "0.communication_s", title="communicates"),
+        show.column("waiting_s", "0.waiting_s", title="waits"),
+        show.column("idle_s", "0.idle_s"),
+        show.column("utilisation", lambda row: row[0].compute_s / whole_s, digits=1),
     ]
 
 
-def job_columns(*, degraded: bool, barred: bool) -> list[Column[JobRow]]:
+def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
     """Columns of the jobs; on links that are slow or have failed, with the time on whole ones."""
-    times: list[Column[JobRow]] = [column("alone_s"), column("together_s", title="together")]
+    times: list[show.Column[JobRow]] = [
+        show.column("alone_s"),
+        show.column("together_s", title="together"),
+    ]
     if barred:
         error = attrgetter("error")
         each = (barred_column(one, attrgetter(one), error) for one in ("alone_s", "together_s"))
         times = [column for pair in each for column in pair]
     return [
-        column("job", "name"),
-        column("model"),
-        column("gpus", "plan.gpus"),
-        column("degrees", "plan.shape"),
+        show.column("job", "name"),
+        show.column("model"),
+        show.column("gpus", "plan.gpus"),
+        show.column("degrees", "plan.shape"),
         *times,
-        *(columns("intact_time_s") if degraded else []),
-        column("slowdown"),
-        column("iterations", shown="wide" if degraded else "always"),
+        *(show.columns("intact_time_s") if degraded else []),
+        show.column("slowdown"),
+        show.column("iterations", shown="wide" if degraded else "always"),
     ]
 
 
