@@ -17,12 +17,14 @@ from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.answers.compare_answer import Comparison, ComparisonCases
 from netplan.questions.answers.compare_rows import (
     BASELINE,
+    About,
+    DomainRow,
     FabricRow,
+    Paper,
     network_price,
     priced_row,
     timed_row,
 )
-from netplan.questions.answers.compare_screen import About, DomainRow, Paper
 from netplan.questions.asking import asks
 from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared

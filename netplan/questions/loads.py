@@ -22,9 +22,10 @@ from netplan.questions.answers.loads_answer import (
     WHOLE_DRAWN,
     CollectiveLoad,
     LoadsAnswer,
+    WholeCollective,
     agreement,
+    whole_collectives,
 )
-from netplan.questions.answers.whole_fabric import WholeCollective, whole_collectives
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question

@@ -14,8 +14,7 @@ from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
 from netplan.questions.answers.barred import barred_columns
-from netplan.questions.answers.equal_plans import equal_to_best, told_apart
-from netplan.questions.answers.plan_notes import plan_notes
+from netplan.questions.answers.plan_notes import equal_to_best, plan_notes, told_apart
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared

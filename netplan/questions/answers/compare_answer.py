@@ -13,15 +13,17 @@ from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
-from netplan.questions.answers.compare_rows import BASELINE, DOLLAR, ORDERED, FabricRow
-from netplan.questions.answers.compare_screen import (
+from netplan.questions.answers.compare_rows import (
+    BASELINE,
+    DOLLAR,
+    ORDERED,
     About,
     Compared,
     DomainRow,
+    FabricRow,
     Paper,
-    cases_screen,
-    screen,
 )
+from netplan.questions.answers.compare_screen import cases_screen, screen
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import replaced_lines

@@ -13,7 +13,13 @@ from netplan.costing.ranges import Range
 from netplan.decide.difference import difference_words, differences, money_words, most_more
 from netplan.decide.verdict import Change, Verdict
 from netplan.performance.plan import PlanTime
-from netplan.questions.answers.compare_rows import BASELINE, FabricRow, network_price
+from netplan.questions.answers.compare_rows import (
+    BASELINE,
+    Compared,
+    DomainRow,
+    FabricRow,
+    network_price,
+)
 from netplan.questions.answers.diff_sides import pace_between
 from netplan.records import replace
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
@@ -55,103 +61,6 @@ WAITS = {
 MOST_WAITS = 2
 LEAST_WAIT = 0.005
 """Shares of an iteration below which a part is not named [1]."""
-
-
-class About(Struct, frozen=True):
-    """What is compared, as people call it.
-
-    Parameters
-    ----------
-    accelerator, model
-        Short names.
-    batch, sequence_length
-        Sequences of an iteration, and tokens of each; 0 where the model has none [1].
-    precision
-        Numbers of the layers' products; empty where the iteration model does not tell.
-    dated
-        The iteration model, with its date where it was fitted to runs.
-    """
-
-    accelerator: str = ""
-    model: str = ""
-    batch: int = 0
-    sequence_length: int = 0
-    precision: str = ""
-    dated: str = ""
-
-
-class DomainRow(Struct, frozen=True):
-    """A rail-only network with HB domains of one size: counted and priced, not timed.
-
-    Parameters
-    ----------
-    hb_size
-        GPUs of a domain [1].
-    cost
-        Price of the network, without the gear inside its domains; None where parts lack one.
-    saved
-        Share of the any-to-any Clos that it saves [1].
-    gear
-        Base price of the gear inside the domains, of what has one.
-    gear_known
-        Whether all of that has a price.
-    in_server
-        Whether such domains come with the servers.
-    """
-
-    hb_size: int
-    cost: Range | None
-    saved: float | None
-    gear: float
-    gear_known: bool
-    in_server: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """The row as JSON."""
-        return {
-            "hb_size": self.hb_size,
-            "cost": self.cost.base if self.cost else None,
-            "cost_reduction": self.saved,
-            "gear": None if self.in_server or not self.gear_known else self.gear,
-            "gear_in_server": self.in_server,
-        }
-
-
-class Paper(Struct, frozen=True):
-    """Rail-only in the paper's own scenario: GPUs and prices in words, its price, what it saves."""
-
-    words: str
-    cost: Range
-    saved: float
-
-
-class Compared(Struct, frozen=True):
-    """What the screen shows: a comparison's inputs, rows and verdict, and what belongs to them."""
-
-    inputs: dict[str, Any]
-    about: About
-    rows: tuple[FabricRow, ...]
-    currency: str
-    verdict: Verdict | None
-    left_out: tuple[str, ...]
-    domains: tuple[DomainRow, ...]
-    paper: Paper | None
-
-    @property
-    def chosen(self) -> FabricRow | None:
-        """The row of the fabric to order; None where there is none alone."""
-        name = self.verdict.fabric if self.verdict else None
-        return next((row for row in self.rows if row.label == name), None)
-
-    @property
-    def baseline(self) -> FabricRow | None:
-        """The any-to-any Clos, if it is compared and can be built."""
-        return next((row for row in self.rows if row.name == BASELINE and row.bill), None)
-
-    @property
-    def serves(self) -> bool:
-        """Whether the fabrics serve."""
-        return self.inputs.get("workload") == "serving"
 
 
 class Case(Struct, frozen=True):

@@ -1,28 +1,124 @@
 """What a loads question answers: groups of links, the busiest ones, collectives beside bounds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from msgspec import Struct
 
-from netplan.questions.answers.loads_chart import loads_chart
+from netplan.progress import each
 from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.answers.whole_fabric import WHOLE, WholeCollective
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.charts import CHART_PX, Chart, Json, hover, marks
+from netplan.reports.escape import chart_label
+from netplan.reports.plots import COLOURS, DASHES
 from netplan.reports.screen import Screen, more_of
+from netplan.reports.sections import Column, column, columns
 from netplan.topologies.colours import Coloured
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.hierarchy import Group
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
+from netplan.traffic.matrix import TrafficMatrix
+from netplan.traffic.optimum import Optimum, collective_optimum
+from netplan.traffic.placement import Degrees, Placement
+from netplan.traffic.symmetry import CapacityGraph
+from netplan.traffic.training import use_traffic
 from netplan.units import counted, si
+from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
     from netplan.questions.setup.served_run import ServedRun
+
+
+WHOLE_BYTES = 1e9
+SHOWN: tuple[Literal["all_gather", "all_reduce"], ...] = ("all_gather", "all_reduce")
+"""A reduce_scatter takes as long as an all_gather where links are full duplex."""
+
+
+class WholeCollective(Struct, frozen=True):
+    """A collective of all GPUs: by the model and by its busiest link where its levels hold them.
+
+    The optimum is None where it is not proven; the bound and what is reached enclose it [s].
+    """
+
+    collective: str
+    members: int
+    data_bytes: float
+    analytic_s: float | None
+    busiest_s: float | None
+    optimum_s: float | None
+    bound_s: float
+    reached_s: float | None
+
+
+WHOLE: tuple[Column[WholeCollective], ...] = (
+    *columns("collective", "members", "data_bytes"),
+    column("analytic_s", title="model"),
+    column("busiest_s", title="by link"),
+    column("optimum_s"),
+    column("bound_s", shown="never"),
+    column("reached_s", shown="never"),
+)
+"""Columns of the collectives of all GPUs."""
+
+
+def whole_collectives(
+    run: PlacedRun, graph: FabricGraph, busiest_s: Callable[[TrafficMatrix], float]
+) -> Iterator[WholeCollective]:
+    """Collectives of all GPUs of the fabric that a run is placed on.
+
+    Parameters
+    ----------
+    run, graph
+        The run, and the graph of its fabric.
+    busiest_s
+        Time of the busiest link under a traffic [s].
+    """
+    network = CapacityGraph.of(graph)
+    sizes = [level.size for level in run.levels]
+    held = prod(sizes) == graph.gpus
+    gather: Optimum | None = None
+    for kind in each(SHOWN, lambda kind: f"{kind} of all GPUs"):
+        found = collective_optimum(kind, network, gather=gather)
+        gather = found.worst if kind == "all_gather" else gather
+        reached = found.reached_s_per_byte * WHOLE_BYTES
+        times = _timed(run, kind, sizes, busiest_s) if held else (None, None)
+        yield WholeCollective(
+            collective=kind,
+            members=graph.gpus,
+            data_bytes=WHOLE_BYTES,
+            analytic_s=times[0],
+            busiest_s=times[1],
+            optimum_s=reached if found.worst.exact else None,
+            bound_s=found.bound_s_per_byte * WHOLE_BYTES,
+            reached_s=None if reached == inf else reached,
+        )
+
+
+def _timed(
+    run: PlacedRun,
+    kind: Literal["all_gather", "all_reduce"],
+    sizes: list[int],
+    busiest_s: Callable[[TrafficMatrix], float],
+) -> tuple[float, float]:
+    """Times by the model and by the busiest link [s]."""
+    network = run.setting.network(run.fabric.levels)
+    twice = kind == "all_reduce" and network.communication.links is None
+    members = np.array(sizes)[:, None]
+    group = Group(members, np.ones_like(members))
+    one = network.collective("all_gather" if twice else kind, group)
+    placement = Placement(tuple(Degrees(data=size) for size in sizes)).on(run.fabric.levels)
+    use = CollectiveUse("data", kind, ("data",), WHOLE_BYTES, 1.0)
+    matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
+    return (1 + twice) * float(one.sending_s(WHOLE_BYTES)[0]), busiest_s(matrix)
+
 
 NO_COLLECTIVE = "No collective crosses GPUs."
 WHOLE_DRAWN = Coloured()
@@ -300,3 +396,45 @@ _MORE = {
     "panels": "the model sends all panels over each link; a GPU need not get those it has itself",
 }
 """Why a model takes longer than the busiest link."""
+
+
+RANKS = 129
+"""Links of a group that the drawing has room for, at even shares of it."""
+
+
+def loads_chart(loads: LinkLoads) -> Chart:
+    """Busy time of the links of each group, from the busiest to the idlest.
+
+    Level lines are groups whose links share the traffic evenly; steep ones have hot links.
+    """
+    layout: Json = {
+        "xaxis": {"title": {"text": "share of the group's link directions, %"}, "range": [0, 100]},
+        "yaxis": {"title": {"text": "busy, % of the busiest link"}, "rangemode": "tozero"},
+        "showlegend": True,
+    }
+    label = "Links of each group, from the busiest to the idlest"
+    return Chart("link-loads", label, CHART_PX, tuple(_lines(loads)), layout)
+
+
+def _lines(loads: LinkLoads) -> Iterator[Json]:
+    """One line a group: its links at even ranks, the busiest and the idlest among them."""
+    graph, whole = loads.graph, loads.busiest_s or 1.0
+    for code, group in enumerate(graph.group_names):
+        times = np.sort(loads.link_s[:, graph.group == code].ravel())[::-1]
+        if not times.size:
+            continue
+        ranks = np.unique(np.linspace(0, times.size - 1, min(RANKS, times.size)).astype(int))
+        shares = 100.0 * ranks / max(times.size - 1, 1)
+        chosen = times[ranks]
+        boxes = (
+            hover(group, f"link {rank + 1:,} of {times.size:,}", si(float(time), "s"))
+            for rank, time in zip(ranks.tolist(), chosen.tolist(), strict=True)
+        )
+        line = {
+            "color": COLOURS[code % len(COLOURS)],
+            "dash": DASHES[code % len(DASHES)],
+            "width": 2.5,
+        }
+        heights = (100.0 * chosen / whole).tolist()
+        name = chart_label(group)
+        yield marks("scatter", shares.tolist(), heights, boxes, name=name, mode="lines", line=line)
