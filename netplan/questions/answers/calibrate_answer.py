@@ -167,7 +167,8 @@ class Calibrated(Answer):
             *TIMES,
             *show.columns("prediction_error", "error_left_out"),
         ]
-        title, least = "Predicted against measured", self._tenth_worst()
+        errors = sorted((abs(row.prediction_error) for row in self.rows), reverse=True)
+        title, least = "Predicted against measured", errors[:WORST_ROWS][-1]
         worst = [row for row in self.rows if abs(row.prediction_error) >= least]
         said = f"{title}, the rows met worst" if len(worst) < len(self.rows) else title
         yield show.Table("measurements", shown, worst, said, only="texts", part=measured_of)
@@ -175,11 +176,6 @@ class Calibrated(Answer):
         yield show.Table("measurements", shown, self.rows, only="programs")
         yield show.Notes.of([("", self._notes())])
         yield show.Paragraph(self._verdict(), "strong")
-
-    def _tenth_worst(self) -> float:
-        """Error from which texts show a row [1]."""
-        errors = sorted((abs(row.prediction_error) for row in self.rows), reverse=True)
-        return errors[:WORST_ROWS][-1]
 
     def _notes(self) -> Iterator[str]:
         little = [f"{one.number} ({one.measured})" for one in self.numbers if one.told == LITTLE]

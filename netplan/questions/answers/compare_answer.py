@@ -185,12 +185,14 @@ class Comparison(Answer):
             yield span_column("cost", replace(scale, digits=0), unbound=no_high)
         if self.inputs["expanded_memories"]:
             yield show.column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
-            runs = [run.total.base for row in self.rows if (run := row.run(self.terms))]
-            paid = Scale.of(max(runs, default=MILLION), self.currency)
+            runs = {row.label: row.run(self.terms) for row in self.rows}
+            costs = {label: run.total.base for label, run in runs.items() if run}
+            partly = {label for label, run in runs.items() if run and not run.complete}
+            paid = Scale.of(max(costs.values(), default=MILLION), self.currency)
             yield show.column(
                 paid.of_money("training_run_cost", f"run, {paid.title}"),
-                self._run_cost,
-                mark=self._incomplete_run,
+                lambda row: costs.get(row.label),
+                mark=lambda row: ("≥ " if row.label in partly else "", ""),
             )
         yield show.column("cost_low", "cost.low", shown="never")
         yield show.column("cost_high", "cost.high", shown="never")
@@ -233,16 +235,6 @@ class Comparison(Answer):
             yield NO_HIGH
         if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
             yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
-
-    def _run_cost(self, row: FabricRow) -> float | None:
-        """What a training run on a row costs at base prices."""
-        run = row.run(self.terms)
-        return run.total.base if run else None
-
-    def _incomplete_run(self, row: FabricRow) -> tuple[str, str]:
-        """The sign of a training run on a network that has parts without a price."""
-        run = row.run(self.terms)
-        return ("" if run is None or run.complete else "≥ "), ""
 
     @property
     def verdict(self) -> Verdict | None:

@@ -64,7 +64,8 @@ class FaultsAnswer(Answer):
         heading = self._heading()
         title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
         first, *rest = heading.lines
-        spent = faults_screen.checkpoint_words(self.inputs)
+        write, restart = self.inputs["checkpoint_write_minutes"], self.inputs["restart_minutes"]
+        spent = f"checkpoints of {write:g} min, restarts of {restart:g} min"
         asked = tuple(faults_screen.together_line(self.fabrics, self.inputs["fail"]))
         table = faults_screen.fabrics_table(self.inputs, self.currency, self.fabrics)
         yield from Screen(
@@ -78,7 +79,10 @@ class FaultsAnswer(Answer):
 
     def in_a_line(self) -> str:
         """Goodput, and interruptions of a year."""
-        return faults_screen.short_line(self.fabrics)
+        forecasts = [fabric.forecast for fabric in self.fabrics]
+        goodput = faults_screen.between([100 * one.goodput for one in forecasts], ".1f")
+        stops = faults_screen.between([one.interruptions_per_year for one in forecasts])
+        return f"goodput {goodput} %, {stops} interruptions a year"
 
     def sections(self) -> Iterator[show.Section]:
         """Heading, the scenario, years, single failures, recoveries, causes, spares, notes."""

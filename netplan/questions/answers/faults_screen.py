@@ -70,12 +70,6 @@ def five_lines(inputs: Mapping[str, Any], fabrics: Sequence[FabricFaults]) -> It
     yield f"Helps most: {_most_help(fabrics)}."
 
 
-def checkpoint_words(inputs: Mapping[str, Any]) -> str:
-    """How long checkpoints and restarts take."""
-    write, restart = inputs["checkpoint_write_minutes"], inputs["restart_minutes"]
-    return f"checkpoints of {write:g} min, restarts of {restart:g} min"
-
-
 def together_line(fabrics: Sequence[FabricFaults], asked: Sequence[str]) -> Iterator[str]:
     """What the failures that were asked for do together, on the fabric that they hit most."""
     impacts = [
@@ -107,24 +101,16 @@ def together_table(table: Table[Any]) -> Table[Any]:
     return replace(table, columns=(*kept, *more), title="", legend=(legend,))
 
 
-def short_line(fabrics: Sequence[FabricFaults]) -> str:
-    """Goodput and interruptions of a year, from the least to the most, in a phrase."""
-    goodput = between([PERCENT * fabric.forecast.goodput for fabric in fabrics], ".1f")
-    stops = between([fabric.forecast.interruptions_per_year for fabric in fabrics])
-    return f"goodput {goodput} %, {stops} interruptions a year"
-
-
 def fabrics_table(
     inputs: Mapping[str, Any], currency: str, fabrics: Sequence[FabricFaults]
 ) -> Table[FabricFaults]:
     """One row a fabric: interruptions, goodput, the worst part, the price of a useful hour."""
     each = quantity("network_cost_per_effective_gpu_hour", title=f"{currency}/h")
-    worst: Callable[[FabricFaults], str] = _worst_cell
     columns: list[Column[FabricFaults]] = [
         column("fabric", "name"),
         column("interruptions", interruptions_cell, form="code"),
         column("goodput_between", goodput_cell, title="goodput", form="code"),
-        column("worst", worst, title="worst part", form="text"),
+        column("worst", _worst_cell, title="worst part", form="text"),
         column(each, f"forecast.{each.name}", mark=in_part),
     ]
     legend = (

@@ -209,11 +209,13 @@ def equal_to_best(plans: Sequence[PlanTime]) -> Iterator[str]:
 def told_apart(names: Sequence[str], first: PlanTime, second: PlanTime) -> str:
     """Whether two plans are equal, with what they share and what they do not."""
     own = own_times(first.breakdown_s, second.breakdown_s)
+    bar = first.error.own if first.error else None
+    doubt = f", each {bar.low:g} to {bar.high:g} times as long" if bar else ""
     times = f"{si(first.iteration_time_s, 's')} and {si(second.iteration_time_s, 's')}"
     shared = si(first.iteration_time_s - own[0], "s")
     apart = (
         f"of {times} they share {shared}, whose error changes no order; {si(own[0], 's')} and"
-        f" {si(own[1], 's')} are their own{_doubt(first)}"
+        f" {si(own[1], 's')} are their own{doubt}"
     )
     more = abs(second.iteration_time_s / first.iteration_time_s - 1)
     if first.equals(second):
@@ -221,9 +223,3 @@ def told_apart(names: Sequence[str], first: PlanTime, second: PlanTime) -> str:
     else:
         told = f"are {100 * more:.1f} % apart, more than the model's error"
     return f"{listed(names).capitalize()} {told}; {apart}."
-
-
-def _doubt(one: PlanTime) -> str:
-    """How little is known of what a plan does not share."""
-    bar = one.error.own if one.error else None
-    return f", each {bar.low:g} to {bar.high:g} times as long" if bar else ""
