@@ -47,7 +47,7 @@ ROLES: Mapping[str, str] = {
     "fabric": "topologies.specs:FABRICS",
     "iteration-model": "simulation.palm_model:ANY_ITERATION_MODEL",
     "prices": "costing.prices:PRICE_BOOKS",
-    "power": "costing.power:POWER_BOOKS",
+    "power": "costing.prices:POWER_BOOKS",
     "cabling": "costing.cabling:CABLING_BOOKS",
     "economics": "costing.lifetime:ECONOMICS_BOOKS",
     "failures": "faults.years.rates:FAILURE_BOOKS",

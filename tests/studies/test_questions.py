@@ -3,7 +3,7 @@
 import pytest
 
 from netplan.reports.quantities import Scalar
-from netplan.studies.questions import answer, output
+from netplan.studies.questions import ROLES, answer, output, shelf_of
 
 
 @pytest.mark.parametrize("gpus", [32, 32.0])
@@ -16,3 +16,8 @@ def test_whole_numbers_of_a_range_count_as_whole_numbers(gpus: float) -> None:
     }
     found = answer("search", point, scenario="rail-only-paper")
     assert output(found, "gpus_used") == 32
+
+
+def test_every_role_of_a_catalog_file_has_its_shelf() -> None:
+    # iteration-model has simulated models, too, and model every workload.
+    assert {role: shelf_of(role).role for role in ROLES} == {role: role for role in ROLES}
