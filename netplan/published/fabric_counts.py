@@ -57,8 +57,8 @@ from netplan.topologies.families.joined_switches import (
 )
 from netplan.topologies.families.slim_fly import is_order, network_degree, primitive_powers
 from netplan.topologies.families.torus import torus_shape
+from netplan.topologies.graph.paths import PathStatistics, path_statistics
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.paths import PathStatistics, path_statistics
 from netplan.traffic.patterns import collective_traffic
 from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.statistics import hb_share, idle_pairs_share, kind_shares

@@ -77,7 +77,7 @@ def msccl_lines(name: str, collective: Gathering, forest: Forest) -> Iterator[st
     Examples
     --------
     >>> from fractions import Fraction
-    >>> from netplan.traffic.symmetry import ring
+    >>> from netplan.topologies.graph.symmetry import ring
     >>> from netplan.traffic.trees import pack_trees
     >>> lines = list(msccl_lines("pair", "all_gather", pack_trees(ring(4), Fraction(3, 2))))
     >>> print(lines[0].strip()[:62])

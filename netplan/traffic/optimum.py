@@ -18,8 +18,8 @@ switch can send as much as it takes in; where all links are full duplex, it can.
 a list of sets: if each GPU is fed at rate r, one GPU can take in N r if and only if no cut between
 is short of it. A short cut has a larger ratio, which gives the next, lower rate (Newton's method,
 which ends), and each of the GPUs has to be asked once. Those that an automorphism maps to each
-other are asked once together, each on the quotient of `netplan.traffic.symmetry`. All numbers are
-whole, all ratios fractions.
+other are asked once together, each on the quotient of `netplan.topologies.graph.symmetry`. All
+numbers are whole, all ratios fractions.
 
 *Proof.* Most others are proven from those asked. A node is proven if the largest flow into it, from
 all GPUs that are fed at the rate in question, is as large as it need be. Any cut between the source
@@ -54,8 +54,8 @@ from netplan.arrays import Bools, Ints
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.topologies.graph.flow import LARGEST_FLOW, max_flow, solve_flow
+from netplan.topologies.graph.symmetry import CapacityGraph, Quotient, representatives
 from netplan.traffic.algorithms import Collective, check_choice
-from netplan.traffic.symmetry import CapacityGraph, Quotient, representatives
 
 MOST_SINKS = 64
 """Nodes of one part that may be tried together [1]."""
@@ -91,7 +91,7 @@ def grown(network: CapacityGraph, ratio: Fraction, proven: Bools, flows: int) ->
     --------
     On a ring of six, what holds for one GPU holds for all; at a faster rate nobody is proven.
 
-    >>> from netplan.traffic.symmetry import ring
+    >>> from netplan.topologies.graph.symmetry import ring
     >>> first = np.arange(6) == 0
     >>> grown(ring(6), Fraction(5, 2), first, 9).all(), grown(ring(6), Fraction(2), first, 9).sum()
     (np.True_, np.int64(1))
@@ -289,7 +289,7 @@ def all_gather_optimum(
     --------
     A ring of eight, 50 GB/s a link: seven eighths come in over two links.
 
-    >>> from netplan.traffic.symmetry import ring
+    >>> from netplan.topologies.graph.symmetry import ring
     >>> found = all_gather_optimum(ring(8))
     >>> found.exact, found.least_s(1e9), found.outside.tolist()
     (True, 0.00875, [0])
@@ -452,7 +452,7 @@ def collective_optimum(
 
     Examples
     --------
-    >>> from netplan.traffic.symmetry import ring
+    >>> from netplan.topologies.graph.symmetry import ring
     >>> found = collective_optimum("all_reduce", ring(8))
     >>> found.exact, round(found.reached_s_per_byte * 1e9, 6)
     (True, 0.0175)

@@ -32,7 +32,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.families.spreading import Pairs, SwitchMesh
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
-from netplan.topologies.splitting import Matrix
+from netplan.topologies.graph.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import places, sum_by
 

@@ -44,7 +44,7 @@ from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints
 from netplan.records import replace
 from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
-from netplan.topologies.splitting import Matrix
+from netplan.topologies.graph.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_dragonfly import (

@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.topologies.graph.flow import max_flow
-from netplan.traffic.symmetry import CapacityGraph
+from netplan.topologies.graph.symmetry import CapacityGraph
 
 MAX_TREE_GPUS = 32
 """Above that, packing takes minutes."""
@@ -109,7 +109,7 @@ def pack_trees(network: CapacityGraph, ratio: Fraction) -> Forest:
     --------
     A ring of four: each GPU sends both ways, two chunks of three over every arc.
 
-    >>> from netplan.traffic.symmetry import ring
+    >>> from netplan.topologies.graph.symmetry import ring
     >>> forest = pack_trees(ring(4), Fraction(3, 2))
     >>> forest.per_root, sum(tree.count for tree in forest.trees), forest.time_s(8e9)
     (2, 8, 0.06)

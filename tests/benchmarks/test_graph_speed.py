@@ -14,9 +14,9 @@ from netplan.topologies.families.jellyfish import random_links
 from netplan.topologies.formats.edge_list import edge_list_lines
 from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.paths import path_statistics
 from netplan.topologies.own.functions import register_fabric
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.paths import path_statistics
 from tests.topologies.kinds import JOINED
 
 MILLION = 1 << 20

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 
 from netplan.arrays import Floats, Ints
-from netplan.topologies.splitting import Matrix, propagate_demand, rounds_from
+from netplan.topologies.graph.splitting import Matrix, propagate_demand, rounds_from
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
 

@@ -14,6 +14,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph, LinkType
 from netplan.topologies.graph.flow import max_flow
+from netplan.topologies.graph.symmetry import CapacityGraph, automorphism, representatives
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.optimum import (
     _asked,
@@ -23,7 +24,6 @@ from netplan.traffic.optimum import (
     collective_optimum,
     grown,
 )
-from netplan.traffic.symmetry import CapacityGraph, automorphism, representatives
 
 PUBLISHED = Path(__file__).parents[1] / "published" / "collectives_optimal.csv"
 

@@ -11,10 +11,10 @@ from netplan.errors import InputError
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.symmetry import CapacityGraph, ring
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.msccl import Gathering, msccl_lines
 from netplan.traffic.optimum import all_gather_optimum
-from netplan.traffic.symmetry import CapacityGraph, ring
 from netplan.traffic.trees import Forest, pack_trees
 from tests.traffic.msccl_machine import played
 from tests.traffic.test_optimum import drawn, graph_of

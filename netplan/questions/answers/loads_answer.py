@@ -23,12 +23,12 @@ from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, column, columns
 from netplan.topologies.colours import Coloured
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.optimum import Optimum, collective_optimum
 from netplan.traffic.placement import Degrees, Placement
-from netplan.traffic.symmetry import CapacityGraph
 from netplan.traffic.training import use_traffic
 from netplan.units import counted, si
 from netplan.workloads.program import CollectiveUse

@@ -23,10 +23,10 @@ from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import read_directed_graphml
 from netplan.topologies.formats.kinds import GRAPHML, kind_of
 from netplan.topologies.graph import HB_SWITCH, SWITCH, FabricGraph
+from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.traffic.gpu_group import bus_factor
 from netplan.traffic.msccl import Gathering, msccl_lines
 from netplan.traffic.optimum import CollectiveOptimum, collective_optimum
-from netplan.traffic.symmetry import CapacityGraph
 from netplan.traffic.trees import Forest, Tree, pack_trees
 from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator

@@ -23,10 +23,10 @@ from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, c
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.graph_search import BestGraph
+from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.optimum import all_gather_optimum
-from netplan.traffic.symmetry import CapacityGraph
 from netplan.units import counted
 
 GATHERED_BYTES = 1e9

@@ -40,8 +40,8 @@ from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.spreading import Spread, SwitchMesh
 from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
+from netplan.topologies.graph.splitting import propagate_demand, rounds_from
 from netplan.topologies.specs import FabricSpec
-from netplan.topologies.splitting import propagate_demand, rounds_from
 from netplan.units import counted
 
 MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000

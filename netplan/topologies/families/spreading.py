@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats
-from netplan.topologies.splitting import Matrix, propagate_demand, rounds_from
+from netplan.topologies.graph.splitting import Matrix, propagate_demand, rounds_from
 
 CELLS = 1 << 22
 """Links times destinations that are worked on at once [1]."""

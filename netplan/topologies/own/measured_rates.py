@@ -19,7 +19,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from netplan.arrays import Bools, Floats, Ints, mixed
 from netplan.topologies.graph import FabricGraph, connected_parts, switches_suffice
-from netplan.topologies.splitting import propagate_demand, rounds_from
+from netplan.topologies.graph.splitting import propagate_demand, rounds_from
 
 MOST_WORK = 100_000_000
 """Links times groups times patterns that are measured one by one [1]."""

@@ -9,8 +9,8 @@ from netplan.errors import InputError
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.paths import path_statistics
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.paths import path_statistics
 
 
 def sizing(gpus: int, radix: int = 64, hb_size: int = 1) -> Sizing:
