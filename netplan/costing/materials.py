@@ -119,13 +119,13 @@ CARDS_LEFT_OUT = "network cards, which come inside the servers"
 
 
 def left_out(
-    beside: Collection[str] = (), *, memory: bool = False, cards: str = ""
+    networks: Collection[str] = (), *, memory: bool = False, cards: str = ""
 ) -> tuple[str, ...]:
     """What the bill does not hold, with these site networks or the accelerators on it.
 
     Parameters
     ----------
-    beside
+    networks
         Site networks on the bill, and ``accelerators`` where they are.
     memory
         Whether expanded memory is on it.
@@ -137,8 +137,8 @@ def left_out(
     >>> left_out(("storage", "management"))[:2]
     ('out-of-band management network', 'servers, accelerators and their racks')
     """
-    absent = [text for name, text in SITE_NETWORKS_LEFT_OUT.items() if name not in beside]
-    counted = ACCELERATORS_TOO in beside
+    absent = [text for name, text in SITE_NETWORKS_LEFT_OUT.items() if name not in networks]
+    counted = ACCELERATORS_TOO in networks
     servers = "racks of the servers" if counted else "servers, accelerators and their racks"
     inside = (CARDS_LEFT_OUT,) if cards == CARDS_INCLUDED else ()
     slots = ("controllers, cards and slots of expanded memory",) if memory else ()

@@ -301,12 +301,16 @@ class _Matcher:
     """The work of :func:`match_halls`, step by step."""
 
     def __init__(
-        self, halls: tuple[Hall, Hall], sides: tuple[Side, Side], places: Places, found: FoundPorts
+        self,
+        halls: tuple[Hall, Hall],
+        sides: tuple[Side, Side],
+        places: Places,
+        host_ports: FoundPorts,
     ) -> None:
         (planned, self.hall), (self.plan, self.built), self.places = halls, sides, places
         self.guids = {device.guid: name for name, device in planned.devices.items() if device.guid}
-        self.found = found
-        self.ranks = ranks_of(found.numbers, self._adapters())
+        self.found = host_ports
+        self.ranks = ranks_of(host_ports.numbers, self._adapters())
         self.host: dict[str, str] = {}  # as built: in the plan
         self.how: dict[str, str] = {}
         self.notes: list[str] = []

@@ -166,10 +166,10 @@ class Matching(Struct):
             if not self._try_again():
                 break
 
-    def end(self, found: End) -> End | None:
+    def end(self, built_end: End) -> End | None:
         """An end as the plan names it, if its device is known."""
-        name = self.planned.get(found.device)
-        return self.host_end.get(found) if name is None else End(name, found.port)
+        name = self.planned.get(built_end.device)
+        return self.host_end.get(built_end) if name is None else End(name, built_end.port)
 
     def votes(self, name: str) -> Counter[str]:
         """Switches of the plan that the neighbours of a switch as built say it is.

@@ -154,10 +154,11 @@ WIDEST = 7.0
 """Width of the fullest tray in the drawing."""
 
 
-def hall_drawing(layout: Layout, network: FabricGraph, beside: int = 0) -> Markup:
+def hall_drawing(layout: Layout, network: FabricGraph, extra_racks: int = 0) -> Markup:
     """Draw the rows of a hall that are in use, its racks, and its trays by their cables.
 
-    Racks of networks ``beside`` stand after all others, and have no cables in the drawing [1].
+    ``extra_racks`` are those of networks beside [1]: they stand after all others, and have no
+    cables in the drawing.
     """
     trays = tray_cables(layout, network)
     plan = layout.plan
@@ -166,7 +167,7 @@ def hall_drawing(layout: Layout, network: FabricGraph, beside: int = 0) -> Marku
     np.maximum.at(held.reshape(-1), layout.rack[gpu], 1)
     np.maximum.at(held.reshape(-1), layout.rack[~gpu], 2)
     after = 1 + int(layout.rack.max(initial=-1))
-    held.reshape(-1)[after : after + beside] = 2
+    held.reshape(-1)[after : after + extra_racks] = 2
     rows = 1 + int(np.flatnonzero(held.any(axis=1)).max(initial=0))
     columns = 1 + int(np.flatnonzero(held[:rows].any(axis=0)).max(initial=0))
     shapes = list(_hall_racks(held[:rows, :columns]))
@@ -174,8 +175,8 @@ def hall_drawing(layout: Layout, network: FabricGraph, beside: int = 0) -> Marku
     width = max(HALL_LEFT + columns * CELL + 20, 420.0)
     height = HALL_TOP + rows * (CELL + ROW_GAP) + 34
     words = f"{network.link_count:,} cables; the fullest stretch of tray holds {trays.most:,}"
-    if beside:
-        words += f"; the last {beside:,} racks are of networks beside"
+    if extra_racks:
+        words += f"; the last {extra_racks:,} racks are of networks beside"
     shapes.append(text(HALL_LEFT, height - 10, words, "sub"))
     return drawing(width, height, f"Hall {plan.name} from above: {words}", shapes)
 

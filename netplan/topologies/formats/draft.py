@@ -132,12 +132,12 @@ def pair_links(draft: Draft) -> None:
         links.append(link)
     for places in waiting.values():
         for place in places:
-            one = links[place]
-            if one is not None:
+            half = links[place]
+            if half is not None:
                 raise draft.error(
-                    one.line,
-                    f"a link leads from {one.source} to {one.target} and none back at"
-                    f" {gbps(one.bytes_per_s):g} Gb/s: a cable carries both ways, so give both, or"
+                    half.line,
+                    f"a link leads from {half.source} to {half.target} and none back at"
+                    f" {gbps(half.bytes_per_s):g} Gb/s: a cable carries both ways, so give both, or"
                     ' edgedefault="undirected"',
                 )
     draft.links = [link for link in links if link is not None]

@@ -90,11 +90,11 @@ def _scaled_flow(
     while True:
         left = (capacity >> shift) - flow
         room = np.minimum(left, (1 << DIGITS) - 1).astype(np.int64)
-        found = solve_flow(nodes, both, room, *ends).flow
+        solved = solve_flow(nodes, both, room, *ends).flow
         # Arcs and their ways back are all there, so that flows stand in their order.
-        flow = flow + found.data.astype(object)
+        flow = flow + solved.data.astype(object)
         if not shift:
-            return flow, csr_array(((left - found.data > 0), both), shape=(nodes, nodes))
+            return flow, csr_array(((left - solved.data > 0), both), shape=(nodes, nodes))
         flow, shift = flow << step, shift - step
 
 

@@ -71,7 +71,7 @@ def rounds_from(
     passing[targets, np.arange(len(targets))] = 1.0
     here = passing > 0
     seen = here.copy()
-    found = [SplitLayer(here, passing)]
+    layers = [SplitLayer(here, passing)]
     while passing.any():
         ways = arcs @ passing
         here = (ways > 0) & ~seen
@@ -81,8 +81,8 @@ def rounds_from(
         passing = ways * here if by_paths else here.astype(float)
         if forwards is not None:
             passing *= forwards[:, None]
-        found.append(SplitLayer(here, passing))
-    return found
+        layers.append(SplitLayer(here, passing))
+    return layers
 
 
 def propagate_demand(
@@ -112,9 +112,9 @@ def propagate_demand(
         near, here = rounds[hops - 1].passing, rounds[hops].here
         leading = arcs @ near
         share = np.divide(here, leading, out=np.zeros_like(near), where=leading > 0)
-        each = (kinds * share[:, None]).reshape(coming.shape)
-        if not each.any():
+        shares = (kinds * share[:, None]).reshape(coming.shape)
+        if not shares.any():
             continue
-        yield each, near
+        yield shares, near
         if hops > 1:
-            kinds += near[:, None] * (arcs @ each).reshape(kinds.shape)
+            kinds += near[:, None] * (arcs @ shares).reshape(kinds.shape)

@@ -230,29 +230,29 @@ class _Ways(Struct, frozen=True, eq=False):
         amount[: hosts.groups] = np.hstack(patterns)
         loads = self._own([sent[targets, np.arange(width)] for sent in patterns], targets)
         rounds = rounds_from(self.joined, targets, forwards=hosts.forwards)
-        for each, near in propagate_demand(self.joined, rounds, amount):
+        for spread, near in propagate_demand(self.joined, rounds, amount):
             reached = [kind @ near for kind in self.kinds]
             for place in range(len(patterns)):
-                unit = each[:, place * width : (place + 1) * width]
+                unit = spread[:, place * width : (place + 1) * width]
                 if self.kinds:
                     loads[place] += [float((unit * kind).sum()) for kind in reached]
                 else:
                     loads[place] += np.einsum("ab,ab->a", unit[hosts.tail], near[hosts.head])
         return loads
 
-    def _own(self, own: Sequence[Floats], targets: Ints) -> Floats:
+    def _own(self, local: Sequence[Floats], targets: Ints) -> Floats:
         """Load of what stays between the GPUs of a group: up to its switches, and down again."""
         hosts = self.hosts
-        loads = np.zeros((len(own), self.places))
+        loads = np.zeros((len(local), self.places))
         ports = np.bincount(hosts.tail, weights=hosts.links, minlength=hosts.nodes)
-        at = np.zeros(hosts.nodes, bool)
-        at[targets] = True
-        arcs = np.flatnonzero(at[hosts.tail] | at[hosts.head])
+        here = np.zeros(hosts.nodes, bool)
+        here[targets] = True
+        arcs = np.flatnonzero(here[hosts.tail] | here[hosts.head])
         place = hosts.kind[arcs] if self.kinds else arcs
-        for pattern, inside in enumerate(own):
-            each = np.zeros(hosts.nodes)
-            each[targets] = inside / np.maximum(ports[targets], 1)
-            busy = each[hosts.tail[arcs]] + each[hosts.head[arcs]]
+        for pattern, inside in enumerate(local):
+            sums = np.zeros(hosts.nodes)
+            sums[targets] = inside / np.maximum(ports[targets], 1)
+            busy = sums[hosts.tail[arcs]] + sums[hosts.head[arcs]]
             weights = busy * hosts.links[arcs] if self.kinds else busy
             loads[pattern] = np.bincount(place, weights, self.places)
         return loads

@@ -81,7 +81,7 @@ def graph_from_function(name: str, sizing: Sizing) -> FabricGraph:
     return _MADE[key]
 
 
-def keep_for(spec: FabricSpec, asked: Sizing, own: Sizing) -> None:
+def keep_for(spec: FabricSpec, asked: Sizing, in_force: Sizing) -> None:
     """Let the graph that a function made for a sizing stand for the fabric's own sizing, too.
 
     That has the rate of the graph's ports, which a function asked anew would take for its links.
@@ -89,7 +89,7 @@ def keep_for(spec: FabricSpec, asked: Sizing, own: Sizing) -> None:
     function = None if getattr(spec, "file", "") else FUNCTIONS.get(spec.name)
     made = None if function is None else _MADE.get((function.number, asked))
     if function is not None and made is not None:
-        _keep((function.number, own), made)
+        _keep((function.number, in_force), made)
 
 
 def _keep(key: tuple[int, Sizing], graph: FabricGraph) -> None:
