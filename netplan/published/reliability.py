@@ -16,7 +16,12 @@ from netplan.errors import CatalogError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
 from netplan.faults.years.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
-from netplan.faults.years.clusters import ClusterCount, RateSpread, leave_one_out, stops_by_record
+from netplan.faults.years.clusters import (
+    ClusterCount,
+    RateSpread,
+    interruptions_by_record,
+    leave_one_out,
+)
 from netplan.faults.years.forecast import causes_of
 from netplan.faults.years.outages import Cause, Exposure, Mean, Repair, simulate_outages
 from netplan.faults.years.rates import (
@@ -132,13 +137,13 @@ def _stops_of_2026(gpus: int) -> dict[str, float]:
     """Interruptions of a job by book 2026 on a Clos of switches of 64 ports [1/year]."""
     sizing = Sizing(gpus, 64, NODE_GPUS, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     units = unit_counts(build_fabric(FABRICS.load("rail-optimized"), sizing))
-    return stops_by_record(FAILURE_BOOKS.load("2026").placed(NODE_GPUS), units)
+    return interruptions_by_record(FAILURE_BOOKS.load("2026").placed(NODE_GPUS), units)
 
 
 def _llama_by_cause() -> Iterator[Check]:
     """What book 2026 gives for the cluster of the record, cause by cause."""
     found = _stops_of_2026(LLAMA_GPUS)
-    seen = stops_by_record(_llama(), {"gpu": LLAMA_GPUS})
+    seen = interruptions_by_record(_llama(), {"gpu": LLAMA_GPUS})
     for cause, a_year in found.items():
         count = round(seen.get(cause, 0.0) * LLAMA_DAYS / DAYS_PER_YEAR)
         got = a_year * LLAMA_DAYS / DAYS_PER_YEAR

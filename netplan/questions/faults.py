@@ -14,7 +14,7 @@ from netplan.faults.damage.damage import Damage
 from netplan.faults.damage.impact import Impact, Single, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import training_loads
-from netplan.faults.years.clusters import stops_by_record
+from netplan.faults.years.clusters import interruptions_by_record
 from netplan.faults.years.effects import FailureEffects, effect_of, effects_of, searched
 from netplan.faults.years.forecast import ReliabilityForecast, reliability_forecast
 from netplan.faults.years.group_failures import GroupFailures, group_failures
@@ -301,8 +301,8 @@ def _beside_record(
     book: FailureBook, units: Mapping[Unit, int], failing: Sequence[GroupFailures], shared: Shared
 ) -> tuple[BesideRecord, ...]:
     """Interruptions of a year by the causes of one cluster's record, beside its own."""
-    stops = stops_by_record(book, units, end=shared.options.end, groups=failing)
-    seen = stops_by_record(shared.record, units)
+    stops = interruptions_by_record(book, units, end=shared.options.end, groups=failing)
+    seen = interruptions_by_record(shared.record, units)
     return tuple(
         BesideRecord(name, stops.get(name, 0.0), seen.get(name, 0.0)) for name in {**stops, **seen}
     )

@@ -10,8 +10,8 @@ from netplan.faults.years.clusters import (
     RECORD_OF_KIND,
     ClusterCount,
     RateSpread,
+    interruptions_by_record,
     leave_one_out,
-    stops_by_record,
 )
 from netplan.faults.years.rates import FAILURE_BOOKS, unit_counts
 from tests.costing.fabrics import built
@@ -78,7 +78,7 @@ def test_one_cluster_says_nothing_about_spread() -> None:
 def test_stops_by_record_are_all_stops() -> None:
     book, units = FAILURE_BOOKS.load("2026").placed(8), unit_counts(built("rail-only", 4096, 64))
     whole = sum(row.rate_per_year.base * row.interrupts * row.count_in(units) for row in book.rates)
-    found = stops_by_record(book, units)
+    found = interruptions_by_record(book, units)
     assert sum(found.values()) == pytest.approx(whole)
     # 4,096 links of two modules and a fibre, 64 leaves; trunks and spines stop nothing.
     network = 4096 * (2 * 0.00113 + 0.00458) + units["leaf_switch"] * 0.00612

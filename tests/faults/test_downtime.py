@@ -21,7 +21,7 @@ from netplan.faults.years.outages import (
     Exposure,
     Mean,
     Outages,
-    PaceTable,
+    ThroughputTable,
     simulate_outages,
     spells,
 )
@@ -42,16 +42,16 @@ WHOLE = {0: 1.0, 1: 1.3, 2: 1.4, 3: 1.6, 4: 1.9, 5: 2.0}
 
 
 def run(
-    pace: PaceTable, causes: tuple[Cause, ...] = CAUSES, years: int = 2000, **more: int
+    pace: ThroughputTable, causes: tuple[Cause, ...] = CAUSES, years: int = 2000, **more: int
 ) -> Outages:
     rng = np.random.default_rng(more.pop("seed", 1))
     return simulate_outages(Exposure(causes, more, pace), JOB, years=years, rng=rng)
 
 
-def table(idle: int, *, wait: bool = False) -> PaceTable:
+def table(idle: int, *, wait: bool = False) -> ThroughputTable:
     """The pace of ``FACTORS`` and ``WHOLE``."""
     factor = np.array([[*FACTORS.values()], [*WHOLE.values()]])
-    return PaceTable(idle, wait, np.array([*FACTORS]), factor)
+    return ThroughputTable(idle, wait, np.array([*FACTORS]), factor)
 
 
 def speed_of(idle: int, *, wait: bool) -> Callable[[list[Cause]], float]:
@@ -148,9 +148,9 @@ def test_paces_are_those_of_a_sweep(data: st.DataObject) -> None:
 @pytest.mark.parametrize("idle", [0, 1, 2, 5])
 def test_waiting_is_exact(idle: int) -> None:
     causes = (GPU, SERVER, RACK, PORT)
-    found = run(PaceTable(idle, wait=True), causes, years=4000)
-    waits, pace = expected_throughput(causes, PaceTable(idle, wait=True))
-    stops = sum(cause.stops_per_year for cause in causes)
+    found = run(ThroughputTable(idle, wait=True), causes, years=4000)
+    waits, pace = expected_throughput(causes, ThroughputTable(idle, wait=True))
+    stops = sum(cause.interruptions_per_year for cause in causes)
     exact = exact_time_ratio(JOB, mtbf_h(stops))
     assert abs(found.effective_time_ratio.value - exact * (1 - waits)) <= (
         2 * found.effective_time_ratio.half_width
@@ -211,7 +211,7 @@ def test_goodput_in_closed_form() -> None:
     for idle in (0, 1, 3):
         found = run(table(idle))
         waits, pace = expected_throughput(CAUSES, table(idle))
-        stops = sum(cause.stops_per_year for cause in CAUSES)
+        stops = sum(cause.interruptions_per_year for cause in CAUSES)
         exact = exact_time_ratio(JOB, mtbf_h(stops))
         assert found.goodput.value == pytest.approx(exact * pace, rel=0.01)
         assert found.effective_time_ratio.value == pytest.approx(exact * (1 - waits), rel=0.005)
@@ -286,7 +286,10 @@ def test_a_lost_feed_costs_its_hours() -> None:
     # One feed, once a year for 6 h on average, all four domains with it: the job waits 6 h, not for
     # a restart of 0.3 h.
     feed = Cause("feed", 1.0, 1, repair_h=6.0, effect=Effect(4, whole=True))
-    for pace in (PaceTable(), replace(table(0), missing=np.array([0]), factor=np.ones((2, 1)))):
+    for pace in (
+        ThroughputTable(),
+        replace(table(0), missing=np.array([0]), factor=np.ones((2, 1))),
+    ):
         found = run(pace, (feed,), years=20_000)
         waits = Mean.of(found.time_h[:, 4])
         assert abs(waits.value - 8760 * (1 - exp(-6 / 8760))) <= 2 * waits.half_width

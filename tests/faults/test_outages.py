@@ -19,8 +19,8 @@ from netplan.faults.years.outages import (
     Exposure,
     Mean,
     Outages,
-    PaceTable,
     Repair,
+    ThroughputTable,
     simulate_outages,
 )
 from netplan.faults.years.rates import FAILURE_BOOKS
@@ -129,7 +129,9 @@ causes = st.builds(
         Effect, st.integers(0, 4), st.booleans(), st.booleans(), st.sampled_from([0.0, 0.1, 2.0])
     ),
 )
-PACE = PaceTable(1, False, np.array([0, 1, 2, 5]), np.array([[1, 1.1, 1.2, 2], [1, 1.2, 1.3, 2]]))
+PACE = ThroughputTable(
+    1, False, np.array([0, 1, 2, 5]), np.array([[1, 1.1, 1.2, 2], [1, 1.2, 1.3, 2]])
+)
 
 
 @settings(max_examples=60)
@@ -138,10 +140,10 @@ PACE = PaceTable(1, False, np.array([0, 1, 2, 5]), np.array([[1, 1.1, 1.2, 2], [
     st.builds(Checkpoints, st.floats(0.05, 50.0), st.floats(0.0, 5.0), st.floats(0.0, 50.0)),
     st.sampled_from(["fixed", "exponential"]),
     st.floats(0.0, 1.0),
-    st.sampled_from([PaceTable(), PaceTable(2, wait=True), PACE]),
+    st.sampled_from([ThroughputTable(), ThroughputTable(2, wait=True), PACE]),
 )
 def test_hours_add_up_and_shares_are_shares(
-    parts: list[Cause], job: Checkpoints, repair: Repair, share: float, pace: PaceTable
+    parts: list[Cause], job: Checkpoints, repair: Repair, share: float, pace: ThroughputTable
 ) -> None:
     held = sum(cause.count for cause in parts if cause.pool)
     named = tuple(replace(cause, name=f"part {number}") for number, cause in enumerate(parts))
@@ -239,7 +241,7 @@ def test_a_rack_takes_all_its_domains_at_once() -> None:
     rack = Cause("rack", 0.4, 25, repair_h=50.0, effect=Effect(domains=4, whole=True))
     down = 10 * 50 / 8760
     for idle, level in ((4, service_level(1, down)), (3, service_level(0, down))):
-        found = run(Exposure((rack,), pace=PaceTable(idle, wait=True)), years=5000)
+        found = run(Exposure((rack,), throughput=ThroughputTable(idle, wait=True)), years=5000)
         assert agrees(Mean.of(found.time_h[:, 4]), 8760 * (1 - level))
 
 

@@ -202,7 +202,7 @@ def test_racks_enter_the_years_in_closed_form(idle: int, waits_h: float) -> None
     racking = racks_by_count(graph, gpus_per_rack=32, switches_per_rack=16)
     groups = group_failures(graph, hall_risk_groups(graph, racking)[:1], only_racks(BOOK))
     assert groups[0].failures_per_year == pytest.approx(35 * 0.022)
-    assert groups[0].stops_per_year == pytest.approx(35 * 0.022)
+    assert groups[0].interruptions_per_year == pytest.approx(35 * 0.022)
     options = ForecastOptions(POLICY, years=40_000, idle_domains=idle, wait=True)
     found = reliability_forecast(fabric, only_racks(BOOK), options, groups=groups)
     assert found.interruptions_closed_form == pytest.approx(0.77)
@@ -263,7 +263,7 @@ def test_two_feeds_survive_one_where_the_book_says_so() -> None:
     row = BOOK.rate("Power feed").changed(interrupts=0.0)
     book = BOOK.changed(rates=(row,))
     (found,) = group_failures(graph, feeds, book)
-    assert (found.failures_per_year, found.stops_per_year) == (0.56, 0.0)
+    assert (found.failures_per_year, found.interruptions_per_year) == (0.56, 0.0)
     years = reliability_forecast(fabric, book, ForecastOptions(POLICY, years=50), groups=(found,))
     assert years.interruptions_per_year == years.lost_h["waiting"] == 0
 

@@ -137,9 +137,9 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         """
         size = len(self.tier)
         reach = np.zeros((self.domains, size))
-        own = (self.ends[0] < size) & (self.ends[1] >= size)
-        switch, domain = self.ends[:, own]
-        reach[domain - size, switch] = self.units[own]
+        at_domain = (self.ends[0] < size) & (self.ends[1] >= size)
+        switch, domain = self.ends[:, at_domain]
+        reach[domain - size, switch] = self.units[at_domain]
         most = reach.sum(axis=1)
         reach = reach[:, np.count_nonzero(reach, axis=0) > 1]  # where some may meet
         least = np.minimum(reach[a], reach[b]).sum(axis=1)
@@ -257,10 +257,10 @@ class _Part(PairGraph, frozen=True, eq=False):
     @cached_property
     def egress(self) -> Floats:
         """What can leave each domain, switch by switch, in units, shape (domains,)."""
-        own, size = self._own, len(self.tier)
+        at_domain, size = self._own, len(self.tier)
         total = sum_by(self.ends.ravel(), np.tile(self.units, 2), size + self.domains)
-        switch, domain = self.ends[:, own]
-        leaving = np.minimum(self.units[own], total[switch] - self.units[own])
+        switch, domain = self.ends[:, at_domain]
+        leaving = np.minimum(self.units[at_domain], total[switch] - self.units[at_domain])
         return sum_by(domain - size, leaving, self.domains)
 
     @property
@@ -287,7 +287,7 @@ class _Part(PairGraph, frozen=True, eq=False):
 
         Nothing where that has fewer links than the widest domain.
         """
-        hub, found = int(self._degree.argmax()), self.egress.copy()
+        hub, sent = int(self._degree.argmax()), self.egress.copy()
         if self._degree[hub] < self.widest:
             return np.zeros(self.domains)
         # Who hangs on the hub alone needs no flow.
@@ -295,8 +295,8 @@ class _Part(PairGraph, frozen=True, eq=False):
         asking = np.unique(domain[switch != hub]) - len(self.tier)
         taken = np.zeros(len(self.tier))
         taken[hub] = self.widest
-        found[asking] = self._sent(asking, np.ones(self._ways.shape[1]), taken).units
-        return found
+        sent[asking] = self._sent(asking, np.ones(self._ways.shape[1]), taken).units
+        return sent
 
     @cached_property
     def hubs(self) -> Floats:
@@ -385,20 +385,20 @@ class _Part(PairGraph, frozen=True, eq=False):
         taking = []
         enough = np.minimum(self.egress[those], taken.sum()) - self.step / 2
         for number, domain in enumerate((size + those).tolist()):
-            found = maximum_flow(ways, domain, last)
-            sent[number] = found.flow_value / self._steps
-            at = np.flatnonzero(found.flow.data > 0)
-            taking.append(np.stack((np.full(len(at), number), at, found.flow.data[at])))
+            solved = maximum_flow(ways, domain, last)
+            sent[number] = solved.flow_value / self._steps
+            used = np.flatnonzero(solved.flow.data > 0)
+            taking.append(np.stack((np.full(len(used), number), used, solved.flow.data[used])))
             if 0 < sent[number] < enough[number]:
-                left = ways - found.flow
+                left = ways - solved.flow
                 left.eliminate_zeros()
                 around = breadth_first_order(left, domain, return_predecessors=False)
                 short[around[around < size]] = True
         if not taking:
             return RoutedDemand(sent, short, *np.zeros((3, 0), np.int64))
         # Flows of one graph are arrays of one form.
-        owner, at, steps = np.concatenate(taking, axis=1)
-        return RoutedDemand(sent, short, owner, _numbers(found.flow)[at], steps)
+        owner, used, steps = np.concatenate(taking, axis=1)
+        return RoutedDemand(sent, short, owner, _numbers(solved.flow)[used], steps)
 
 
 def _numbers(ways: csr_array) -> Ints:
@@ -618,19 +618,21 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
     ends = np.flatnonzero(blocks.itself[0])
     if len(ends) > MAX_ENDS:
         return None
-    one, two = (ends[at] for at in np.triu_indices(len(ends), 1))
-    chosen = np.unique(class_codes(tree, blocks, one, two), return_index=True)[1]
-    one, two = one[chosen], two[chosen]
-    level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
+    first, second = (ends[place] for place in np.triu_indices(len(ends), 1))
+    chosen = np.unique(class_codes(tree, blocks, first, second), return_index=True)[1]
+    first, second = first[chosen], second[chosen]
+    level, orbit = _smallest_block(tree, first, second), _orbits(tree, blocks)
     sizes = [np.bincount(numbers) for numbers in blocks.orbit]
     size = np.stack([of[numbers] for of, numbers in zip(sizes, orbit, strict=True)])
     # Of `around` blocks like theirs, each has `inner` like the one that holds the first domain.
-    around = size[level, one]
-    inner = size[level - 1, one] // around
-    pairs = size[0, one] * size[0, two] // around
-    both = orbit[level - 1, one] == orbit[level - 1, two]
+    around = size[level, first]
+    inner = size[level - 1, first] // around
+    pairs = size[0, first] * size[0, second] // around
+    both = orbit[level - 1, first] == orbit[level - 1, second]
     pairs = np.where(both, pairs // inner * (inner - 1), pairs)
-    return PairClasses(one, two, np.where(orbit[0, one] == orbit[0, two], pairs // 2, pairs))
+    return PairClasses(
+        first, second, np.where(orbit[0, first] == orbit[0, second], pairs // 2, pairs)
+    )
 
 
 def class_codes(tree: flows.BlockTree, blocks: flows.BlockClasses, one: Ints, two: Ints) -> Ints:
@@ -848,18 +850,18 @@ def remaining_bandwidth(
     before = intact or flows.reduced_graph(graph).intact
     after = before.reduced.left(damage)
     all_classes = class_flows(before, after)
-    found = all_classes or _one_by_one(before, after, max_pairs)
+    pair_flows = all_classes or _one_by_one(before, after, max_pairs)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
-    intact_bytes_per_s, bytes_per_s = found.most * before.reduced.unit_bytes_per_s
-    least_share, share = found.shares()
+    intact_bytes_per_s, bytes_per_s = pair_flows.most * before.reduced.unit_bytes_per_s
+    least_share, share = pair_flows.shares()
     return Remaining(
-        first=found.classes.first,
-        second=found.classes.second,
+        first=pair_flows.classes.first,
+        second=pair_flows.classes.second,
         bytes_per_s=bytes_per_s,
         intact_bytes_per_s=intact_bytes_per_s,
         least_share=least_share,
         share=share,
-        pairs=found.classes.pairs,
+        pairs=pair_flows.classes.pairs,
         all_pairs=graph.domains * (graph.domains - 1) // 2,
         domains_lost=graph.domains - len(distinct_values(alive)),
         low=0.0 if all_classes else _least_share(before, after),
@@ -889,8 +891,8 @@ def _one_by_one(before: flows.FlowNetwork, after: flows.FlowNetwork, max_pairs: 
     ends = list(zip(first.tolist(), second.tolist(), strict=True))
     # The intact flows come first: what damage spares of them is not computed again.
     units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
-    found = np.array(units, np.int64)
-    return PairFlows(PairClasses(first, second, pairs), found, found)
+    flow_units = np.array(units, np.int64)
+    return PairFlows(PairClasses(first, second, pairs), flow_units, flow_units)
 
 
 def _choose(

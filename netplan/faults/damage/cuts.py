@@ -38,7 +38,7 @@ for all runs at once by sums along both axes.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from math import prod
 from operator import le
 from typing import Self
@@ -136,9 +136,9 @@ class Partition(Struct, frozen=True, eq=False):
         amount = leg.flow_bytes[apart]
         ways = [sum_by(end[apart], amount, self.blocks) for end in (first, second)]
         for products in leg.products:
-            own = label[products.gpu]
-            ways[0] += sum_by(own, products.sent_beyond(own), self.blocks)
-            ways[1] += sum_by(own, products.received_beyond(own), self.blocks)
+            block = label[products.gpu]
+            ways[0] += sum_by(block, products.sent_beyond(block), self.blocks)
+            ways[1] += sum_by(block, products.received_beyond(block), self.blocks)
         return np.maximum(*ways)
 
     def worst(self, share: Floats) -> Floats:
@@ -221,7 +221,7 @@ def _labels(graph: FabricGraph) -> Iterator[tuple[Ints, bool]]:
     subsets: list[tuple[int, ...]]
     if all(group.role == "ring" for group in kinds):
         axes, axis_of_link = sorted(rings), graph.axis_of_link("ring")
-        subsets = [one for size in range(1, len(axes)) for one in combinations(axes, size)]
+        subsets = [*chain.from_iterable(combinations(axes, n) for n in range(1, len(axes)))]
     else:
         axes = [code for code, group in enumerate(graph.groups) if group in kinds]
         axis_of_link = graph.group.astype(np.int64)

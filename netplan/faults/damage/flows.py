@@ -85,7 +85,7 @@ def equal_blocks(owner: Ints, value: Ints, count: int) -> Ints:
     ordered = _values_by_owner(owner, value, count)
     size = np.bincount(owner, minlength=count)
     begin = np.cumsum(size) - size
-    found = np.zeros(count, np.int64)
+    number = np.zeros(count, np.int64)
     numbers = 0
     for length in np.unique(size).tolist():
         same = np.flatnonzero(size == length)
@@ -93,10 +93,10 @@ def equal_blocks(owner: Ints, value: Ints, count: int) -> Ints:
         if length:
             # Rows of many columns are compared as bytes, which is much faster.
             row = rows.view(np.dtype((np.void, rows.itemsize * length))).ravel()
-            found[same] = np.unique(row, return_inverse=True)[1]
-        found[same] += numbers
-        numbers = int(found[same].max()) + 1
-    return found
+            number[same] = np.unique(row, return_inverse=True)[1]
+        number[same] += numbers
+        numbers = int(number[same].max()) + 1
+    return number
 
 
 def _values_by_owner(owner: Ints, value: Ints, count: int) -> Ints:
@@ -105,8 +105,8 @@ def _values_by_owner(owner: Ints, value: Ints, count: int) -> Ints:
     if value.min(initial=0) < 0 or count * base > np.iinfo(np.int64).max:
         return value[np.lexsort((value, owner))]
     # One number for both is sorted several times as fast as two columns.
-    found: Ints = np.sort(owner * base + value) % base
-    return found
+    ordered: Ints = np.sort(owner * base + value) % base
+    return ordered
 
 
 def _ranks(value: Ints) -> tuple[int, Ints]:
@@ -330,7 +330,7 @@ def merge_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
     [0, 0, 0, 0, 1]
     """
     nodes = len(need)
-    found = np.arange(nodes)
+    label = np.arange(nodes)
     step = gcd(*units.astype(np.int64).tolist())
     forests = np.ceil(need / step) if step else np.zeros(nodes)
     left = units // max(step, 1)
@@ -348,10 +348,10 @@ def merge_by_forests(ends: Ints, units: Floats, need: Floats) -> Ints:
         graph = csr_array((weight, (low[there], high[there])), shape=(nodes, nodes))
         tree = minimum_spanning_tree(graph).tocoo()
         enough = forests == number
-        found[enough] = number * nodes + connected_parts(nodes, tree.row, tree.col)[enough]
+        label[enough] = number * nodes + connected_parts(nodes, tree.row, tree.col)[enough]
         taken = np.searchsorted(link, tree.row.astype(np.int64) * nodes + tree.col, sorter=order)
         left[order[taken]] -= 1
-    return np.unique(found, return_inverse=True)[1]
+    return np.unique(label, return_inverse=True)[1]
 
 
 def widest_paths(ends: Ints, units: Floats, switches: int) -> Floats:
@@ -428,15 +428,15 @@ class Rings(Struct, frozen=True, eq=False):
     def moves(self, nodes: set[int]) -> dict[int, Ints]:
         """Where all nodes come to when node 0 comes to some others, shape (nodes,) each."""
         steps = [*self.following, *(np.argsort(ring) for ring in self.following)]
-        found = {0: np.arange(self.following.shape[1])}
+        moves = {0: np.arange(self.following.shape[1])}
         rim = [0]
-        while rim and not nodes <= found.keys():
+        while rim and not nodes <= moves.keys():
             new = {int(step[node]): (node, step) for node in rim for step in steps}
-            rim = [node for node in new if node not in found]
+            rim = [node for node in new if node not in moves]
             for node in rim:
                 before, step = new[node]
-                found[node] = step[found[before]]
-        return found
+                moves[node] = step[moves[before]]
+        return moves
 
 
 class MovedFlows(Struct, frozen=True, eq=False):

@@ -512,7 +512,7 @@ def transceiver_batches(graph: FabricGraph, share: float, rng: np.random.Generat
         given = f"a batch of {100 * share:g} % of all transceivers"
         raise InputError(f"{given} is out of range: give more than 0 %, at most 100 %")
     ends = transceiver_ends(graph)
-    each = max(1, round(share * len(ends)))
-    batch = np.arange(len(ends)) // each
-    names = tuple(f"batch-{number}" for number in range(ceil_div(len(ends), each)))
+    batch_size = max(1, round(share * len(ends)))
+    batch = np.arange(len(ends)) // batch_size
+    names = tuple(f"batch-{number}" for number in range(ceil_div(len(ends), batch_size)))
     return RiskGroups("batch", names, NOTHING, NOTHING, batch, rng.permutation(ends) // 2)

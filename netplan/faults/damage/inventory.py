@@ -128,10 +128,10 @@ def device_port(text: str, cage_links: int) -> tuple[str, int, bool] | None:
     >>> device_port("leaf-0:port-5", 2), device_port("leaf-0", 2)
     (('leaf-0', 5, True), None)
     """
-    found = END.fullmatch(text)
-    if not found:
+    match = END.fullmatch(text)
+    if not match:
         return None
-    device, bracket, number, place, graph = found.groups()
+    device, bracket, number, place, graph = match.groups()
     if graph:
         return device, int(graph), True
     port = int(bracket or number)
@@ -313,24 +313,26 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
         text = plain_link(text)
         graph, node, is_group = self.inventory.graph, self._node(text), text in self._group_names
         if BETWEEN in text:
-            found = self._links(text)
+            parts = self._links(text)
         elif node is not None and (kind is None or kind.space != "group"):
             name = NODE_KINDS[graph.node_kind[node]].replace("_", "-")
-            found = Parts(self.inventory.kinds[name], np.array([node]))
+            parts = Parts(self.inventory.kinds[name], np.array([node]))
         elif is_group and (kind is None or kind.space == "group"):
             # Where groups of several kinds have the name, that of the kind, or the first.
             places = self._group_names[text]
-            name, number = next((at for at in places if kind and at[0] == kind.name), places[0])
-            found = Parts(self.inventory.kinds[name], np.array([number]))
+            name, number = next(
+                (group for group in places if kind and group[0] == kind.name), places[0]
+            )
+            parts = Parts(self.inventory.kinds[name], np.array([number]))
         else:
-            found = self._port(text, kind)
-        if found is None:
+            parts = self._port(text, kind)
+        if parts is None:
             raise self._unknown(text)
-        if kind is None or found.kind is kind:
-            return found
-        if kind.space != found.kind.space or not _holds(kind, found.numbers):
-            raise InputError(f"{text[:60]!r} is no {kind.name}: it is a {found.kind.name}")
-        return Parts(kind, found.numbers)
+        if kind is None or parts.kind is kind:
+            return parts
+        if kind.space != parts.kind.space or not _holds(kind, parts.numbers):
+            raise InputError(f"{text[:60]!r} is no {kind.name}: it is a {parts.kind.name}")
+        return Parts(kind, parts.numbers)
 
     def of(self, parts: Parts) -> Iterator[str]:
         """Names of parts, one by one."""
@@ -405,27 +407,27 @@ class PartNames(Struct, frozen=True, eq=False, dict=True):
                 raise InputError(f"no link joins {sides[0][:60]} and {sides[1][:60]}{known}")
             links = chosen // 2
             network = links[self._network[links]]
-            name, found = ("link", network) if len(network) else ("hb-link", links)
-            return Parts(self.inventory.kinds[name], found)
+            name, chosen_links = ("link", network) if len(network) else ("hb-link", links)
+            return Parts(self.inventory.kinds[name], chosen_links)
         return None
 
     def _device_port(self, text: str, *, hosts: bool = False) -> tuple[int, int] | None:
         """Node and port of an end; of a host of a whole HB domain too, if those are asked for."""
-        found = device_port(text, self.inventory.cage_links)
-        if found is None:
+        parsed = device_port(text, self.inventory.cage_links)
+        if parsed is None:
             return None
-        device, port, counted_from_0 = found
+        device, port, counted_from_0 = parsed
         node, host = self._node(device), HOST.fullmatch(device)
         if node is not None:
             return node, port + 1 - int(self._first_port[node]) if counted_from_0 else port
         graph = self.inventory.graph
         if not (hosts and host):
             return None
-        each = int(
+        gpu_ports = int(
             self._end_port[self._network.repeat(2) & (self._end_node < graph.gpus)].max(initial=1)
         )
-        gpu = int(host[1]) * graph.hb_size + (port - 1) // each
-        return (gpu, (port - 1) % each + 1) if gpu < graph.gpus else None
+        gpu = int(host[1]) * graph.hb_size + (port - 1) // gpu_ports
+        return (gpu, (port - 1) % gpu_ports + 1) if gpu < graph.gpus else None
 
     def _ends_at(self, node: int, *, inside: bool = False) -> Ints:
         """Ends of the cables at a node, and of the links inside HB domains if asked for."""

@@ -463,20 +463,20 @@ def _groups(path: Path, kind: str, lines: list[Membership], inventory: Inventory
     parts: dict[str, list[Parts]] = {}
     weights: dict[str, float] = {}
     for row in lines:
-        found = parts.setdefault(row.group, [])
+        listed_parts = parts.setdefault(row.group, [])
         if row.weight is not None and weights.setdefault(row.group, row.weight) != row.weight:
             raise CatalogError(f"{path}:{row.line}: group {row.group[:60]!r} has two weights")
         if row.member:
             try:
-                found.append(names.find(row.member))
+                listed_parts.append(names.find(row.member))
             except NetplanError as error:
                 raise CatalogError(f"{path}:{row.line}: {error}") from None
     members: list[tuple[Ints, Ints]] = []
-    for name, found in parts.items():
-        if not found:
+    for name, listed_parts in parts.items():
+        if not listed_parts:
             line = next(row.line for row in lines if row.group == name)
             raise CatalogError(f"{path}:{line}: group {name[:60]!r} has no members: name some")
-        damage = inventory.damage(found)
+        damage = inventory.damage(listed_parts)
         members.append((np.flatnonzero(damage.node_down), np.flatnonzero(damage.link_down)))
     nodes, links = zip(*members, strict=True)
     weight = np.array([weights.get(name, 1.0) for name in parts]) if weights else None

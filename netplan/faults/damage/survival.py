@@ -95,16 +95,16 @@ def attrition(
     >>> attrition(Inventory(graph), "switch", np.random.default_rng(0)).left
     ((0, 1.0), (1, 0.875))
     """
-    found = inventory.kinds.get(kind)
-    if found is None or not len(found.numbers):
+    part_kind = inventory.kinds.get(kind)
+    if part_kind is None or not len(part_kind.numbers):
         return None
-    graph, total = inventory.graph, len(found.numbers)
-    order, intact = rng.permutation(found.numbers), intact or intact_components(graph)[0]
+    graph, total = inventory.graph, len(part_kind.numbers)
+    order, intact = rng.permutation(part_kind.numbers), intact or intact_components(graph)[0]
     left = [(0, 1.0)]
     for count in STEPS:
         if count > max(1, MOST_SHARE * total):
             break
-        damage = inventory.damage([Parts(found, order[:count])])
+        damage = inventory.damage([Parts(part_kind, order[:count])])
         down = int(damage.node_down[: graph.gpus].sum())
         gone = down + len(cut_off_gpus(graph, damage, intact))
         left.append((count, 1 - gone / graph.gpus))

@@ -9,7 +9,7 @@ from math import exp, inf
 
 import numpy as np
 
-from netplan.faults.years.outages import Cause, PaceTable
+from netplan.faults.years.outages import Cause, ThroughputTable
 from netplan.faults.years.reliability import compound_poisson
 from netplan.units import HOURS_PER_YEAR
 
@@ -52,14 +52,16 @@ def domains_under_repair(causes: Iterable[Cause], *, wait: bool) -> dict[int, fl
     return means
 
 
-def expected_throughput(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
+def expected_throughput(
+    causes: Sequence[Cause], throughput: ThroughputTable
+) -> tuple[float, float]:
     """Share of the time in which the job has to wait, and its mean throughput, waits included [1].
 
     Parameters
     ----------
     causes
         What fails.
-    pace
+    throughput
         How the job goes on.
 
     Returns
@@ -76,23 +78,23 @@ def expected_throughput(causes: Sequence[Cause], pace: PaceTable) -> tuple[float
     A domain is missing 1 % of the time, and the job slower by a quarter:
 
     >>> gpu = Cause("GPU", 1.0, 1, repair_h=-np.log(0.99) * HOURS_PER_YEAR)
-    >>> pace = PaceTable(0, False, np.array([0, 1, 9]), np.array([[1, 1.25, 1.25]] * 2))
-    >>> waits, mean = expected_throughput([gpu], pace)
+    >>> throughput = ThroughputTable(0, False, np.array([0, 1, 9]), np.array([[1, 1.25, 1.25]] * 2))
+    >>> waits, mean = expected_throughput([gpu], throughput)
     >>> round(waits, 6), round(mean, 4)
     (0.0, 0.998)
     """
-    if pace.wait:
+    if throughput.wait:
         down = compound_poisson(domains_under_repair(causes, wait=True))
-        mean = goes_on = float(down[: pace.idle_domains + 1].sum())
+        mean = goes_on = float(down[: throughput.idle_domains + 1].sum())
     else:
-        goes_on, mean = _without_domains(causes, pace)
+        goes_on, mean = _without_domains(causes, throughput)
     stopping = (cause for cause in causes if cause.effect.slowdown == inf)
-    goes_on *= exp(-sum(_slowing(cause, pace) for cause in stopping))
-    return 1 - goes_on, mean * _of_network(causes, pace)
+    goes_on *= exp(-sum(_slowing(cause, throughput) for cause in stopping))
+    return 1 - goes_on, mean * _of_network(causes, throughput)
 
 
-def _without_domains(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, float]:
-    """Share of the time in which the domains that are left go on, and their mean pace [1]."""
+def _without_domains(causes: Sequence[Cause], throughput: ThroughputTable) -> tuple[float, float]:
+    """Share of the time in which the domains that are left go on, and their mean throughput [1]."""
     taking = [cause for cause in causes if not cause.effect.all_gpus]
     part, whole = (
         compound_poisson(
@@ -101,23 +103,23 @@ def _without_domains(causes: Sequence[Cause], pace: PaceTable) -> tuple[float, f
         for is_whole in (False, True)
     )
     # Idle domains take over first from those that are lost whole.
-    none_left = np.arange(len(whole)) <= pace.idle_domains
+    none_left = np.arange(len(whole)) <= throughput.idle_domains
     goes_on = mean = 0.0
     for lost, of_whole in ((whole * none_left, 0), (whole * ~none_left, 1)):
         chance = np.convolve(part, lost)
         number = np.arange(len(chance))
-        speed = 1 / pace.without(number, number * of_whole)
+        speed = 1 / throughput.without(number, number * of_whole)
         goes_on += float(chance @ (speed > 0))
         mean += float(chance @ speed)
     return goes_on, mean
 
 
-def _of_network(causes: Sequence[Cause], pace: PaceTable) -> float:
-    """Mean pace of all GPUs on what is left of the network: that of the worst failure [1]."""
+def _of_network(causes: Sequence[Cause], throughput: ThroughputTable) -> float:
+    """Mean throughput of all GPUs on what is left of the network: that of the worst failure [1]."""
     under: dict[float, float] = {}
     for cause in causes:
         slowdown = cause.effect.slowdown
-        under[slowdown] = under.get(slowdown, 0.0) + _slowing(cause, pace)
+        under[slowdown] = under.get(slowdown, 0.0) + _slowing(cause, throughput)
     mean, none_worse = 0.0, 1.0
     for slowdown in sorted(under.keys() - {0.0}, reverse=True):
         none = exp(-under[slowdown])
@@ -126,12 +128,12 @@ def _of_network(causes: Sequence[Cause], pace: PaceTable) -> float:
     return mean + none_worse
 
 
-def _slowing(cause: Cause, pace: PaceTable) -> float:
+def _slowing(cause: Cause, throughput: ThroughputTable) -> float:
     """Mean number of failures under repair that slow the network [1]."""
     effect = cause.effect
     if effect.domains and not effect.all_gpus:
         return cause.under_repair
     under = cause.failures_per_year * cause.repair_h / HOURS_PER_YEAR
     # Idle domains take over, or the job waits: only failures that stop nothing slow it.
-    spared = effect.domains and (pace.wait or effect.domains <= pace.idle_domains)
+    spared = effect.domains and (throughput.wait or effect.domains <= throughput.idle_domains)
     return under - cause.under_repair if spared else under

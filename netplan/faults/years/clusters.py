@@ -64,14 +64,14 @@ class RateSpread(Struct, frozen=True):
         >>> round(spread.mean, 3), round(spread.variance, 4)  # 0.02 - 0.0002, times 1.5
         (0.2, 0.0297)
         """
-        rates = [one.rate_per_year for one in clusters]
+        rates = [cluster.rate_per_year for cluster in clusters]
         if len(rates) < 2 or not sum(rates):  # noqa: PLR2004 - a spread needs two
             raise InputError(
-                f"{len(rates)} clusters with {sum(one.failures for one in clusters)} failures say"
+                f"{len(rates)} clusters with {sum(c.failures for c in clusters)} failures say"
                 " nothing about how clusters differ: give two or more, and some failures"
             )
         middle = mean(rates)
-        chance = middle * mean(1 / one.accelerator_years for one in clusters)
+        chance = middle * mean(1 / cluster.accelerator_years for cluster in clusters)
         spread = max(0.0, variance(rates) - chance)
         return cls(middle, spread * (1 + 1 / len(rates)))
 
@@ -137,11 +137,13 @@ def leave_one_out(clusters: Sequence[ClusterCount]) -> tuple[Prediction, ...]:
     c 120 0 1604 True
     d 1000 77 132 False
     """
-    found = []
-    for one in clusters:
-        others = RateSpread.of([other for other in clusters if other is not one])
-        found.append(Prediction(one, others, *others.count_interval(one.accelerator_years)))
-    return tuple(found)
+    predictions = []
+    for cluster in clusters:
+        others = RateSpread.of([other for other in clusters if other is not cluster])
+        predictions.append(
+            Prediction(cluster, others, *others.count_interval(cluster.accelerator_years))
+        )
+    return tuple(predictions)
 
 
 RECORD_OF_KIND: Mapping[Kind, str] = {
@@ -160,7 +162,7 @@ RECORD_OF_KIND: Mapping[Kind, str] = {
 """What a record of one cluster tells apart, by kind."""
 
 
-def stops_by_record(
+def interruptions_by_record(
     book: FailureBook,
     units: Mapping[Unit, int],
     *,
@@ -185,17 +187,17 @@ def stops_by_record(
     Table 5 of Llama 3: 35 network interruptions in 54 days, 236.6 a year.
 
     >>> from netplan.faults.years.rates import FAILURE_BOOKS
-    >>> found = stops_by_record(FAILURE_BOOKS.load("llama-3-54-days"), {"gpu": 16_384})
+    >>> found = interruptions_by_record(FAILURE_BOOKS.load("llama-3-54-days"), {"gpu": 16_384})
     >>> round(found["network"], 1), round(found["GPU memory"], 1)
     (236.6, 615.1)
     """
-    found: dict[str, float] = {}
-    whole = {kind.row.cause: kind.stops_per_year for kind in groups}
+    rates: dict[str, float] = {}
+    whole = {kind.row.cause: kind.interruptions_per_year for kind in groups}
     for row in book.rates:
         name = RECORD_OF_KIND.get(row.kind)
         if name is not None:
-            each = row.rate_per_year.at(end) * row.interrupts
+            per_unit = row.rate_per_year.at(end) * row.interrupts
             stops = whole.get(row.cause)
-            found.setdefault(name, 0.0)
-            found[name] += each * row.count_in(units) if stops is None else stops
-    return found
+            rates.setdefault(name, 0.0)
+            rates[name] += per_unit * row.count_in(units) if stops is None else stops
+    return rates

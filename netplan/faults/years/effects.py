@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from netplan.faults.damage.cuts import Option
 from netplan.faults.damage.impact import Impact, Single, Subject
-from netplan.faults.years.outages import Cause, Effect, PaceTable
+from netplan.faults.years.outages import Cause, Effect, ThroughputTable
 from netplan.faults.years.rates import FailureBook, FailureRate, Unit, place_of, unit_counts
 from netplan.inputs.choices import End
 from netplan.records import replace
@@ -63,27 +63,29 @@ class IdleGpus(Struct, frozen=True):
         >>> row = FAILURE_BOOKS.load("2026").rate("GPU")
         >>> idle = IdleGpus(1, 8, missed=0.002, short=0.000002, mean_down=0.002)
         >>> taken, lost = idle.split(row, [Cause("GPU", 0.5, 1024, repair_h=24.0)])
-        >>> taken.effect.domains, taken.stops_per_year, lost.failures_per_year, lost.repair_h
-        (0, 447.104, 1.024, 12.0)
+        >>> taken.effect.domains, taken.interruptions_per_year, lost.failures_per_year
+        (0, 447.104, 1.024)
+        >>> lost.repair_h
+        12.0
         """
         if row.unit not in REPLACED or row.kind == "hb-gear":
             return tuple(parts)
         used = (self.hb_size - self.each) / self.hb_size
         held = self.short / (self.mean_down * self.missed) if self.missed else 0.0
-        found: list[Cause] = []
-        for one in parts:
-            rate = one.rate_per_year
+        causes: list[Cause] = []
+        for part in parts:
+            rate = part.rate_per_year
             taken = replace(
-                one,
+                part,
                 rate_per_year=rate * (1 - self.missed),
-                interrupts=one.interrupts * used,
+                interrupts=part.interrupts * used,
                 effect=Effect(),
             )
             lost = replace(
-                one, rate_per_year=rate * self.missed, repair_h=one.repair_h * min(held, 1.0)
+                part, rate_per_year=rate * self.missed, repair_h=part.repair_h * min(held, 1.0)
             )
-            found += [taken, lost]
-        return tuple(found)
+            causes += [taken, lost]
+        return tuple(causes)
 
 
 def idle_gpus(
@@ -178,8 +180,10 @@ class FailureEffects(Struct, frozen=True):
             return ((1, Effect(domains=1, whole=True)),)
         return self.of_units.get(row.unit, ((1, Effect()),))
 
-    def pace(self, taken: Collection[int], *, idle: int, wait: bool, most: int) -> PaceTable:
-        """Table of the pace, up to a number of missing domains.
+    def throughput(
+        self, taken: Collection[int], *, idle: int, wait: bool, most: int
+    ) -> ThroughputTable:
+        """Table of the throughput, up to a number of missing domains.
 
         Parameters
         ----------
@@ -193,11 +197,11 @@ class FailureEffects(Struct, frozen=True):
             Missing domains from which on it always waits [1].
         """
         if wait:
-            return PaceTable(idle, wait=True)
+            return ThroughputTable(idle, wait=True)
         numbers = list(range(1, EXACT + 1))
         while numbers[-1] < most:
             numbers.append(round(STEP * numbers[-1]))
-        missing = [one for one in sorted({*numbers, *taken}) if 0 < one < self.domains]
+        missing = [count for count in sorted({*numbers, *taken}) if 0 < count < self.domains]
         factor = np.ones((2, len(missing) + 1))
         for whole in range(2):
             factor[whole, 1:] = [self.slowness(number, bool(whole)) for number in missing]
@@ -205,7 +209,7 @@ class FailureEffects(Struct, frozen=True):
         factor = np.minimum.accumulate(factor[:, ::-1], axis=1)[:, ::-1]
         # So may the whole job, so that none is faster than with all domains.
         factor = np.maximum(1.0, np.maximum.accumulate(factor, axis=0))
-        return PaceTable(idle, wait=False, missing=np.array([0, *missing]), factor=factor)
+        return ThroughputTable(idle, wait=False, missing=np.array([0, *missing]), factor=factor)
 
 
 def untimed_effects(fabric: Fabric) -> FailureEffects:
@@ -220,7 +224,7 @@ def untimed_effects(fabric: Fabric) -> FailureEffects:
 
 
 def proportional(domains: int) -> Slowness:
-    """Pace of the share of the domains that is left.
+    """Throughput of the share of the domains that is left.
 
     Examples
     --------
@@ -235,7 +239,7 @@ def proportional(domains: int) -> Slowness:
 
 
 def searched(subject: Subject) -> Slowness:
-    """Pace of the best plan on what is left."""
+    """Throughput of the best plan on what is left."""
     intact = subject.intact
     if intact is None:
         return proportional(subject.sizing.domains)
@@ -245,9 +249,9 @@ def searched(subject: Subject) -> Slowness:
         gpus = subject.sizing.hb_size if whole else 1
         # Plans that must divide may need to leave out more than is missing.
         for out in range(missing, missing + 2 * EXACT):
-            found = subject.at(Option(out, gpus, 1.0, 1.0))
-            if found is not None:
-                return found.time_s / intact.time_s
+            plans = subject.at(Option(out, gpus, 1.0, 1.0))
+            if plans is not None:
+                return plans.time_s / intact.time_s
         return inf
 
     return slowness
@@ -293,8 +297,8 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
             range(domains), 1 + slower, lo=1, key=lambda some: slowness(some, whole)
         )
         domains = more - 1
-    beside = (1 + slower) / (slowness(domains, whole) if domains else 1.0) - 1
-    return Effect(domains, whole, slowdown=beside if beside > SAME else 0.0)
+    further = (1 + slower) / (slowness(domains, whole) if domains else 1.0) - 1
+    return Effect(domains, whole, slowdown=further if further > SAME else 0.0)
 
 
 def effects_of(
@@ -339,10 +343,16 @@ def effects_of(
     ...  for unit in ("gpu", "nic_port") for parts, effect in found.of_units[unit]]
     [(64, 1, False), (64, 1, True)]
     """
-    found = {one.kind: (one.parts, effect_of(one.impact, slowness)) for one in singles}
-    kinds = kinds_of_units(fabric, found)
+    effect_by_kind = {
+        single.kind: (single.parts, effect_of(single.impact, slowness)) for single in singles
+    }
+    kinds = kinds_of_units(fabric, effect_by_kind)
     return FailureEffects(
-        {unit: tuple(found[kind] for kind in names) for unit, names in kinds.items() if names},
+        {
+            unit: tuple(effect_by_kind[kind] for kind in names)
+            for unit, names in kinds.items()
+            if names
+        },
         slowness,
         units,
         fabric.sizing.domains,

@@ -11,8 +11,8 @@ share of time that counts
     the share of time in which it need not wait, P(N <= s) of N domains down and s idle ones. Exact:
     between two waits the job runs from a restart to the next failure, an exponential time;
 goodput
-    that, times the mean pace at a moment. To first order: hours that count come more often when
-    little is down.
+    that, times the mean throughput at a moment. To first order: hours that count come more often
+    when little is down.
 
 Where somebody says what stands together, racks, feeds and the like fail as a whole, in place of
 those that the book guesses from the GPUs (:mod:`netplan.faults.years.group_failures`).
@@ -362,7 +362,7 @@ def reliability_forecast(
     spares = part_spares(effects.units, book, options)
     kept = _kept(fabric, spares, options)
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
-    per_year = sum(cause.stops_per_year for cause in exposure.causes)
+    per_year = sum(cause.interruptions_per_year for cause in exposure.causes)
     between_h = reliability.mtbf_h(per_year)
     job, write_h = options.checkpoints.at(between_h), options.checkpoints.write_h
     rng = np.random.default_rng(options.seed)
@@ -370,7 +370,7 @@ def reliability_forecast(
     yearly, (low, high) = outages.interruptions_a_year, outages.interruptions_interval()
     ratio, goodput = outages.effective_time_ratio, outages.goodput
     never_waiting = checkpoints.exact_time_ratio(job, between_h)
-    waits, throughput = expected_throughput(exposure.causes, exposure.pace)
+    waits, throughput = expected_throughput(exposure.causes, exposure.throughput)
     down = domains_under_repair(exposure.causes, wait=options.wait)
     network = {row.cause for row in book.rates if row.kind in NETWORK_KINDS}
     network |= {kind.name for kind in groups if kind.row.kind in NETWORK_KINDS}
@@ -395,7 +395,7 @@ def reliability_forecast(
         interruptions_low=low,
         interruptions_high=high,
         network_interruptions_per_year=sum(
-            cause.stops_per_year for cause in exposure.causes if cause.name in network
+            cause.interruptions_per_year for cause in exposure.causes if cause.name in network
         ),
         mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * options.years,
         interval_h=job.interval_h,
@@ -445,13 +445,13 @@ def _exposure(
     causes = [cause for cause in alone if cause.name not in whole]
     causes += [cause for kind in groups for cause in kind.causes]
     taken = domains_under_repair(causes, wait=False)
-    pace = effects.pace(
+    throughput = effects.throughput(
         taken,
         idle=options.idle_domains,
         wait=options.wait,
         most=reliability.idle_domains_needed(taken, NEARLY_ALWAYS),
     )
-    return Exposure(tuple(causes), kept, pace)
+    return Exposure(tuple(causes), kept, throughput)
 
 
 def _causes(exposure: Exposure, outages: Outages) -> tuple[CauseShare, ...]:
@@ -474,7 +474,7 @@ def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) ->
     InputError
         If they do not reach the service level: the message says how many do.
     """
-    found = {}
+    kept = {}
     for row in spares:
         if row.kind not in options.spares:
             continue
@@ -484,8 +484,8 @@ def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) ->
             reliability.require_service(number, waiting, options.level)
         except InputError as error:
             raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
-        found[row.kind] = number
-    return found
+        kept[row.kind] = number
+    return kept
 
 
 def part_spares(
@@ -506,7 +506,7 @@ def part_spares(
     for row in book.rates:
         if row.kind in SPARED_KINDS:
             rows.setdefault(row.kind, []).append(row)
-    found = []
+    spare_rows = []
     for kind, parts in rows.items():
         counts = [row.count_in(units) for row in parts]
         lead_h = book.lead_h(parts[0].kind).at(options.end)
@@ -514,10 +514,12 @@ def part_spares(
             continue
         rates = [row.rate_per_year.at(options.end) for row in parts]
         failures = [rate * count for rate, count in zip(rates, counts, strict=True)]
-        replaced = sum(row.replaced * each for row, each in zip(parts, failures, strict=True))
+        replaced = sum(
+            row.replaced * per_year for row, per_year in zip(parts, failures, strict=True)
+        )
         waiting = reliability.outstanding(replaced, 1, lead_h)
         spares = reliability.spares_needed(waiting, options.level)
-        found.append(
+        spare_rows.append(
             Spares(
                 kind,
                 tuple(row.unit for row in parts),
@@ -529,7 +531,7 @@ def part_spares(
                 reliability.service_level(spares, waiting),
             )
         )
-    return tuple(found)
+    return tuple(spare_rows)
 
 
 def _finite(value: float) -> float:

@@ -98,12 +98,12 @@ def port_losses(
     (True, True)
     """
     lost = _without_links(graph, groups, np.flatnonzero(links))
-    each = np.diff(lost.indptr)
-    group, gpu = np.repeat(np.arange(len(groups)), each), lost.indices
+    lost_gpus = np.diff(lost.indptr)
+    group, gpu = np.repeat(np.arange(len(groups)), lost_gpus), lost.indices
     on_tree, leaf = _forest(graph, links)
     known = np.ones(len(groups), bool)
     known[groups.node_group] = False
-    left = intact.domains[intact.component[gpu]] - each[group]
+    left = intact.domains[intact.component[gpu]] - lost_gpus[group]
     known[group[~leaf[gpu] | (left < MAIN_DOMAINS)]] = False
     hit = on_tree[groups.link]
     of, link = groups.link_group[hit].astype(np.int64), groups.link[hit]
@@ -137,8 +137,8 @@ def _forest(graph: FabricGraph, links: Bools) -> tuple[Bools, Bools]:
 def _without_links(graph: FabricGraph, groups: RiskGroups, links: Ints) -> csr_array:
     """GPUs of some links that are all out, by group, shape (groups, gpus)."""
     tail, head = directed(graph, links)
-    at = tail < graph.gpus
-    gpu, other, link = tail[at], head[at], np.tile(links, 2)[at]
+    at_gpu = tail < graph.gpus
+    gpu, other, link = tail[at_gpu], head[at_gpu], np.tile(links, 2)[at_gpu]
     port = np.arange(len(gpu))
     nodes = members(groups.node_group, groups.node, (len(groups), graph.node_count))
     cables = members(groups.link_group, groups.link, (len(groups), graph.link_count))
@@ -207,9 +207,9 @@ class GroupFailures(Struct, frozen=True, eq=False):
     gpus_cut_off_per_year: float
 
     @property
-    def stops_per_year(self) -> float:
+    def interruptions_per_year(self) -> float:
         """Interruptions of the job [1/year]."""
-        return sum(cause.stops_per_year for cause in self.causes)
+        return sum(cause.interruptions_per_year for cause in self.causes)
 
 
 def group_failures(

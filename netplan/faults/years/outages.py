@@ -19,14 +19,15 @@ for a wanted precision.
 Left out: failures that depend on age or on one another beyond the groups, repairs that queue for
 staff, and what :mod:`netplan.faults.years.outages` leaves out.
 
-What is down at each moment, and at which pace the job goes on meanwhile.
+What is down at each moment, and at which throughput the job goes on meanwhile.
 
 From a failure until its repair the job lacks what the failure took. So the number of HB domains
 that are down is a step function of time: arrivals less departures. With s idle domains beside the
-job's, n domains down leave max(n - s, 0) missing; the pace without them is a table, made by the
-search for plans on what is left (:mod:`netplan.faults.years.effects`). A failure that leaves all
-GPUs at work slows them until its repair, unless idle domains have taken over from all that is hit.
-Of several such failures the worst counts, since a synchronous job is as slow as its slowest member.
+job's, n domains down leave max(n - s, 0) missing; the throughput without them is a table, made by
+the search for plans on what is left (:mod:`netplan.faults.years.effects`). A failure that leaves
+all GPUs at work slows them until its repair, unless idle domains have taken over from all that is
+hit. Of several such failures the worst counts, since a synchronous job is as slow as its slowest
+member.
 
 Left out: restarts to take a repaired domain back, failures of idle domains, and two failures in
 one domain, which count as two domains.
@@ -115,8 +116,8 @@ class Effect(Struct, frozen=True):
         return Effect(slowdown=self.slowdown) if self.all_gpus or not self.domains else Effect()
 
 
-class PaceTable(Struct, frozen=True, eq=False):
-    """At which pace a job goes on, by the HB domains that are down.
+class ThroughputTable(Struct, frozen=True, eq=False):
+    """At which throughput a job goes on, by the HB domains that are down.
 
     Parameters
     ----------
@@ -140,16 +141,16 @@ class PaceTable(Struct, frozen=True, eq=False):
 
         Examples
         --------
-        >>> pace = PaceTable(1, False, np.array([0, 1, 4]), np.array([[1, 1.1, 1.2], [1, 1.5, 2]]))
-        >>> pace.without(np.array([1, 2, 3, 3, 9]), np.array([1, 0, 1, 2, 0])).tolist()
+        >>> throughput = ThroughputTable(1, False, np.array([0, 1, 4]), np.array([[1, 1.1, 1.2], [1, 1.5, 2]]))
+        >>> throughput.without(np.array([1, 2, 3, 3, 9]), np.array([1, 0, 1, 2, 0])).tolist()
         [1.0, 1.1, 1.2, 2.0, inf]
         """
         most = int(self.missing[-1])
         step = np.searchsorted(self.missing, np.arange(most + 1))
         table = np.append(self.factor[:, step], [[inf], [inf]], axis=1)
         missing = np.minimum(np.maximum(down - self.idle_domains, 0), most + 1)
-        found: Floats = table.ravel()[missing + (whole > self.idle_domains) * (most + 2)]
-        return found
+        factor: Floats = table.ravel()[missing + (whole > self.idle_domains) * (most + 2)]
+        return factor
 
 
 class EffectArrays(Struct, frozen=True, eq=False):
@@ -179,21 +180,23 @@ class EffectArrays(Struct, frozen=True, eq=False):
         >>> EffectArrays.of(kinds).domains.tolist()
         [[1, 0, 0], [2, 2, 0], [0, 0, 3], [0, 0, 0]]
         """
-        keys = [(one.slowdown, one.all_gpus and one.domains > 0) for one in effects]
-        found = sorted({key for key in keys if key[0]})
+        keys = [(effect.slowdown, effect.all_gpus and effect.domains > 0) for effect in effects]
+        slowdowns = sorted({key for key in keys if key[0]})
         domains = [
-            (0, 0, one.domains) if one.all_gpus else (one.domains, one.whole * one.domains, 0)
-            for one in effects
+            (0, 0, effect.domains)
+            if effect.all_gpus
+            else (effect.domains, effect.whole * effect.domains, 0)
+            for effect in effects
         ]
         return cls(
             np.array(domains, np.int64).reshape(len(effects), 3),
-            np.array([found.index(key) if key in found else -1 for key in keys], np.int64),
-            tuple(found),
+            np.array([slowdowns.index(key) if key in slowdowns else -1 for key in keys], np.int64),
+            tuple(slowdowns),
         )
 
 
 class Spells(Struct, frozen=True, eq=False):
-    """Spells of one pace: when each begins [h], and the time of its iterations [1], (spells,)."""
+    """Spells of one throughput: when each begins [h], and the time of its iterations [1], (spells,)."""
 
     begin_h: Floats
     factor: Floats
@@ -204,8 +207,8 @@ class Spells(Struct, frozen=True, eq=False):
         if not waits.any():
             return moment_h
         ends = np.minimum.accumulate(np.where(waits, inf, self.begin_h)[::-1])[::-1]
-        at = np.searchsorted(self.begin_h, moment_h, side="right") - 1
-        ready: Floats = np.where(waits[at], ends[at], moment_h)
+        spell = np.searchsorted(self.begin_h, moment_h, side="right") - 1
+        ready: Floats = np.where(waits[spell], ends[spell], moment_h)
         return ready
 
 
@@ -214,9 +217,9 @@ BITS = 21
 
 
 def spells(
-    begin_h: Floats, end_h: Floats, kind: Ints, effects: EffectArrays, pace: PaceTable
+    begin_h: Floats, end_h: Floats, kind: Ints, effects: EffectArrays, throughput: ThroughputTable
 ) -> Spells:
-    """Paces of a job from the first moment on, 0 h.
+    """Throughputs of a job from the first moment on, 0 h.
 
     Parameters
     ----------
@@ -226,7 +229,7 @@ def spells(
         Kind of each, shape (failures,).
     effects
         What each kind takes.
-    pace
+    throughput
         How the job goes on.
 
     Examples
@@ -234,7 +237,7 @@ def spells(
     A domain is down from 1 to 4 h, another from 2 to 3 h; one idle domain stands by.
 
     >>> found = spells(np.array([1.0, 2.0]), np.array([4.0, 3.0]), np.zeros(2, int),
-    ...                EffectArrays.of([Effect(domains=1)]), PaceTable(idle_domains=1))
+    ...                EffectArrays.of([Effect(domains=1)]), ThroughputTable(idle_domains=1))
     >>> found.begin_h.tolist(), found.factor.tolist()
     ([0.0, 2.0, 3.0], [1.0, inf, 1.0])
     """
@@ -249,8 +252,8 @@ def spells(
     sums = np.cumsum(packed[failure] * sign)
     mask = (1 << BITS) - 1
     taken, whole = sums & mask, sums >> BITS & mask
-    full = taken + (sums >> 2 * BITS) <= pace.idle_domains
-    factor = pace.without(taken, whole)
+    full = taken + (sums >> 2 * BITS) <= throughput.idle_domains
+    factor = throughput.without(taken, whole)
     level, slowdown = effects.level[failure], np.zeros(2 * count)
     for number, (slower, spared) in enumerate(effects.slowdowns):
         # Whether more of this slowdown have come than gone: only its own events change that.
@@ -259,10 +262,10 @@ def spells(
         active = np.repeat(more, np.diff(events, prepend=0, append=len(sign)))
         slowdown[active & ~full if spared else active] = slower
     factor *= 1 + slowdown
-    if pace.wait:
+    if throughput.wait:
         factor[~full] = inf
     factor = np.concatenate([[1.0], factor])
-    # Moments that change no pace would only cost time.
+    # Moments that change no throughput would only cost time.
     changes = np.flatnonzero(factor[1:] != factor[:-1]) + 1
     kept = np.concatenate([[0], changes])
     return Spells(np.concatenate([[0.0], moment])[kept], factor[kept])
@@ -293,7 +296,7 @@ class Sources(Struct, frozen=True, eq=False):
         Mean time of a repair with the part at hand, shape (kinds,) [h].
     effects
         What each kind takes from the job until its repair.
-    pace
+    throughput
         How the job goes on meanwhile.
     """
 
@@ -308,7 +311,7 @@ class Sources(Struct, frozen=True, eq=False):
     lead_h: Floats
     repair_h: Floats
     effects: EffectArrays
-    pace: PaceTable
+    throughput: ThroughputTable
 
     @property
     def timed_per_year(self) -> float:
@@ -348,8 +351,8 @@ def simulate_chunk(
     -------
     tuple[Ints, Ints, Floats, Floats, Floats]
         Failures that stop the job, and all, a column a cause; the hours by ``REASONS``; the useful
-        hours that a slower pace cost; of each pool the demands, those met at once, and the hours in
-        which a part is lacking, shape (years, 3, pools).
+        hours that a slower throughput cost; of each pool the demands, those met at once, and the
+        hours in which a part is lacking, shape (years, 3, pools).
     """
     # Given their number, times of a Poisson process are sorted uniform times, which exponential
     # gaps give without sorting.
@@ -375,7 +378,7 @@ def simulate_chunk(
     lasting = effects.domains.any(axis=1) | (effects.level >= 0)
     lasts = np.flatnonzero(lasting[kind])
     repair_h = sources.repair_h[kind[lasts]] * _spread(len(lasts), chunk, rng)
-    down = spells(times[lasts], at_hand[lasts] + repair_h, kind[lasts], effects, sources.pace)
+    down = spells(times[lasts], at_hand[lasts] + repair_h, kind[lasts], effects, sources.throughput)
     stop_h = times[sources.stops[kind]]
     # Beyond the line the process goes on: the next stop decides what the last gap saved.
     rate = float(sources.rate_per_year[sources.stops].sum()) / HOURS_PER_YEAR
@@ -468,24 +471,24 @@ class RepairQueue(Struct, frozen=True, eq=False):
 
         They are those of all gaps that have ended and of the part of the gap that is under way.
         """
-        at, past = self._place(moment_h)
-        waited = np.minimum(self.wait_h[at], past)
-        ran = self._ran(at, past)
-        useful, saved = self._useful(at, ran)
-        running = _before(self.run_h, at) + ran
-        waiting = _before(self.wait_h, at) + waited
+        gap, past = self._place(moment_h)
+        waited = np.minimum(self.wait_h[gap], past)
+        ran = self._ran(gap, past)
+        useful, saved = self._useful(gap, ran)
+        running = _before(self.run_h, gap) + ran
+        waiting = _before(self.wait_h, gap) + waited
         columns = [useful, saved - useful, running - saved, moment_h - running - waiting, waiting]
         return np.stack(columns, axis=1)
 
     def useful_until(self, moment_h: Floats) -> Floats:
         """Useful hours up to some moments, shape (moments,) [h]."""
-        at, past = self._place(moment_h)
-        return self._useful(at, self._ran(at, past))[0]
+        gap, past = self._place(moment_h)
+        return self._useful(gap, self._ran(gap, past))[0]
 
     def _place(self, moment_h: Floats) -> tuple[Ints, Floats]:
         """Gap that is under way at each moment, and how long it has been [h]."""
-        at = np.searchsorted(self.start_h, moment_h, side="right") - 1
-        return at, moment_h - self.start_h[at]
+        gap = np.searchsorted(self.start_h, moment_h, side="right") - 1
+        return gap, moment_h - self.start_h[gap]
 
     def _ran(self, at: Ints, past: Floats) -> Floats:
         """Hours since the restart of the gap under way."""
@@ -509,7 +512,7 @@ def _before(values: Floats, at: Ints) -> Floats:
 
 
 def _slowed_by_year(work: RepairQueue, down: Spells, edges: Floats) -> Floats:
-    """Useful hours that a slower pace cost in each year, shape (years,) [h]."""
+    """Useful hours that a slower throughput cost in each year, shape (years,) [h]."""
     cut = np.searchsorted(down.begin_h, edges, side="right")
     begin_h = np.insert(down.begin_h, cut, edges)
     factor = np.insert(down.factor, cut, down.factor[cut - 1])
@@ -599,14 +602,14 @@ class Cause(Struct, frozen=True):
         return self.rate_per_year * self.count
 
     @property
-    def stops_per_year(self) -> float:
+    def interruptions_per_year(self) -> float:
         """Interruptions of a job that uses all units [1/year]."""
         return self.failures_per_year * self.interrupts
 
     @property
     def under_repair(self) -> float:
         """Mean number of failures under repair that stopped a job on all units [1]."""
-        return self.stops_per_year * self.repair_h / HOURS_PER_YEAR
+        return self.interruptions_per_year * self.repair_h / HOURS_PER_YEAR
 
 
 class Exposure(Struct, frozen=True):
@@ -618,7 +621,7 @@ class Exposure(Struct, frozen=True):
         Kinds of units that fail.
     spares
         Spares of each pool [1].
-    pace
+    throughput
         How the job goes on while HB domains are down; it waits for their repair if left out.
     share
         Share of the cluster that the job runs on. A failure hits it with this probability; all
@@ -627,7 +630,7 @@ class Exposure(Struct, frozen=True):
 
     causes: tuple[Cause, ...]
     spares: Mapping[str, int] = field(default_factory=dict)
-    pace: PaceTable = field(default_factory=PaceTable)
+    throughput: ThroughputTable = field(default_factory=ThroughputTable)
     share: float = 1.0
 
     def __post_init__(self) -> None:
@@ -918,16 +921,16 @@ def sources_of(exposure: Exposure) -> Sources:
     causes, share, pools = exposure.causes, exposure.share, tuple(exposure.spares)
     names = tuple(dict.fromkeys(cause.name for cause in causes))
     column = np.array([names.index(cause.name) for cause in causes], np.int64)
-    pool = np.array([pools.index(one.pool) if one.pool else -1 for one in causes], np.int64)
+    pool = np.array([pools.index(c.pool) if c.pool else -1 for c in causes], np.int64)
     rate = np.array([cause.failures_per_year for cause in causes])
     stops = np.array([cause.interrupts for cause in causes])
     # All failures, three times: those that stop the job, pass it by, and hit other jobs.
     rates = np.concatenate([rate * stops * share, rate * (1 - stops) * share, rate * (1 - share)])
-    lasting = [one.effect if one.repair_h or one.pool else Effect() for one in causes]
-    effects = [*lasting, *(one.survived for one in lasting), *(Effect() for _ in causes)]
+    lasting = [cause.effect if cause.repair_h or cause.pool else Effect() for cause in causes]
+    effects = [*lasting, *(effect.survived for effect in lasting), *(Effect() for _ in causes)]
     place = np.arange(3 * len(causes)) % max(len(causes), 1)
     stopping = np.arange(3 * len(causes)) < len(causes)
-    lasts = np.array([bool(one.domains or one.slowdown) for one in effects], bool)
+    lasts = np.array([bool(effect.domains or effect.slowdown) for effect in effects], bool)
     timed = stopping | (pool[place] >= 0) | lasts
     kind = np.flatnonzero(timed & (rates > 0))
     return Sources(
@@ -939,10 +942,10 @@ def sources_of(exposure: Exposure) -> Sources:
         column=column[place[kind]],
         stops=stopping[kind],
         pool=pool[place[kind]],
-        lead_h=np.array([one.lead_h if one.pool else 0.0 for one in causes])[place[kind]],
+        lead_h=np.array([cause.lead_h if cause.pool else 0.0 for cause in causes])[place[kind]],
         repair_h=np.array([cause.repair_h for cause in causes])[place[kind]],
         effects=EffectArrays.of([effects[number] for number in kind.tolist()]),
-        pace=exposure.pace,
+        throughput=exposure.throughput,
     )
 
 

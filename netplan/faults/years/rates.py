@@ -226,8 +226,8 @@ class Observed(Entry, frozen=True, kw_only=True):
     def rate_per_year(self) -> Range:
         """Failures per unit and year, with the 95 % interval of the count."""
         low, high = poisson_interval(self.events)
-        each = 1 / self.unit_years
-        return Range(each * low, each * self.events, each * high)
+        per_event = 1 / self.unit_years
+        return Range(per_event * low, per_event * self.events, per_event * high)
 
 
 class FailureRate(Entry, frozen=True, kw_only=True):

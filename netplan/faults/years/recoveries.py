@@ -461,15 +461,15 @@ def circuits(subject: Subject, model: SwitchModel, idle: int) -> Circuits:
 def _circuits(subject: Subject, model: SwitchModel) -> Circuits | None:
     """Circuit switches of all domains; None where the fibres of one domain fit no switch."""
     sizing, fabric = subject.sizing, subject.fabric
-    each = model.cages // (ENDS_OF_A_LINK * sizing.hb_size)
-    if not each:
+    domains_each = model.cages // (ENDS_OF_A_LINK * sizing.hb_size)
+    if not domains_each:
         return None
-    switches = ceil_div(sizing.domains * fabric.ports_per_gpu, each)
+    switches = ceil_div(sizing.domains * fabric.ports_per_gpu, domains_each)
     return Circuits(
         switches=switches,
         ports=switches * model.cages,
         ports_used=ENDS_OF_A_LINK * fabric.nic_ports,
-        domains_each=min(each, sizing.domains),
+        domains_each=min(domains_each, sizing.domains),
         power_w=None if model.typical_w is None else switches * model.typical_w,
     )
 

@@ -4,9 +4,9 @@ A *server* is one copy of the model on GPUs of its own. It stops when one of the
 lost all its HB links, or, where the server needs the network, reaches no other domain; it begins
 again on GPUs that no server uses, if a place for it is left there. All others go on, and share the
 requests in flight evenly. A server whose links have become fewer is timed on levels of what is left
-of them: the HB level with the worst share of its GPUs, the network with the pace of its domains
-over cuts (`netplan.faults.damage.cuts`). Slow servers are left out where the rest gives more tokens
-a second, or keeps a service level that all do not.
+of them: the HB level with the worst share of its GPUs, the network with the throughput of its
+domains over cuts (`netplan.faults.damage.cuts`). Slow servers are left out where the rest gives
+more tokens a second, or keeps a service level that all do not.
 
 Requests come to servers over networks of their own, which do not fail here.
 
@@ -89,16 +89,16 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     @property
     def plans(self) -> tuple[ServingPlans, ...]:
         """Servers by pool, those that take prompts first."""
-        return tuple(one.plan for one in self.round.pools)
+        return tuple(pool.plan for pool in self.round.pools)
 
     @cached_property
     def servers(self) -> tuple[Ints, ...]:
         """GPUs of each server, by pool, shape (servers, GPUs)."""
         return tuple(
-            one.placement.gpu_of_rank[one.placement.groups("tensor", "expert", "pipeline")].astype(
-                np.int64
-            )
-            for one in self.round.pools
+            pool.placement.gpu_of_rank[
+                pool.placement.groups("tensor", "expert", "pipeline")
+            ].astype(np.int64)
+            for pool in self.round.pools
         )
 
     @property
@@ -109,7 +109,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     @cached_property
     def places(self) -> tuple[int, ...]:
         """GPUs that a server of each pool keeps others from [1]."""
-        return tuple(int(one.places(self.case.served.sizes)[0]) for one in self.plans)
+        return tuple(int(plan.places(self.case.served.sizes)[0]) for plan in self.plans)
 
     def restarted(self, down: Bools, lost: Sequence[int]) -> list[int]:
         """Servers of each pool that begin again on live GPUs that no server uses [1].
@@ -124,19 +124,19 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             Servers that have stopped, by pool [1].
         """
         last = max(one.placement.first + one.placement.cluster for one in self.round.pools)
-        beside = np.ones(self.spare_domains * self.graph.hb_size, bool)
-        free = [~down[last:], beside]
+        spare = np.ones(self.spare_domains * self.graph.hb_size, bool)
+        free = [~down[last:], spare]
         if self.graph.domains > 1:  # places end at borders of domains
             free = [np.concatenate(free)]
-        found = [0] * len(lost)
+        restarts = [0] * len(lost)
         for pool in reversed(range(len(lost))):
             size = self.places[pool]
             for region in free:
                 blocks = region[: len(region) // size * size].reshape(-1, size)
-                taken = np.flatnonzero(blocks.all(axis=1))[: lost[pool] - found[pool]]
+                taken = np.flatnonzero(blocks.all(axis=1))[: lost[pool] - restarts[pool]]
                 blocks[taken] = False
-                found[pool] += len(taken)
-        return found
+                restarts[pool] += len(taken)
+        return restarts
 
     def shares(self, damage: Damage, effects: Effects) -> tuple[Floats, ...]:
         """Shares of HB links and network that servers have left, by pool, shape (servers, 2) [1].
@@ -147,9 +147,9 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
         graph, hb_share = self.graph, self.hb_share(damage)
         failed, unreachable = np.zeros((2, graph.gpus), bool)
         failed[effects.gpus_down] = unreachable[effects.cut_off_forwarding] = True
-        found = self.cuts.throughput(damage, effects, hb_share)
+        left = self.cuts.throughput(damage, effects, hb_share)
         had = gpu_bytes_per_s(graph, network_links(graph))
-        network = replace(found, rate=np.where(failed, had, found.rate)).of_domains
+        network = replace(left, rate=np.where(failed, had, left.rate)).of_domains
         shares = []
         for gpus in self.servers:
             domain = gpus // graph.hb_size
@@ -247,7 +247,7 @@ def answering(cluster: ServedCluster, left: Sequence[Floats]) -> Answering | Non
         if not all(map(len, kept)):
             continue
         parts = _together(cluster, kept)
-        found = Answering(
+        answer = Answering(
             servers=sum(map(len, kept)),
             slowed=sum(int((shares < 1).any(axis=1).sum()) for shares in kept),
             ttft_s=max(float(part.ttft_s[0]) for part in parts),
@@ -255,9 +255,9 @@ def answering(cluster: ServedCluster, left: Sequence[Floats]) -> Answering | Non
             tokens_per_s=sum(float(part.tokens_per_s[0]) for part in parts),
             keeps_level=all(bool(cluster.goal.meets(part)[0]) for part in parts),
         )
-        better = (found.keeps_level, found.tokens_per_s)
+        better = (answer.keeps_level, answer.tokens_per_s)
         if best is None or better > (best.keeps_level, best.tokens_per_s):
-            best = found
+            best = answer
     return best
 
 
@@ -534,7 +534,7 @@ def _what_fails(
     for kind in groups:
         for cause in kind.causes:
             gpus = cause.effect.domains * hb_size
-            hits += _on_gpus(cluster, kind.name, gpus, cause.stops_per_year, cause.repair_h)
+            hits += _on_gpus(cluster, kind.name, gpus, cause.interruptions_per_year, cause.repair_h)
     return hits, slows
 
 
