@@ -141,8 +141,9 @@ class ThroughputTable(Struct, frozen=True, eq=False):
 
         Examples
         --------
-        >>> throughput = ThroughputTable(1, False, np.array([0, 1, 4]), np.array([[1, 1.1, 1.2], [1, 1.5, 2]]))
-        >>> throughput.without(np.array([1, 2, 3, 3, 9]), np.array([1, 0, 1, 2, 0])).tolist()
+        >>> factor = np.array([[1, 1.1, 1.2], [1, 1.5, 2]])
+        >>> table = ThroughputTable(1, False, np.array([0, 1, 4]), factor)
+        >>> table.without(np.array([1, 2, 3, 3, 9]), np.array([1, 0, 1, 2, 0])).tolist()
         [1.0, 1.1, 1.2, 2.0, inf]
         """
         most = int(self.missing[-1])
@@ -196,7 +197,7 @@ class EffectArrays(Struct, frozen=True, eq=False):
 
 
 class Spells(Struct, frozen=True, eq=False):
-    """Spells of one throughput: when each begins [h], and the time of its iterations [1], (spells,)."""
+    """Spells of one throughput: begin of each [h], and time of its iterations [1], (spells,)."""
 
     begin_h: Floats
     factor: Floats
