@@ -38,7 +38,7 @@ from netplan.studies.charts import (
 )
 from netplan.studies.definition import ASKED, STUDIES, Relative, StudyDefinition
 from netplan.studies.grid import Axis
-from netplan.studies.points import UNEXPECTED, Outcome
+from netplan.studies.points import UNEXPECTED, PointResult
 from netplan.studies.published import Published, published_values
 from netplan.studies.questions import BILL, currency_of
 from netplan.studies.study import Study
@@ -241,7 +241,7 @@ class StudyAnswer(Answer):
 
 def study_answer(
     study: Study,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[PointResult],
     version: str = __version__,
     damaged: Sequence[int] = (),
 ) -> StudyAnswer:

@@ -16,7 +16,7 @@ from netplan.studies.grid import Axis
 FABRICS = "fabrics"
 
 
-class Asked(NamedTuple):
+class StudyQuestion(NamedTuple):
     """A question that studies put.
 
     Parameters
@@ -34,32 +34,42 @@ class Asked(NamedTuple):
     rows: str = ""
 
 
-ASKED: Mapping[str, Asked] = {
-    "search": Asked("questions.search:Search", "asks for the fastest parallel plan.", "plans"),
-    "compare": Asked(
+ASKED: Mapping[str, StudyQuestion] = {
+    "search": StudyQuestion(
+        "questions.search:Search", "asks for the fastest parallel plan.", "plans"
+    ),
+    "compare": StudyQuestion(
         "questions.compare:Compare",
         "asks what one fabric is made of, what it costs and how fast it trains.",
         FABRICS,
     ),
-    "cost": Asked("questions.cost:Cost", "asks what one fabric costs to buy and to run.", FABRICS),
-    "map": Asked(
+    "cost": StudyQuestion(
+        "questions.cost:Cost", "asks what one fabric costs to buy and to run.", FABRICS
+    ),
+    "map": StudyQuestion(
         "questions.map:Map", "asks how a model's kernels lie on one chip, and how fast they run."
     ),
-    "simulate": Asked(
+    "simulate": StudyQuestion(
         "questions.simulate:Simulate", "simulates one iteration on links that all of it shares."
     ),
-    "serving": Asked("questions.serving:Serving", "asks for the best serving plan.", "plans"),
-    "faults": Asked("questions.faults:Faults", "asks what failures cost on one fabric.", FABRICS),
-    "loads": Asked("questions.loads:Loads", "asks what each link carries."),
-    "traffic": Asked("questions.traffic:Traffic", "asks who sends how much to whom."),
-    "optimize": Asked("questions.optimize:Optimize", "asks for the best networks of all."),
-    "grow": Asked("questions.grow:Grow", "asks for the phases in which a cluster grows."),
-    "collective": Asked("questions.collective:Collective", "asks how long a collective takes."),
-    "diff": Asked(
+    "serving": StudyQuestion(
+        "questions.serving:Serving", "asks for the best serving plan.", "plans"
+    ),
+    "faults": StudyQuestion(
+        "questions.faults:Faults", "asks what failures cost on one fabric.", FABRICS
+    ),
+    "loads": StudyQuestion("questions.loads:Loads", "asks what each link carries."),
+    "traffic": StudyQuestion("questions.traffic:Traffic", "asks who sends how much to whom."),
+    "optimize": StudyQuestion("questions.optimize:Optimize", "asks for the best networks of all."),
+    "grow": StudyQuestion("questions.grow:Grow", "asks for the phases in which a cluster grows."),
+    "collective": StudyQuestion(
+        "questions.collective:Collective", "asks how long a collective takes."
+    ),
+    "diff": StudyQuestion(
         "questions.diff:Diff", "lays two clusters side by side: inputs of one are a.NAME, b.NAME."
     ),
-    "draw": Asked("questions.draw:Draw", "counts nodes and links of one fabric."),
-    "procurement": Asked("procurement.report:Report", "recommends one of several fabrics."),
+    "draw": StudyQuestion("questions.draw:Draw", "counts nodes and links of one fabric."),
+    "procurement": StudyQuestion("procurement.report:Report", "recommends one of several fabrics."),
 }
 """Questions by name, but for those about no scenario and those of :data:`FILES`."""
 

@@ -1,8 +1,8 @@
 """A point of a study, an attempt at it, and its outcome.
 
-The runner knows nothing of networks: a study hands it a :class:`Work`, and gets back one
-:class:`Outcome` for each point, kept in a :class:`~netplan.studies.store.Store`. Whatever a point
-raises becomes its outcome, and the rest goes on.
+The runner knows nothing of networks: a study hands it a :class:`PointTask`, and gets back one
+:class:`PointResult` for each point, kept in a :class:`~netplan.studies.store.Store`. Whatever a
+point raises becomes its outcome, and the rest goes on.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class Point(Struct, frozen=True):
     inputs: dict[str, Scalar]
 
 
-class Outcome(Struct, frozen=True):
+class PointResult(Struct, frozen=True):
     """What came of one point: outputs by name, or the first line of its error; the other is None.
 
     ``seconds`` is the time that the evaluation took [s], ``input_sha256`` the hash of what the
@@ -51,7 +51,7 @@ class Outcome(Struct, frozen=True):
             raise ValueError(f"point {self.index}: outputs or an error, not both or neither")
 
 
-class Work(Protocol):
+class PointTask(Protocol):
     """What a study gives the runner; it must pickle, and be the same after every start."""
 
     @property
@@ -95,7 +95,7 @@ def point_sha256(work_sha256: str, inputs: Mapping[str, Scalar]) -> str:
     return hashlib.sha256(f"{work_sha256}\n{canonical}".encode()).hexdigest()
 
 
-def attempt(work: Work, point: Point, *, interruptible: bool = False) -> Outcome:
+def attempt(work: PointTask, point: Point, *, interruptible: bool = False) -> PointResult:
     """Evaluate one point; an error of any kind is an outcome too.
 
     Only if ``interruptible``, Ctrl-C goes through: for the process that the user sees.
@@ -122,12 +122,12 @@ def attempt(work: Work, point: Point, *, interruptible: bool = False) -> Outcome
         if not isinstance(fault, NetplanError | MemoryError):
             error = f"{UNEXPECTED}{error}"
     seconds, sha256 = perf_counter() - start, point_sha256(work.input_sha256, point.inputs)
-    return Outcome(point.index, outputs, error, seconds, sha256)
+    return PointResult(point.index, outputs, error, seconds, sha256)
 
 
 def attempt_some(
-    work: Work, indices: Sequence[int], *, interruptible: bool = False
-) -> Iterator[Outcome]:
+    work: PointTask, indices: Sequence[int], *, interruptible: bool = False
+) -> Iterator[PointResult]:
     """Evaluate points in turn until a quarter of a second is over, the first one in any case."""
     end = perf_counter() + CHUNK_S
     for point in work.points(indices):
@@ -136,10 +136,10 @@ def attempt_some(
             return
 
 
-def killed(work: Work, index: int, error: str) -> Outcome:
-    """Outcome of a point that ends every process that evaluates it."""
+def killed(work: PointTask, index: int, error: str) -> PointResult:
+    """PointResult of a point that ends every process that evaluates it."""
     (point,) = work.points([index])
-    return Outcome(index, None, error, 0.0, point_sha256(work.input_sha256, point.inputs))
+    return PointResult(index, None, error, 0.0, point_sha256(work.input_sha256, point.inputs))
 
 
 def error_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError, NetplanError
-from netplan.studies.points import Work, error_line, killed
+from netplan.studies.points import PointTask, error_line, killed
 from netplan.studies.store import Store
 from netplan.studies.workers import (
     KILLED,
@@ -132,7 +132,7 @@ class Tracker:
 
 
 def run(
-    work: Work, store: Store, resources: Resources = IN_PROCESS, report: Report | None = None
+    work: PointTask, store: Store, resources: Resources = IN_PROCESS, report: Report | None = None
 ) -> Progress:
     """Evaluate every point of a study that its store misses, and return how it ended.
 
@@ -177,7 +177,7 @@ def run(
 
 
 def _workers(
-    work: Work, resources: Resources, interrupts: Interrupts, *, suspects: bool
+    work: PointTask, resources: Resources, interrupts: Interrupts, *, suspects: bool
 ) -> Workers:
     """Who evaluates the points; none that a driver may have died of runs in this process."""
     limit_bytes = resources.memory_limit_bytes
@@ -235,7 +235,7 @@ class Driver:
     Only a few chunks are under way at a time: no study of a million points sits in a scheduler.
     """
 
-    def __init__(self, workers: Workers, work: Work, store: Store) -> None:
+    def __init__(self, workers: Workers, work: PointTask, store: Store) -> None:
         self._workers, self._work, self._store = workers, work, store
         self._under_way: dict[Chunk, list[int]] = {}
         self._deaths = Counter(store.suspects())  # of processes, by point

@@ -26,7 +26,7 @@ from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim
 from netplan.scenarios.scenario import Scenario
 from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
 from netplan.studies.definition import StudyDefinition
-from netplan.studies.points import Outcome, attempt
+from netplan.studies.points import PointResult, attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
 from netplan.studies.store import Store, asked
 from netplan.studies.study import Study, make_study, parse_changes
@@ -176,7 +176,7 @@ def seconds_a_point(made: Study) -> float:
     """
     count = made.point_count
     points = made.points([0, *sorted({0, count // 2, count - 1})])
-    found: list[Outcome] = []
+    found: list[PointResult] = []
     with Interrupts() as interrupts:
         interrupts.run(
             lambda: found.extend(attempt(made, one, interruptible=True) for one in points)

@@ -25,7 +25,7 @@ from msgspec import Struct, ValidationError, convert, structs
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.studies.points import Outcome, Work
+from netplan.studies.points import PointResult, PointTask
 
 APPLICATION_ID = 0x6E70_7374  # "npst", in the header of each file
 FORMAT = 2
@@ -123,8 +123,9 @@ class Store(AbstractContextManager["Store"]):
     >>> from types import SimpleNamespace
     >>> work = SimpleNamespace(name="radix", input_sha256="ab", definition="{}", point_count=3)
     >>> with Store.begin(Path(tempfile.mkdtemp()) / "radix.sqlite", work, "0.1.0") as store:
-    ...     store.record([Outcome(1, {"cost_usd": 2.5}, None, 0.01)])
-    ...     store.record([Outcome(1, None, "too late", 0.01), Outcome(2, None, "no plan", 0.01)])
+    ...     store.record([PointResult(1, {"cost_usd": 2.5}, None, 0.01)])
+    ...     store.record([PointResult(1, None, "too late", 0.01)])
+    ...     store.record([PointResult(2, None, "no plan", 0.01)])
     ...     print(store.counts(), store.missing())
     ...     [outcome.outputs or outcome.error for outcome in store.outcomes()]
     Counts(done=2, failed=1) [0]
@@ -148,7 +149,7 @@ class Store(AbstractContextManager["Store"]):
         self._held = held.pop_all()  # connection and lock go when the store is closed
 
     @classmethod
-    def begin(cls, path: Path, work: Work, version: str) -> Self:
+    def begin(cls, path: Path, work: PointTask, version: str) -> Self:
         """Go on with the store of a study, or make it, and hold it for writing.
 
         What a run left that was killed while it made the store is made anew.
@@ -197,7 +198,7 @@ class Store(AbstractContextManager["Store"]):
                 _check_format(path, connection)
             return cls(path, connection, stack)
 
-    def check(self, work: Work, version: str) -> None:
+    def check(self, work: PointTask, version: str) -> None:
         """Refuse to mix the results of two versions, or of two states of the inputs.
 
         A study that is only shown in another way goes on, and is shown so from now on.
@@ -228,7 +229,7 @@ class Store(AbstractContextManager["Store"]):
             with self._transaction() as connection:
                 connection.executemany(KNOWN, _meta_rows(self.meta))
 
-    def record(self, outcomes: Sequence[Outcome], tried: Iterable[int] = ()) -> None:
+    def record(self, outcomes: Sequence[PointResult], tried: Iterable[int] = ()) -> None:
         """Add outcomes in one transaction; a point that has one already keeps it.
 
         Marks of the points ``tried`` go in the same transaction.
@@ -260,11 +261,11 @@ class Store(AbstractContextManager["Store"]):
         """Indices of the points that have no outcome yet, ascending."""
         return np.flatnonzero(self._state == MISSING)
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Iterator[PointResult]:
         """Every outcome, in the order of the points, read as it is asked for."""
         return self._read(f"{READ} ORDER BY point")
 
-    def failures(self, limit: int) -> list[Outcome]:
+    def failures(self, limit: int) -> list[PointResult]:
         """Return the first points that failed, ``limit`` at the most."""
         return list(islice(self._read(f"{READ} WHERE error IS NOT NULL ORDER BY point"), limit))
 
@@ -286,12 +287,12 @@ class Store(AbstractContextManager["Store"]):
         with _plain_errors(self.path):
             yield from self._connection.execute(query)
 
-    def _read(self, query: str) -> Iterator[Outcome]:
+    def _read(self, query: str) -> Iterator[PointResult]:
         """Outcomes that answer a query, of those that were there, sound, when this was opened."""
         there = set(np.flatnonzero(self._state).tolist())
         for point, outputs, *rest in self._select(query):
             if point in there:
-                yield Outcome(point, None if outputs is None else json.loads(outputs), *rest)
+                yield PointResult(point, None if outputs is None else json.loads(outputs), *rest)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -438,7 +439,7 @@ def _check_format(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
-def _row(outcome: Outcome, version: str) -> tuple[float | str | bytes | None, ...]:
+def _row(outcome: PointResult, version: str) -> tuple[float | str | bytes | None, ...]:
     """Row of the table of outcomes."""
     outputs = None
     if outcome.outputs is not None:

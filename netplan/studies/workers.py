@@ -29,7 +29,7 @@ from types import FrameType
 from typing import Any, Self
 
 from netplan.errors import InputError
-from netplan.studies.points import Outcome, Work, attempt_some
+from netplan.studies.points import PointResult, PointTask, attempt_some
 from netplan.version import __version__
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -110,7 +110,7 @@ long they may be none, with a pause between two looks [s]."""
 WORKER = """import sys; sys.path[:] = {path!r}
 from netplan.studies.workers import serve; serve({handle})"""
 
-Chunk = Future[list[Outcome]]
+Chunk = Future[list[PointResult]]
 """Points that are under way; the outcomes of the first of them will come."""
 
 
@@ -120,11 +120,11 @@ class WorkerDiedError(Exception):
 
 def evaluate(
     work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
-) -> list[Outcome]:
+) -> list[PointResult]:
     """Evaluate the first points of a chunk, in the worker, and return their outcomes.
 
-    A worker unpickles the :class:`Work` once, refuses another version of netplan than its own, and
-    holds no more than ``limit_bytes`` meanwhile.
+    A worker unpickles the :class:`PointTask` once, refuses another version of netplan than its own,
+    and holds no more than ``limit_bytes`` meanwhile.
     """
     if version != __version__:
         raise InputError(
@@ -136,8 +136,8 @@ def evaluate(
 
 
 @lru_cache(maxsize=2)
-def _unpickled(work: bytes) -> Work:
-    loaded: Work = pickle.loads(work)  # noqa: S301 - from the driver
+def _unpickled(work: bytes) -> PointTask:
+    loaded: PointTask = pickle.loads(work)  # noqa: S301 - from the driver
     return loaded
 
 
@@ -183,7 +183,7 @@ class _Workers:
         """Chunks that may be under way at once [1]."""
         return self.count
 
-    def result(self, chunk: Chunk) -> list[Outcome]:
+    def result(self, chunk: Chunk) -> list[PointResult]:
         """Outcomes of the first points of a chunk."""
         return chunk.result()
 
@@ -194,12 +194,12 @@ class _Workers:
 class Here(_Workers):
     """The process of the driver, as a worker whose chunks are done at once."""
 
-    def __init__(self, work: Work, limit_bytes: int | None, interrupts: Interrupts) -> None:
+    def __init__(self, work: PointTask, limit_bytes: int | None, interrupts: Interrupts) -> None:
         self._work, self._limit_bytes, self._interrupts = work, limit_bytes, interrupts
 
     def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:  # noqa: ARG002
         """Evaluate a chunk; what is done of it when a signal comes counts."""
-        found, chunk = list[Outcome](), Chunk()
+        found, chunk = list[PointResult](), Chunk()
         points = attempt_some(self._work, indices, interruptible=True)
         with limited(self._limit_bytes):
             self._interrupts.run(lambda: found.extend(points))
@@ -210,7 +210,7 @@ class Here(_Workers):
 class LocalWorkers(_Workers):
     """Processes of this machine, one chunk at a time each; one that dies is replaced."""
 
-    def __init__(self, work: Work, count: int, limit_bytes: int | None) -> None:
+    def __init__(self, work: PointTask, count: int, limit_bytes: int | None) -> None:
         self._limit_bytes = limit_bytes or share_of_memory(count)
         self._work, self.count = pickle.dumps(work), count
         self._threads = ThreadPoolExecutor(count)
@@ -231,7 +231,7 @@ class LocalWorkers(_Workers):
         for process in self._started:
             process.end()
 
-    def _evaluate(self, indices: Sequence[int]) -> list[Outcome]:
+    def _evaluate(self, indices: Sequence[int]) -> list[PointResult]:
         """Have a chunk evaluated, in a thread."""
         try:
             process = self._idle.pop()
@@ -285,11 +285,11 @@ class _Process(Popen[bytes]):
                 start_new_session=True,
             )
 
-    def ask(self, *question: object) -> list[Outcome] | Exception | None:
+    def ask(self, *question: object) -> list[PointResult] | Exception | None:
         """Send a question, or none, and wait for the answer; WorkerDiedError if there is none."""
         try:
             self._pipe.send(question)
-            answer: list[Outcome] | Exception | None = self._pipe.recv()
+            answer: list[PointResult] | Exception | None = self._pipe.recv()
         except (EOFError, OSError):
             raise WorkerDiedError(self.end()) from None
         return answer
@@ -348,7 +348,7 @@ class DaskWorkers(_Workers):
 
     same_machine = False
 
-    def __init__(self, work: Work, address: str, limit_bytes: int | None) -> None:
+    def __init__(self, work: PointTask, address: str, limit_bytes: int | None) -> None:
         require_dask()
         import dask  # the extra `cluster`
         from distributed import Client
@@ -396,7 +396,7 @@ class DaskWorkers(_Workers):
         task, limit_bytes = (evaluate_alone, self._limit_bytes) if alone else (evaluate, None)
         return self._submit(task, self._work, __version__, indices, limit_bytes)
 
-    def result(self, chunk: Chunk) -> list[Outcome]:
+    def result(self, chunk: Chunk) -> list[PointResult]:
         """Outcomes of the first points of a chunk."""
         from distributed import KilledWorker  # the extra `cluster`
 
@@ -422,7 +422,7 @@ class DaskWorkers(_Workers):
 
 def evaluate_alone(
     work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
-) -> list[Outcome]:
+) -> list[PointResult]:
     """Evaluate with less memory than that at which Dask would kill its worker, 95 % by default."""
     from distributed import get_worker  # the extra `cluster`
 

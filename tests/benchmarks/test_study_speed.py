@@ -14,7 +14,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.reports.quantities import Scalar
-from netplan.studies.points import Outcome, Point, point_sha256
+from netplan.studies.points import Point, PointResult, point_sha256
 from netplan.studies.run import Resources, run
 from netplan.studies.store import Store
 from netplan.studies.study import Study
@@ -49,7 +49,7 @@ def test_store_writes(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """A million rows in transactions of a thousand; floor: the same rows, ready, by sqlite3."""
     work = Sums(ROWS, 0)
     sha256 = point_sha256("a1b2", {"x": 1})
-    outcomes = [Outcome(index, OUTPUTS, None, 0.003, sha256) for index in range(ROWS)]
+    outcomes = [PointResult(index, OUTPUTS, None, 0.003, sha256) for index in range(ROWS)]
 
     def write() -> None:
         for batch in range(0, ROWS, BATCH):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.studies.points import Outcome, Point, attempt_some
+from netplan.studies.points import Point, PointResult, attempt_some
 from netplan.studies.run import MAX_DEATHS, Driver, Progress, Resources, Tracker, run
 from netplan.studies.store import Store
 from netplan.studies.workers import LocalWorkers, WorkerDiedError, evaluate
@@ -21,7 +21,7 @@ from tests.studies.toys import Toy, check_innocent, done_points, errors, found, 
 
 POINTS = 300
 TOY = Toy(POINTS)
-Done = Future[list[Outcome]]
+Done = Future[list[PointResult]]
 
 
 class DeadlyWorkers:
@@ -61,7 +61,7 @@ class DeadlyWorkers:
             self.alone.append(chunk[0])
         return future
 
-    def result(self, future: Done) -> list[Outcome]:
+    def result(self, future: Done) -> list[PointResult]:
         return future.result()
 
 

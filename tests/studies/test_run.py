@@ -15,8 +15,8 @@ from netplan.reports.quantities import Scalar
 from netplan.studies.points import (
     CHUNK_S,
     UNEXPECTED,
-    Outcome,
     Point,
+    PointResult,
     attempt,
     attempt_some,
     error_line,
@@ -272,13 +272,13 @@ def test_progress(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     monkeypatch.setattr("netplan.studies.run.monotonic", lambda: now[0])
     seen: list[Progress] = []
     with Store.begin(path, Toy(1000), __version__) as store:
-        store.record([Outcome(index, None, "failed", 1.0) for index in range(100)])
+        store.record([PointResult(index, None, "failed", 1.0) for index in range(100)])
         tracker = Tracker(store, seen.append)
-        store.record([Outcome(100, {}, None, 1.0)])
+        store.record([PointResult(100, {}, None, 1.0)])
         tracker.tick()
         assert seen == []  # not yet a quarter of a second
         now[0] = 10.0
-        store.record([Outcome(index, {}, None, 1.0) for index in range(101, 110)])
+        store.record([PointResult(index, {}, None, 1.0) for index in range(101, 110)])
         tracker.tick()
         tracker.tick()
     # 10 points in 10 s; 890 are left.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
-from netplan.studies.points import Outcome, point_sha256
+from netplan.studies.points import PointResult, point_sha256
 from netplan.studies.store import Store
 from tests.studies.toys import ROOT, Toy, done_points
 
@@ -27,7 +27,7 @@ SCALARS: st.SearchStrategy[Scalar] = st.one_of(
 )
 OUTCOMES = st.one_of(
     st.builds(
-        Outcome,
+        PointResult,
         st.integers(0, 99),
         st.dictionaries(TEXTS, SCALARS, max_size=4),
         st.none(),
@@ -35,7 +35,7 @@ OUTCOMES = st.one_of(
         st.just(point_sha256("a1b2", {"x": 1})),
     ),
     st.builds(
-        Outcome,
+        PointResult,
         st.integers(0, 99),
         st.none(),
         TEXTS,
@@ -45,12 +45,12 @@ OUTCOMES = st.one_of(
 )
 
 
-def good(index: int) -> Outcome:
-    return Outcome(index, {"square": index * index}, None, 0.001)
+def good(index: int) -> PointResult:
+    return PointResult(index, {"square": index * index}, None, 0.001)
 
 
-def bad(index: int) -> Outcome:
-    return Outcome(index, None, "ValueError: no such radix", 0.001)
+def bad(index: int) -> PointResult:
+    return PointResult(index, None, "ValueError: no such radix", 0.001)
 
 
 def make(path: Path, toy: Toy = TOY) -> Store:
@@ -60,9 +60,9 @@ def make(path: Path, toy: Toy = TOY) -> Store:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.lists(OUTCOMES, max_size=10), max_size=4))
 def test_the_first_outcome_of_each_point_stays(
-    tmp_path_factory: pytest.TempPathFactory, batches: list[list[Outcome]]
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[PointResult]]
 ) -> None:
-    first: dict[int, Outcome] = {}
+    first: dict[int, PointResult] = {}
     with make(tmp_path_factory.mktemp("store")) as store:
         for batch in batches:
             store.record(batch)
@@ -80,7 +80,7 @@ def test_the_first_outcome_of_each_point_stays(
 
 def test_numbers_that_json_does_not_know_come_back(tmp_path: Path) -> None:
     with make(tmp_path) as store:
-        store.record([Outcome(0, {"a": math.nan, "b": -math.inf, "c": -0.0}, None, 0.0)])
+        store.record([PointResult(0, {"a": math.nan, "b": -math.inf, "c": -0.0}, None, 0.0)])
         (outcome,) = store.outcomes()
     assert str(outcome.outputs) == "{'a': nan, 'b': -inf, 'c': -0.0}"
 
@@ -100,7 +100,7 @@ def test_a_store_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_each_row_knows_version_and_inputs(tmp_path: Path) -> None:
     sha256 = point_sha256("a1b2", {"x": 7})
     with make(tmp_path) as store:
-        store.record([Outcome(7, {}, None, 0.0, sha256)])
+        store.record([PointResult(7, {}, None, 0.0, sha256)])
     with sqlite3.connect(tmp_path / "toy.sqlite") as connection:
         row = connection.execute("SELECT netplan_version, hex(input_sha256) FROM outcomes")
         assert row.fetchall() == [("1.0", sha256.upper())]
@@ -132,7 +132,7 @@ def test_marks_go_with_their_outcome(tmp_path: Path) -> None:
 
 def test_a_batch_that_fails_leaves_nothing(tmp_path: Path) -> None:
     with make(tmp_path) as store:
-        unwritable = Outcome(2, {"a": object()}, None, 0.0)  # type: ignore[dict-item]
+        unwritable = PointResult(2, {"a": object()}, None, 0.0)  # type: ignore[dict-item]
         with pytest.raises(TypeError):
             store.record([good(1), unwritable])
         assert store.counts() == (0, 0)
@@ -146,7 +146,7 @@ def test_full_disk(tmp_path: Path) -> None:
         (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
         store._connection.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(InputError, match=r"^\S*toy.sqlite: the disk is full: make room; .*$"):
-            store.record([Outcome(2, {"a": "x" * 10_000}, None, 0.0), good(3)])
+            store.record([PointResult(2, {"a": "x" * 10_000}, None, 0.0), good(3)])
         assert list(store.outcomes()) == [good(1)]
     with make(tmp_path) as again:
         again.record([good(2)])
@@ -298,10 +298,10 @@ def test_a_killed_driver_leaves_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "toy.sqlite"
     holding = (
         "from pathlib import Path; from netplan.studies.store import Store\n"
-        "from netplan.studies.points import Outcome\n"
+        "from netplan.studies.points import PointResult\n"
         "from tests.studies.toys import Toy\n"
         f"store = Store.begin(Path({str(path)!r}), Toy(100), '1.0')\n"
-        "store.record([Outcome(1, {'square': 1}, None, 0.001)])\n"
+        "store.record([PointResult(1, {'square': 1}, None, 0.001)])\n"
         "print('held', flush=True); input()"
     )
     holder = subprocess.Popen(
@@ -322,7 +322,7 @@ def test_a_killed_driver_leaves_no_lock(tmp_path: Path) -> None:
 def test_an_outcome_is_a_result_or_an_error() -> None:
     for outputs, error in (({}, "both"), (None, None)):
         with pytest.raises(ValueError, match="outputs or an error"):
-            Outcome(0, outputs, error, 0.0)
+            PointResult(0, outputs, error, 0.0)
 
 
 def test_the_definition_is_kept(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from netplan.reports.charts import Chart
 from netplan.reports.sections import Paragraph, Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
-from netplan.studies.points import Outcome, Point
+from netplan.studies.points import Point, PointResult
 from netplan.studies.questions import output, point_answer, question_inputs
 from netplan.studies.sessions import read_study, run_study, seconds_a_point, study
 from netplan.studies.store import Store
@@ -168,7 +168,7 @@ def test_a_question_without_an_answer_is_one_and_an_error_fails() -> None:
 
 def test_failed_points_stand_with_their_inputs() -> None:
     made = Study.load("batch-size")
-    outcomes = [Outcome(0, None, "MemoryError: too large", 0.1)]
+    outcomes = [PointResult(0, None, "MemoryError: too large", 0.1)]
     answer = study_answer(made, outcomes)
     assert answer.failures[0]["batch"] == 256
     text = answer.text(80, details=True)
@@ -265,7 +265,7 @@ def test_a_store_of_a_netplan_without_a_key_goes_on(tmp_path: Path) -> None:
     before = SimpleNamespace(name=made.name, definition=old, point_count=2)
     before.input_sha256 = made.sha256_of(old)
     with Store.begin(path, before, __version__) as store:
-        store.record([Outcome(0, {"iteration_time_s": 1.5, "status": "ok"}, None, 0.1)])
+        store.record([PointResult(0, {"iteration_time_s": 1.5, "status": "ok"}, None, 0.1)])
     assert run_study(made, path).evaluated == 1
     assert read_study(path).rows[0]["iteration_time_s"] == 1.5
     other = made.sha256_of("{}")

@@ -16,7 +16,7 @@ from netplan.reports.quantities import Scalar
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.charts import OK, STATUS, front_of
 from netplan.studies.definition import ChartSpec, StudyDefinition
-from netplan.studies.points import Outcome, Point
+from netplan.studies.points import Point, PointResult
 from netplan.studies.study import make_study
 from tests.procurement.test_html_page import HOSTILE, parsed
 from tests.studies.shipped import SMALL
@@ -61,12 +61,12 @@ def answered(
     return study_answer(study, [_outcome(point, evaluate) for point in points])
 
 
-def _outcome(point: Point, evaluate: Callable[[Inputs], Inputs]) -> Outcome:
+def _outcome(point: Point, evaluate: Callable[[Inputs], Inputs]) -> PointResult:
     try:
         found = {"plan": PLAN, STATUS: OK} | evaluate(point.inputs)
     except InputError as error:
-        return Outcome(point.index, None, str(error), 0.0)
-    return Outcome(point.index, found, None, 0.0)
+        return PointResult(point.index, None, str(error), 0.0)
+    return PointResult(point.index, found, None, 0.0)
 
 
 def drawn(answer: StudyAnswer) -> list[Any]:

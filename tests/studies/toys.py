@@ -13,7 +13,7 @@ import numpy as np
 
 from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
-from netplan.studies.points import Outcome, Point
+from netplan.studies.points import Point, PointResult
 from netplan.studies.run import Progress, Resources, run
 from netplan.studies.store import Store
 from netplan.version import __version__
@@ -94,7 +94,7 @@ def undisturbed(toy: Toy) -> list[tuple[int, dict[str, Scalar]]]:
     return [(point.index, toy.evaluate(point)) for point in toy.points(range(toy.point_count))]
 
 
-def found(outcomes: list[Outcome]) -> list[tuple[int, dict[str, Scalar] | None]]:
+def found(outcomes: list[PointResult]) -> list[tuple[int, dict[str, Scalar] | None]]:
     """What must be equal, whatever was killed: all but the time it took."""
     return [(outcome.index, outcome.outputs) for outcome in outcomes]
 
