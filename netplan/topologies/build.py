@@ -35,7 +35,9 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
             notes.append(domains_note(spec, sizing.gpus))
         elif size != sizing.hb_size or size < spec.hb_size:
-            notes.append(_own_domain(spec.hb_size, size))
+            held = f"The one HB domain holds {size:,} of {spec.hb_size:,} GPUs."
+            own_size = f"The HB domain is the design's own: {spec.hb_size} GPUs."
+            notes.append(held if size < spec.hb_size else own_size)
         sizing = replace(sizing, hb_size=size)
     ratio = sizing.oversubscription or 1
     if ratio > 1 and not spec.reads("oversubscription"):
@@ -76,19 +78,6 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
 
         fabric = replace(fabric, domain_gpus=domain_gpus(spec, sizing.gpus))
     return replace(fabric, notes=(*notes, *fabric.notes))
-
-
-def _own_domain(own: int, held: int) -> str:
-    """What the design says of its HB domain, and how much of it there is.
-
-    Examples
-    --------
-    >>> _own_domain(72, 72), _own_domain(72, 20)
-    ("The HB domain is the design's own: 72 GPUs.", 'The one HB domain holds 20 of 72 GPUs.')
-    """
-    if held < own:
-        return f"The one HB domain holds {held:,} of {own:,} GPUs."
-    return f"The HB domain is the design's own: {own} GPUs."
 
 
 def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:

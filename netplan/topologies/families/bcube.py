@@ -75,6 +75,12 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
         side, gpus = bcube_ports(self, sizing), sizing.gpus
         numbers = range(self.dimensions)
         counts = [_switches(gpus, side, i) for i in numbers]
+        levels: tuple[Level, ...] = ()
+        if side % sizing.hb_size == 0:  # else domains do not fill the switches of level 0
+            sizes = (side // sizing.hb_size, *[side] * (self.dimensions - 1))
+            whole, rate = whole_part(sizes, sizing.full_domains), sizing.network_bytes_per_s
+            network = (network_level(sizing, size, rate) for size in whole)
+            levels = self.hb_level(sizing), *network
         return Fabric(
             name=self.name,
             title=self.title,
@@ -94,7 +100,7 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
                 for i in numbers
             ),
             nic_ports=gpus * self.dimensions,
-            levels=_levels(self, sizing, side),
+            levels=levels,
             network="any-to-any",
             notes=(
                 *self.notes,
@@ -136,13 +142,3 @@ def _switches(gpus: int, side: int, level: int) -> int:
     step: int = side**level
     blocks, rest = divmod(gpus, step * side)
     return blocks * step + min(rest, step)
-
-
-def _levels(spec: BCube, sizing: Sizing, side: int) -> tuple[Level, ...]:
-    """HB domain, then a switch a level; none where domains do not fill the switches of level 0."""
-    if side % sizing.hb_size:
-        return ()
-    rate = sizing.network_bytes_per_s
-    sizes = (side // sizing.hb_size, *[side] * (spec.dimensions - 1))
-    whole = whole_part(sizes, sizing.full_domains)
-    return spec.hb_level(sizing), *(network_level(sizing, size, rate) for size in whole)

@@ -77,7 +77,9 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         >>> graph.switches, [(one.kind.name, len(one.source)) for one in graph.links]
         (128, [('leaf-spine', 1024), ('between groups', 510)])
         """
-        if sizing.gpus <= sizing.radix and not _own_shape(self):
+        sides = self.hosts_per_switch, self.switches_per_group, self.spines_per_group, self.groups
+        given = any(sides) or self.global_links_per_switch or self.links_per_pair
+        if sizing.gpus <= sizing.radix and not given:
             return one_switch(sizing.gpus)
         shape = _shape(self, sizing)
         leaves, spines, groups = shape.leaves, shape.spines, shape.groups
@@ -104,12 +106,6 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         # Inside a group all spines share what leaves a leaf.
         inside = Groups(leaves, spines * shape.width)
         return SwitchGraph(tiers, shape.hosts, tuple(links), said, inside, even=True)
-
-
-def _own_shape(spec: DragonflyPlus) -> bool:
-    """Whether a spec says anything of its shape."""
-    said = spec.hosts_per_switch, spec.switches_per_group, spec.spines_per_group, spec.groups
-    return any(said) or bool(spec.global_links_per_switch or spec.links_per_pair)
 
 
 def _lone_group(spec: DragonflyPlus, sizing: Sizing, leaves: int) -> _Shape | None:

@@ -16,7 +16,6 @@ from math import prod
 
 import numpy as np
 
-from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
@@ -66,7 +65,9 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
         for number, size in enumerate(sizes, start=1):
             stride //= size
             if size > 1:
-                ends = _along(switches, size, stride, copies)
+                pairs = (np.repeat(end, copies) for end in np.triu_indices(size, 1))
+                start = switches[switches // stride % size == 0]
+                ends = (np.add.outer(start, stride * end).ravel() for end in pairs)
                 links.append(SwitchLinks(joined_links(f"dimension {number}", number), *ends))
         said = (
             f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
@@ -75,14 +76,6 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
         return SwitchGraph(
             (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), said, even=True
         )
-
-
-def _along(switches: AnyInts, size: int, stride: int, copies: int) -> tuple[AnyInts, AnyInts]:
-    """Links of one dimension: all pairs of every line."""
-    low, high = (np.repeat(end, copies) for end in np.triu_indices(size, 1))
-    start = switches[switches // stride % size == 0]
-    source, target = (np.add.outer(start, stride * end).ravel() for end in (low, high))
-    return source, target
 
 
 def _shape(spec: HyperX, sizing: Sizing) -> tuple[tuple[int, ...], int, int]:

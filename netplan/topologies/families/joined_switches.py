@@ -24,7 +24,7 @@ Load-Balanced Routing in Interconnection Networks (thesis, Stanford 2005) for UG
 between the two for each packet.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -293,7 +293,13 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
         host = replace(HOST_LINKS, medium=self.host_medium)
         counts = [(host, sizing.gpus)]
         counts += [(group.kind, len(group.source)) for group in graph.links]
-        network, notes = joined_levels(graph, sizing, planes)
+        network, worth = joined_levels(graph, sizing, planes)
+        notes, idle = [graph.said], graph.capacity - sizing.gpus
+        if idle:
+            places = f"{counted(idle, 'place')} {'stays' if idle == 1 else 'stay'} idle"
+            notes.append(f"It holds {graph.capacity:,} GPUs: {places}.")
+        if planes > 1:
+            notes.append(planes_note(self, sizing))
         return Fabric(
             name=self.name,
             title=self.title,
@@ -303,7 +309,7 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
             nic_ports=sizing.gpus * planes,
             levels=(self.hb_level(sizing), *network),
             network="any-to-any",
-            notes=(*self.notes, graph.said, *_counted_notes(self, graph, sizing), *notes),
+            notes=(*self.notes, *notes, *worth),
         )
 
     def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
@@ -330,21 +336,13 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
                 low, high = (_planar(end, graph, plane, planes, first) for end in (source, target))
                 links.append(Links(one.kind, low, high, *ports_used, rate, length))
             base += np.bincount(np.concatenate((source, target)), minlength=count).astype(np.int32)
-        nodes = [
-            Nodes(SWITCH, number, _in_planes(names, planes))
-            for number, (_, names) in enumerate(graph.tiers, start=1)
-        ]
+        tiers = [names for _, names in graph.tiers]
+        if planes > 1:
+            tiers = [
+                NameBlock(f"plane-{{}}/{names.pattern}", (planes, *names.shape)) for names in tiers
+            ]
+        nodes = [Nodes(SWITCH, number, names) for number, names in enumerate(tiers, start=1)]
         return Wired(tuple(nodes), tuple(links))
-
-
-def _counted_notes(spec: FabricSpec, graph: SwitchGraph, sizing: Sizing) -> Iterator[str]:
-    """What is idle, and what planes are."""
-    idle = graph.capacity - sizing.gpus
-    if idle:
-        places = f"{counted(idle, 'place')} {'stays' if idle == 1 else 'stay'} idle"
-        yield f"It holds {graph.capacity:,} GPUs: {places}."
-    if spec.planes > 1:
-        yield planes_note(spec, sizing)
 
 
 def _hosts_at(graph: SwitchGraph, gpus: int) -> AnyInts:
@@ -474,13 +472,6 @@ def _planar(switch: AnyInts, graph: SwitchGraph, plane: int, planes: int, first:
     shift = first + (planes - 1) * before + plane * sizes
     nodes: AnyInts = (switch + shift.astype(np.int32)[tier]).astype(np.int32)
     return nodes
-
-
-def _in_planes(names: NameBlock, planes: int) -> NameBlock:
-    """Names of a tier in all planes."""
-    if planes == 1:
-        return names
-    return NameBlock(f"plane-{{}}/{names.pattern}", (planes, *names.shape))
 
 
 def ports_in_order(source: AnyInts, target: AnyInts, base: AnyInts) -> tuple[AnyInts, AnyInts]:

@@ -14,7 +14,6 @@ Such products are the networks of the DFModel paper (arXiv:2412.16432), and of U
 (arXiv:2503.20377), whose pods are meshes in every dimension. Left out: copper.
 """
 
-from collections.abc import Sequence
 from functools import cache
 from math import prod
 from typing import ClassVar
@@ -64,6 +63,11 @@ class Product(FabricSpec, frozen=True, kw_only=True):
             else f"HB domains, each a {self.hb_kind} of {sizing.hb_size}"
         )
         held = sizing.hb_size * prod(axis.size for *_, axis in axes)
+        levels = [self.hb_level(sizing)]
+        whole = whole_part([axis.size for *_, axis in axes], sizing.full_domains)
+        for (*_, axis), size in zip(axes, whole, strict=True):
+            cut = axis.kind == "ring" and size < axis.size  # such a ring is a line
+            levels.append(replace(axis, size=size, kind="line" if cut else axis.kind))
         return Fabric(
             name=self.name,
             title=self.title,
@@ -71,7 +75,7 @@ class Product(FabricSpec, frozen=True, kw_only=True):
             tiers=(),
             links=tuple(LinkGroup.of(kind, links) for kind, links in counts if links),
             nic_ports=ports * sizing.gpus,
-            levels=(self.hb_level(sizing), *_levels([axis for *_, axis in axes], sizing)),
+            levels=tuple(levels),
             network="direct",
             notes=(
                 *self.notes,
@@ -100,17 +104,6 @@ class Product(FabricSpec, frozen=True, kw_only=True):
     def ports(self, sizing: Sizing) -> int:
         """Network ports of a GPU: two a ring, one a neighbour in a mesh or a ring of two [1]."""
         return sum(axis.links_per_gpu for *_, axis in _axes(self, sizing))
-
-
-def _levels(axes: Sequence[Level], sizing: Sizing) -> list[Level]:
-    """The axes over the full HB domains, as far as they are whole; a ring cut short is a line."""
-    whole = whole_part([axis.size for axis in axes], sizing.full_domains)
-    return [
-        replace(
-            axis, size=size, kind="line" if axis.kind == "ring" and size < axis.size else axis.kind
-        )
-        for axis, size in zip(axes, whole, strict=True)
-    ]
 
 
 def _links(axis: Level, stride: int, gpus: int) -> int:

@@ -173,7 +173,10 @@ def _links(order: int) -> tuple[tuple[AnyInts, AnyInts], tuple[AnyInts, AnyInts]
         sources.append(np.add.outer(start, low[once]).ravel())
         targets.append(np.add.outer(start, high[once]).ravel())
     x, m, c = (one.ravel() for one in np.meshgrid(field, field, field, indexing="ij"))
-    y = sums[_products(powers, m, x), c]
+    logarithm = np.zeros(order, np.int64)
+    logarithm[powers] = np.arange(order - 1)
+    products = powers[(logarithm[m] + logarithm[x]) % (order - 1)]
+    y = sums[np.where((m == 0) | (x == 0), 0, products), c]
     across = x * order + y, (order + m) * order + c
     return (np.concatenate(sources), np.concatenate(targets)), across
 
@@ -185,15 +188,6 @@ def _exponents(order: int) -> tuple[range | list[int], range | list[int]]:
     w = (order + 1) // 4
     low = [*range(0, 2 * w, 2), *range(2 * w - 1, 4 * w - 2, 2)]
     return low, [one + 1 for one in low]
-
-
-def _products(powers: Ints, first: AnyInts, second: AnyInts) -> Ints:
-    """Products in the field: logarithms add."""
-    order = len(powers) + 1
-    logarithm = np.zeros(order, np.int64)
-    logarithm[powers] = np.arange(order - 1)
-    found = powers[(logarithm[first] + logarithm[second]) % (order - 1)]
-    return np.where((first == 0) | (second == 0), 0, found)
 
 
 def addition(order: int) -> Ints:

@@ -522,7 +522,11 @@ def wire_tree(tree: FatTree) -> ClosWiring:
     # A trunk of w ports has the number of the first of them, the next multiple of w.
     planes, first_port = 1, ceil_div(ceil_div(tree.endpoints, leaves), width)
     for lower, upper in pairwise(tree.tiers):
-        stages.append(_trunks(_planes(lower.switches, upper, planes, first_port), width))
+        stage = _planes(lower.switches, upper, planes, first_port)
+        if width > 1:  # a link takes so many ports
+            ports = width * stage.lower_port, width * stage.upper_port
+            stage = Stage(stage.lower, stage.upper, *ports)
+        stages.append(stage)
         shape = (*shapes[-1][:-1], upper.planes)
         shapes.append(shape if upper.switches == 1 else (*shape, upper.switches))
         planes *= upper.planes
@@ -537,14 +541,6 @@ def _spread(ends: AnyInts, leaves: int) -> Stage:
     leaf = np.repeat(np.arange(leaves, dtype=np.int32), sizes)
     port = ends - np.repeat(starts[:-1], sizes).astype(np.int32)
     return Stage(ends, leaf, np.zeros_like(ends), port)
-
-
-def _trunks(stage: Stage, width: int) -> Stage:
-    """A stage whose links take so many ports each."""
-    if width == 1:
-        return stage
-    ports = width * stage.lower_port, width * stage.upper_port
-    return Stage(stage.lower, stage.upper, *ports)
 
 
 def _planes(ends: int, tier: TreeTier, outer: int, first_port: int) -> Stage:

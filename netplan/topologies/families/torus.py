@@ -117,6 +117,16 @@ class Torus(FabricSpec, frozen=True, kw_only=True):
             return Level(kind, whole, rate, step_latency_s=latency_s, interlaced=self.twist)
 
         whole = whole_part(sizes, sizing.full_domains)
+        media = {group.medium for group in links}
+        made = f"Links are copper inside blocks of side {block}, optical between them."
+        if len(media) == 1:
+            made = f"All links are {'copper' if 'copper' in media else 'optical'}."
+        notes = [made] if media else []
+        if self.circuit_switch:
+            side = self.copper_block
+            cubes = f"{counted(prod(sizes) // side ** len(sizes), 'cube')} of side {side}"
+            switches = f"circuit switches ({self.circuit_switch}) join the faces"
+            notes.append(f"{cubes}: {switches}, so that any whole cubes make a torus.")
         return Fabric(
             name=self.name,
             title=self.title,
@@ -126,12 +136,7 @@ class Torus(FabricSpec, frozen=True, kw_only=True):
             nic_ports=ports * sizing.gpus,
             levels=(self.hb_level(sizing), *map(level, sizes, whole)),
             network="direct",
-            notes=(
-                *self.notes,
-                *_media(links, block),
-                *_cube_notes(sizes, self),
-                *_notes(sizes, sizing, ports, self),
-            ),
+            notes=(*self.notes, *notes, *_notes(sizes, sizing, ports, self)),
         )
 
     def wire(self, fabric: Fabric, first: int, port: int) -> Wired:  # noqa: ARG002
@@ -154,21 +159,25 @@ class Torus(FabricSpec, frozen=True, kw_only=True):
         InputError
             As of :func:`torus_shape`.
         """
-        sizes = torus_shape(self, fabric.sizing)
-        links = []
+        sizes, rails = torus_shape(self, fabric.sizing), fabric.sizing.hb_size
+        rank, links = np.arange(rails, dtype=np.int32), []
         for axis, size in enumerate(sizes):
             if size == 1:
                 continue
-            source, target, copper = _ring(sizes, axis, fabric, self)
+            ends = _next_along(sizes, axis, closed=self.wraparound, twist=self.twist)
+            source, target = (np.add.outer(end * rails, rank).ravel() for end in ends)
+            there = (source < fabric.sizing.gpus) & (target < fabric.sizing.gpus)
+            source, target = source[there], target[there]
+            copper = np.repeat(_in_one_block(sizes, ends, self, rails), rails)[there]
             # Two members share one link, but for those that the twist leads past.
             arrival = port + (size > 2 or self.twist)  # noqa: PLR2004
             media: tuple[tuple[Medium, Bools, int], ...]
             media = ("copper", copper, RACK), ("optical", ~copper, HALL)
             for medium, chosen, length in media:
-                ends = source[chosen], target[chosen]
-                ports = np.full_like(ends[0], port), np.full_like(ends[0], arrival)
+                here, following = source[chosen], target[chosen]
+                ports = np.full_like(here, port), np.full_like(here, arrival)
                 kind, rate = _ring_links(axis, medium), fabric.sizing.network_bytes_per_s
-                links.append(Links(kind, *ends, *ports, rate, length))
+                links.append(Links(kind, here, following, *ports, rate, length))
             port = arrival + 1
         return Wired(links=tuple(links))
 
@@ -421,24 +430,6 @@ def _listed_links(axis: int, spec: Torus, sizing: Sizing) -> tuple[LinkGroup, ..
     )
 
 
-def _media(links: tuple[LinkGroup, ...], block: int) -> list[str]:
-    """What the links are made of, as counted."""
-    media = {group.medium for group in links}
-    if len(media) == 1:
-        return [f"All links are {'copper' if 'copper' in media else 'optical'}."]
-    return [f"Links are copper inside blocks of side {block}, optical between them."][: len(media)]
-
-
-def _cube_notes(sizes: tuple[int, ...], spec: Torus) -> list[str]:
-    """What circuit switches join."""
-    if not spec.circuit_switch:
-        return []
-    side = spec.copper_block
-    cubes = f"{counted(prod(sizes) // side ** len(sizes), 'cube')} of side {side}"
-    switches = f"circuit switches ({spec.circuit_switch}) join the faces"
-    return [f"{cubes}: {switches}, so that any whole cubes make a torus."]
-
-
 def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: Torus) -> list[str]:
     shape = " x ".join(str(size) for size in sizes)
     of = "GPUs" if sizing.hb_size == 1 else f"HB domains of {sizing.hb_size:,}, one torus a rail"
@@ -466,19 +457,6 @@ def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: Torus) -> l
     if prod(sizes) > sizing.domains:
         notes += idle_note(prod(sizes) * sizing.hb_size, sizing)
     return notes
-
-
-def _ring(
-    sizes: tuple[int, ...], axis: int, fabric: Fabric, spec: Torus
-) -> tuple[AnyInts, AnyInts, Bools]:
-    """Links along one axis: GPU, next GPU, and whether the link stays inside a block."""
-    rails, gpus = fabric.sizing.hb_size, fabric.sizing.gpus
-    ends = _next_along(sizes, axis, closed=spec.wraparound, twist=spec.twist)
-    copper = np.repeat(_in_one_block(sizes, ends, spec, rails), rails)
-    rank = np.arange(rails, dtype=np.int32)
-    source, target = (np.add.outer(end * rails, rank).ravel() for end in ends)
-    there = (source < gpus) & (target < gpus)
-    return source[there], target[there], copper[there]
 
 
 def _next_along(
