@@ -91,10 +91,6 @@ class BillBooks(Struct, frozen=True):
         named = (self.switch, self.ocs, *self.site_switches)
         return tuple(model for model in named if model is not None)
 
-    def site_switch(self, network: "SiteNetwork") -> SwitchModel | None:
-        """The model that a network beside names."""
-        return next((model for model in self.site_switches if model.name == network.switch), None)
-
 
 class Bill(Struct, frozen=True):
     """The bill of one fabric that closes, priced.
@@ -399,8 +395,9 @@ def _site(books: BillBooks, fabric: Fabric, racks: int) -> materials.SiteBill:
         return materials.SiteBill()
     from netplan.costing.site_bill import SiteBooks, fitting, require_room, site_bill  # noqa: PLC0415 - seldom used
 
+    models = {model.name: model for model in books.site_switches}
     designs = tuple(
-        (network, spec, fitting(network, books.site_switch(network)))
+        (network, spec, fitting(network, models.get(network.switch or "")))
         for network, spec in books.networks
     )
     site = SiteBooks(designs, books.cabling, books.hall)

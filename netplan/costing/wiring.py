@@ -24,7 +24,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from netplan.costing.cabling import ANY, Cable, CableKind, CablingBook, LinkKind
+from netplan.costing.cabling import ANY, CableKind, CablingBook, LinkKind
 from netplan.costing.switches import CircuitLayer, SwitchModel
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.records import replace
@@ -554,7 +554,16 @@ def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[
         carried = cable.links, cable.links // cable.split
         fits = cable.forms == (near.form, far.form) and carried == (near.links, far.links)
         if cable.kind == kind and fits and cable.speed_gbps in (None, near.speed_gbps):
-            yield _cable_run(base, cable, near, link.cabling)
+            # One plug at the first end, and ``split`` at the second.
+            rate_gbps, lane_gbps = near.speed_gbps, cable.lane_gbps
+            lane = lane_gbps or near.lane_gbps or link.cabling.lane_gbps(rate_gbps)
+            plugs = (
+                Plug(cable.item, cable.forms[0], rate_gbps, cable.links, lane_gbps),
+                Plug(cable.item, cable.forms[1], rate_gbps, carried[1], lane_gbps),
+            )
+            reach_m = link.cabling.copper_reach_m(cable, lane)
+            facts = {"medium": cable.kind, "reach_m": reach_m, "cable": cable.item}
+            yield replace(base, plugs=plugs, **facts)
     for fibre in ("multimode", "singlemode") if optics else ():
         for near_plug, far_plug in product(
             _modules(near, link.cabling), _modules(far, link.cabling)
@@ -588,18 +597,6 @@ def _bare(cage: Cage) -> Plug:
     """A fibre without a module."""
     fibre = cage.form.removesuffix("-fibre")
     return Plug(BARE_FIBRE, cage.form, cage.speed_gbps, fibre=fibre)
-
-
-def _cable_run(base: Run, cable: Cable, near: Cage, cabling: CablingBook) -> Run:
-    """Run of a cable with fixed plugs, one at the first end and ``split`` at the second."""
-    speed_gbps = near.speed_gbps
-    lane_gbps = cable.lane_gbps or near.lane_gbps or cabling.lane_gbps(speed_gbps)
-    reach_m = cabling.copper_reach_m(cable, lane_gbps)
-    plugs = (
-        Plug(cable.item, cable.forms[0], speed_gbps, cable.links, cable.lane_gbps),
-        Plug(cable.item, cable.forms[1], speed_gbps, cable.links // cable.split, cable.lane_gbps),
-    )
-    return replace(base, plugs=plugs, medium=cable.kind, reach_m=reach_m, cable=cable.item)
 
 
 def checked(fabric: Fabric, wiring: Wiring) -> Wiring:

@@ -51,7 +51,13 @@ def drawing_of(
     out = coloured.links_out
     if out is not None and coloured.share is None:
         kinds = {name: "failed" for name in graph.group_names if out[graph.links_of(name)].any()}
-        return fabric_drawing(fabric, graph, kinds, [*_failed_kinds(graph, coloured)])
+        # Single links have no place here: how many of each kind have failed is said.
+        counts = (
+            way([(MARGIN, 12.0), (MARGIN + 26, 12.0)], "wire failed", width=3.0),
+            text(MARGIN + 34, 16.0, "a kind of links of which some have failed", "sub"),
+            text(MARGIN, 36.0, _failed_words(graph, coloured), "sub"),
+        )
+        return fabric_drawing(fabric, graph, kinds, counts)
     kinds = {}
     if coloured.share is not None:  # the colour of a group is that of its busiest link
         for code, name in enumerate(graph.group_names):
@@ -274,14 +280,6 @@ def _legend(coloured: Coloured) -> Iterator[Markup]:
             else:
                 yield way([(x, y), (x + 26, y)], kind, width=3.0)
             yield text(x + 34, y + 4, words, "sub")
-
-
-def _failed_kinds(graph: FabricGraph, coloured: Coloured) -> Iterator[Markup]:
-    """How many links of each kind have failed, where single ones have no place."""
-    y = 12.0
-    yield way([(MARGIN, y), (MARGIN + 26, y)], "wire failed", width=3.0)
-    yield text(MARGIN + 34, y + 4, "a kind of links of which some have failed", "sub")
-    yield text(MARGIN, y + 24, _failed_words(graph, coloured), "sub")
 
 
 def _failed_words(graph: FabricGraph, coloured: Coloured) -> str:

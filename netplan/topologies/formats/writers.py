@@ -252,17 +252,10 @@ def cube_circuits(
         raise InputError(f"{spec.name}: none of its {cubes} cubes is left")
     twist = spec.twist and not lost
     if lost:
-        grid = _largest(len(cube), len(grid))
+        # The grid of the most cubes that is not long.
+        grids = (near_cube(number, len(grid)) for number in range(len(cube), 0, -1))
+        grid = next(sizes for sizes in grids if not is_long(sizes))
         cube = cube[: prod(grid)]
     axes = range(len(grid))
     following = np.stack([cube[ring_next(grid, axis, twist=twist)] for axis in axes])
     return Circuits(grid, cube, following, side ** (len(grid) - 1))
-
-
-def _largest(cubes: int, axes: int) -> tuple[int, ...]:
-    """Grid of the most cubes, at most so many, that is not long."""
-    for number in range(cubes, 0, -1):
-        grid = near_cube(number, axes)
-        if not is_long(grid):
-            return grid
-    return (1,) * axes
