@@ -16,9 +16,11 @@ from netplan.reports.quantities import Scale, money
 from netplan.units import DAY_S, DAYS_PER_YEAR, HOURS_PER_DAY
 
 if TYPE_CHECKING:
+    from netplan.costing.fabric_bill import Bill
     from netplan.performance.plan import PlanTime
 
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
+"""Rules that a planner may name."""
 
 
 class Candidate(Struct, frozen=True):
@@ -52,6 +54,8 @@ class Candidate(Struct, frozen=True):
         The plan behind the time.
     gear, geared
         Base price of the gear inside its HB domains, and whether all of that has one.
+    bill
+        What it is made of, if that is known.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Candidate(Struct, frozen=True):
     ends: str = ""
     gear: float = 0.0
     geared: bool = True
+    bill: "Bill | None" = None
 
     @property
     def barred(self) -> bool:
@@ -130,7 +135,7 @@ class Run(Struct, frozen=True):
 class Basis(Struct, frozen=True):
     """What is decided by: the rule, the error of iteration times [1], and the training run."""
 
-    rule: Rule
+    rule: Rule | Literal["tokens"]
     within: float
     run: Run | None
     money: Scale

@@ -5,7 +5,8 @@ Rules, of the fabrics that have a price for all that sets them apart:
 ``near-fastest``  the lowest price among those that train nearly as fast as the fastest;
 ``run-cost``      the cheapest training run: GPU hours, and the network's share of its yearly cost;
 ``price``         the lowest price;
-``fastest``       the shortest iteration, whatever the price.
+``fastest``       the shortest iteration, whatever the price;
+``tokens``        the lowest price of a million tokens, of fabrics that serve.
 
 A product that is built with other accelerators than those asked for is shown, and never wins.
 
@@ -20,16 +21,16 @@ worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, isclose
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from netplan.decide.candidates import Basis, Candidate, Run, bought, nearly_fastest_s
+from netplan.decide.record import Change, Record, beside_the_next
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
 from netplan.units import DAYS_PER_YEAR, GIGA
 
-Lever = Literal["price", "bandwidth", "day_value"]
 LEAST_PACE = 5e-4
 """Difference of times below which two fabrics are as fast for a reader of a tenth of a percent."""
 MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
@@ -39,20 +40,11 @@ Probe = Callable[[str, float], float | None]
 """Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
 
 
-class Change(Struct, frozen=True):
-    """What would let another fabric win: the lever, its value now and then, in a sentence."""
-
-    fabric: str
-    lever: Lever
-    now: float
-    value: float | None
-    sentence: str
-
-
 class Verdict(Struct, frozen=True):
     """What to buy; no fabric where several tie, the cheapest of them first.
 
-    Then the rule, what would change the verdict, and what a buyer must know of the best.
+    Then the rule, what would change the verdict, what a buyer must know of the best, and the same
+    as data.
     """
 
     fabric: str | None
@@ -61,12 +53,23 @@ class Verdict(Struct, frozen=True):
     tied: tuple[str, ...]
     changes: tuple[Change, ...] = ()
     caveats: tuple[str, ...] = ()
+    record: Record | None = None
+
+    @property
+    def decision(self) -> Record:
+        """The verdict as data."""
+        return self.record or Record("none", self.rule)
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as JSON."""
-        changes = [asdict(change) for change in self.changes]
-        lists = {"tied": list(self.tied), "caveats": list(self.caveats)}
-        return asdict(self) | lists | {"changes": changes}
+        """The verdict in words, as JSON."""
+        return {
+            "fabric": self.fabric,
+            "rule": self.rule,
+            "sentence": self.sentence,
+            "tied": list(self.tied),
+            "changes": [asdict(change) for change in self.changes],
+            "caveats": list(self.caveats),
+        }
 
 
 def decide(
@@ -84,7 +87,7 @@ def decide(
     Within 5 % of the fastest, rails costs least: 60.0 M USD.
     """
     candidates = bought(candidates)
-    if basis.rule != "price" and all(one.time_s == inf for one in candidates):
+    if basis.rule not in ("price", "tokens") and all(one.time_s == inf for one in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."
             return Verdict(None, _rule_words(basis), none, ())
@@ -110,7 +113,11 @@ def decide(
         changes = _changes(candidates, apart, best, basis, probe)
     names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
     alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
-    return Verdict(alone, _rule_words(basis), sentence, tied, tuple(changes), caveats)
+    rule, flips = _rule_words(basis), tuple(changes)
+    told = Record("buy", rule, tied=tied, flips=flips, caveats=caveats)
+    first = next(one for one in candidates if one.name == names[0])
+    record = beside_the_next(told, first, candidates, weighed=basis.rule != "fastest")
+    return Verdict(alone, rule, sentence, tied, flips, caveats, record)
 
 
 def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:
@@ -136,6 +143,7 @@ def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]
         timed = one.time_s < inf
         if {
             "price": one.complete,
+            "tokens": one.complete,
             "near-fastest": one.complete and (fastest is None or basis.nearly(one, fastest)),
             "run-cost": one.complete and timed and one.life is not None,
             "fastest": timed,
@@ -179,7 +187,7 @@ def _beats(one: Candidate, other: Candidate, basis: Basis) -> bool:
     value, least = _value(one, basis), _value(other, basis)
     if value >= least or isclose(value, least, rel_tol=1e-9):
         return False
-    if basis.rule in ("price", "near-fastest") or not basis.same_time(one, other):
+    if basis.rule in ("price", "tokens", "near-fastest") or not basis.same_time(one, other):
         return True
     # Times so near are not told apart: only the network's own cost counts, if no time is lost.
     return basis.rule == "run-cost" and one.per_year <= other.per_year
@@ -193,6 +201,7 @@ def _rule_words(basis: Basis) -> str:
     share = f"the {basis.bought}'s share"
     return {
         "price": "lowest cost",
+        "tokens": "least cost of a million tokens",
         "near-fastest": f"lowest cost within {near} of the fastest iteration time{barred}",
         "run-cost": f"least cost of the training run: GPU hours{hour}, and {share}",
         "fastest": f"fastest iteration; times within {error} are not told apart",
@@ -203,6 +212,9 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     """Who wins, or ties, and with what."""
     names, alone = listed([one.name for one in even]), len(even) == 1
     near = f"{100 * basis.within:g} %"
+    if basis.rule == "tokens":
+        price = f"{best.price:,.4g} {basis.money.title}"
+        return f"A million tokens cost least on {names}: {price}{best.ends}"
     if basis.rule == "fastest":
         if alone:
             return f"{names} trains fastest: {best.time_text} an iteration"
@@ -289,7 +301,7 @@ def _changes(
     slow: list[Candidate] = []
     if basis.rule == "fastest":
         slow = others[:1]
-    elif others and best.price:
+    elif others and best.price and basis.rule != "tokens":
         yield _by_price(best, others[0], basis)
     if basis.rule == "near-fastest":
         fastest = min(candidates, key=lambda one: one.time_s)

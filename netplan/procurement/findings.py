@@ -145,16 +145,17 @@ class Findings:
 
     @cached_property
     def runner_up(self) -> FabricBill | None:
-        """Bill beside the chosen one: of a tie, or next by the rule, or the next cheapest."""
+        """Bill beside the chosen one: next by the verdict, else the next cheapest."""
         chosen, verdict = self.chosen.name, self.recommendation.verdict
         bought = {row.name for row in self.comparison.bought if row.name != chosen}
         others = [bill for bill in self.cost.bills if bill.name != chosen]
-        known = {bill.name: bill for bill in others if bill.name in bought or not bought}
-        named = (*verdict.tied, *(one.fabric for one in verdict.changes)) if verdict else ()
-        first = next((known[name] for name in named if name in known), None)
-        if first is not None or not known:
-            return first
-        return min(known.values(), key=lambda bill: (not bill.complete, bill.capital.base))
+        known = [bill for bill in others if bill.name in bought or not bought]
+        second = verdict.decision.runner_up if verdict else None
+
+        def place(bill: FabricBill) -> tuple[bool, bool, float]:
+            return bill.name != second, not bill.complete, bill.capital.base
+
+        return min(known, key=place, default=None)
 
     @cached_property
     def unsold(self) -> dict[str, str]:

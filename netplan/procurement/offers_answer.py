@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import isnan
+from math import inf, isnan
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from netplan.costing.offers import BETWEEN, Bought, Market, OfferedLine, Request, RequestLine
+from netplan.decide.candidates import Candidate
+from netplan.decide.record import Record, beside_the_next
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -269,7 +271,21 @@ class OffersAnswer(Answer):
             unoffered=list(self.unoffered),
             estimates=self.estimates,
             verdict=self.verdict,
+            decision=self.decision.to_dict(),
         )
+
+    @property
+    def decision(self) -> Record:
+        """The cheapest mix beside the cheapest whole offer, or the next way to buy."""
+        best, *others = (
+            Candidate(self.names(bought), bought.total, complete, inf, None, 0.0)
+            for bought, complete in (
+                (self.best, True),
+                *((row.bought, self.market.is_whole(row.number)) for row in self.wholes),
+                *((row.bought, True) for row in self.rows),
+            )
+        )
+        return beside_the_next(Record("buy", "lowest total of every line offered"), best, others)
 
     def _bought_dict(self, bought: Bought) -> dict[str, Any]:
         names = [offer.name for offer in self.market.offers]

@@ -59,6 +59,7 @@ def recommend(
             complete=bill.complete,
             lacking=bool(bill.unpriced_apart),
             life=bill.life,
+            bill=bill,
         )
         for bill in answer.bills
     ]

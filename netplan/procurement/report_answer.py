@@ -47,6 +47,7 @@ class Procurement(Findings, Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan report procurement --format json``."""
         recommended, second = self.recommendation, self.runner_up
+        verdict = recommended.verdict
         return {
             "netplan_version": __version__,
             "report": self.definition.name,
@@ -58,7 +59,7 @@ class Procurement(Findings, Answer):
             "headline": list(headline(self)),
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
-            "decision": recommended.verdict.to_dict() if recommended.verdict else None,
+            "decision": verdict.to_dict() | verdict.decision.to_dict() if verdict else None,
             "faults": self.faults.to_dict() if self.faults else None,
             "training_runs": [asdict(run) for run in self.runs],
             **self._asked_for(),

@@ -67,6 +67,10 @@ def test_two_offers_by_hand(two: tuple[Path, Path]) -> None:
     # a whole: 10,000 + 5,000 + 820. b whole: 11,000 + 0.9 x (4,000 + 800) + 100.
     wholes = {row.name: row.bought.total for row in answer.wholes}
     assert wholes == {"a": 15_820, "b": pytest.approx(15_420)}
+    # The mix, 14,420 as below, is 1,000 less than b, the cheapest that is whole.
+    record = answer.to_dict()["decision"]
+    assert (record["kind"], record["winner"], record["runner_up"]) == ("buy", "a and b", "b")
+    assert record["margin_money"]["base"] == pytest.approx(1_000)
     # Switches of a, cables of b: 10,000 + 4,320 + 100.
     assert answer.best.total == pytest.approx(14_420)
     assert answer.best.chosen == (0, 1, 1)

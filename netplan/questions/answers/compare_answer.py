@@ -71,6 +71,7 @@ class Comparison(Answer):
             currency=self.currency,
             fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
             verdict=verdict.to_dict() if verdict else None,
+            decision=verdict.decision.to_dict() if verdict else None,
             **({"memory_or_gpus": trades} if trades else {}),
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
         )

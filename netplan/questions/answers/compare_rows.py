@@ -166,6 +166,7 @@ class FabricRow(Struct, frozen=True):
             timed=self.best,
             gear=bill.gear if bill else 0.0,
             geared=bill is None or bill.geared,
+            bill=bill,
         )
 
     def run(self, terms: Terms | None) -> RunCost | None:

@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from netplan.costing.ranges import Range
 from netplan.decide.difference import difference_words, differences, money_words, most_more
-from netplan.decide.verdict import Change, Verdict
+from netplan.decide.record import Change
+from netplan.decide.verdict import Verdict
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import (
     BASELINE,

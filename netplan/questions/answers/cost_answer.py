@@ -5,12 +5,15 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import FabricBill, Unbuildable
 from netplan.costing.materials import left_out
 from netplan.costing.pricing import Driver, PricedItem, books_in_use
 from netplan.costing.ranges import Range
+from netplan.decide.candidates import Basis, Candidate
+from netplan.decide.verdict import decide
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.screen_titles import network_words, titled
@@ -127,12 +130,18 @@ class CostAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
         tokens = {one.fabric: one.served.to_dict(self.currency) for one in self.served}
+        candidates = [
+            Candidate(bill.name, bill.capital.base, bill.complete, inf, None, 0.0, bill=bill)
+            for bill in self.bills
+        ]
+        verdict = decide(candidates, Basis("price", 0.0, None, self.scale))
         return answer_dict(
             self.inputs,
             currency=self.currency,
             fabrics=[row.to_dict() | tokens.get(row.name, {}) for row in self.rows],
             comparisons=[comparison.to_dict() for comparison in self.comparisons],
             left_out=list(self.left_out),
+            decision=verdict.decision.to_dict() if verdict else None,
         )
 
     def summary(self) -> Iterator[show.Section]:

@@ -7,16 +7,18 @@ servers and their energy included; accelerators on the bill cost no hours beside
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
-from netplan.decide.verdict import Verdict
+from netplan.decide.candidates import Basis, Candidate
+from netplan.decide.verdict import Verdict, decide
 from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.records import asdict, replace
-from netplan.reports.quantities import listed
+from netplan.reports.quantities import Scale
 from netplan.reports.sections import Column, column, columns, value_at
 
 MILLION_TOKENS = 1e6
@@ -126,23 +128,18 @@ LEGEND = (
 
 def cheapest(rows: Sequence[tuple[str, Served | None]], money: str) -> Verdict | None:
     """Where a million tokens cost least, of fabrics whose price is whole."""
-    known = [(name, one.cost) for name, one in rows if one and one.cost and one.cost.complete]
-    if not known:
-        return None
-    least = min(cost.total.base for _, cost in known)
-    names = [name for name, cost in known if cost.total.base <= least * (1 + 1e-9)]
-    cost = next(cost for name, cost in known if name == names[0])
-    sentence = (
-        f"A million tokens cost least on {' and '.join(names)}: {least:,.4g} {money},"
-        f" {cost.network.base:,.3g} of it for the bill."
-    )
-    alone = names[0] if len(names) == 1 else None
-    open_ones = [
-        name
-        for name, one in rows
-        if one and one.cost and not one.cost.complete and one.cost.total.base <= least
+    candidates = [
+        Candidate(
+            name,
+            served.cost.total.base,
+            served.cost.complete,
+            inf,
+            None,
+            0.0,
+            lacking=not served.cost.complete,
+            ends=f", {served.cost.network.base:,.3g} of it for the bill",
+        )
+        for name, served in rows
+        if served and served.cost
     ]
-    aside = (f"Aside, since parts have no price: {listed(open_ones)}.",) if open_ones else ()
-    sentence = " ".join((sentence, *aside))
-    tied = () if alone else (*names,)
-    return Verdict(alone, "least cost of a million tokens", sentence, tied, caveats=aside)
+    return decide(candidates, Basis("tokens", 0.0, None, Scale(1.0, money, 4)))

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.pricing import books_in_use
+from netplan.decide.candidates import Candidate
+from netplan.decide.record import Record, beside_the_next
 from netplan.faults.damage.survival import SwitchLoss
 from netplan.performance.error_bars import bar_note
 from netplan.performance.pareto import knee
@@ -34,7 +36,7 @@ from netplan.questions.optimizing.hb_gear import Sizes, gear_known, without_pric
 from netplan.questions.optimizing.memory_or_gpus import Trade
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
 from netplan.reports.quantities import Scale, money, quantity
@@ -168,6 +170,29 @@ class Optimization(Answer):
         (paid, slow), (price, fast) = self.points[number : number + 2]
         return Step(slow / fast - 1, price - paid)
 
+    @property
+    def decision(self) -> Record:
+        """The design where the front bends, beside the next one, which is faster."""
+        bend, step = self.knee or 0, None
+        beside = [
+            Candidate(
+                label(row.design),
+                row.row.cost.base if row.row.cost else 0.0,
+                row.row.cost_complete,
+                row.best.iteration_time_s,
+                None,
+                0.0,
+                timed=row.best,
+                bill=row.row.bill if row.row.cost else None,
+            )
+            for row in self.rows[bend : bend + 2]
+        ]
+        if len(beside) > 1:
+            step = asdict(self.step(bend)) | {"per_percent": self.step(bend).per_percent}
+        rule = f"where {self.objective} against iteration time bends most"
+        told = Record("buy", rule, next_best_step=step)
+        return beside_the_next(told, beside[0], beside[1:], weighed=False)
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan optimize --format json``."""
         unit = "usd" if self.objective == "cost" else "w"
@@ -178,6 +203,7 @@ class Optimization(Answer):
             currency=self.currency,
             front=[row.to_dict(self.currency) for row in self.rows],
             knee=self.knee,
+            decision=self.decision.to_dict(),
             steps=[
                 {"faster": s.faster, paid: s.price, each: s.per_percent} | self._doubtful(number)
                 for number, s in enumerate(steps)

@@ -1,0 +1,164 @@
+"""The record of a decision: what wins, over what, by how much money and time, and what flips it.
+
+Every question that recommends something makes one: of fabrics, of designs on a front, of mixes of
+offers, of values of a study. Who is compared is a `Candidate`; money that separates two of them is
+told part by part where both have bills, and the parts sum to the margin. Its range is that of the
+difference: a part costs the same on both sides, somewhere between its low and its high.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from netplan.costing.ranges import Range
+from netplan.costing.pricing import least_saving
+from netplan.decide.candidates import Candidate
+from netplan.decide.difference import PartDifference, differences
+from netplan.records import asdict, replace
+
+Lever = Literal["price", "bandwidth", "day_value"]
+Kind = Literal["buy", "undecided", "none"]
+DRIVERS = 3
+"""Parts that are named as what drives a difference [1]."""
+
+
+class Change(Struct, frozen=True):
+    """What would let another fabric win: the lever, its value now and then, in a sentence."""
+
+    fabric: str
+    lever: Lever
+    now: float
+    value: float | None
+    sentence: str
+
+
+class Record(Struct, frozen=True):
+    """A decision as data.
+
+    Parameters
+    ----------
+    kind
+        ``buy`` the winner; ``undecided`` where some tie, or where prices within their ranges turn
+        it round, so that offers are to be asked for; ``none`` where nothing can be recommended.
+    rule
+        What it was decided by, in words.
+    winner, runner_up, tied
+        Names; of a tie the winner is none, and the cheapest stands first.
+    margin_money
+        What the runner-up costs more, low to high, of one currency.
+    margin_money_share
+        The same at base prices, as a share of what the runner-up costs [1].
+    margin_time_share
+        By how much longer the runner-up takes, as a share of the winner's time [1].
+    times_told_apart
+        Whether that is more than the model's error; None without two times.
+    difference
+        What the runner-up has more, part by part, the largest first.
+    flips
+        What would let another one win.
+    next_best_step
+        What a step beyond the winner gives and costs, on a front.
+    caveats
+        What to know of the winner, in sentences.
+    unpriced
+        Parts of the winner without a price.
+    """
+
+    kind: Kind
+    rule: str
+    winner: str | None = None
+    runner_up: str | None = None
+    tied: tuple[str, ...] = ()
+    margin_money: Range | None = None
+    margin_money_share: float | None = None
+    margin_time_share: float | None = None
+    times_told_apart: bool | None = None
+    difference: tuple[PartDifference, ...] = ()
+    flips: tuple[Change, ...] = ()
+    next_best_step: dict[str, float] | None = None
+    caveats: tuple[str, ...] = ()
+    unpriced: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON."""
+        parts = [
+            {
+                "part": part.part,
+                "network": part.network,
+                "count": part.more,
+                "money": part.difference,
+                "unpriced": part.unpriced_more,
+            }
+            for part in self.difference
+        ]
+        flips = [
+            {
+                "field": change.lever,
+                "now": change.now,
+                "value": change.value,
+                "becomes": change.fabric,
+            }
+            for change in self.flips
+        ]
+        drivers = [part["part"] for part in parts if part["money"]][:DRIVERS]
+        known = {**asdict(self), "difference": parts, "drivers": drivers, "flips": flips}
+        return {name: list(one) if isinstance(one, tuple) else one for name, one in known.items()}
+
+
+def beside_the_next(
+    told: Record, best: Candidate, others: Sequence[Candidate], *, weighed: bool = True
+) -> Record:
+    """Lay the winner, or the cheapest of a tie, beside who comes next.
+
+    Parameters
+    ----------
+    told
+        Rule, tie, flips and the rest that is known already.
+    best, others
+        The winner, and all who compete with it. Who ties comes next, else whom a change lets win,
+        else the cheapest.
+    weighed
+        Whether money decides, so that a range of its difference that holds zero leaves all open.
+
+    Returns
+    -------
+    Record
+        The decision.
+
+    Examples
+    --------
+    >>> clos = Candidate("clos", 100e6, True, 10.0, None, 50e9)
+    >>> rails = Candidate("rails", 60e6, True, 10.2, None, 50e9)
+    >>> found = beside_the_next(Record("buy", "lowest cost"), rails, [clos])
+    >>> found.winner, found.runner_up, found.margin_money.base, found.margin_money_share
+    ('rails', 'clos', 40000000.0, 0.4)
+    """
+    known = {other.name: other for other in others if other.name != best.name}
+    named = (*told.tied, *(change.fabric for change in told.flips))
+    second = next((known[name] for name in named if name in known), None)
+    if second is None:
+        rest = known.values()
+        second = min(rest, key=lambda other: (not other.complete, other.price), default=None)
+    facts: dict[str, Any] = {"winner": None if told.tied else best.name}
+    if best.bill is not None:
+        lines = (line.item for line in best.bill.quote.unpriced)
+        facts["unpriced"] = tuple(dict.fromkeys(lines))
+    kind: Kind = "undecided" if told.tied else "buy"
+    if second is not None:
+        base = second.price - best.price
+        margin = Range.point(base)
+        if best.bill is not None and second.bill is not None:
+            ours, theirs = best.bill.quote, second.bill.quote
+            margin = Range(least_saving(ours, theirs)[0], base, -least_saving(theirs, ours)[0])
+            parts = differences(best.bill, second.bill)
+            facts["difference"] = tuple(part for part in parts if part.changed)
+        kind = "undecided" if weighed and margin.low <= 0 < margin.high else kind
+        facts |= {"runner_up": second.name, "margin_money": margin}
+        facts["margin_money_share"] = base / second.price if second.price else None
+        if max(best.time_s, second.time_s) < inf:
+            facts["margin_time_share"] = second.time_s / best.time_s - 1
+            if best.timed and second.timed:
+                facts["times_told_apart"] = not best.timed.equals(second.timed)
+    return replace(told, kind=kind, **facts)
