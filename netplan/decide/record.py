@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.costing.ranges import Range
 from netplan.costing.pricing import least_saving
+from netplan.costing.ranges import Range
 from netplan.decide.candidates import Candidate
 from netplan.decide.difference import PartDifference, differences
 from netplan.records import asdict, replace

@@ -2,20 +2,392 @@
 
 Fibre stands in one line, whatever lengths it has; lead times and failures are told even where
 nobody has said anything about them.
+
+Where the numbers of a procurement report are from: assumptions, inputs, prices, files.
+
+What fails on the ordered network, and how long a new part takes, in plain words.
+
+Means of a failure book for the parts of the bill, in closed form: every answer has them. Years
+that are simulated, and what failures do to training, come with ``--faults``.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import zip_longest
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from markupsafe import Markup
+from msgspec import Struct
+
+from netplan.costing.cabling import CablingBook
+from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.materials import BillItem
-from netplan.costing.prices import ASSUMPTION, DERIVED, OWN_FIGURE, Price
+from netplan.costing.prices import ASSUMPTION, DERIVED, OWN_FIGURE, Price, PriceBook
+from netplan.costing.ranges import Range
+from netplan.costing.switches import SwitchModel
+from netplan.costing.wiring import Hardware, wire
+from netplan.errors import InputError
+from netplan.faults.years.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
-from netplan.procurement.network_risks import order_lead_time
 from netplan.questions.answers.cost_answer import BOTH_ENDS
-from netplan.reports.quantities import listed, part_words
-from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
-from netplan.units import PERCENT, counted
+from netplan.questions.money.pricing import CASES, prices_in_use
+from netplan.records import replace
+from netplan.reports.quantities import DASH, listed, part_words
+from netplan.reports.sections import Heading, Inset, Notes, Paragraph, Section, Table
+from netplan.topologies.fabric import Fabric
+from netplan.units import DAYS_PER_WEEK, HOURS_PER_DAY, PERCENT, counted
+
+if TYPE_CHECKING:
+    from netplan.questions.answers.faults_answer import FaultsAnswer
+
+
+def assumptions_chapter(answer: Findings) -> Iterator[Section]:
+    """Notes of the fabrics and of the books; the question, one row an input."""
+    yield Heading("Assumptions", (), "assumptions")
+    notes = Notes.of(((bill.name, bill.notes) for bill in answer.cost.bills), "All fabrics")
+    books = answer.library
+    known = (
+        ("Prices", books.one(PriceBook)),
+        ("Cabling", books.one(CablingBook)),
+        ("Economics", books.one(EconomicsBook)),
+    )
+    told = [(f"{title} {book.name}", note) for title, book in known for note in book.notes]
+    ends = "All prices at their low and all at their high together; real offers vary less."
+    yield Notes((*notes.groups, *told, ("Low and high", ends)))
+    inputs = {key.replace("_", " "): value for key, value in answer.inputs.items()}
+    del inputs["running"]
+    inputs |= {f"set {key}": value for key, value in inputs.pop("set").items()}
+    rows = [(key, _value(value)) for key, value in inputs.items()]
+    told_as = [told_column("Input", get="0"), told_column("Value", get="1", form="prose")]
+    yield Table("inputs", told_as, rows, only="programs")
+    # On paper two beside each other are half as long.
+    half = -(-len(rows) // 2)
+    pairs = [(*one, *two) for one, two in zip_longest(rows[:half], rows[half:], fillvalue=("", ""))]
+    beside = [told_column("Input ", get="2"), told_column("Value ", get="3", form="prose")]
+    yield Table("inputs", [*told_as, *beside], pairs, only="people")
+    hashed = "<details><summary>Inputs as they are hashed</summary><pre>{}</pre></details>"
+    made = Markup(hashed).format(answer.canonical_inputs)  # noqa: S704 - formatted, escaped
+    yield Inset("", lambda: made)
+
+
+def sources_chapter(answer: Findings) -> Iterator[Section]:
+    """Where the numbers come from: every price, rate, estimate and file, with its date."""
+    yield Heading("Sources", (), "sources")
+    yield _prices(answer)
+    yield from _rates(answer)
+    book, inputs = answer.library.one(EconomicsBook), answer.cost.inputs
+    running = inputs["running"]
+    values = [("Years of use", *[str(inputs["years"])] * 3, book.date, book.years_source)]
+    for key, name, estimate in (
+        ("pue", "PUE, facility over equipment power", book.pue),
+        ("tariff_per_kwh", "Price of one kWh", book.tariff),
+        ("interest", "Interest a year", book.interest),
+        ("cooling", "Cooling, its energy over equipment's", book.cooling),
+        ("maintenance", "Maintenance a year, of the price", book.maintenance),
+        ("support", "Support a year, of the price", book.support),
+        ("yearly_spares", "Parts used up a year, of the price", book.spares),
+    ):
+        low, base, high = (f"{running[key][case]:.4g}" for case in CASES)
+        origin = (estimate.date, estimate.source) if estimate else ("", "not in the book: 0")
+        values.append((name, low, base, high, *origin))
+    columns = [
+        told_column("Value", "name", "0"),
+        *(told_column(case, get=str(at), form="code") for at, case in enumerate(CASES, start=1)),
+        told_column("Date", get="4"),
+        told_column("Source in the book", "source", "5", form="prose"),
+    ]
+    said = "A value given with the question replaces that of the book."
+    yield Table("running values", columns, values, title="Running cost", legend=(said,))
+    files = [
+        told_column("Kind", get=lambda row: row[0].replace("-", " ")),
+        told_column("Name", get="1.name"),
+        told_column("Title", get="1.title", form="prose"),
+        told_column("Date", get="1.date"),
+        told_column("Source", get="1.source", form="prose"),
+    ]
+    yield Table("files", files, answer.library.records, title="Files")
+
+
+def _prices(answer: Findings) -> Table[Any]:
+    """Every price in use, in the report's currency, with its source and the fabrics that use it."""
+    rows = [
+        (part_words(part), price, offer, ", ".join(users))
+        for (part, offer), (price, users) in prices_in_use(answer.cost.bills).items()
+    ]
+    low = f"low, {answer.cost.currency}"
+    columns = [
+        told_column("Part", get="0", form="prose"),
+        told_column("Unit", get=lambda row: row[1].unit.partition("/")[2]),
+        told_column(low, "low", lambda row: _amount(row[2].low, row[2].base), form="code"),
+        told_column("base", get=lambda row: _amount(row[2].base), form="code"),
+        told_column("high", get=lambda row: _amount(row[2].high, row[2].base), form="code"),
+        told_column("Date", get="1.date"),
+        told_column("Confidence", get="1.confidence"),
+        told_column("Trust", get="1.trust"),
+        told_column("Source", get="1.source", form="prose"),
+        told_column("Used by", "used_by", "3", form="prose"),
+    ]
+    less = f" and a discount of {off:g} %" if (off := 100 * answer.inputs["discount"]) else ""
+    said = f"In {answer.cost.currency}, with quantity breaks{less} applied."
+    return Table("prices", columns, rows, title="Prices in use", legend=(said,))
+
+
+def _rates(answer: Findings) -> Iterator[Section]:
+    """Exchange rates of the price book, where the report needs any."""
+    book, money = answer.library.one(PriceBook), answer.cost.currency
+    named = {price.currency for price in book.prices} | {book.currency, money}
+    rates = book.rates.items() if len(named) > 1 else ()
+    rows = [(currency, rate) for currency, rate in rates if currency in named]
+    columns = [
+        told_column("Rate", get=lambda row: f"1 USD in {row[0]}"),
+        told_column("value", get="1.per_usd", form="general", digits=6),
+        told_column("Date", get="1.date"),
+        told_column("Source", get="1.source", form="prose"),
+    ]
+    yield Table("rates", columns, rows, title="Exchange rates")
+
+
+def _value(value: object) -> str:
+    """One input for people."""
+    if value is None or value in ([], ""):
+        return DASH
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(part) for part in value)
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+
+
+def _amount(value: float, base: float | None = None) -> str | None:  # None: no such end is stated
+    said = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return None if value == base else said
+
+
+NETWORK_PARTS = ("nic", "link", "transceiver", "switch", "circuit-switch")
+
+
+class Risk(Struct, frozen=True):
+    """One kind of part that fails.
+
+    Parameters
+    ----------
+    part
+        In words.
+    units
+        Of it in the network [1].
+    per_year
+        Failures of all of them in a year [1/year].
+    ports_lost
+        GPUs that lose a network port if one fails [1].
+    repair_h, lead_h
+        Until it works again with a spare at hand; until a new one is there [h].
+    """
+
+    part: str
+    units: int
+    per_year: Range
+    ports_lost: int
+    repair_h: Range
+    lead_h: Range
+
+
+def network_risks(fabric: Fabric, book: FailureBook, hardware: Hardware) -> list[Risk]:
+    """Parts of the network that fail, those whose failure takes most ports first.
+
+    Examples
+    --------
+    1,024 GPUs on 16 leaf switches of 64 ports: each takes the port of 64.
+
+    >>> from netplan import Scenario
+    >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64, hb_size=256)
+    >>> fabric = scenario.fabric("rail-only").counts
+    >>> hardware = Hardware(CABLING_BOOKS.load("2026"))
+    >>> first = network_risks(fabric, FAILURE_BOOKS.load("2026"), hardware)[0]
+    >>> first.part, first.units, first.ports_lost
+    ('Leaf switch', 16, 64)
+    """
+    wiring = wire(fabric, hardware)
+    units, each = unit_counts(fabric, wiring), host_links_each(fabric, wiring)
+    rows = [row for row in book.placed(fabric.sizing.hb_size).rates if row.kind in NETWORK_PARTS]
+    found = [
+        Risk(
+            row.cause,
+            row.count_in(units),
+            row.count_in(units) * row.rate_per_year,
+            _ports_lost(row, units, each),
+            book.repair_h(row.kind),
+            book.lead_h(row.kind),
+        )
+        for row in rows
+    ]
+    known = [one for one in found if one.units]
+    return sorted(known, key=lambda one: (-one.ports_lost, -one.per_year.base))
+
+
+def _ports_lost(row: FailureRate, units: dict[Unit, int], each: dict[Unit, float]) -> int:
+    """GPUs whose port goes with one unit: all below a leaf, one behind a card or host link."""
+    if row.unit == "leaf_switch":
+        return ceil(units["host_link"] / units["leaf_switch"]) if units["leaf_switch"] else 0
+    if row.unit == "nic_port":
+        return 1
+    return ceil(each.get(row.unit, 0.0))
+
+
+def risks_chapter(found: Findings) -> Iterator[Section]:
+    """The weakest part of the ordered network, all that fails of it, and lead times."""
+    name = found.chosen.name
+    yield Heading(f"What fails, and lead times: {name}", (), "risks")
+    rows = _risks(found)
+    if not rows:
+        yield Paragraph("Not known: no failure book with rates for the parts of this network.")
+        return
+    yield Paragraph(_weakest(found, rows))
+    columns = [
+        told_column("Part", get="part"),
+        told_column("units", get="units", form="count"),
+        told_column("fail in a year", "per_year", lambda row: _span(row.per_year), form="code"),
+        told_column("GPUs that lose a port", "ports_lost", "ports_lost", form="count"),
+        told_column("repair, h", "repair_h", lambda row: _span(row.repair_h), form="code"),
+        told_column("new part, weeks", "lead_weeks", _weeks, form="code"),
+    ]
+    yield Table("network parts that fail", columns, rows)
+    yield Paragraph(_lead_times(found), "quiet")
+
+
+def _risks(found: Findings) -> list[Risk]:
+    """Parts of the ordered network that fail; none without rates."""
+    if found.failures is None:
+        return []
+    named = found.inputs["switch"]
+    models = [one for one in found.library.all(SwitchModel) if one.name == named]
+    hardware = Hardware(found.library.one(CablingBook), models[0] if models else None)
+    try:
+        return network_risks(found.chosen.fabric, found.failures, hardware)
+    except InputError:  # a book without rates
+        return []
+
+
+def _weakest(found: Findings, rows: Sequence[Risk]) -> str:
+    """The part whose failure takes most, and the one that fails most often."""
+    fabric, first = found.chosen.fabric, rows[0]
+    most = max(rows, key=lambda row: row.per_year.base)
+    several = fabric.ports_per_gpu > 1
+    if first.ports_lost > 1:
+        left = (
+            "which go on over their other ports"
+            if several
+            else "whose job stops until it is repaired or moved"
+        )
+        said = (
+            f"Weakest part: {_named(first)}. One that fails takes a port from"
+            f" {first.ports_lost:,} GPUs, {left}; of {first.units:,},"
+            f" {_number(first.per_year.base)} fail in a year."
+        )
+    else:
+        said = f"Weakest part: {_named(first)}; no single failure takes more than one GPU's port."
+    often = (
+        f" Fails most often: {_named(most)}, {_number(most.per_year.base)} of {most.units:,} a"
+        " year."
+    )
+    return said + (often if most is not first else "")
+
+
+def _named(one: Risk) -> str:
+    return f"{one.part[0].lower()}{one.part[1:]}" if one.part[1:2].islower() else one.part
+
+
+def _lead_times(found: Findings) -> str:
+    """Where the numbers are from."""
+    book = found.failures.name if found.failures else ""
+    return (
+        f"Means of failure book {book}, low to high in brackets; weeks are those of single parts,"
+        f" many of them assumed. {order_lead_time(found)}"
+    )
+
+
+def order_lead_time(found: Findings) -> str:
+    """What makers say of delivery, and that nobody has where that is so."""
+    bought = {item.line.model for item in found.chosen.quote.items}
+    models = [one for one in found.library.all(SwitchModel) if one.name in bought]
+    told = [
+        f"{one.name} {one.lead_time_weeks:g} weeks"
+        if one.lead_time_weeks
+        else f"none for {one.name} ({one.delivery or 'delivery not stated'})"
+        for one in models
+    ]
+    makers = f"stated by makers: {', '.join(told)}" if told else "no source states one"
+    return f"Lead time of the order: {makers}; ask for weeks in every offer."
+
+
+def _weeks(row: Risk) -> str:
+    if not row.lead_h.base:
+        return "not known"
+    return _span((1 / (HOURS_PER_DAY * DAYS_PER_WEEK)) * row.lead_h)
+
+
+def _span(amount: Range) -> str:
+    """Base, with low and high in brackets where they differ."""
+    if not amount.base and not amount.spread:
+        return "not known"
+    ends = f" ({_number(amount.low)} to {_number(amount.high)})" if amount.spread else ""
+    return f"{_number(amount.base)}{ends}"
+
+
+def _number(value: float) -> str:
+    """Two digits that count."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"  # noqa: PLR2004 - two digits
+
+
+def faults_chapter(found: Findings) -> Iterator[Section]:
+    """What breaks, as the question about failures answers it."""
+    if found.faults is None:
+        return
+    yield Heading("What breaks, and what it costs", PLAIN, "faults")
+    if not found.serves:
+        yield from (Paragraph(text) for text in _plain(found.faults, found.chosen.name))
+    for section in found.faults.sections():
+        if isinstance(section, Heading):
+            yield from (Paragraph(line, "quiet") for line in (section.title, *section.lines))
+        elif isinstance(section, Table):
+            # The report has tables of the same names, of other rows.
+            yield replace(section, name=f"faults: {section.name}")
+        else:
+            yield section
+
+
+def _plain(faults: "FaultsAnswer", name: str) -> Iterator[str]:
+    """A year on the ordered network in words."""
+    for one in faults.fabrics:
+        if one.name != name:
+            continue
+        years, counts = one.forecast, PERCENT * one.forecast.effective_time_ratio
+        yield (
+            f"On {name} a job on all GPUs stops about {years.interruptions_per_year:,.0f} times a"
+            f" year ({years.interruptions_low:,.0f} to {years.interruptions_high:,.0f} in 95 of 100"
+            f" years), every {years.mtbf_h:,.0f} hours; the network itself causes"
+            f" {years.network_interruptions_per_year:,.0f} of the stops, GPUs, servers and software"
+            f" the others. Of the time {counts:.1f} % counts, the rest goes into checkpoints, lost"
+            " work and restarts; slower days while parts are down leave"
+            f" {PERCENT * years.goodput:.1f} % of the work. In the mean {years.domains_down:.2g} HB"
+            f" domains are down at any moment: keep {years.idle_domains_needed:,} idle to have one"
+            " when it is needed."
+        )
+
+
+PLAIN = (
+    (
+        "A job stops when a part fails that it cannot do without, and starts again from its last"
+        " checkpoint. The tables say how often that happens, how much of the time it takes, and"
+        " which spare parts keep the wait short."
+    ),
+)
+"""What the section on failures is about, for who has never read one."""
+
 
 LEAST_SHARE = 0.01
 """Share of the price from which on a part is named [1]."""

@@ -14,7 +14,7 @@ from netplan.decide.record import Record, beside_the_next
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Quantity, listed, quantity
+from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import (
     Column,
@@ -97,7 +97,7 @@ class Requested(Answer):
 
     def xlsx(self) -> bytes:
         """The spreadsheet for suppliers."""
-        from netplan.procurement.request_xlsx import request_xlsx
+        from netplan.procurement.offer_files import request_xlsx
 
         return request_xlsx(self.request)
 
@@ -434,9 +434,6 @@ class OffersAnswer(Answer):
             f"{counted(len(self.market.offers), 'offer')} on {lines}: {request.title}",
             (f"request {request.fingerprint}, amounts in {self.currency}",),
         )
-
-    def _amount(self, name: str, title: str = "") -> Quantity:
-        return quantity(name, **({"title": title} if title else {}))
 
     def _choices_table(self) -> Table[Choice]:
         best = self.best.total

@@ -6,25 +6,9 @@ from typing import Any, TypeVar
 
 from netplan.costing.pricing import books_in_use
 from netplan.errors import CatalogError
-from netplan.procurement.asked_for import (
-    errors_chapter,
-    memory_chapter,
-    serving_chapter,
-    simulation_chapter,
-)
+from netplan.procurement import known_unknown, ordered, side_by_side
 from netplan.procurement.findings import Findings
 from netplan.procurement.front_page import changes_chapter, decision_chapter, headline
-from netplan.procurement.known_unknown import trust_chapter, unknown_chapter
-from netplan.procurement.network_risks import faults_chapter, risks_chapter
-from netplan.procurement.ordered import bill_chapter, fabric_chapter, racks_chapter
-from netplan.procurement.provenance import assumptions_chapter, sources_chapter
-from netplan.procurement.side_by_side import (
-    comparison_chapter,
-    drivers_chapter,
-    price_chapter,
-    running_chapter,
-    speed_chapter,
-)
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
@@ -89,7 +73,7 @@ class Procurement(Findings, Answer):
     def summary(self) -> Iterator[Section]:
         """What to order and what it costs in use, fabrics side by side, what would change that."""
         order, *reasons = headline(self)
-        table = _only(Table, comparison_chapter(self))
+        table = _only(Table, side_by_side.comparison_chapter(self))
         names = ("fabric", "cost_base", "range", "power_w", "iteration_time_s", "mfu")
         changes = _only(Notes, changes_chapter(self))
         yield from Screen(
@@ -166,25 +150,25 @@ def _only(kind: type[SectionT], sections: Iterable[Section]) -> SectionT | None:
 
 CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
     "decision": decision_chapter,
-    "unknown": unknown_chapter,
-    "trust": trust_chapter,
+    "unknown": known_unknown.unknown_chapter,
+    "trust": known_unknown.trust_chapter,
     "changes": changes_chapter,
-    "risks": risks_chapter,
-    "comparison": comparison_chapter,
-    "price": price_chapter,
-    "drivers": drivers_chapter,
-    "running": running_chapter,
-    "speed": speed_chapter,
-    "errors": errors_chapter,
-    "simulation": simulation_chapter,
-    "serving": serving_chapter,
-    "memory": memory_chapter,
-    "bill": bill_chapter,
-    "fabric": fabric_chapter,
-    "racks": racks_chapter,
-    "faults": faults_chapter,
-    "assumptions": assumptions_chapter,
-    "sources": sources_chapter,
+    "risks": known_unknown.risks_chapter,
+    "comparison": side_by_side.comparison_chapter,
+    "price": side_by_side.price_chapter,
+    "drivers": side_by_side.drivers_chapter,
+    "running": side_by_side.running_chapter,
+    "speed": side_by_side.speed_chapter,
+    "errors": ordered.errors_chapter,
+    "simulation": ordered.simulation_chapter,
+    "serving": ordered.serving_chapter,
+    "memory": ordered.memory_chapter,
+    "bill": ordered.bill_chapter,
+    "fabric": ordered.fabric_chapter,
+    "racks": ordered.racks_chapter,
+    "faults": known_unknown.faults_chapter,
+    "assumptions": known_unknown.assumptions_chapter,
+    "sources": known_unknown.sources_chapter,
 }
 
 BESIDE: tuple[Chapter, ...] = (

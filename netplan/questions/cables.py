@@ -27,11 +27,16 @@ from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.progress import each
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.asking import asks
-from netplan.questions.cable_comparison import Naming, compare_cables
+from netplan.questions.cable_comparison import (
+    Naming,
+    Rehearsal,
+    compare_cables,
+    rehearse_files,
+    rehearse_plan,
+)
 from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
 from netplan.questions.own_inputs import optional
 from netplan.questions.question import NETWORK, Question
-from netplan.questions.rehearsal import Rehearsal, rehearse_files, rehearse_plan
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict

@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
+from netplan.costing.lifetime import Running, lifetime
 from netplan.costing.materials import ACCELERATORS_TOO, parse_spares
 from netplan.costing.switches import require_switch
-from netplan.errors import CatalogError, InfeasibleError, InputError, not_built
+from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
-from netplan.questions.money.run_cost import Terms
+from netplan.questions.money.run_cost import Terms, rates_of
 from netplan.questions.money.token_cost import Served
 from netplan.questions.question import NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked
@@ -77,9 +77,9 @@ class Cost(Question[CostAnswer]):
         bills = tuple(_run(one, books, running) for one in found if isinstance(one, Bill))
         if not bills:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
-        served, told = self._served(
-            reader, bills, specs, self._terms(reader, books, running, money)
-        )
+        terms = rates_of(self, "price", reader, 1, books.prices, money)
+        terms = replace(terms, running=running) if terms else None
+        served, told = self._served(reader, bills, specs, terms)
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
@@ -122,17 +122,6 @@ class Cost(Question[CostAnswer]):
             rows.append(FabricTokens(bill.name, Served.of(best.plan, bill, terms)))
             notes |= dict.fromkeys(best.searched.notes)
         return tuple(rows), tuple(notes)
-
-    def _terms(
-        self, reader: CatalogReader, books: BillBooks, running: Running, money: str
-    ) -> Terms | None:
-        """What GPU hours and years cost; None where no price of an hour is known."""
-        book: EconomicsBook = reader.load(ECONOMICS_BOOKS, self.books.economics)
-        try:
-            rate = books.prices.exchange(book.currency, money)
-        except CatalogError:
-            return None
-        return Terms(1, rate * book.gpu_hour.base, running) if book.gpu_hour else None
 
 
 cost = asks(Cost)

@@ -21,8 +21,8 @@ from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
 from netplan.questions.question import NETWORK, RUNS, Question
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
-from netplan.scenarios.bill_books import bill_books
-from netplan.scenarios.reading import CatalogReader, read_memory, sized, variants
+from netplan.scenarios.bill_books import whole_books
+from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS
@@ -249,9 +249,7 @@ class Diff(Question[DiffAnswer]):
         """
         reader = CatalogReader(self.catalog, self.overrides)
         chip = reader.load(ACCELERATORS, self.cluster.accelerator)
-        memory = read_memory(reader, self.cluster.expanded_memory)
-        books = bill_books(self.cluster, self.books, reader)
-        books = replace(books, compute=replace(books.compute, memory=memory))
+        books = whole_books(self.cluster, self.books, reader)
         (spec,) = reader.fabrics([self.cluster.fabric], self.cluster.ports)
         sizing = sized(self.cluster, chip)
         require_switch(books.switch, [spec], sizing, reader.roots)

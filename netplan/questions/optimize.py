@@ -23,21 +23,19 @@ from netplan.questions.answers.compare_rows import timed_row
 from netplan.questions.asking import asks
 from netplan.questions.compare import FABRIC_ORDER
 from netplan.questions.money.run_cost import WITHIN, check_within
-from netplan.questions.optimizing.constraints import Constraint, Limits, constraints_of, judge
+from netplan.questions.optimizing import found_graphs, hb_gear
 from netplan.questions.optimizing.designs import (
     DEFAULT_RATIOS,
     Axes,
+    Constraint,
     Design,
+    Limits,
     Objective,
     Space,
     SwitchChoice,
     build_space,
-)
-from netplan.questions.optimizing.found_graphs import (
-    FoundGraphs,
-    Point,
-    beaten_designs,
-    proven_graphs,
+    constraints_of,
+    judge,
 )
 from netplan.questions.optimizing.front import (
     FoundBy,
@@ -47,16 +45,6 @@ from netplan.questions.optimizing.front import (
     foreign,
     notes_of,
     why_no_time,
-)
-from netplan.questions.optimizing.graph_designs import Field, GraphSpace, GraphWish, find_graphs
-from netplan.questions.optimizing.hb_gear import (
-    GEAR_PRICED,
-    Rates,
-    Sizes,
-    by_size,
-    gear_known,
-    gear_rates,
-    weighed,
 )
 from netplan.questions.optimizing.memory_or_gpus import Trade, Weighing
 from netplan.questions.own_inputs import check_ranges, optional, shared
@@ -222,13 +210,17 @@ class Optimize(Question[Optimization]):
         searches = {one.name: self._search_on(reader, one) for one in chips}
         inputs = self._resolved(axes, searches[chips[0].name].training.batch, on, reader)
         space = build_space(axes, self.cluster.gpus, books)
-        rates = gear_rates(self, reader, books)
+        rates = hb_gear.gear_rates(self, reader, books)
         wanted = Wanted(limits, self.objective, books, rates)
         if wish is None:
             answer = _front_of(space, inputs, searches, wanted)
         else:
-            field = Field.of(constraints_of(limits, self.objective, books), space.designs)
-            graphs = find_graphs(axes, self.cluster.gpus, books, self.objective, wish, field)
+            field = found_graphs.Field.of(
+                constraints_of(limits, self.objective, books), space.designs
+            )
+            graphs = found_graphs.find_graphs(
+                axes, self.cluster.gpus, books, self.objective, wish, field
+            )
             answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
         weigh = partial(Weighing, chip=on, books=books, within=self.within)
         return replace(
@@ -269,11 +261,13 @@ class Optimize(Question[Optimization]):
         )
 
     @property
-    def _wish(self) -> GraphWish | None:
+    def _wish(self) -> found_graphs.GraphWish | None:
         """Which graphs are searched; None where none are."""
         if self.searched == "graphs":
             check_ranges(self)
-            return GraphWish(self.degree, range(self.seed, self.seed + self.tries), self.slower)
+            return found_graphs.GraphWish(
+                self.degree, range(self.seed, self.seed + self.tries), self.slower
+            )
         self.refuse(("degree", "tries", "seed", "slower"), "--search catalog")
         return None
 
@@ -388,7 +382,7 @@ class Wanted(Struct, frozen=True):
     limits: Limits
     objective: Objective
     books: BillBooks
-    rates: Rates | None
+    rates: hb_gear.Rates | None
 
 
 def _front_of(
@@ -400,8 +394,8 @@ def _front_of(
         raise InfeasibleError(f"no design can be built: {space.unbuildable[0][1]}")
     demands = constraints_of(wanted.limits, objective, books)
     weigh, apart = _to_weigh(space.designs, demands, wanted)
-    blank = weigh and not all(map(gear_known, space.designs))
-    feasible, counts = judge(space.designs, (*demands, GEAR_PRICED) if blank else demands)
+    blank = weigh and not all(map(hb_gear.gear_known, space.designs))
+    feasible, counts = judge(space.designs, (*demands, hb_gear.GEAR_PRICED) if blank else demands)
     found, effort = _timed(feasible, searches, objective, apart=weigh)
     rows = _front(feasible, found, objective)
     front = {id(one) for row in rows for one in (row.design, *row.equal)}
@@ -425,21 +419,21 @@ def _front_of(
         *notes_of(space, feasible, found, (objective, books)),
     )
     currency = books.prices.currency
-    sizes = Sizes()
+    sizes = hb_gear.Sizes()
     if weigh and wanted.rates:
         others, _ = _timed(apart, searches, objective, apart=True)
         timed = [*_with_time(feasible, found), *_with_time(apart, others)]
-        sizes = Sizes(by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
+        sizes = hb_gear.Sizes(hb_gear.by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
     main = (inputs, objective, rows, tally, notes, currency)
     return Optimization(*main, sizes=sizes, beaten=beaten)
 
 
 def _with_graphs(
-    spaces: tuple[Space, GraphSpace],
+    spaces: tuple[Space, found_graphs.GraphSpace],
     inputs: dict[str, Any],
     searches: Mapping[str, PlanSearch],
     wanted: Wanted,
-    wish: GraphWish,
+    wish: found_graphs.GraphWish,
 ) -> Optimization:
     """The front of catalog and graphs together, and what is proven of the graphs on it."""
     space, graphs = spaces
@@ -454,18 +448,18 @@ def _with_graphs(
     front = tuple(replace(row, number=number) for number, row in enumerate(rows, 1))
     points = _points(front)
     catalog = [point for _, point in known]
-    found = FoundGraphs(
+    found = found_graphs.FoundGraphs(
         wish,
         graphs,
-        rows=tuple(proven_graphs(points, graphs)),
-        beaten=tuple(beaten_designs(points, catalog, wanted.objective)),
+        rows=tuple(found_graphs.proven_graphs(points, graphs)),
+        beaten=tuple(found_graphs.beaten_designs(points, catalog, wanted.objective)),
         front=len(known),
         slow=len(answer.rows) - len(front),
     )
     return replace(answer, rows=front, graphs=found)
 
 
-def _points(rows: Sequence[FrontRow]) -> list[tuple[int, Point]]:
+def _points(rows: Sequence[FrontRow]) -> list[tuple[int, found_graphs.Point]]:
     """Number, design and plans of each point of a front."""
     return [(row.number, (row.design, row.row.timed)) for row in rows if row.row.timed]
 
@@ -480,9 +474,9 @@ def _to_weigh(
     if wanted.objective != "cost" or not wanted.books.prices.hb_sizes:
         return False, []
     filled = [one for one in designs if one.fabric.levels and one.complete("cost")]
-    if not weighed(filled):
+    if not hb_gear.weighed(filled):
         return False, []
-    blank = (one for one in filled if not gear_known(one))
+    blank = (one for one in filled if not hb_gear.gear_known(one))
     return True, [one for one in blank if all(demand.meets(one) for demand in demands)]
 
 

@@ -5,7 +5,7 @@ Python, documentation, study axes and the ``inputs`` of an answer are made from 
 that several questions share, and those of a user's own, stand in `reports/defaults.yaml`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from pathlib import Path
@@ -109,11 +109,9 @@ def fill_own(question: object, command: str, catalog: str | Path | None) -> None
     InputError
         If a value is not allowed.
     """
-    layers: tuple[Mapping[str, object], ...] = ()
     for one, option in own_options(type(question)):
         if option.shared and getattr(question, one.name) is None:
-            layers = layers or _layers(command, catalog)
-            object.__setattr__(question, one.name, _first(layers, command, one.name))
+            object.__setattr__(question, one.name, default_of(command, one.name, catalog))
         value = getattr(question, one.name)
         value = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
         if value is None and one.default is not MISSING:
@@ -135,27 +133,20 @@ def default_of(command: str, name: str, catalog: str | Path | None = None) -> ob
     >>> default_of("optimize", "within"), default_of("search", "top")
     (0.05, 5)
     """
-    return _first(_layers(command, catalog), command, name)
+    values = _values_of(command, (*user_roots(catalog), shipped_root()))
+    if name not in values:
+        raise InputError(f"{DEFAULTS} has no default of {name} for netplan {command}")
+    return values[name]
 
 
-def _first(layers: Sequence[Mapping[str, object]], command: str, name: str) -> object:
-    for values in layers:
-        if name in values:
-            return values[name]
-    raise InputError(f"{DEFAULTS} has no default of {name} for netplan {command}")
-
-
-def _layers(command: str, catalog: str | Path | None) -> tuple[Mapping[str, object], ...]:
-    """Defaults of a question, those that go first: of a user's files, then of ours."""
-    return (*_layers_of(command, user_roots(catalog)), *_layers_of(command, (shipped_root(),)))
-
-
-def _layers_of(command: str, roots: Sequence[Path]) -> Iterator[Mapping[str, object]]:
-    for root in roots:
-        path = root / DEFAULTS
+def _values_of(command: str, roots: Sequence[Path]) -> dict[str, object]:
+    """Defaults of a question in files of some folders: its own go before common ones."""
+    values: dict[str, object] = {}
+    for path in (root / DEFAULTS for root in reversed(roots)):
         if path.is_file():
             known = _defaults(path, path.stat().st_mtime_ns)
-            yield from (known[part] for part in (command, COMMON) if part in known)
+            values |= known.get(COMMON, {}) | known.get(command, {})
+    return values
 
 
 @cache
@@ -227,10 +218,5 @@ def usual_values(
     dict of str to object
         Those that a file names.
     """
-    layers = [*_layers_of(command, user_roots(catalog))]
-    return {
-        name: value
-        for values in reversed(layers)
-        for name, value in values.items()
-        if name in names
-    }
+    values = _values_of(command, user_roots(catalog))
+    return {name: value for name, value in values.items() if name in names}

@@ -13,16 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 from netplan.catalog import unknown_name, user_roots
 from netplan.errors import InputError
 from netplan.inputs.option import Option, check_range, read_option, spelled
-from netplan.questions.own_inputs import (
-    SCENARIO,
-    Input,
-    check_ranges,
-    default_of,
-    fill_own,
-    optional,
-    own_options,
-    usual_values,
-)
+from netplan.questions import own_inputs
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
@@ -126,10 +117,10 @@ class Question(Generic[AnswerT_co]):
     """Values of the inputs in ``varies`` that were given, by name."""
     before: Scenario = Scenario()  # noqa: RUF009 - frozen
     """The scenario without what was given."""
-    catalog: str | Path | None = optional(
+    catalog: str | Path | None = own_inputs.optional(
         "Your own catalog folder; it goes before ours.", metavar="DIR", role="source"
     )
-    overrides: Mapping[str, str] | None = optional(
+    overrides: Mapping[str, str] | None = own_inputs.optional(
         "Replace one value, such as accelerator.memory_bytes=96e9 or cluster.gpus=64.",
         "settings",
         flag="--set",
@@ -140,7 +131,7 @@ class Question(Generic[AnswerT_co]):
 
     def __post_init__(self) -> None:
         """Fill in defaults of the defaults file, read texts as the command line does, check."""
-        fill_own(self, self.command, self.catalog)
+        own_inputs.fill_own(self, self.command, self.catalog)
 
     def ask(self) -> AnswerT_co:
         """Answer the question."""
@@ -196,9 +187,11 @@ class Question(Generic[AnswerT_co]):
             if value is not None and not (isinstance(value, (tuple, list)) and not value)
         }
         catalog = given.get("catalog")
-        usual = usual_values(cls.command, (SCENARIO,), catalog)
-        named = SCENARIO in given
-        scenario = Scenario.load(given.pop(SCENARIO, usual.get(SCENARIO, DEFAULT)), catalog)
+        usual = own_inputs.usual_values(cls.command, (own_inputs.SCENARIO,), catalog)
+        named = own_inputs.SCENARIO in given
+        scenario = Scenario.load(
+            given.pop(own_inputs.SCENARIO, usual.get(own_inputs.SCENARIO, DEFAULT)), catalog
+        )
         if named and cls.workload not in ("", scenario.kind) and "model" not in given:
             runs = "serves" if scenario.kind == "serving" else "trains"
             raise InputError(
@@ -211,7 +204,7 @@ class Question(Generic[AnswerT_co]):
     @classmethod
     def _alone(cls, **given: Any) -> Self:  # noqa: ANN401
         """The question that is about no scenario."""
-        known = [one.name for one, _ in own_options(cls)]
+        known = [one.name for one, _ in own_inputs.own_options(cls)]
         unknown = [name for name in given if name not in known]
         if unknown:
             raise unknown_name(f"input of {cls.command}", unknown[0], known)
@@ -224,8 +217,12 @@ class Question(Generic[AnswerT_co]):
         named = {"workload"} & given.keys()
         scenario = scenario.running(given.pop("workload", cls.workload or scenario.kind))
         known = places(scenario.kind)
-        scenario = scenario.replace(**usual_values(cls.command, [*known], given.get("catalog")))
-        option = next(option for field_, option in own_options(cls) if field_.name == "overrides")
+        scenario = scenario.replace(
+            **own_inputs.usual_values(cls.command, [*known], given.get("catalog"))
+        )
+        option = next(
+            option for field_, option in own_inputs.own_options(cls) if field_.name == "overrides"
+        )
         settings = read_option("overrides", option, given.pop("overrides", {}))
         overrides = {**{key: str(value) for key, value in scenario.set.items()}, **settings}  # type: ignore[dict-item]
         for key in [key for key in overrides if key.partition(".")[0] in PARTS]:
@@ -233,7 +230,7 @@ class Question(Generic[AnswerT_co]):
             if given.setdefault(name, value) is not value:
                 flag = known[name].option.flag_of(name) if name in known else name
                 raise InputError(f"--set {key}={value} and {flag} are one input: give it once")
-        own = {one.name for one, _ in own_options(cls)}
+        own = {one.name for one, _ in own_inputs.own_options(cls)}
         given = _known(cls, scenario.kind, _renamed(cls, scenario.kind, given, own), own)
         _check_needed(cls, given)
         parts = {name: given.pop(name) for name in [*given] if name not in own}
@@ -261,7 +258,7 @@ class Question(Generic[AnswerT_co]):
         return question._with_ports()
 
     @classmethod
-    def inputs_known(cls) -> tuple[Input, ...]:
+    def inputs_known(cls) -> tuple[own_inputs.Input, ...]:
         """Every input that it takes, by group: the scenario's, its own, sources."""
         return _inputs_known(cls)  # type: ignore[arg-type]  # classes are hashable
 
@@ -304,10 +301,10 @@ class Question(Generic[AnswerT_co]):
             usual = place.default if place.option.kind == "flag" else None
             if name in self.given and value not in (usual, (), {}):
                 yield name, place.option, value
-        for one, option in own_options(type(self)):
+        for one, option in own_inputs.own_options(type(self)):
             usual = one.default
             if option.shared:
-                usual = default_of(self.command, one.name, self.catalog)
+                usual = own_inputs.default_of(self.command, one.name, self.catalog)
             if (value := getattr(self, one.name)) not in (usual, {}):
                 yield one.name, option, value
 
@@ -323,7 +320,7 @@ class Question(Generic[AnswerT_co]):
         for name, place in places(self.scenario.kind).items():
             if name in means:
                 check_range(name, place.option, self.scenario.value(name))
-        check_ranges(self)
+        own_inputs.check_ranges(self)
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
@@ -335,7 +332,7 @@ class Question(Generic[AnswerT_co]):
                 found[name] = list(value) if isinstance(value, tuple) else value
         if self.trains and "batch" in found:
             found["batch"] = self.scenario.batch
-        for one, option in own_options(type(self)):
+        for one, option in own_inputs.own_options(type(self)):
             value = getattr(self, one.name)
             if option.role == "input" and not (option.quiet and value is None):
                 found[one.name] = list(value) if isinstance(value, tuple) else value
@@ -362,10 +359,10 @@ def _placed(
     InputError
         If more is given by its place than has one, or something in both ways.
     """
-    named = [field.name for field, option in own_options(question) if option.argument]
-    named += [SCENARIO] if question.reads else []
+    named = [field.name for field, option in own_inputs.own_options(question) if option.argument]
+    named += [own_inputs.SCENARIO] if question.reads else []
     if len(arguments) == 1 and isinstance(arguments[0], Scenario):
-        named = [SCENARIO]  # none of the question's own is one
+        named = [own_inputs.SCENARIO]  # none of the question's own is one
     if len(arguments) > len(named):
         most = f"{', '.join(named)} alone" if named else "nothing"
         raise InputError(f"netplan {question.command} takes {most} by its place")
@@ -377,7 +374,7 @@ def _placed(
 
 def _check_needed(question: type[Question[Any]], given: Collection[str]) -> None:
     """Refuse a question without what it cannot do without."""
-    for field_, option in own_options(question):
+    for field_, option in own_inputs.own_options(question):
         if field_.default is MISSING and field_.name not in given:
             needed = field_.name if option.argument else option.flag_of(field_.name)
             raise InputError(f"netplan {question.command} needs {needed}: give it")
@@ -487,10 +484,10 @@ def read_of(reads: frozenset[str], kind: str) -> frozenset[str]:
 
 
 @cache
-def _inputs_known(question: type[Question[Any]]) -> tuple[Input, ...]:
+def _inputs_known(question: type[Question[Any]]) -> tuple[own_inputs.Input, ...]:
     """Inputs of the scenario that a question reads, then its own, then sources."""
     trained, served = places("training"), places("serving")
-    found: dict[str, Input] = {}
+    found: dict[str, own_inputs.Input] = {}
     for name, place in {**trained, **served}.items():
         if name not in question.reads:
             continue
@@ -498,15 +495,18 @@ def _inputs_known(question: type[Question[Any]]) -> tuple[Input, ...]:
             place = _read_later(trained.get(name, place), place)  # noqa: PLW2901
         alone = "" if name in trained and name in served else "training"
         alone = "serving" if name not in trained else alone
-        found[name] = Input(
+        found[name] = own_inputs.Input(
             name, _as_asked(question, name, place), place.default, place.part, alone
         )
     if not question.workload and question.reads & (SERVED - TRAINED):
-        found["workload"] = Input("workload", WORKLOAD, None, "workload")
+        found["workload"] = own_inputs.Input("workload", WORKLOAD, None, "workload")
     for name, (_, _, option) in question.shorthands.items():
-        found[name] = Input(name, option, None)
-    named = [Input(SCENARIO, FROM, None)] if question.reads else []
-    own = [Input(one.name, option, one.default) for one, option in own_options(question)]
+        found[name] = own_inputs.Input(name, option, None)
+    named = [own_inputs.Input(own_inputs.SCENARIO, FROM, None)] if question.reads else []
+    own = [
+        own_inputs.Input(one.name, option, one.default)
+        for one, option in own_inputs.own_options(question)
+    ]
     ours = [one for one in own if one.option.role == "input"]
     sources = [one for one in own if one.option.role == "source"]
     order = {part: at for at, part in enumerate((*PARTS, "question"))}

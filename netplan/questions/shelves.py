@@ -20,7 +20,7 @@ from netplan.errors import InputError
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.performance.stacks import SERVING_STACKS, STACKS
 from netplan.questions.library import REPORTS
-from netplan.questions.money.price_sources import PriceSource, prices_of, sections_of
+from netplan.questions.money.pricing import PriceSource, prices_of, sections_of
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import Question
 from netplan.records import asdict

@@ -16,18 +16,10 @@ from msgspec import Struct
 
 from netplan.performance.pareto import pareto_front
 from netplan.records import replace
+from netplan.reports import plots
 from netplan.reports.axes import Axis, finite, flattened
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
-from netplan.reports.plots import (
-    Key,
-    Points,
-    bar_chart,
-    by_logarithm,
-    heat_chart,
-    line_chart,
-    scatter_chart,
-)
 from netplan.reports.quantities import (
     MONEY_IN_MILLIONS_FROM,
     PERCENT_DIGITS,
@@ -256,7 +248,7 @@ def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
         values = [_with_ends(panel, name, spec) for panel in panels]
         texts = any(isinstance(one, (str, bool)) for panel in values for one in panel)
         numbers = [one for panel in values for each in panel if (one := finite(each)) is not None]
-        log = by_logarithm(numbers) if axis == "z" else logs[axis]
+        log = plots.by_logarithm(numbers) if axis == "z" else logs[axis]
         if not texts and flattened(values, log=log):
             own.append(panels[0].reader.words(name).quantity)
         else:
@@ -281,7 +273,7 @@ def panels_of(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Pane
     left = left_open(reader.spec, spec)
     names = ((spec.each,) if spec.each else ()) + (left if spec.kind in ("heat", "bars") else ())
     series = spec.series + (left if spec.kind == "lines" else ())
-    groups: dict[Key, list[Row]] = {}
+    groups: dict[plots.Key, list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(reader.value(row, name) for name in names), []).append(row)
     return [
@@ -307,7 +299,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
     plan = [PLAN] if PLAN in reader.spec.output_names else []
     left = open_axes(reader.spec, (*names, *panel.shared))
     boxed = tuple(dict.fromkeys((*names, *plan, *left, *others)))
-    points = Points(
+    points = plots.Points(
         key=key,
         label=f"{spec.title}: {panel.heading}" if panel.heading else spec.title,
         x=Axis(reader.words(spec.x), spec.x_log, steps, scales.x),
@@ -324,15 +316,15 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
         own = [reader.value(row, spec.z) for row in rows]
         unit, (*zs,) = reader.in_millions(z_words.unit, [*own, *scales.z])
         named = replace(z_words, unit=unit)
-        return heat_chart(points, zs[: len(own)], named, room, zs[len(own) :])
+        return plots.heat_chart(points, zs[: len(own)], named, room, zs[len(own) :])
     if spec.parts:
         parts = {
             reader.part(part): [reader.value(row, part) for row in rows] for part in spec.parts
         }
-        return bar_chart(points, parts, room // len(parts))
+        return plots.bar_chart(points, parts, room // len(parts))
     if spec.kind == "lines":
-        return line_chart(points, room)
-    return scatter_chart(points, front_of(rows, spec) if spec.front else None, room)
+        return plots.line_chart(points, room)
+    return plots.scatter_chart(points, front_of(rows, spec) if spec.front else None, room)
 
 
 def ends_of(rows: Sequence[Row], name: str) -> list[tuple[Scalar, Scalar]]:

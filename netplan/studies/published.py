@@ -13,21 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from netplan.published import cluster_design
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
-from netplan.published.cluster_design import (
-    ClusterTimes,
-    Rates,
-    best_split,
-    changes_by_bandwidth,
-    changes_by_flops,
-    changes_of_mp_64,
-    expanded_needed,
-    fastest_degree,
-    gain_by_split,
-    gain_of_instances,
-    instances_needed,
-)
 from netplan.published.rail_only import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
 from netplan.reports.quantities import Scalar
@@ -210,7 +198,8 @@ NONE, UNITS = "none", ("%", "GB/s", "tokens/s")
 
 
 def _clusters(
-    figures: Sequence[Callable[[ClusterTimes], Iterator[Measured]]], rows: Sequence[Row]
+    figures: Sequence[Callable[[cluster_design.ClusterTimes], Iterator[Measured]]],
+    rows: Sequence[Row],
 ) -> Iterator[Published]:
     """What figures of COMET say, beside what each iteration model gives."""
     groups: dict[str, list[Row]] = {}
@@ -238,14 +227,14 @@ def _recommendations(rows: Sequence[Row]) -> Iterator[Published]:
     """What Fig. 13 of COMET says of instances side by side."""
     key, rate = "fixed.expert", "accelerator.expanded_bytes_per_s"
     times = {(row[key], float(str(row[rate]))): row["instances.turnaround_s"] for row in rows}
-    for figure in (instances_needed, gain_of_instances):
+    for figure in (cluster_design.instances_needed, cluster_design.gain_of_instances):
         values = figure(lambda *case: float(str(times[case])))
         yield from _printed("cluster-design", values, unit="ratio")
 
 
-def _rates(row: Row) -> tuple[int, Rates]:
+def _rates(row: Row) -> tuple[int, cluster_design.Rates]:
     """Tensor degree and rates of a row; of what does not vary, those of Table I and MP 8."""
-    on = Rates().gpu
+    on = cluster_design.Rates().gpu
     given = {
         "compute": ("tensor_flops_per_s", on.tensor_flops_per_s),
         "inside": ("hb_bytes_per_s", on.hb_bytes_per_s),
@@ -257,10 +246,10 @@ def _rates(row: Row) -> tuple[int, Rates]:
         for name, (key, usual) in given.items()
         if f"accelerator.{key}" in row
     }
-    return int(str(row.get("fixed.tensor", 8))), Rates(**found)
+    return int(str(row.get("fixed.tensor", 8))), cluster_design.Rates(**found)
 
 
-def _rounded(tensor: int, rates: Rates) -> tuple[str, ...]:
+def _rounded(tensor: int, rates: cluster_design.Rates) -> tuple[str, ...]:
     """A case whose rates are equal to eight digits, as those of a study file may be."""
     return (str(tensor), *(f"{one:.8g}" for one in rates))
 
@@ -358,11 +347,15 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     "expert-network-cost": _expert_networks,
     "sram-vs-dram": _sram,
     "radix-and-size": _radix_and_size,
-    "mp-vs-dp": partial(_clusters, (fastest_degree,)),
-    "memory-expansion": partial(_clusters, (expanded_needed,)),
-    "compute-scaling": partial(_clusters, (changes_by_flops,)),
+    "mp-vs-dp": partial(_clusters, (cluster_design.fastest_degree,)),
+    "memory-expansion": partial(_clusters, (cluster_design.expanded_needed,)),
+    "compute-scaling": partial(_clusters, (cluster_design.changes_by_flops,)),
     "dlrm-nodes": _recommendations,
-    "network-scaling": partial(_clusters, (changes_of_mp_64, changes_by_bandwidth)),
+    "network-scaling": partial(
+        _clusters, (cluster_design.changes_of_mp_64, cluster_design.changes_by_bandwidth)
+    ),
     "clusters": _eleven,
-    "network-balance": partial(_clusters, (best_split, gain_by_split)),
+    "network-balance": partial(
+        _clusters, (cluster_design.best_split, cluster_design.gain_by_split)
+    ),
 }

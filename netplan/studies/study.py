@@ -22,30 +22,12 @@ from netplan.inputs.readers import NUMBERS, read_value
 from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import Scenario, places, plain_name
+from netplan.studies import questions
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import OF_EVERY_SCENARIO, STUDIES, StudyDefinition
 from netplan.studies.expressions import key_of, parse_expression
 from netplan.studies.grid import Axis, Grid, make_grid
-from netplan.studies.phrases import brief
 from netplan.studies.points import Point
-from netplan.studies.questions import (
-    FIXED,
-    WORKLOAD,
-    Json,
-    NoRowError,
-    base_of,
-    check_inputs,
-    check_values,
-    files_sha256,
-    known_inputs,
-    output,
-    point_answer,
-    question_inputs,
-    question_of,
-    questions_of,
-    usual_scenario,
-    value_in,
-)
 
 
 def on_scenario(
@@ -83,11 +65,11 @@ def on_scenario(
     does, other = ("trains", "serving") if given.kind == "training" else ("serves", "training")
     foreign = places(other).keys() - places(given.kind).keys()
     sets_other = not foreign.isdisjoint((*spec.inputs, *spec.axis_names))
-    if question_of(spec.ask).workload == other or sets_other:
+    if questions.question_of(spec.ask).workload == other or sets_other:
         raise InputError(
             f"{given.name} {does}, and study {spec.name} is about {other}: give one of {other}"
         )
-    mine = usual_scenario(spec.ask, given, catalog)
+    mine = questions.usual_scenario(spec.ask, given, catalog)
     fields = places(mine.kind)
     varied = {name for axis in spec.axes if spec.stays(axis) for name in axis.names}
     # What the scenario has a word for: a field of that name, or a file of that role.
@@ -96,8 +78,8 @@ def on_scenario(
         for name in spec.inputs
         if name not in spec.about
         and (
-            name.startswith(FIXED)
-            or name == WORKLOAD
+            name.startswith(questions.FIXED)
+            or name == questions.WORKLOAD
             or name.partition(".")[0].replace("-", "_") in fields
         )
     }
@@ -109,7 +91,7 @@ def on_scenario(
     spec = spec.changed(conditions=tuple(conditions))
     values: dict[str, Scalar] = {}
     for name in settled:  # what no point may have is left to the scenario
-        value = value_in(mine, name, catalog)
+        value = questions.value_in(mine, name, catalog)
         values[name] = value if isinstance(value, Scalar) else None
     used = {*_texts(to_builtins((spec.charts, spec.relative, spec.answers)))} | spec.counted_with
     held = used | {name for name in settled - {*spec.inputs} if name in fields}
@@ -312,8 +294,8 @@ class Study(Struct, frozen=True):
                 outputs[out.name] = parse_expression(out.formula).scalar(point.inputs | outputs)
                 continue
             try:
-                outputs[out] = output(data, out)
-            except NoRowError:  # such as the traffic of experts, where a model has none
+                outputs[out] = questions.output(data, out)
+            except questions.NoRowError:  # such as the traffic of experts, where a model has none
                 outputs[out] = None
         return outputs | {STATUS: OK}
 
@@ -338,7 +320,7 @@ class Study(Struct, frozen=True):
             faults = {}
             for name in wanted:
                 try:
-                    output(data, name)
+                    questions.output(data, name)
                 except NetplanError as fault:
                     faults[name] = fault
             wanted = list(faults)
@@ -347,9 +329,9 @@ class Study(Struct, frozen=True):
         if faults:
             raise next(iter(faults.values()))
 
-    def _answer(self, point: Point) -> Json:
+    def _answer(self, point: Point) -> questions.Json:
         """Put the question at one point."""
-        return point_answer(self.spec, point.inputs, self.catalog, self.base)
+        return questions.point_answer(self.spec, point.inputs, self.catalog, self.base)
 
 
 CONDITION = ("when", "otherwise")
@@ -381,19 +363,20 @@ def make_study(
     >>> len(study.grid), study.points([0])[0].inputs["hb_size"]
     (30, 1)
     """
-    base = base_of(spec, catalog)
+    base = questions.base_of(spec, catalog)
     changed = _completed(change(spec, changes or {}), base, catalog)
     named: dict[str, set[Scalar]] = {name: {value} for name, value in changed.inputs.items()}
     for axis in changed.axes:
         for place, name in enumerate(axis.names):
             named[name] = {row[place] for row in axis.rows} | {axis.otherwise}
-    asked = tuple(questions_of(changed, named, base.kind))
+    asked = tuple(questions.questions_of(changed, named, base.kind))
     for ask, inputs in asked:
-        check_inputs(ask, inputs, usual_scenario(ask, base, catalog).kind)
-        check_values(ask, inputs)
+        questions.check_inputs(ask, inputs, questions.usual_scenario(ask, base, catalog).kind)
+        questions.check_values(ask, inputs)
     grid = make_grid(changed.axes, changed.inputs, changed.conditions)
     files = "".join(
-        files_sha256(question_inputs(ask, base, catalog), inputs, catalog) for ask, inputs in asked
+        questions.files_sha256(questions.question_inputs(ask, base, catalog), inputs, catalog)
+        for ask, inputs in asked
     )
     return Study(changed, grid, base, _sha256(canonical(changed), files), files, catalog)
 
@@ -408,7 +391,7 @@ def _completed(spec: StudyDefinition, base: Scenario, catalog: str | None) -> St
     """
     known = [*spec.axis_names, *spec.inputs]
     missing = sorted(spec.counted_with.difference(known))
-    values = {name: value_in(base, name, catalog) for name in missing}
+    values = {name: questions.value_in(base, name, catalog) for name in missing}
     settled: dict[str, Scalar] = {
         name: value for name, value in values.items() if isinstance(value, (int, float, str))
     }
@@ -474,7 +457,7 @@ def _number(spec: StudyDefinition, name: str, value: Any) -> Any:  # noqa: ANN40
     """A value of an input, such as 16k of one that is a number."""
     if isinstance(value, (list, tuple)):
         return [_number(spec, name, each) for each in value]
-    known = known_inputs(spec.ask).get(name)
+    known = questions.known_inputs(spec.ask).get(name)
     kind = known.option.kind if known and isinstance(value, str) else ""
     with suppress(InputError):  # what is wrong with a value, its check says
         return read_value(kind, value) if kind in NUMBERS else value
@@ -541,3 +524,12 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:
             raise InputError(f"--vary {name.strip()} is given twice: write all its values in one")
         found[name.strip()] = scalars if len(scalars) > 1 else scalars[0]
     return found
+
+
+def brief(value: Scalar) -> str:
+    """A value without a string of zeros.
+
+    >>> brief(9e11), brief(8), brief("1d")
+    ('9e+11', '8', '1d')
+    """
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,15 +2,529 @@
 
 The study's file says which ``answers`` its points are to give; one without any is read off all its
 charts.
+
+Which way an output is better: less of it, more of it, or neither, by its unit and name.
+
+One answer of a study in words, computed from its points.
+
+Points that differ in what the answer does not name are cases: cases with the same answer are said
+together, others side by side or as a range, never a sentence each.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
-from netplan.studies.better import better_low, is_relative
-from netplan.studies.charts import Reader, Row, inputs_behind, left_open
+from msgspec import Struct
+
+from netplan.decide import leaders
+from netplan.records import replace
+from netplan.reports.axes import finite, in_order
+from netplan.reports.plots import Key
+from netplan.reports.quantities import listed
+from netplan.studies.charts import (
+    Reader,
+    Row,
+    front_of,
+    inputs_behind,
+    left_open,
+    open_axes,
+    panels_of,
+)
 from netplan.studies.definition import ChartSpec, Finding, StudyDefinition
-from netplan.studies.teller import Teller
+
+LOW_UNITS = frozenset(("s", "ms", "µs", "USD", "W", "kW", "MW", "kWh", "B", "m"))
+LOW_WORDS = ("days", "million", "usd", "switches", "links", "transceivers", "over what no")
+HIGH_WORDS = ("mfu", "throughput", "utilisation", "efficiency", "rate", "speed", "goodput")
+"""Units and whole words of outputs of which less, or more, is better."""
+
+WORD = r"[^\W_]+"
+
+
+def lower_is_better(spec: StudyDefinition, name: str, unit: str, quantity: str) -> bool | None:
+    """Whether less of an output is better; None where its name does not tell.
+
+    Examples
+    --------
+    >>> from netplan.studies.definition import STUDIES
+    >>> spec = STUDIES.load("batch-size")
+    >>> lower_is_better(spec, "iteration_time_s", "s", "iteration time")
+    True
+    >>> lower_is_better(spec, "of_ideal", "", "of ideal"), lower_is_better(spec, "plan", "", "plan")
+    (False, None)
+    >>> lower_is_better(spec, "mfu", "", "MFU"), lower_is_better(spec, "separate", "", "separate")
+    (False, None)
+    """
+    for row in spec.relative:
+        if row.name == name:
+            # The reference over the point's own: a short time is a high speed.
+            own = lower_is_better(spec, row.of, "s" if row.of.endswith("_s") else "", row.of)
+            return None if own is None else not own
+    said = f" {' '.join(re.findall(WORD, quantity.casefold()))} "
+    per = name.rpartition(".")[2].endswith(("_per_s", "_per_s_per_gpu"))
+    if per or any(f" {word} " in said for word in HIGH_WORDS):
+        return False
+    return True if unit in LOW_UNITS or any(f" {word} " in said for word in LOW_WORDS) else None
+
+
+def is_relative(spec: StudyDefinition, name: str) -> bool:
+    """Whether 1 is what all are compared with."""
+    return any(row.name == name for row in spec.relative)
+
+
+def better_low(reader: Reader, name: str) -> bool | None:
+    """Whether less of an output is better, amounts of money among them."""
+    found = reader.words(name)
+    if found.unit and found.unit.removeprefix("M ") in (reader.currency, reader.book_currency):
+        return True
+    return lower_is_better(reader.spec, name, found.unit, found.quantity)
+
+
+MOST_TURNS = 3
+"""Changes of the leader up to which each is said [1]."""
+
+MOST_TOLD = 2
+"""Cases up to which the turns of each are told [1]."""
+
+MOST_GROUPS = 4
+"""Answers up to which each is said with its cases; of more the range [1]."""
+
+MOST_NAMED = 3
+"""Different best points of one case up to which each is named [1]."""
+
+Lines = Mapping[Key, leaders.Line]
+Cases = Mapping[Key, Sequence[Lines]]
+"""Lines by what leads, in cases that are the same but for what goes unsaid."""
+
+
+class AxisFinding(Struct, frozen=True):
+    """What an answer found, and how its sentence starts.
+
+    Only a ``plain`` one fits the study's own sentence: where the leader changes, or the course of
+    an output is another than asked for, the start says which.
+    """
+
+    start: str = ""
+    text: str = ""
+    plain: bool = True
+
+
+class SummaryWriter(Struct, frozen=True):
+    """Says what the points of a study answer to one of its questions."""
+
+    finding: Finding
+    reader: Reader
+
+    def sentence(self, rows: Sequence[Row]) -> str:
+        """The answer; empty where the points have nothing to compare."""
+        if self.finding.kind == "front":
+            return self._front(rows)
+        cases = self._cases(rows)
+        if not cases:
+            return ""
+        kinds = {
+            "best": self._best,
+            "knee": self._knee,
+            "even": self._even,
+            "worth": self._worth,
+            "range": self._reach,
+        }
+        found = kinds[self.finding.kind](cases)
+        if not found.text:
+            return ""
+        if self.finding.says is not None and found.plain:
+            return self.finding.says.replace("{}", found.text)
+        return f"{self._where()}{found.start}{found.text}"
+
+    def _where(self) -> str:
+        """Which points are read, if not all."""
+        said = []
+        for name, value in self.finding.where.items():
+            if isinstance(value, bool):
+                said.append(("" if value else "not ") + self.reader.words(name).quantity)
+            else:
+                said.append(self.reader.texts([(name, value)]))
+        return f"with {listed(said)}, " if said else ""
+
+    @property
+    def _lower(self) -> bool | None:
+        return better_low(self.reader, self.finding.of)
+
+    @property
+    def _quantity(self) -> str:
+        return self.reader.words(self.finding.of).quantity
+
+    @property
+    def _word(self) -> str:
+        return "lowest" if self._lower else "highest"
+
+    def _cases(self, rows: Sequence[Row]) -> Cases:
+        """Lines of each case; of points apart only by what is tuned the best stays."""
+        finding, reader = self.finding, self.reader
+        over = (finding.over,) if finding.over else ()
+        named = (*finding.by, *over, *finding.each, *finding.tuned)
+        others = open_axes(reader.spec, named)
+        reference = self._reference()
+        pick = min if self._lower else max
+        cases: dict[Key, dict[Key, dict[Key, dict[float, float]]]] = {}
+        for row in rows:
+            y = finite(row.get(finding.of))
+            x = finite(reader.value(row, finding.over)) if finding.over else 0.0
+            each, other, by = (
+                tuple(reader.value(row, name) for name in names)
+                for names in (finding.each, others, finding.by)
+            )
+            if y is None or x is None or (finding.kind == "best" and by == reference):
+                continue
+            line = cases.setdefault(each, {}).setdefault(other, {}).setdefault(by, {})
+            line[x] = pick(y, line.get(x, y))
+        return {each: tuple(found.values()) for each, found in cases.items()}
+
+    def _reference(self) -> Key | None:
+        """The series that all are compared with, which is never the best."""
+        of = self.finding.of
+        to = next((row.to for row in self.reader.spec.relative if row.name == of), {})
+        by = self.finding.by
+        return (
+            tuple(to.get(name) for name in by) if set(by) & set(to) and self.finding.over else None
+        )
+
+    # Who leads.
+
+    def _best(self, cases: Cases) -> AxisFinding:
+        """Which is best, where that turns, or how often each is."""
+        every = [lines for found in cases.values() for lines in found]
+        if self._lower is None or (len(every) == 1 and not self.finding.over):
+            return self._ends(every)
+        points = {key: list(self._points(found)) for key, found in cases.items()}
+        bests = [one for found in points.values() for one in found]
+        if all(len(lines) == 1 for lines in every):
+            relative = is_relative(self.reader.spec, self.finding.of)
+            course = self._even if relative else self._knee
+            return replace(course(cases), plain=False) if self.finding.over else AxisFinding()
+        start = f"{self._quantity} is {self._word} "
+        before = self._before()
+        if self._numbers:
+            start, before = f"{start}{before}", ""
+        common = frozenset.intersection(*(one.keys for one in bests))
+        if common:
+            where = f" at all {len(bests)} points" if len(bests) > 1 else ""
+            said = f"{before}{self._winners(bests)}{where}"
+            return AxisFinding(start, f"{said}{self._ahead(bests)}")
+        if self.finding.over and len(every) <= MOST_TOLD:
+            said = "; ".join(
+                f"{self._case(key, cases)}{self._turns(lines)}"
+                for key, found in cases.items()
+                for lines in found
+            )
+            return AxisFinding("", said, plain=False)
+        told = {key: self._winners(found) for key, found in points.items()}
+        said = self._grouped(told, self._winners(bests))
+        return AxisFinding(start, f"{before}{said}{self._ahead(bests)}")
+
+    def _ahead(self, bests: Sequence[leaders.Leaders]) -> str:
+        """How far the best is ahead; of numbers the next are its neighbours, and go unsaid."""
+        return "" if self._numbers else leaders.ahead_by([one.lead for one in bests])
+
+    def _points(self, found: Sequence[Lines]) -> Iterator[leaders.Leaders]:
+        """The best at every place of some cases, where there are several to choose from."""
+        for lines in found:
+            for x in sorted({x for line in lines.values() for x in line}):
+                values = {key: line[x] for key, line in lines.items() if x in line}
+                if len(values) > 1 or len(lines) == 1:
+                    yield leaders.leaders_of(values, lower=bool(self._lower))
+
+    def _before(self) -> str:
+        """What stands before the best of what is compared: its name, where that is a number."""
+        return f"at {self._title(self.finding.by[0])} " if self._numbers else "with "
+
+    @property
+    def _numbers(self) -> bool:
+        """Whether what is compared is one input of numbers."""
+        spec, by = self.reader.spec, self.finding.by
+        behind = [inputs_behind(spec, name) or () for name in by]
+        values = [
+            row[axis.names.index(name)]
+            for names in behind
+            for name in names
+            for axis in spec.axes
+            if name in axis.names
+            for row in axis.rows
+        ]
+        return len(by) == 1 and not any(isinstance(value, (str, bool)) for value in values)
+
+    def _winners(self, bests: Sequence[leaders.Leaders]) -> str:
+        """Which are best in some cases: one in all, a range of numbers, or each and how often."""
+        common = frozenset.intersection(*(one.keys for one in bests))
+        if self._numbers:
+            keys = common or frozenset(key for one in bests for key in one.keys)
+            return self._range(self.finding.by[0], [float(key[0] or 0) for key in keys])
+        if common:
+            return self._names(common)
+        counts = Counter(self._names(one.keys) for one in bests).most_common()
+        named = MOST_NAMED + (len(counts) == MOST_NAMED + 1)  # not "1 others"
+        said = [f"{name} at {count}" for name, count in counts[:named]]
+        more = len(counts) - named
+        said += [f"{more} others at the rest"] * (more > 0)
+        said[0] += f" of {len(bests)} points"
+        return listed(said)
+
+    def _ends(self, every: Sequence[Lines]) -> AxisFinding:
+        """The least and the most of all points, the better one first."""
+        known = [
+            (value, key)
+            for lines in every
+            for key, line in lines.items()
+            for value in line.values()
+        ]
+        if len(known) < 2:  # noqa: PLR2004 - one point compares with nothing
+            return AxisFinding()
+        low, high = (pick(known, key=lambda one: one[0]) for pick in (min, max))
+        if high[0] - low[0] <= leaders.SAME * abs(high[0]):
+            return AxisFinding(f"{self._quantity} is ", f"{self._value(low[0])} at every point")
+        ends = {"lowest": low, "highest": high}
+        order = ("highest", "lowest") if self._lower is False else ("lowest", "highest")
+        keys = [key for _, key in known]
+        said = [
+            f"{word} with {self._key(key, keys)} ({self._value(value)})"
+            for word in order
+            for value, key in (ends[word],)
+        ]
+        times = f", {high[0] / low[0]:.3g} times apart" if low[0] > 0 else ""
+        return AxisFinding(f"{self._quantity} is ", f"{said[0]} and {said[1]}{times}", plain=False)
+
+    def _turns(self, lines: Lines) -> str:
+        """Who leads on which stretch, and where the leaders' lines cross."""
+        spans = leaders.intervals_of(lines, lower=bool(self._lower))
+        if len(spans) - 1 > MOST_TURNS:
+            best = max(spans, key=lambda span: len(span.leads))
+            count = sum(len(one.leads) for one in spans)
+            where = self.reader.words(str(self.finding.over)).quantity
+            return (
+                f"{self._quantity}: which is {self._word} changes {len(spans) - 1} times over"
+                f" {where}; longest it is {self._names(best.leaders)}, at {len(best.leads)} of"
+                f" {count}"
+            )
+        parts = ", ".join(self._part(at, spans) for at in range(len(spans)))
+        crossed = [
+            self._x(place)
+            for one, two in pairwise(spans)
+            if (place := leaders.crossing(lines, one, two)) is not None
+        ]
+        places = f"; lines cross at about {listed(crossed)}" if crossed else ""
+        return f"{self._quantity} is {self._word} {parts}{places}"
+
+    def _part(self, at: int, spans: Sequence[leaders.AxisInterval]) -> str:
+        """One stretch: who leads, where, and by how much at most."""
+        span = spans[at]
+        where = f" from {self._x(span.first)} to {self._x(span.last)}"
+        if len(spans) == 1:
+            where = " throughout"
+        elif at == 0:
+            where = f" up to {self._x(span.last, named=True)}"
+        elif at == len(spans) - 1:
+            where = f" from {self._x(span.first)} on"
+        elif span.first == span.last:
+            where = f" at {self._x(span.first)}"
+        most = [max(span.leads)] if len(spans) == 1 else span.leads
+        return f"with {self._names(span.leaders)}{where}{leaders.ahead_by(most, most=True)}"
+
+    # What more of an input brings.
+
+    def _knee(self, cases: Cases) -> AxisFinding:
+        """From where on more of an input brings next to nothing, or where its best value is."""
+        over = str(self.finding.over)
+        every = [line for found in cases.values() for lines in found for line in lines.values()]
+        if self._lower is None or len({x for line in every for x in line}) <= 1:
+            return replace(self._reach(cases), plain=False)
+        inside = any(self._inside(line) for line in every)
+        place = self._peak if inside else self._knee_of
+        places = {
+            key: [place(line) for lines in found for line in lines.values()]
+            for key, found in cases.items()
+        }
+        whole = self._range(over, [place(line) for line in every])
+        said = self._grouped({key: self._range(over, one) for key, one in places.items()}, whole)
+        if inside:
+            start = f"{self._quantity} is {self._word} at {self._title(over)} "
+            return AxisFinding(start, said, plain=False)
+        left = f"less than {100 * leaders.KNEE:.0f} % of {self._quantity} is left to gain"
+        return AxisFinding(f"{left} beyond {self._title(over)} ", said)
+
+    def _inside(self, line: leaders.Line) -> bool:
+        """Whether both ends of a line are worse than its best value by more than a knee."""
+        best = line[self._peak(line)]
+        return all(abs(line[x] - best) > leaders.KNEE * abs(best) for x in (min(line), max(line)))
+
+    def _peak(self, line: leaders.Line) -> float:
+        return (min if self._lower else max)(sorted(line), key=lambda x: line[x])
+
+    def _knee_of(self, line: leaders.Line) -> float:
+        found = leaders.knee_of(line, lower=bool(self._lower))
+        return max(line) if found is None else found
+
+    def _reach(self, cases: Cases) -> AxisFinding:
+        """The least and the most of an output."""
+        values = {
+            key: [y for lines in found for line in lines.values() for y in line.values()]
+            for key, found in cases.items()
+        }
+        every = [y for found in values.values() for y in found]
+        if len(every) <= 1:
+            return AxisFinding()
+        told = {key: self._span(found, max(every)) for key, found in values.items()}
+        said = self._grouped(told, self._span(every, max(every)))
+        return AxisFinding(f"{self._quantity} is ", said)
+
+    def _span(self, values: Sequence[float], most: float) -> str:
+        """Least to most of some values of the output; of what is compared, in percent or times."""
+        ends = min(values), max(values)
+        if not is_relative(self.reader.spec, self.finding.of):
+            return leaders.low_to_high(*map(self._value, ends))
+        if most >= leaders.DOUBLE:
+            return f"{leaders.low_to_high(*(f'{end:.3g}' for end in ends))} times"
+        return leaders.low_to_high(*(f"{100 * end:.0f} %" for end in ends))
+
+    def _even(self, cases: Cases) -> AxisFinding:
+        """Up to where an output is above or below 1."""
+        over = str(self.finding.over)
+        told: dict[Key, str] = {}
+        every: list[float] = []
+        sides = set()
+        for key, found in cases.items():
+            lines = [line for one in found for line in one.values()]
+            passed = [x for line in lines if (x := leaders.even_at(line)) is not None]
+            sides |= {line[min(line)] > 1 for line in lines}
+            every += passed
+            told[key] = self._range(over, passed) if len(passed) == len(lines) else "no value"
+        if not every or len(sides) > 1:
+            return replace(self._knee(cases), plain=False)
+        above = sides.pop()
+        side = "above" if above else "below"
+        said = self._grouped(told, self._range(over, every))
+        start = f"{self._quantity} is {side} 1 up to about {self._title(over)} "
+        return AxisFinding(start, said, plain=above)
+
+    def _worth(self, cases: Cases) -> AxisFinding:
+        """How an output changes from the first value of an input, or that given, to the others."""
+        (name,) = self.finding.by
+        values = in_order(key[0] for found in cases.values() for lines in found for key in lines)
+        start = self.finding.start if self.finding.start is not None else values[0]
+        others = [value for value in values if value != start]
+        gone = self.finding.says is not None and self.finding.end not in (None, *others)
+        if start not in values or not others or gone:
+            return AxisFinding()
+        numbers = all(finite(value) is not None for value in values)
+        last = self.finding.end if self.finding.end in others else None
+        if last is None and numbers:
+            last = others[-1]
+        pick = min if self._lower else max
+        changes: dict[Key, list[float]] = {}
+        for key, found in cases.items():
+            for lines in found:
+                first = lines.get((start,), {})
+                for x, one in first.items():
+                    rest = [
+                        line[x]
+                        for other, line in lines.items()
+                        if x in line and other != (start,) and last in (None, other[0])
+                    ]
+                    if rest and one:
+                        changes.setdefault(key, []).append(pick(rest) / one)
+        every = [ratio for found in changes.values() for ratio in found]
+        if not every:
+            return AxisFinding()
+        quantity = self.reader.words(name).quantity
+        if numbers:
+            ends = [self.reader.shown(name, value) for value in (start, last)]
+            what = f"{quantity} from {leaders.low_to_high(*ends)}"
+        else:
+            ends = [self.reader.texts([(name, value)]) for value in (last or others[0], start)]
+            best = "the best " + quantity if last is None and len(others) > 1 else ends[0]
+            what = f"{best} against {ends[1]}"
+        told = {key: leaders.changed(found) for key, found in changes.items()}
+        return AxisFinding(
+            f"{what}: {self._quantity} ", self._grouped(told, leaders.changed(every))
+        )
+
+    def _front(self, rows: Sequence[Row]) -> str:
+        """How many designs nothing beats, and the two ends of them."""
+        finding, reader = self.finding, self.reader
+        chart = next(
+            one
+            for one in reader.spec.charts
+            if one.front and (one.x, one.y) == (finding.over, finding.of)
+        )
+        said = []
+        for panel in panels_of(rows, chart, reader):
+            front = [panel.rows[at] for at in front_of(panel.rows, chart)]
+            ends = [self._design(row, chart) for row in (front[:1] + front[-1:])]
+            if ends:
+                start = f"{panel.heading}: " if panel.heading else ""
+                count = f"{len(front):,} of {len(panel.rows):,} designs"
+                span = f"from {' to '.join(ends)}" if len(front) > 1 else ends[0]
+                said.append(f"{start}{count} are on the Pareto front, {span}")
+        return "; ".join(said)
+
+    def _design(self, row: Row, chart: ChartSpec) -> str:
+        """What a design costs, what one gets for it, and which it is."""
+        x, y = (self.reader.shown(name, row[name]) for name in (chart.x, chart.y))
+        named = self.reader.texts((name, self.reader.value(row, name)) for name in chart.series)
+        return f"{x} for {y}" + (f" ({named})" if named else "")
+
+    # Words.
+
+    def _grouped(self, told: Mapping[Key, str], whole: str) -> str:
+        """Answers with the cases that have them; the one of all where they are too many."""
+        groups: dict[str, list[str]] = {}
+        for key, text in told.items():
+            named = self.reader.texts(zip(self.finding.each, key, strict=True))
+            groups.setdefault(text, []).append(named)
+        if len(groups) == 1 or len(groups) > MOST_GROUPS or len(told) > 2 * MOST_GROUPS:
+            return whole
+        between = "; " if len(self.finding.each) > 1 else ", "
+        return between.join(f"{text} for {listed(names)}" for text, names in groups.items())
+
+    def _case(self, key: Key, cases: Cases) -> str:
+        """Start of a sentence about one of several cases."""
+        if len(cases) == 1 or not key:
+            return ""
+        return f"{self.reader.texts(zip(self.finding.each, key, strict=True))}: "
+
+    def _names(self, keys: frozenset[Key]) -> str:
+        """Names of some series."""
+        return listed(sorted(self._key(key, ()) for key in keys))
+
+    def _key(self, key: Key, among: Sequence[Key]) -> str:
+        """Name of a series, by what differs among some; what it does not have goes unsaid."""
+        told = [
+            (name, value)
+            for at, (name, value) in enumerate(zip(self.finding.by, key, strict=True))
+            if value is not None and (not among or len({one[at] for one in among}) > 1)
+        ]
+        return self.reader.texts(told) or "none"
+
+    def _value(self, value: float) -> str:
+        unit = self.reader.words(self.finding.of).unit
+        return self.reader.shown(self.finding.of, value if unit else float(f"{value:.3g}"))
+
+    def _x(self, value: float, *, named: bool = False) -> str:
+        """A place on the horizontal axis."""
+        return self._place(str(self.finding.over), value, named=named)
+
+    def _place(self, name: str, value: float, *, named: bool = False) -> str:
+        whole = int(value) if value == int(value) else float(f"{value:.4g}")
+        return (self.reader.named if named else self.reader.shown)(name, whole)
+
+    def _title(self, name: str) -> str:
+        return self.reader.words(name).quantity
+
+    def _range(self, name: str, values: Sequence[float]) -> str:
+        """Least to most of some values of an input."""
+        return leaders.low_to_high(*(self._place(name, end) for end in (min(values), max(values))))
+
 
 SCALE = frozenset(("gpus", "batch", "model", "prompt", "output", "concurrency", "requests_a_stage"))
 GIVEN = SCALE | {"seed", "iteration_model", "acceptance", "ttft_ms", "tpot_ms"}
@@ -38,7 +552,7 @@ def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> l
     for one in findings:
         wanted = one.where.items()
         left = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
-        text = Teller(one, reader).sentence(left)
+        text = SummaryWriter(one, reader).sentence(left)
         if text:
             found[text] = None
     return list(found)

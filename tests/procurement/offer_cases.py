@@ -8,7 +8,7 @@ from pathlib import Path
 from openpyxl import Workbook, load_workbook
 
 from netplan.costing.offers import Request, RequestLine
-from netplan.procurement.request_xlsx import (
+from netplan.procurement.offer_files import (
     CURRENCY,
     HEAD_ROW,
     HEADS,

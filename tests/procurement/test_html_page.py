@@ -10,7 +10,7 @@ import pytest
 
 from netplan.procurement.report import procurement
 from netplan.procurement.report_answer import Procurement
-from netplan.procurement.report_charts import driver_chart, speed_chart
+from netplan.procurement.side_by_side import driver_chart, speed_chart
 from netplan.reports.charts import Chart
 from netplan.reports.page import content_hash
 

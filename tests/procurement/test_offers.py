@@ -12,9 +12,7 @@ from openpyxl import Workbook, load_workbook
 
 from netplan.costing.offers import Request
 from netplan.errors import CatalogError, InputError
-from netplan.procurement.offers import offers
-from netplan.procurement.offers_answer import OffersAnswer, Requested
-from netplan.procurement.request_xlsx import (
+from netplan.procurement.offer_files import (
     CURRENCY,
     DELIVERY,
     DISCOUNT,
@@ -25,6 +23,8 @@ from netplan.procurement.request_xlsx import (
     VALID,
     request_xlsx,
 )
+from netplan.procurement.offers import offers
+from netplan.procurement.offers_answer import OffersAnswer, Requested
 from tests.cli.command import netplan, refused
 from tests.procurement.offer_cases import Filled, Value, cell_of, label_row, line
 from tests.questions.spreadsheet import recalculated

@@ -12,8 +12,12 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.wiring import Hardware
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.procurement.front_page import headline
-from netplan.procurement.known_unknown import largest_prices, unpriced_words
-from netplan.procurement.network_risks import network_risks, order_lead_time
+from netplan.procurement.known_unknown import (
+    largest_prices,
+    network_risks,
+    order_lead_time,
+    unpriced_words,
+)
 from netplan.procurement.report import procurement
 from netplan.procurement.report_answer import Procurement
 from netplan.reports.sections import Heading, Notes, Table

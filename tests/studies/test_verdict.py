@@ -4,12 +4,12 @@ import re
 
 import pytest
 
+from netplan.decide.leaders import crossing, even_at, intervals_of, knee_of
 from netplan.records import RecordError
 from netplan.reports.plots import Key
 from netplan.reports.sections import Paragraph
 from netplan.studies.answer import StudyAnswer
 from netplan.studies.definition import STUDIES
-from netplan.studies.turns import crossing, even_at, knee_of, spans_of
 from tests.studies.shipped import shipped
 from tests.studies.test_study_page import HB_SIZE, HEAT, LINES, Inputs, answered, words
 
@@ -170,14 +170,14 @@ def test_what_is_compared_is_said_in_percent_or_times() -> None:
 def test_leader_turns_where_lines_cross() -> None:
     # a = x rises through b = 2.5; halfway from 2 to 3 both are 2.5.
     lines: Lines = {A: {1: 1.0, 2: 2.0, 3: 3.0}, B: {1: 2.5, 2: 2.5, 3: 2.5}}
-    first, second = spans_of(lines, lower=True)
+    first, second = intervals_of(lines, lower=True)
     assert first.leaders == frozenset((A,))
     assert (first.last, second.first) == (2, 3)
     # 1 is 60 % under 2.5, 2 is 20 %; 2.5 is a sixth under 3.
     assert first.leads == pytest.approx((0.6, 0.2))
     assert second.leads == pytest.approx((1 / 6,))
     assert crossing(lines, first, second) == pytest.approx(2.5)
-    assert [one.leaders for one in spans_of(lines, lower=False)] == [
+    assert [one.leaders for one in intervals_of(lines, lower=False)] == [
         frozenset((B,)),
         frozenset((A,)),
     ]
@@ -185,7 +185,7 @@ def test_leader_turns_where_lines_cross() -> None:
 
 def test_equal_lines_lead_together() -> None:
     lines: Lines = {A: {1: 4.0, 2: 3.0}, B: {1: 4.0, 2: 3.0}, C: {1: 5.0, 2: 6.0}}
-    (only,) = spans_of(lines, lower=True)
+    (only,) = intervals_of(lines, lower=True)
     assert only.leaders == frozenset((A, B))
     assert only.leads == pytest.approx((0.2, 0.5))
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from netplan.errors import InputError
-from netplan.questions.cable_comparison import compare_cables
-from netplan.questions.rehearsal import rehearse_files
+from netplan.questions.cable_comparison import compare_cables, rehearse_files
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.as_built import cables_of, differences, ports_twice
 from netplan.topologies.cabling.rehearsal import find_tools

@@ -18,8 +18,7 @@ from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above,
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import serving_words
-from netplan.questions.money import missing_price
-from netplan.questions.money.pricing import CASES
+from netplan.questions.money.pricing import CASES, lacking_words, left_out_words, lowest_price_words
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
@@ -120,11 +119,11 @@ class CostAnswer(Answer):
         """
         whole = [bill for bill in self.bills if not bill.unpriced_apart]
         if not whole:
-            return missing_price.between(self.bills, self.currency)
+            return lowest_price_words(self.bills, self.currency)
         best = min(whole, key=lambda bill: (bill.capital.base, bill.name))
         said = [comparison.what_turns(self.currency) for comparison in self.comparisons]
         lacking = (bill for bill in self.bills if bill.unpriced_apart)
-        said += (missing_price.left_out(bill, best, self.currency) for bill in lacking)
+        said += (left_out_words(bill, best, self.currency) for bill in lacking)
         return said
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,7 +184,7 @@ class CostAnswer(Answer):
         least = "≥ " if best.quote.unpriced else ""
         priced = f"{least}{price}" + ("" if span == DASH else f" ({span})")
         if best.cost is None:
-            yield f"{best.name} has no price: the book lacks {missing_price.lacks(best)}."
+            yield f"{best.name} has no price: the book lacks {lacking_words(best)}."
         elif not others:
             yield f"{best.name} costs {priced}, {least}{best.per_gpu.base:,.0f} a GPU."
         elif best.unpriced_apart:

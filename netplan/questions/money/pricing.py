@@ -1,17 +1,177 @@
-"""Inputs of all questions about money, and the books and values that they stand for."""
+"""Inputs of all questions about money, and the books and values that they stand for.
 
-from collections.abc import Iterable
+Where prices come from: each row of a price book by how far it is known, the weakest first.
+
+The price that a part without one may have, where the ranking of two fabrics hangs on it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
+
+from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, cooling_of
-from netplan.costing.prices import Price, PriceBook
+from netplan.costing.prices import ASSUMPTION, COUNTS, DERIVED, OWN_FIGURE, Price, PriceBook
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError
 from netplan.inputs.choices import End
 from netplan.questions.question import PRICES, Question
 from netplan.records import asdict, replace
+from netplan.reports.quantities import listed
+from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
+
+WEAKEST_FIRST = (ASSUMPTION, DERIVED, OWN_FIGURE, *COUNTS.values())
+ONE_SOURCE = COUNTS[1]
+LEGEND = ("!: one source alone says so; own figure: between quotations that none of them names.",)
+
+
+class PriceSource(Struct, frozen=True):
+    """One price and where it is from."""
+
+    book: str
+    price: Price
+
+    @property
+    def single(self) -> bool:
+        """Whether one source alone says so."""
+        return self.price.trust == ONE_SOURCE
+
+    @property
+    def known(self) -> str:
+        """How it is known, with a mark where one source alone says so."""
+        return f"! {ONE_SOURCE}" if self.single else self.price.trust
+
+    @property
+    def span(self) -> str:
+        """Base price, and from where to where it runs."""
+        row = self.price
+        if row.low is None and row.high is None:
+            return f"{row.base:,.6g}"
+        low, high = row.low or row.base, row.high or row.base
+        return f"{row.base:,.6g} ({low:,.6g}-{high:,.6g})"
+
+    @property
+    def why(self) -> str:
+        """What was assumed or derived, else who says so."""
+        row = self.price
+        return row.assumption or row.derived or row.source
+
+    @property
+    def told(self) -> str:
+        """What was assumed or derived, in a sentence."""
+        row = self.price
+        said = {"Assumed": row.assumption, "Derived": row.derived}
+        return " ".join(f"{how}: {what.rstrip('.')}." for how, what in said.items() if what)
+
+    @property
+    def place(self) -> int:
+        """Place in a list, the weakest first [1]."""
+        trust = self.price.trust
+        known = trust in WEAKEST_FIRST
+        return WEAKEST_FIRST.index(trust) if known else len(WEAKEST_FIRST)
+
+    def to_dict(self) -> dict[str, Any]:
+        """One price of the JSON answer."""
+        row = asdict(self.price)
+        del row["breaks"]
+        return {
+            "book": self.book,
+            **row,
+            "trust": self.price.trust,
+            "single_source": self.single,
+            "sources": [asdict(one) | {"price": one.price} for one in self.price.sources],
+        }
+
+
+def prices_of(books: Sequence[PriceBook]) -> tuple[PriceSource, ...]:
+    """Every price of some books, book by book, the weakest first."""
+    return tuple(
+        one
+        for book in books
+        for one in sorted(
+            (PriceSource(book.name, row) for row in book.prices), key=lambda one: one.place
+        )
+    )
+
+
+def sections_of(prices: Sequence[PriceSource]) -> Iterator[Section]:
+    """The table of prices, and how many of each book are known how."""
+    shown: list[Column[PriceSource]] = [
+        column("what", "price.what", title="price of"),
+        column("span"),
+        column("unit", "price.unit"),
+        column("trust", "known"),
+        column("date", "price.date", shown="wide"),
+        column("why", shown="wide"),
+    ]
+    yield Table("prices", shown, prices, legend=LEGEND, part=lambda one: one.book)
+    yield Notes.of((one.price.what, (one.told,)) for one in prices if one.told)
+    for book in dict.fromkeys(one.book for one in prices):
+        counts = Counter(one.price.trust for one in prices if one.book == book)
+        told = listed([f"{trust} {count}" for trust, count in counts.items()])
+        yield Paragraph(f"{book}: {counts.total()} prices: {told}.")
+
+
+def lacking_words(bill: FabricBill) -> str:
+    """What a bill lacks of what sets fabrics apart, in words."""
+    return listed(list(dict.fromkeys(line.item for line in bill.unpriced_apart)))
+
+
+def left_out_words(bill: FabricBill, best: FabricBill, currency: str) -> str:
+    """Why a fabric is not compared, and at which price of the part it would cost least.
+
+    Nothing is solved where it lacks several parts.
+    """
+    units = _units(bill)
+    said = f"{bill.name} is not compared: no price for {lacking_words(bill)}."
+    if len(units) != 1:
+        return said
+    ((part, count),) = units.items()
+    even = (best.capital.base - bill.capital.base) / count
+    if even <= 0:
+        return f"{said} It costs more than {best.name} at any price of {part}."
+    return (
+        f"{said} It costs less than {best.name} if {part} cost under {even:,.0f} {currency} each."
+    )
+
+
+def lowest_price_words(bills: Sequence[FabricBill], currency: str) -> list[str]:
+    """What may be said of fabrics of which none has its whole price.
+
+    Where all lack the same part alone, the price of it at which the ranking turns.
+    """
+    first, *others = sorted(bills, key=lambda bill: (bill.capital.base, bill.name))
+    return [_of_two(first, other, currency) for other in others]
+
+
+def _of_two(less: FabricBill, more: FabricBill, currency: str) -> str:
+    """``less`` costs less without the parts that lack a price."""
+    units, others = _units(less), _units(more)
+    if len(units) != 1 or units.keys() != others.keys():
+        missing = dict.fromkeys([lacking_words(less), lacking_words(more)])
+        told = " and for ".join(missing)
+        return f"{less.name} and {more.name} are not compared: no price for {told}."
+    ((part, count),) = units.items()
+    surplus = count - others[part]
+    if surplus <= 0:
+        return f"{less.name} costs less than {more.name} at any price of {part}."
+    even = (more.capital.base - less.capital.base) / surplus
+    return (
+        f"{less.name} costs less than {more.name} if {part} cost under {even:,.0f} {currency} each,"
+        " for which there is no price."
+    )
+
+
+def _units(bill: FabricBill) -> dict[str, int]:
+    """Units of each part that a bill lacks a price for, as a price book counts them."""
+    counts: dict[str, int] = {}
+    for line in bill.unpriced_apart:
+        counts[line.priced_as] = counts.get(line.priced_as, 0) + line.order * line.price_units
+    return counts
+
 
 Asked = Question[Any]
 RUNNING = frozenset(

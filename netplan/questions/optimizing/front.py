@@ -20,8 +20,8 @@ from netplan.questions.answers.compare_answer import dollar_columns, plan_column
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.front_chart import FrontPoint, front_chart
 from netplan.questions.answers.screen_titles import network_words, titled
-from netplan.questions.optimizing.constraints import ConstraintCount, unpriced_parts
 from netplan.questions.optimizing.designs import (
+    ConstraintCount,
     Design,
     Objective,
     Space,
@@ -30,6 +30,7 @@ from netplan.questions.optimizing.designs import (
     ports,
     ratio,
     short_labels,
+    unpriced_parts,
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes, gear_known, without_price

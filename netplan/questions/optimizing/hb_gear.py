@@ -32,8 +32,7 @@ from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, InputError
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
-from netplan.questions.optimizing.constraints import Constraint
-from netplan.questions.optimizing.designs import Design
+from netplan.questions.optimizing.designs import Constraint, Design
 from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.quantities import Scale, listed

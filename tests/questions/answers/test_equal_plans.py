@@ -14,7 +14,7 @@ from netplan.decide.verdict import Verdict, decide
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
-from netplan.procurement.report_charts import speed_chart
+from netplan.procurement.side_by_side import speed_chart
 from netplan.questions.answers.plan_notes import equal_to_best, told_apart
 from netplan.questions.search import SearchAnswer
 from netplan.records import replace

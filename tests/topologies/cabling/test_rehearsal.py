@@ -13,10 +13,10 @@ import pytest
 
 import netplan
 from netplan.errors import InputError, NetplanError
-from netplan.questions import rehearsal
+from netplan.questions.cable_comparison import Rehearsal
 from netplan.questions.cables import sheet_csv
-from netplan.questions.rehearsal import Rehearsal
 from netplan.records import replace
+from netplan.topologies.cabling import rehearsal
 from netplan.topologies.cabling.cable_plan import cable_plan, plan_sheet, with_hosts
 from netplan.topologies.cabling.rehearsal import find_tools, lowered, parts_of, torus_config
 from netplan.topologies.expand import expand

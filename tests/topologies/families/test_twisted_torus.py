@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.questions.cable_comparison import _routing
 from netplan.questions.compare import compare
 from netplan.questions.loads import loads
-from netplan.questions.rehearsal import _routing
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.rehearsal import Part
 from netplan.topologies.expand import expand
