@@ -226,10 +226,12 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
     def _joined_outside(self, first: Ints, second: Ints) -> Bools:
         """Whether live network links join two nodes, for each pair."""
         joined: Bools = first == second
-        for component in self._reach[first].T:
+        columns = self._reach.T
+        for column in columns:
+            component = column[first]
             known = component >= 0
-            for other in self._reach[second].T:
-                joined |= known & (component == other)
+            for other in columns:
+                joined |= known & (component == other[second])
         return joined
 
     def _shortest(self, direct: Leg, rest: Leg) -> Floats:
