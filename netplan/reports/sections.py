@@ -122,8 +122,17 @@ def column(
 
 
 def columns(*names: str, of: str = "", shown: Shown = "always") -> list[Column[Any]]:
-    """Columns of quantities that have the same names in the row, or in what stands there."""
-    return [column(name, f"{of}.{name}" if of else name, shown=shown) for name in names]
+    """Columns of quantities by the names that they have in the row, or in what stands there.
+
+    Examples
+    --------
+    >>> [known.text(8 + 1j) for known in columns("real", "switches=imag")]
+    ['8.0', '1']
+    """
+    named = (text.rpartition("=") for text in names)
+    return [
+        column(name or path, f"{of}.{path}" if of else path, shown=shown) for name, _, path in named
+    ]
 
 
 class Table(Struct, Generic[RowT], frozen=True):

@@ -195,8 +195,7 @@ class Comparison(Answer):
                 lambda row: costs.get(row.label),
                 mark=lambda row: ("≥ " if row.label in partly else "", ""),
             )
-        yield show.column("cost_low", "cost.low", shown="never")
-        yield show.column("cost_high", "cost.high", shown="never")
+        yield from show.columns("cost_low=low", "cost_high=high", of="cost", shown="never")
         yield show.column(
             "cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete
         )
@@ -347,21 +346,17 @@ class ComparisonCases(Answer):
 
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
-    show.column("sold", shown="never"),
-    show.column("gear", shown="never"),
+    *show.columns("sold", "gear", shown="never"),
     show.column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
     show.column("switches", "fabric.switches", mark=_uneven),
     show.column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
     show.column("count_status", shown="never"),
-    show.column("spare_ports", "fabric.spare_ports", shown="wide"),
-    show.column("links", "fabric.link_count", shown="wide"),
+    *show.columns("spare_ports", "links=link_count", of="fabric", shown="wide"),
     show.column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
     show.column("copper_cables", "fabric.copper_cables", shown="never"),
     show.column("modules", ORDERED["modules"]),
-    show.column("transceivers", "fabric.transceivers", shown="never"),
-    show.column("nic_ports", "fabric.nic_ports", shown="never"),
-    show.column("ports_per_gpu", "fabric.ports_per_gpu"),
-    show.column("gpu_bytes_per_s", "fabric.gpu_bytes_per_s"),
+    *show.columns("transceivers", "nic_ports", of="fabric", shown="never"),
+    *show.columns("ports_per_gpu", "gpu_bytes_per_s", of="fabric"),
 )
 PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
 HIDDEN_PARTS = ("memory", "expert_comm")

@@ -200,10 +200,7 @@ class DiffAnswer(Answer):
         title = f"Lines of both bills, in {self.scale.title}"
         yield show.Table("lines", [*self._columns()], self.lines, title, legend)
         yield show.Table("parts", [*self._columns()], self.parts, "By part", only="programs")
-        figures: list[show.Column[Total]] = [
-            show.column("total", "name"),
-            *show.columns("a", "b", "difference"),
-        ]
+        figures: list[show.Column[Total]] = [*show.columns("total=name", "a", "b", "difference")]
         yield show.Table("totals", figures, self.totals, only="programs")
         yield replace(self._totals([*self._shown()]), title="Totals")
         yield show.Paragraph(self.sentence, "strong")
@@ -262,8 +259,7 @@ class DiffAnswer(Answer):
     def _columns(self) -> Iterator[show.Column[PartDifference]]:
         """Columns of lines and parts."""
         scale = self.scale
-        yield show.column("part", shown="never")
-        yield show.column("network", shown="never")
+        yield from show.columns("part", "network", shown="never")
         yield show.column("item", _item)
         yield show.column("unit", form="code", shown="wide")
         yield show.column("count_a", title="A", form="count")
@@ -271,8 +267,7 @@ class DiffAnswer(Answer):
         yield show.column(scale.of_money("money_a", "A, money"), "money_a", mark=_bare("a"))
         yield show.column(scale.of_money("money_b", "B, money"), "money_b", mark=_bare("b"))
         yield show.column(scale.of_money("difference", "B - A"), "difference")
-        yield show.column("unpriced_a", shown="never")
-        yield show.column("unpriced_b", shown="never")
+        yield from show.columns("unpriced_a", "unpriced_b", shown="never")
 
     def _shown(self) -> Iterator[Shown]:
         """Totals for people."""

@@ -333,11 +333,10 @@ def _impact_columns(path: str) -> list[show.Column[Any]]:
 
 
 FAILURE: tuple[show.Column[faults_rows.Failure], ...] = (
-    *show.columns("fabric", "kind", "part", "parts"),
-    *show.columns("gpus_down", "gpus_cut_off", "gpus_unreachable", "domains_hit", of="impact"),
+    *show.columns("fabric", "kind", "part", "parts", "gpus_down=impact.gpus_down"),
+    *show.columns("gpus_cut_off", "gpus_unreachable", "domains_hit", of="impact"),
     *show.columns("bandwidth_share", "bandwidth_share_low", "mean_bandwidth_share", of="impact"),
-    *show.columns("pod_share", of="impact"),
-    *show.columns("iteration_time_s", "way", "slowdown", of="impact"),
+    *show.columns("pod_share", "iteration_time_s", "way", "slowdown", of="impact"),
 )
 SINGLE: tuple[show.Column[faults_rows.Failure], ...] = (
     show.column("kind", title="failed"),
@@ -357,8 +356,7 @@ MEANS = ("mean_iteration_time_s", "mean_slowdown", "mean_worst_bandwidth_share")
 DRAWS = show.columns("draws", *MEANS, "stopped", of="1")
 MEANING = tuple(f"interruptions_{name}" for name in ("closed_form", "low", "high"))
 YEARS: tuple[show.Column[faults_rows.FabricFaults], ...] = (
-    show.column("fabric", "name"),
-    show.column("switches"),
+    *show.columns("fabric=name", "switches"),
     show.column("links", shown="wide"),
     show.column("interruptions_per_year", "forecast.interruptions_per_year", title="stops"),
     show.column("interruptions_half_width", "forecast.interruptions_half_width"),
@@ -370,20 +368,17 @@ YEARS: tuple[show.Column[faults_rows.FabricFaults], ...] = (
     show.column("gpus_cut_off_per_year", title="cut off"),
 )
 TIME: tuple[show.Column[faults_rows.FabricFaults], ...] = (
-    show.column("fabric", "name"),
-    *show.columns("mtbf_h", "interval_h", of="forecast"),
+    *show.columns("fabric=name", "mtbf_h=forecast.mtbf_h", "interval_h=forecast.interval_h"),
     *show.columns("young_h", "daly_h", of="forecast", shown="never"),
     show.column("effective_time_ratio", "forecast.effective_time_ratio"),
     *show.columns("effective_half_width", "effective_closed_form", of="forecast", shown="never"),
     show.column("goodput", "forecast.goodput"),
     *show.columns("goodput_half_width", "goodput_closed_form", of="forecast", shown="never"),
-    show.column("waiting_h", "forecast.lost_h.waiting", shown="wide"),
-    show.column("slowed_h", "forecast.slowed_h", shown="wide"),
+    *show.columns("waiting_h=lost_h.waiting", "slowed_h", of="forecast", shown="wide"),
 )
 IDLE: tuple[show.Column[faults_rows.FabricFaults], ...] = (
-    show.column("fabric", "name"),
-    *show.columns("domains_down", "idle_domains_needed", of="forecast"),
-    show.column("idle_domains_needed_with_groups", "forecast.idle_domains_needed_with_groups"),
+    *show.columns("fabric=name", "domains_down=forecast.domains_down"),
+    *show.columns("idle_domains_needed", "idle_domains_needed_with_groups", of="forecast"),
     show.column("idle_domains", "forecast.idle_domains", shown="never"),
     show.column(
         "idle_present_price",

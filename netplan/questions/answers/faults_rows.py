@@ -26,7 +26,7 @@ from netplan.records import asdict, replace
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label, short
 from netplan.reports.plots import DASHES, SIGNS
-from netplan.reports.sections import Column, Inset, Section, Table, column
+from netplan.reports.sections import Column, Inset, Section, Table, columns
 from netplan.topologies.colours import Coloured
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
@@ -229,11 +229,7 @@ def curves(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
 
 
 LEFT: tuple[Column[Any], ...] = (
-    column("fabric", "0"),
-    column("kind", "1"),
-    column("parts", "2"),
-    column("failed_parts", "3"),
-    column("gpus_left_share", "4"),
+    *columns("fabric=0", "kind=1", "parts=2", "failed_parts=3", "gpus_left_share=4"),
 )
 
 

@@ -273,13 +273,10 @@ class GrowthAnswer(Answer):
         shown: list[show.Column[tuple[str, GrowthPhase]]] = [
             show.column("phase", "1.number"),
             show.column("fabric", "0", shown="never"),
-            show.column("gpus", "1.gpus"),
-            show.column("year", "1.year"),
-            show.column("switches", "1.bill.fabric.switches"),
+            *show.columns("gpus", "year", "switches=bill.fabric.switches", of="1"),
             show.column("switches_bought", _switches_bought, shown="wide"),
-            show.column("ports_kept_free", "1.bill.fabric.spare_ports"),
-            show.column("cables_moved", "1.moved"),
-            show.column("down_over_up", "1.part.oversubscription"),
+            *show.columns("ports_kept_free=bill.fabric.spare_ports", "cables_moved=moved", of="1"),
+            *show.columns("down_over_up=oversubscription", of="1.part"),
             show.column(scale.of_money("order_cost"), "1.cost.base", mark=_mark),
             show.column(scale.of_money("own_cost", "smallest"), "1.own.capital.base", shown="wide"),
             show.column("own_switches", "1.own.fabric.switches", shown="wide"),
@@ -299,9 +296,7 @@ class GrowthAnswer(Answer):
         shown: list[show.Column[Any]] = [
             show.column("phase", "1.number"),
             show.column("fabric", "0", shown="never"),
-            show.column("gpus", "1.gpus"),
-            show.column("switch_tier", "2.name"),
-            show.column("switches", "2.switches"),
+            *show.columns("gpus=1.gpus", "switch_tier=2.name", "switches=2.switches"),
             show.column("ports_kept_free", lambda row: row[1].free_of(row[2])),
         ]
         rows = [
@@ -382,11 +377,9 @@ def _orders(one: Grown) -> show.Table[Any]:
 
 
 ORDER_DATA: Sequence[show.Column[Any]] = (
-    show.column("fabric", "0"),
-    show.column("phase", "1.number"),
-    show.column("gpus", "1.gpus"),
-    *show.columns("category", "item", "specification", "part_number", of="2.line"),
-    *show.columns("quantity", "spares", "order", "unit", of="2.line"),
+    *show.columns("fabric=0", "phase=1.number", "gpus=1.gpus", "category=2.line.category"),
+    *show.columns("item", "specification", "part_number", "quantity", "spares", of="2.line"),
+    *show.columns("order", "unit", of="2.line"),
     show.column("unit_price_base", lambda row: row[2].unit_price.base if row[2].price else None),
     show.column("total_low", lambda row: row[2].total.low if row[2].price else None),
     show.column("total_base", lambda row: row[2].total.base if row[2].price else None),

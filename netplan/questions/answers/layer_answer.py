@@ -20,14 +20,11 @@ from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
 OPERATIONS: list[Column[OperationRow]] = [
-    *columns("operation", "direction"),
-    column("tensor_flops"),
+    *columns("operation", "direction", "tensor_flops"),
     column("vector_flops", shown="wide"),
     column("moved_bytes"),
-    column("weight_bytes", shown="wide"),
-    column("activation_bytes", shown="wide"),
-    column("collectives", shown="wide"),
-    *columns("compute_s", "memory_s", "communication_s", shown="wide"),
+    *columns("weight_bytes", "activation_bytes", "collectives", "compute_s", shown="wide"),
+    *columns("memory_s", "communication_s", shown="wide"),
     column("time_s", form="si", digits=3),
 ]
 

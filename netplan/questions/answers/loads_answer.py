@@ -63,8 +63,7 @@ WHOLE: tuple[Column[WholeCollective], ...] = (
     column("analytic_s", title="model"),
     column("busiest_s", title="by link"),
     column("optimum_s"),
-    column("bound_s", shown="never"),
-    column("reached_s", shown="never"),
+    *columns("bound_s", "reached_s", shown="never"),
 )
 """Columns of the collectives of all GPUs."""
 

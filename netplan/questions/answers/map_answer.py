@@ -292,8 +292,7 @@ def partition_columns(rates: ChipRates) -> list[show.Column[Any]]:
         show.column("partition", "0"),
         show.column("kernels", lambda row: ", ".join(row[1].kernels), form="prose"),
         show.column("time_s", "1.time_s", form="si", digits=4),
-        *show.columns("compute_s", "memory_s", "network_s", of="1", shown="wide"),
-        show.column("setup_s", "1.setup_s", shown="wide"),
+        *show.columns("compute_s", "memory_s", "network_s", "setup_s", of="1", shown="wide"),
         show.column("tiles", "1.tiles", shown="never"),
         show.column("tiles_used", lambda row: _of(row[1].tiles, rates.tiles), data=False),
         show.column("sram_bytes", "1.sram_bytes", shown="never"),
@@ -314,8 +313,7 @@ TOTALS = [
     *show.columns("memory_bytes", "lower_bound_s"),
 ]
 KERNELS: list[show.Column[KernelRow]] = [
-    show.column("kernel", "name"),
-    *show.columns("kind", "m", "k", "n"),
+    *show.columns("kernel=name", "kind", "m", "k", "n"),
     show.column("time_s", form="si", digits=4),
     show.column("partition"),
     *show.columns(

@@ -294,8 +294,7 @@ DRAWN: tuple[show.Column[tuple[str, ServedScenario]], ...] = (
     show.column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
 )
 YEARS: tuple[show.Column[ServedFabric], ...] = (
-    show.column("fabric", "name"),
-    show.column("server_stops_per_year", "forecast.server_stops_per_year"),
+    *show.columns("fabric=name", "server_stops_per_year=forecast.server_stops_per_year"),
     show.column("mtbf_h", "forecast.mtbf_h", shown="wide"),
     *show.columns("servers_down", "all_answer_share", of="forecast"),
     *show.columns("expected_tokens_per_s", "expected_share", of="forecast"),

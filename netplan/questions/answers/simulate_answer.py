@@ -326,10 +326,7 @@ def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
         each = (barred_column(one, attrgetter(one), error) for one in ("alone_s", "together_s"))
         times = [column for pair in each for column in pair]
     return [
-        show.column("job", "name"),
-        show.column("model"),
-        show.column("gpus", "plan.gpus"),
-        show.column("degrees", "plan.shape"),
+        *show.columns("job=name", "model", "gpus=plan.gpus", "degrees=plan.shape"),
         *times,
         *(show.columns("intact_time_s") if degraded else []),
         show.column("slowdown"),

@@ -409,14 +409,10 @@ class FoundGraphs(Struct, frozen=True):
 COLUMNS: tuple[Column[FoundGraph], ...] = (
     column("design", "number", title=""),
     column("fabric", "spec.name", title="graph"),
-    *columns("uniform_share", "any_share", "spread_gap"),
-    column("optimum_s"),
-    column("least_s"),
+    *columns("uniform_share", "any_share", "spread_gap", "optimum_s", "least_s"),
     column("analytic_s", title="model"),
     column("proven"),
-    column("degree", shown="never"),
-    column("hosts_per_switch", shown="never"),
-    column("reached_s", shown="never"),
+    *columns("degree", "hosts_per_switch", "reached_s", shown="never"),
 )
 
 

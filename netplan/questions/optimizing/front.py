@@ -346,8 +346,7 @@ class Optimization(Answer):
             yield column("expanded_memory", "design.memory")
         yield column("hb_size", "row.fabric.sizing.hb_size")
         yield column("ports", lambda row: ports(row.design), title=title, data=False)
-        yield column("radix", "design.radix", shown="never")
-        yield column("switch", "design.switch.name", shown="never")
+        yield from columns("radix", "switch=switch.name", of="design", shown="never")
         yield column("oversub", lambda row: ratio(row.design.oversubscription), data=False)
         yield column("oversubscription", "design.oversubscription", shown="never")
         yield column("switches", "row.fabric.switches")
@@ -361,8 +360,7 @@ class Optimization(Answer):
             yield span_column(
                 "row.cost", replace(scale, digits=0), unbound=lambda row: no_high(row.row)
             )
-        yield column("cost_low", "row.cost.low", shown="never")
-        yield column("cost_high", "row.cost.high", shown="never")
+        yield from columns("cost_low=low", "cost_high=high", of="row.cost", shown="never")
         yield from dollar_columns(self.currency, "row.")
         yield column("power_w", "row.power_w", digits=1, shown="never" if cost else "always")
 
@@ -482,12 +480,10 @@ class Optimization(Answer):
 NUMBER: Column[FrontRow] = column("design", "number", title="")
 FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
     column("tiers", lambda row: len(row.design.fabric.tiers)),
-    column("links", "row.fabric.link_count"),
-    *columns("transceivers", "copper_cables", "nic_ports", of="row.fabric"),
-    column("cost_complete", "row.cost_complete"),
-    column("survives_switch", "loss.survives"),
-    column("worst_switch_share", "loss.share"),
-    *columns("tensor", "pipeline", "data", "microbatch", "microbatches", of="best.plan"),
+    *columns("links=link_count", "transceivers", "copper_cables", "nic_ports", of="row.fabric"),
+    *columns("cost_complete=row.cost_complete", "survives_switch=loss.survives"),
+    *columns("worst_switch_share=loss.share", "tensor=best.plan.tensor"),
+    *columns("pipeline", "data", "microbatch", "microbatches", of="best.plan"),
     column("equal", lambda row: "; ".join(label(design) for design in row.equal)),
     column("notes", lambda row: " ".join(row.row.notes)),
 )
