@@ -46,7 +46,7 @@ MAX_MODULE_LINES = 600
 # The most there may be of each, documentation aside: they only fall, or rise by what a named
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
-MOST = {"lines of code": 72_763, "functions": 6_009, "classes": 1_016, "lines of imports": 7_553}
+MOST = {"lines of code": 72_000, "functions": 5_900, "classes": 1_003, "lines of imports": 6_400}
 LEAST_DOCUMENTED = 446  # public functions that say Parameters or Returns
 
 
