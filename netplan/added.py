@@ -14,6 +14,8 @@ A package names it in its ``pyproject.toml``, a line each, and ``pip install`` m
 ``netplan.formats``             a function that gives the lines of a file for a
                                 :class:`~netplan.topologies.graph.FabricGraph`
 ``netplan.iteration_models``    a mapping with the keys of such a file
+``netplan.evaluators``          a function that times iterations for such files, as
+                                :class:`~netplan.performance.evaluation.Evaluator`
 ``netplan.collectives``         an :class:`~netplan.traffic.algorithms.Algorithm`
 ==============================  ===================================================================
 
@@ -33,6 +35,7 @@ Group = Literal[
     "netplan.questions",
     "netplan.formats",
     "netplan.iteration_models",
+    "netplan.evaluators",
     "netplan.collectives",
 ]
 

@@ -52,6 +52,11 @@ Counts = Ints | int
 """One whole number for each entry of an array, or one for all of them."""
 
 
+def real(values: Numbers) -> Floats:
+    """The same numbers as floats."""
+    return values.astype(np.float64)
+
+
 class Columns(Struct, frozen=True, eq=False):
     """Arrays with an entry each for the same things, on their last axis.
 

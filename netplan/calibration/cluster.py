@@ -96,11 +96,11 @@ def trainable(
         return accelerator
     rates: TrainingRates = accelerator.training or start
     peaks = accelerator.narrow_flops_per_s | rates.peaks
-    for one in precisions:
-        if one != "bf16" and one not in peaks:
+    for precision in precisions:
+        if precision != "bf16" and precision not in peaks:
             raise InputError(
-                f"{accelerator.name} computes no {one}, as far as its file says: give"
-                f" --set accelerator.narrow_flops_per_s.{one}"
+                f"{accelerator.name} computes no {precision}, as far as its file says: give"
+                f" --set accelerator.narrow_flops_per_s.{precision}"
             )
     missing = {one: start.gemm[one] for one in precisions if one not in rates.gemm}
     return accelerator.changed(training=rates.changed(gemm=rates.gemm | missing, peaks=peaks))
@@ -177,7 +177,7 @@ def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
     link = base
     for kind, one in fits.collectives.items():
         link = changed_link(link, kind, _rounded(one))
-    worst = max(_error(one) for one in fits.collectives.values())
+    worst = max(_error(collective) for collective in fits.collectives.values())
     left = [kind for kind in KINDS.values() if kind not in fits.collectives]
     note = (f"As {base.name}, since not measured: {', '.join(left)}.",) if left else ()
     return link.changed(

@@ -195,9 +195,9 @@ def fit_rows(
     found = fit(predict, measured_s, priors, noise)
     group = np.arange(len(measured_s)) % FOLDS
     left_out = np.zeros(len(measured_s))
-    for one in range(group.max() + 1):
-        without = fit(_only(predict, group != one), measured_s[group != one], priors, noise)
-        left_out[group == one] = predict(without.logs)[group == one]
+    for index in range(group.max() + 1):
+        without = fit(_only(predict, group != index), measured_s[group != index], priors, noise)
+        left_out[group == index] = predict(without.logs)[group == index]
     times = (np.exp(predict(priors.logs)), np.exp(predict(found.logs)), np.exp(left_out))
     before = np.exp(priors.logs)
     return Fitted(rows.title, rows.labels, measured_s, *times, tuple(names), before, found)

@@ -153,7 +153,7 @@ def _fit(
     priors = Priors(np.log([before[name] for name in names]), widths, largest)
 
     def predict(logs: Floats) -> Floats:
-        values = {name: np.exp(logs[..., at : at + 1]) for at, name in enumerate(names)}
+        values = {name: np.exp(logs[..., index : index + 1]) for index, name in enumerate(names)}
         return np.log(times(values))
 
     return fit_rows(rows, predict, names, priors, calibration.kernel_noise)
@@ -173,15 +173,15 @@ def fit_collectives(
         If a kind has too few rows, or a row has more GPUs than an HB domain.
     """
     kinds: dict[CollectiveKind, list[MeasuredMessage]] = {}
-    for one in messages:
+    for message in messages:
         size = accelerator.hb_size
-        if one.gpus > size or (one.hosts > 1 and size <= HOST_GPUS):
+        if message.gpus > size or (message.hosts > 1 and size <= HOST_GPUS):
             raise InputError(
-                f"{one.place}: {one.gpus} GPUs of {one.hosts} hosts are more than an HB domain of"
-                f" {size}: links inside of one are fitted, so leave this file out, or say"
+                f"{message.place}: {message.gpus} GPUs of {message.hosts} hosts are more than an HB"
+                f" domain of {size}: links inside of one are fitted, so leave this file out, or say"
                 " --set accelerator.hb_size"
             )
-        kinds.setdefault(one.kind, []).append(one)
+        kinds.setdefault(message.kind, []).append(message)
     return {
         kind: _fit_collective(kind, rows, accelerator, link, calibration)
         for kind, rows in kinds.items()
@@ -196,7 +196,7 @@ def _fit_collective(
     calibration: Calibration,
 ) -> Fitted:
     require_rows(f"{kind} of {messages[0].place.rpartition(':')[0]}", len(messages))
-    members = np.array([one.gpus for one in messages], np.float64)
+    members = np.array([message.gpus for message in messages], np.float64)
     message_bytes = np.array([one.message_bytes for one in messages])
     sums = np.array([one.dtype in REDUCED_IN_SWITCH for one in messages])
     rate = accelerator.hb_bytes_per_s
@@ -225,7 +225,7 @@ def _link_values(link: MeasuredLink, kind: CollectiveKind, members: Floats) -> d
     parts: dict[str, Any] = {"large": sent.large, "small": sent.small}
     rows = enumerate(link.in_switch if kind == "all_reduce" else ())
     used = [at for at, row in rows if np.any(members >= row.least_members)]
-    parts |= {f"in_switch.{at}": link.in_switch[at] for at in used[-1:]}
+    parts |= {f"in_switch.{index}": link.in_switch[index] for index in used[-1:]}
     keys = ("start_s", "step_s", "efficiency", "ramp_s")
     return {
         f"{name}.{key}": getattr(part, key)

@@ -100,7 +100,7 @@ def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line
     found: list[Line] = []
     try:
         for cells in reader:
-            texts = [one.strip() for one in cells]
+            texts = [cell.strip() for cell in cells]
             if not any(texts) or texts[0].startswith("#"):
                 continue
             place = f"{path}:{reader.line_num}"
@@ -122,7 +122,7 @@ def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line
 def _header(
     place: str, texts: Sequence[str], columns: Sequence[Column], template: str
 ) -> list[str]:
-    known = [one.name for one in columns]
+    known = [column.name for column in columns]
     for text in texts:
         if text not in known:
             raise CatalogError(f"{place}: {unknown_name('column', text, known)}")
@@ -139,7 +139,7 @@ def _values(
     if len(texts) != len(header):
         raise CatalogError(f"{place}: expected {len(header)} fields, got {len(texts)}")
     given = dict(zip(header, texts, strict=True))
-    return {one.name: _value(place, one, given.get(one.name, "")) for one in columns}
+    return {column.name: _value(place, column, given.get(column.name, "")) for column in columns}
 
 
 def _value(place: str, column: Column, text: str) -> Any:  # noqa: ANN401 - of any kind
@@ -155,7 +155,7 @@ def _value(place: str, column: Column, text: str) -> Any:  # noqa: ANN401 - of a
 
 def table_text(columns: Iterable[Column], rows: Sequence[str]) -> str:
     """A template: the header, and rows as examples."""
-    return "\n".join([",".join(one.name for one in columns), *rows]) + "\n"
+    return "\n".join([",".join(column.name for column in columns), *rows]) + "\n"
 
 
 LARGEST_BYTES = 10**15

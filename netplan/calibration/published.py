@@ -10,7 +10,7 @@ Training runs of your own: a table of plans and the seconds of an iteration.
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from netplan.calibration.measurements import (
     Column,
@@ -62,11 +62,20 @@ def published_run(row: Mapping[str, str]) -> MeasuredRun:
     """The run of one row."""
     whole = {name: int(float(row[name])) for name in COUNTS if row[name]}
     flags = {name: row[name] == "True" for name in FLAGS}
+    sizes: dict[str, Any] = {key: whole[column] for key, column in SIZES.items()}
     recompute = RECOMPUTED.get(row["recompute"], row["recompute"])
     return MeasuredRun(
         name=row["id"],
         source=row["source"],
-        model=_model(row, whole, flags),
+        model=Model(
+            name=row["model"],
+            title=row["model"],
+            source=row["url"],
+            date=row["year"],
+            gated_ffn=flags["gated"],
+            rotary=flags["rotary"],
+            **sizes,
+        ),
         accelerator=ACCELERATORS.load(row["accelerator"]),
         stack=_stack(row),
         degrees=RunDegrees(*(whole[name] for name in DEGREES)),
@@ -84,29 +93,20 @@ def published_run(row: Mapping[str, str]) -> MeasuredRun:
 
 
 DEGREES = ("tp", "cp", "dp", "pp", "vp", "micro_batch", "microbatches")
-SIZES = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "seq")
-COUNTS = (*DEGREES, *SIZES, "hb_domain", "zero", "global_batch")
+SIZES = {
+    "layers": "layers",
+    "hidden_size": "hidden",
+    "ffn_size": "ffn",
+    "heads": "heads",
+    "kv_heads": "kv_heads",
+    "head_size": "head_dim",
+    "vocabulary": "vocab",
+    "sequence_length": "seq",
+    "batch": "global_batch",
+}
+"""Columns of a model's sizes, by its keys."""
+COUNTS = (*DEGREES, *SIZES.values(), "hb_domain", "zero")
 FLAGS = ("gated", "rotary", "sequence_parallel", "tp_overlap")
-
-
-def _model(row: Mapping[str, str], sizes: Mapping[str, int], flags: Mapping[str, bool]) -> Model:
-    return Model(
-        name=row["model"],
-        title=row["model"],
-        source=row["url"],
-        date=row["year"],
-        hidden_size=sizes["hidden"],
-        layers=sizes["layers"],
-        heads=sizes["heads"],
-        kv_heads=sizes["kv_heads"],
-        head_size=sizes["head_dim"],
-        ffn_size=sizes["ffn"],
-        vocabulary=sizes["vocab"],
-        sequence_length=sizes["seq"],
-        batch=sizes["global_batch"],
-        gated_ffn=flags["gated"],
-        rotary=flags["rotary"],
-    )
 
 
 def _stack(row: Mapping[str, str]) -> Stack:

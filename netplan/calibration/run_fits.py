@@ -71,10 +71,10 @@ class TrainingProblem(Struct, frozen=True, eq=False):
     def fitted_rows(self) -> Fitted:
         """Fit on all runs, and predict each by a fit without it."""
         runs = self.runs
-        labels = tuple(one.name for one in runs.runs)
+        labels = tuple(run.name for run in runs.runs)
         places = tuple(one.source for one in runs.runs)
         rows = Measurements("iterations", labels, places, runs.measured_s)
-        names = [one.values[0] for one in self.calibration.parameters]
+        names = [parameter.values[0] for parameter in self.calibration.parameters]
 
         def predict(logs: Floats) -> Floats:
             found: Floats = np.log(self.seconds(logs))

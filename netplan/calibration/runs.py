@@ -148,7 +148,7 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         InputError
             If an accelerator lacks the precision of a run, or every attention kernel of its stack.
         """
-        on = [_calibrated(one, model) for one in runs]
+        on = [_calibrated(run, model) for run in runs]
         degrees = np.array([one.degrees for one in runs], np.float64).T
         hb = [one.accelerator.hb_bytes_per_s * model.hb_efficiency for one in runs]
         network = [
@@ -267,7 +267,7 @@ def _slice(run: MeasuredRun) -> calibrated.Slice:
 
 def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     """Pipelines of runs."""
-    layers = np.array([one.model.layers for one in runs], np.float64)
+    layers = np.array([run.model.layers for run in runs], np.float64)
     _, _, _, stages, interleave, _, microbatches = degrees
     fullest = -(-layers // stages)
     less = missing_layers(layers, stages)

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Floats, Ints, real
 from netplan.errors import InputError
 from netplan.performance.calibrated import Exchange, Stages
 from netplan.performance.compute import CalibratedLayer, LayerTable, slowest_hop
 from netplan.performance.setting import Setting
-from netplan.performance.space import PlanSpace, StageRuns, real
+from netplan.performance.space import PlanSpace, StageRuns
 from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
 from netplan.traffic.placement import CONTEXT, DIMENSIONS, TENSOR
 from netplan.workloads.operations import ELEMENT_BYTES
@@ -67,7 +67,9 @@ def _placement_terms(
 ) -> _PlacementTerms:
     placements = space.placements
     everywhere = Group(placements.degrees.prod(axis=1), np.ones_like(placements.degrees[:, 0]))
-    group = group_of(placements, *(DIMENSIONS.index(one) for one in rules.weight_group), whole=True)
+    group = group_of(
+        placements, *(DIMENSIONS.index(name) for name in rules.weight_group), whole=True
+    )
     gathered = network.collective("all_gather", group)
     return _PlacementTerms(
         np.maximum(network.slowest_hop_s(placements), slowest_hop(network, everywhere)),

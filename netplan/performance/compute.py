@@ -164,9 +164,11 @@ def _work_time(
         return Timing(compute_s, memory_s, zero, zero)
     panels = 1.0 if work.panels is None else work.panels
     exposed = {"tensor": zero, "expert": zero}
-    for one in work.collectives:
-        where = "expert" if one.group == "expert" else "tensor"
-        seconds = groups.seconds(one.kind, one.group, one.message_bytes / panels)
+    for collective in work.collectives:
+        where = "expert" if collective.group == "expert" else "tensor"
+        seconds = groups.seconds(
+            collective.kind, collective.group, collective.message_bytes / panels
+        )
         exposed[where] = exposed[where] + seconds
     if work.panels is not None:
         panel_s = exposed["tensor"]
@@ -197,7 +199,7 @@ def waited_times(
     operations: Sequence[ops.Operation], setting: Setting, groups: LayerGroups
 ) -> list[tuple[Timing, Timing]]:
     """The same of all operations of a layer, as far as it waits for them and has them."""
-    times = [operation_times(one, setting, groups) for one in operations]
+    times = [operation_times(operation, setting, groups) for operation in operations]
     times = [
         both if one.share == 1 else (both[0] * one.share, both[1] * one.share)
         for one, both in zip(operations, times, strict=True)
@@ -218,7 +220,7 @@ def sections(operations: Sequence[ops.Operation]) -> Iterator[dict[int, list[int
     places = range(len(operations))
     for beside, some in groupby(places, key=lambda at: operations[at].branch > 0):
         if not beside:
-            yield from ({0: [at]} for at in some)
+            yield from ({0: [index]} for index in some)
             continue
         branches: dict[int, list[int]] = {}
         for at in some:
@@ -230,11 +232,11 @@ def _longest(operations: Sequence[ops.Operation], times_s: Sequence[Floats]) -> 
     """1 for each operation of the longest of its branches, else 0, shape (shardings,) each."""
     found = [np.ones_like(one) for one in times_s]
     for branches in sections(operations):
-        sums_s = [np.sum([times_s[at] for at in one], axis=0) for one in branches.values()]
+        sums_s = [np.sum([times_s[at] for at in branch], axis=0) for branch in branches.values()]
         longest = np.argmax(sums_s, axis=0)
         for number, places in enumerate(branches.values()):
-            for at in places:
-                found[at] = (longest == number).astype(np.float64)
+            for index in places:
+                found[index] = (longest == number).astype(np.float64)
     return found
 
 
@@ -249,10 +251,10 @@ def _queued(
     operations: Sequence[ops.Operation], setting: Setting, groups: LayerGroups
 ) -> Iterator[QueuedGradients]:
     """Gradients of operations in the order of the backward pass, the last operation's first."""
-    times_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
+    times_s = [operation_times(operation, setting, groups)[1].total_s for operation in operations]
     lead_s, leads = np.zeros(len(groups.index)), dict[int, Floats]()
     for branches in sections(operations):
-        sums_s = [np.sum([times_s[at] for at in one], axis=0) for one in branches.values()]
+        sums_s = [np.sum([times_s[at] for at in branch], axis=0) for branch in branches.values()]
         end_s = lead_s + np.max(sums_s, axis=0)
         for whole_s, places in zip(sums_s, branches.values(), strict=True):
             behind_s = end_s - whole_s  # a branch begins with the others, and ends before them
@@ -260,10 +262,10 @@ def _queued(
                 leads[at] = behind_s
                 behind_s = behind_s + times_s[at]
         lead_s = end_s
-    for at in reversed(range(len(operations))):
-        held = ops.total_bytes([operations[at].weight_bytes], len(groups.index))
+    for index in reversed(range(len(operations))):
+        held = ops.total_bytes([operations[index].weight_bytes], len(groups.index))
         if held.any():
-            yield QueuedGradients(leads[at], held)
+            yield QueuedGradients(leads[index], held)
 
 
 class CalibratedLayer(Struct, frozen=True, eq=False):
@@ -292,8 +294,8 @@ class CalibratedLayer(Struct, frozen=True, eq=False):
 def slowest_hop(network: CollectiveNetwork, group: Group) -> Floats:
     """Time of a byte from one member to the next, at the slowest level with several [s/B]."""
     slowest = np.zeros(group.members.shape[1])
-    for at, level in enumerate(network.levels):
-        members = group.members[at]
+    for index, level in enumerate(network.levels):
+        members = group.members[index]
         slowest = np.maximum(slowest, np.where(members > 1, 1 / level.link_bytes_per_s, 0.0))
     return slowest
 
@@ -357,14 +359,20 @@ def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -
     ends_s: tuple[Amount | None, Amount | None] = (None, None)
     if setting.training.calibrated is not None:
         calibrated = calibrated_times(setting, sharding, program, groups)
-        forward, backward = _timings(calibrated)
+        # What is computed again, and the host, count backward.
+        one, none = calibrated.passes, np.zeros(count)
+        back_s = one.backward_s + one.again_s + one.layer_s
+        forward = Timing(none + one.forward_s, none, none + one.forward_comm_s, none)
+        backward = Timing(none + back_s, none, none + one.backward_comm_s, none)
         ends_s = calibrated.passes.embedding_s, calibrated.passes.head_s
     else:
         forward, backward = layer_times(setting, sharding, program, groups)
     held = setting.assumptions.memory.activations
     # Of a recommendation model none are checkpoints.
     keeps = held == "stored" or (held == "working" and setting.branched)
-    stored = [one.share * one.activation_bytes for one in layer.operations if keeps]
+    stored = [
+        operation.share * operation.activation_bytes for operation in layer.operations if keeps
+    ]
     working = []
     if held == "working" and not setting.branched:
         working = [working_bytes(setting.transformer, sharding)]
@@ -409,7 +417,7 @@ def calibrated_times(
         setting.transformer, sharding, sequence_parallel=setting.variant.sequence_parallel
     )
     # Their times alone; groups of one GPU have none.
-    tensor, context = (group_of(groups.placements, at) for at in (TENSOR, CONTEXT))
+    tensor, context = (group_of(groups.placements, index) for index in (TENSOR, CONTEXT))
     rows = groups.network.collective("all_gather", tensor).take(groups.index)
     several = tensor.members.prod(axis=0)[groups.index] > 1
     tensor_s = (
@@ -429,16 +437,6 @@ def calibrated_times(
     ahead, back = _with_spilled(none, none, setting, program)
     # A faster tier makes no kernel faster than runs were.
     return layer.spilling(np.maximum(ahead.memory_s, 0.0), np.maximum(back.memory_s, 0.0))
-
-
-def _timings(layer: CalibratedLayer) -> tuple[Timing, Timing]:
-    """Forward and backward pass; what is computed again, and the host, count backward."""
-    one, none = layer.passes, np.zeros_like(layer.layer_weights)
-    back_s = one.backward_s + one.again_s + one.layer_s
-    return (
-        Timing(none + one.forward_s, none, none + one.forward_comm_s, none),
-        Timing(none + back_s, none, none + one.backward_comm_s, none),
-    )
 
 
 def layer_times(
@@ -463,9 +461,9 @@ def _gradient_time(program: Program, setting: Setting, groups: LayerGroups) -> T
     """Time of the weights' gradients of one layer, where that is a phase of its own."""
     operations = program.layer.operations
     phases = [
-        _work_time(one, one.weight_gradient, setting, groups)
-        for one in operations
-        if one.weight_gradient is not ops.NO_WORK
+        _work_time(operation, operation.weight_gradient, setting, groups)
+        for operation in operations
+        if operation.weight_gradient is not ops.NO_WORK
     ]
     if setting.branched:
         back_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
@@ -499,11 +497,11 @@ def _with_spilled(
     if spill is None or rate is None:
         return forward, backward
     more = [Timing.none(len(forward.compute_s)) for _ in range(2)]
-    for one in program.layer.operations:
-        for at, works in enumerate(((one.forward,), one.backward_works)):
+    for operation in program.layer.operations:
+        for index, works in enumerate(((operation.forward,), operation.backward_works)):
             for work in works:
-                moved = spill.moved_bytes(one, work) - work.moved_bytes
-                more[at] = replace(more[at], memory_s=more[at].memory_s + moved / rate)
+                moved = spill.moved_bytes(operation, work) - work.moved_bytes
+                more[index] = replace(more[index], memory_s=more[index].memory_s + moved / rate)
     return forward + more[0], backward + more[1]
 
 

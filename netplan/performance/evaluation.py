@@ -2,32 +2,32 @@
 
 Memory comes first, as it depends on the schedule alone; it says what spills into an expanded memory
 (`netplan.performance.memory`), and so how long operations take, in layers
-(`netplan.performance.compute`) and iterations (`netplan.performance.iteration`).
+(`netplan.performance.compute`) and iterations (`netplan.performance.iteration`). What makes
+iterations of layers keeps to :class:`Terms`, and may come from another package by an entry point.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, Union
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
 
+from netplan.added import added
 from netplan.arrays import Floats, Ints
 from netplan.inputs.choices import MemoryPart as Part
 from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
-from netplan.performance.error_bars import ErrorBar, error_bar
+from netplan.performance.error_bars import error_bar
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan, PlanTime
-from netplan.performance.setting import Setting
+from netplan.performance.setting import Setting, check_name
 from netplan.performance.space import PlanSpace
 from netplan.performance.tiers import ORDER
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
-
-if TYPE_CHECKING:
-    from netplan.performance.iteration import IterationTerms
 
 CHUNK_PLANS = 1 << 15
 """Plans of one chunk: their arrays stay in the second-level cache [1]."""
@@ -40,7 +40,72 @@ ROUNDING = 1 + 1e-11
 """Bounds and times add up the same terms in other orders [1]."""
 
 
-Terms = Union["IterationTerms", CalibratedTerms]
+EVALUATORS = ("layers", "calibrated")
+"""What iteration models of this package are evaluated by."""
+
+
+class Scheduled(Protocol):
+    """What depends on the schedule only."""
+
+    @property
+    def unfilled(self) -> Floats:
+        """Layers in the bubble for want of microbatches, shape (schedules,) [1]."""
+
+
+class Terms(Protocol):
+    """Times of all plans of a space; each plan names its placement, sharding and schedule."""
+
+    @property
+    def schedule(self) -> Scheduled:
+        """Terms of the schedules."""
+
+    @property
+    def layer_s(self) -> Floats:
+        """A layer forward and backward, shape (shardings,) [s]."""
+
+    @property
+    def bubble_s(self) -> Floats:
+        """What of it the bubble has, shape (shardings,) [s]."""
+
+    def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """Iteration times [s]."""
+
+    def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """What of them depends on the number of replicas [s]."""
+
+    def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
+        """What of that is less for more replicas, whatever they hold [s]."""
+
+    def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
+        """Named parts of one plan's time, which add up to it [s]."""
+
+    def phases(self, place: int, row: int, schedule: int) -> dict[str, float]:
+        """Computing and exposed communication of each phase, of layers that run in three [s]."""
+
+
+Evaluator = Callable[[Setting, CollectiveNetwork, PlanSpace, LayerTable, Floats | None], Terms]
+"""Setting, network, plans, times of their layers, and the update where it counts [s]."""
+
+
+@cache
+def evaluator_of(name: str) -> Evaluator:
+    """What iteration models of this evaluator are timed by, of this package or of an entry point.
+
+    Raises
+    ------
+    InputError
+        If there is none of this name.
+    """
+    if name == "calibrated":
+        return CalibratedTerms.of
+    if name == "layers":
+        from netplan.performance.iteration import IterationTerms  # noqa: PLC0415 - advice has another
+
+        return IterationTerms.of
+    plugs = added("netplan.evaluators")
+    check_name("evaluator of an iteration model", name, (*EVALUATORS, *sorted(plugs)))
+    evaluator: Evaluator = plugs[name].load()
+    return evaluator
 
 
 def terms_of(
@@ -51,11 +116,9 @@ def terms_of(
     update_s: Floats | None = None,
 ) -> Terms:
     """Terms of the times of all plans, as the iteration model counts them."""
-    if setting.training.calibrated is not None:
-        return CalibratedTerms.of(setting, network, space, table, update_s)
-    from netplan.performance.iteration import IterationTerms  # noqa: PLC0415 - advice has another
-
-    return IterationTerms.of(setting, network, space, table, update_s)
+    usual = "layers" if setting.training.calibrated is None else "calibrated"
+    evaluator = evaluator_of(setting.assumptions.evaluator or usual)
+    return evaluator(setting, network, space, table, update_s)
 
 
 class Evaluated(Struct, frozen=True, eq=False):
@@ -130,6 +193,9 @@ class Evaluation(Struct, frozen=True, eq=False):
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
         training, work = self.setting.training, self.setting.flops
+        run, error = training.calibrated, None
+        if run is not None:
+            error = error_bar(run, self.setting.transformer, plan.placement, plan.microbatch)
         peak = plan.placement.cluster * training.flops_per_s * seconds
         return PlanTime(
             plan=plan,
@@ -142,15 +208,8 @@ class Evaluation(Struct, frozen=True, eq=False):
             memory_parts_bytes=self.found.memory.part(schedule),
             memory_tiers_bytes=self.found.spilled.parts(schedule) if training.expanded else None,
             phases_s=self.found.terms.phases(place, row, schedule),
-            error=self._error(plan),
+            error=error,
         )
-
-    def _error(self, plan: Plan) -> ErrorBar | None:
-        """How far the time of a plan may be off, if the iteration model says so."""
-        run = self.setting.training.calibrated
-        if run is None:
-            return None
-        return error_bar(run, self.setting.transformer, plan.placement, plan.microbatch)
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
         schedules = self.space.schedules

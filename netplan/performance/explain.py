@@ -208,11 +208,11 @@ def layer_operations(
     setting = with_spill(setting, timed)
     sharding, groups = _sharding_of(setting, levels, timed.plan)
     found: list[list[OperationRow]] = [[], []]
-    for one in setting.program(sharding).layer.operations:
-        works = (one.forward,), one.backward_works
-        times = operation_times(one, setting, groups)
+    for operation in setting.program(sharding).layer.operations:
+        works = (operation.forward,), operation.backward_works
+        times = operation_times(operation, setting, groups)
         for rows, work, time, ahead in zip(found, works, times, (True, False), strict=True):
-            rows.append(_operation_row(one, work, time, groups, forward=ahead))
+            rows.append(_operation_row(operation, work, time, groups, forward=ahead))
     trains = any(row.time_s for row in found[1])
     return (*found[0], *found[1]) if trains else tuple(found[0])
 
@@ -234,10 +234,10 @@ def _operation_row(
         for name in ("tensor_flops", "vector_flops", "moved_bytes")
     )
     sent = [
-        f"{each.kind} of {_message(each.message_bytes)}, {each.group}"
+        f"{collective.kind} of {_message(collective.message_bytes)}, {collective.group}"
         for work in works
-        for each in work.collectives
-        if groups.groups[each.group].members.prod() > 1
+        for collective in work.collectives
+        if groups.groups[collective.group].members.prod() > 1
     ]
     return OperationRow(
         *(one.name, one.module, "forward" if forward else "backward", flops, vector, moved),
@@ -311,9 +311,9 @@ def stage_operations(
         ),
     )
     runs = float(plan.microbatches)
-    return [(one, runs * layers * one.share) for one in program.layer.operations] + [
-        (one, runs) for one in ends
-    ]
+    return [
+        (operation, runs * layers * operation.share) for operation in program.layer.operations
+    ] + [(one, runs) for one in ends]
 
 
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:
@@ -326,8 +326,8 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
         yield from _terms("layer", layer_times(setting, sharding, program, groups), runs)
     else:
         waited = waited_times(layer, setting, groups)
-        for one, times in zip(layer, waited, strict=True):
-            yield from _terms(one.name, times, runs)
+        for operation, times in zip(layer, waited, strict=True):
+            yield from _terms(operation.name, times, runs)
     for end, runs in operations[len(layer) :]:
         yield from _terms(end.name, operation_times(end, setting, groups), runs)
 
@@ -335,9 +335,9 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
 def _terms(operation: str, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:
     for direction, time in zip(("forward", "backward"), times, strict=True):
         seconds = (time.compute_s, time.memory_s, time.tensor_s, time.expert_s)
-        for part, one in zip(OPERATION_PARTS, seconds, strict=True):
-            if one[0] != 0:
-                yield Term(operation, direction, part, passes * float(one[0]))
+        for part, time_s in zip(OPERATION_PARTS, seconds, strict=True):
+            if time_s[0] != 0:
+                yield Term(operation, direction, part, passes * float(time_s[0]))
 
 
 class PartCost(Struct, frozen=True):
@@ -426,7 +426,10 @@ def moved_bytes(
     operations = stage_operations(setting, levels, timed.plan)
     _, update = spilled_of(setting, timed).keeping(parts).update_bytes()
     moved = float(update[0]) if setting.program(timed.plan.sharding).repetition.trains else 0.0
-    for one, runs in operations:
-        there = [spill.there_bytes(one, work) for work in (one.forward, *one.backward_works)]
+    for operation, runs in operations:
+        there = [
+            spill.there_bytes(operation, work)
+            for work in (operation.forward, *operation.backward_works)
+        ]
         moved += runs * float(np.sum(total_bytes(there, 1)))
     return moved

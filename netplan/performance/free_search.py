@@ -29,7 +29,7 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Columns, Floats, Ints
+from netplan.arrays import Bools, Columns, Floats, Ints, real
 from netplan.levels import Level, gpu_count
 from netplan.performance import free_space
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
@@ -37,7 +37,7 @@ from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evalu
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.performance.space import StageRuns, bubble_layers, expand, parts, real
+from netplan.performance.space import StageRuns, bubble_layers, expand, parts
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
@@ -115,7 +115,7 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
     if not found:
         return _none(search)
     sizes = tuple(search.sizes)
-    plans = tuple(_plan_of(known.cuts, sizes, one) for one in found)
+    plans = tuple(_plan_of(known.cuts, sizes, entry) for entry in found)
     fitting = int((known.least_bytes <= setting.training.tiers_bytes).sum())
     layers = None
     if alone:
@@ -303,7 +303,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         where the update counts.
         """
         enough, local = _fewest(cells, microbatches, low, high, self.stays_local)
-        least, most = (self.memory_of(cells, microbatches, one).total for one in (low, high))
+        least, most = (self.memory_of(cells, microbatches, entry).total for entry in (low, high))
         last = np.where(least == most, low, high)
         if not self.counts_update:
             last = np.where(local, enough, last)
@@ -485,7 +485,10 @@ class Placed(Struct, frozen=True, eq=False):
             best = order[np.diff(whose[order], prepend=-1) > 0]
             best = best[np.argsort(seconds[best], kind="stable")[:top]]
             best = best[seconds[best] < inf]
-            new = [_found(float(seconds[at]), plans, int(made[at]), at) for at in best.tolist()]
+            new = [
+                _found(float(seconds[index]), plans, int(made[index]), index)
+                for index in best.tolist()
+            ]
             found = _merged([*found, *new])[:top]
         return found
 
@@ -572,8 +575,8 @@ def _found(seconds: float, plans: free_space.Cells, microbatches: int, at: int) 
 def _merged(found: list[Found]) -> list[Found]:
     """Best first, and one of each cell and number of microbatches."""
     best: dict[object, Found] = {}
-    for one in sorted(found):
-        best.setdefault(one[1:4], one)
+    for entry in sorted(found):
+        best.setdefault(entry[1:4], entry)
     return list(best.values())
 
 

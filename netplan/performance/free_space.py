@@ -159,7 +159,7 @@ class Cells(Columns, frozen=True, eq=False):
 
 def outermost(sizes: Sequence[int]) -> int:
     """Which level is the outermost of several members."""
-    return max((at for at, size in enumerate(sizes) if size > 1), default=0)
+    return max((index for index, size in enumerate(sizes) if size > 1), default=0)
 
 
 def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
@@ -205,16 +205,16 @@ def _cut_degrees(setting: Setting, gpus: int) -> Ints:
         given["expert"] = setting.options.expert_degree
     limits, caps = space.degree_limits(setting, gpus)
     totals = np.ones((len(DIMENSIONS), 1), dtype=np.int64)
-    for at in CUT:
-        choices = stage_numbers(setting, gpus) if at == PIPELINE else divisors(limits[at])
-        choices = choices[choices <= caps[at]]
-        for kv_heads in setting.kv_heads if at == TENSOR else ():
+    for index in CUT:
+        choices = stage_numbers(setting, gpus) if index == PIPELINE else divisors(limits[index])
+        choices = choices[choices <= caps[index]]
+        for kv_heads in setting.kv_heads if index == TENSOR else ():
             choices = choices[(kv_heads % choices == 0) | (choices % kv_heads == 0)]
-        if DIMENSIONS[at] in given:
-            choices = choices[choices == given[DIMENSIONS[at]]]
+        if DIMENSIONS[index] in given:
+            choices = choices[choices == given[DIMENSIONS[index]]]
         before, new = np.nonzero(np.multiply.outer(totals.prod(axis=0), choices) <= gpus)
         totals = totals[:, before]
-        totals[at] = choices[new]
+        totals[index] = choices[new]
     return totals
 
 

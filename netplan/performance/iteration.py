@@ -51,10 +51,10 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, real
 from netplan.performance.compute import LayerTable, QueuedGradients, Timing
 from netplan.performance.setting import Setting
-from netplan.performance.space import PlanSpace, bubble_layers, real
+from netplan.performance.space import PlanSpace, bubble_layers
 from netplan.traffic.algorithms import Affine, HopTime
 from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements

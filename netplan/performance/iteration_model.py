@@ -165,7 +165,11 @@ ROOFLINE = {"compute": SHARES, "communication": ("bandwidth_efficiency",)}
 
 
 class IterationModel(Record, frozen=True, kw_only=True):
-    """An iteration model, as its catalog file describes it."""
+    """An iteration model, as its catalog file describes it.
+
+    ``evaluator`` names what makes iterations of layers (`netplan.performance.evaluation`): by
+    default ``layers``, or ``calibrated`` with its kernels.
+    """
 
     compute: ComputePart
     communication: CommunicationPart
@@ -173,6 +177,7 @@ class IterationModel(Record, frozen=True, kw_only=True):
     space: SpacePart
     memory: MemoryPart = MemoryPart()
     calibration: CalibrationPart | None = None
+    evaluator: str = ""
     notes: tuple[str, ...] = ()
 
     @classmethod

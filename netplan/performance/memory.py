@@ -38,13 +38,13 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, real
 from netplan.inputs.choices import MemoryPart as Part
 from netplan.inputs.choices import Policy
 from netplan.performance.compute import LayerTable
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
-from netplan.performance.space import StageRuns, real
+from netplan.performance.space import StageRuns
 from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share_of
 from netplan.records import replace
 from netplan.traffic.placement import DIMENSIONS
@@ -287,7 +287,7 @@ class Spilled(Struct, frozen=True, eq=False):
         """What of some plans lies in the expanded memory; nothing if there is none."""
         training = setting.training
         held: dict[Part, Floats] = {name: getattr(memory, name) for name in ORDER}
-        there = {name: np.zeros_like(one) for name, one in held.items()}
+        there = {name: np.zeros_like(amount) for name, amount in held.items()}
         if training.expanded is not None:
             policy, offload = _policy(setting)
             local, expanded = training.memory_bytes, training.expanded
@@ -322,7 +322,8 @@ class Spilled(Struct, frozen=True, eq=False):
     def keeping(self, names: Collection[Part]) -> "Spilled":
         """The same plans if only some parts lay there, and the others in the local memory."""
         there = {
-            name: one if name in names else np.zeros_like(one) for name, one in self.there.items()
+            name: amount if name in names else np.zeros_like(amount)
+            for name, amount in self.there.items()
         }
         return replace(self, there=there)
 

@@ -147,19 +147,12 @@ class Plan(Struct, frozen=True):
             Degrees [1], ``hb`` those inside an HB domain, ``levels`` those at each level.
         """
         levels = [level._asdict() for level in self.placement.levels]
-        return {
-            "tensor": self.tensor,
-            "context": self.context,
-            "expert": self.expert,
-            "pipeline": self.pipeline,
-            "data": self.data,
-            "microbatch": self.microbatch,
-            "microbatches": self.microbatches,
-            "interleave": self.interleave,
-            "panels": self.panels,
-            "hb": levels[0],
-            "levels": levels,
-        }
+        names = (
+            *("tensor", "context", "expert", "pipeline", "data"),
+            *("microbatch", "microbatches", "interleave", "panels"),
+        )
+        values: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return values | {"hb": levels[0], "levels": levels}
 
 
 def shape_of(degrees: Degrees) -> str:
@@ -193,6 +186,11 @@ class Instances(Struct, frozen=True):
     at_once: int
     rounds: int
     turnaround_s: float
+
+
+SAID = ("mfu", "memory_bytes", "memory_parts_bytes", "breakdown_s")
+SAID_IF_THERE = ("phases_s", "memory_tiers_bytes")
+"""Keys of a plan's time in JSON, those of the second only where there is something."""
 
 
 class PlanTime(Struct, frozen=True):
@@ -314,13 +312,9 @@ class PlanTime(Struct, frozen=True):
             "strategy": self.strategy,
             **self.in_short(),
             **self.bar,
-            "mfu": self.mfu,
-            "memory_bytes": self.memory_bytes,
-            "memory_parts_bytes": self.memory_parts_bytes,
-            "breakdown_s": self.breakdown_s,
+            **{key: getattr(self, key) for key in SAID},
             **({"instances": asdict(self.instances)} if self.instances else {}),
-            **({"phases_s": self.phases_s} if self.phases_s else {}),
-            **({"memory_tiers_bytes": self.memory_tiers_bytes} if self.memory_tiers_bytes else {}),
+            **{key: found for key in SAID_IF_THERE if (found := getattr(self, key))},
         }
 
 
@@ -385,7 +379,7 @@ class SearchResult(Struct, frozen=True):
         Setting
             The setting with the strategy of the plan.
         """
-        return next(one for one in self.settings if one.strategy == timed.strategy)
+        return next(setting for setting in self.settings if setting.strategy == timed.strategy)
 
     def to_dict(self) -> dict[str, Any]:
         """Size of the space, and the plans, as in the JSON answer.
@@ -397,11 +391,7 @@ class SearchResult(Struct, frozen=True):
             ``plans``.
         """
         return {
-            "space": {
-                "enumerated": self.enumerated,
-                "feasible": self.feasible,
-                "seconds": self.seconds,
-            },
+            "space": {key: getattr(self, key) for key in ("enumerated", "feasible", "seconds")},
             "plans": [
                 plan.to_dict(rank) | ({"equals_best": plan.equals(self.best)} if plan.error else {})
                 for rank, plan in enumerate(self.plans, start=1)

@@ -95,8 +95,8 @@ class _Bounds(Struct):
     def of(cls, search: PlanSearch, levels: Sequence[Levels]) -> "_Bounds":
         """Group the levels."""
         groups: dict[_Group, list[Levels]] = {}
-        for one in dict.fromkeys(levels):
-            groups.setdefault(_group(one), []).append(one)
+        for fabric in dict.fromkeys(levels):
+            groups.setdefault(_group(fabric), []).append(fabric)
         return cls(search, groups)
 
     def times_s(self, levels: Levels, found: Mapping[Levels, Found]) -> Iterator[float]:
@@ -168,7 +168,7 @@ def time_designs(
                 continue
             found[levels] = search.on(levels) or "no levels."
         upto_s = min(upto_s, _time_s(found[levels]))
-    searched = [one for one in found.values() if isinstance(one, SearchResult)]
+    searched = [result for result in found.values() if isinstance(result, SearchResult)]
     plans = bounds.plans + sum(one.enumerated for one in searched)
     distinct = len(found) + len(spared)
     return found, Searches(distinct, len(found), len(bounds.best_cases), len(spared), plans)

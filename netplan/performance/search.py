@@ -282,7 +282,9 @@ def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Fo
         held = evaluation.found.memory.total
         least_bytes = min(least_bytes, float(held.min()))
         feasible += int((held <= setting.training.tiers_bytes).sum())
-        plans += [evaluation.plan_time(at, at) for at in np.flatnonzero(held <= room).tolist()]
+        plans += [
+            evaluation.plan_time(index, index) for index in np.flatnonzero(held <= room).tolist()
+        ]
     return sorted(plans, key=_seconds_of)[:top], len(listed), feasible, least_bytes
 
 
@@ -446,12 +448,12 @@ def _ways(members: int, spread: Sequence[str]) -> list[Degrees]:
 
 def _parts(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Members of each level that work."""
-    for at, size in enumerate(sizes):
-        outside = (1,) * (len(sizes) - at - 1)
+    for index, size in enumerate(sizes):
+        outside = (1,) * (len(sizes) - index - 1)
         rounded = {size >> bit << bit for bit in range(size.bit_length())}
         for members in sorted({*divisors(size).tolist(), *rounded}):
-            if members > 1 or at == 0:
-                yield (*sizes[:at], members, *outside)
+            if members > 1 or index == 0:
+                yield (*sizes[:index], members, *outside)
 
 
 def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:

@@ -260,7 +260,7 @@ class Training(Struct, frozen=True):
         """Refuse what cannot be timed."""
         kernels = self.assumptions.compute.kernels
         given = {"calibrated": self.calibrated, "measured": self.measured}
-        if any((one is not None) != (name == kernels) for name, one in given.items()):
+        if any((rates is not None) != (name == kernels) for name, rates in given.items()):
             raise InputError(
                 f"iteration model {self.assumptions.name} takes {kernels} kernels: use Training.on"
             )
@@ -331,6 +331,15 @@ class Training(Struct, frozen=True):
         of measured collectives the accelerator's links of the shipped catalog.
         """
         measured = assumptions.communication.collectives == "measured"
+        layers = kernels = None
+        if model.family == "graph":
+            from netplan.performance.mapping.layers import LayerExecution  # noqa: PLC0415 - seldom used
+
+            layers = LayerExecution(accelerator, accelerator.execution)
+        if assumptions.compute.kernels == "measured":
+            from netplan.workloads.measured_kernels import MeasuredKernels  # noqa: PLC0415 - seldom used
+
+            kernels = MeasuredKernels.of(accelerator)
         if assumptions.calibration is not None and calibrated is None:
             stack = STACKS.load(DEFAULT_STACK)
             calibrated = CalibratedRun.of(accelerator, stack, assumptions.calibration)
@@ -344,31 +353,13 @@ class Training(Struct, frozen=True):
             assumptions=assumptions,
             vector_flops_per_s=accelerator.vector_flops_per_s,
             memory_bytes_per_s=accelerator.memory_bytes_per_s,
-            execution=_layers_of(model, accelerator),
+            execution=layers,
             sram_bytes=accelerator.sram_bytes,
             expanded=Expanded.of(accelerator),
             calibrated=calibrated,
-            measured=_kernels_of(accelerator, assumptions),
+            measured=kernels,
             links=Links.of(accelerator) if measured and links is None else links,
         )
-
-
-def _layers_of(model: "Model | OtherModel", accelerator: Accelerator) -> "LayerExecution | None":
-    """How layers of a graph are executed; none for other models."""
-    if model.family != "graph":
-        return None
-    from netplan.performance.mapping.layers import LayerExecution  # noqa: PLC0415 - seldom used
-
-    return LayerExecution(accelerator, accelerator.execution)
-
-
-def _kernels_of(accelerator: Accelerator, assumptions: IterationModel) -> "MeasuredKernels | None":
-    """Measured kernels, of a model that takes them."""
-    if assumptions.compute.kernels != "measured":
-        return None
-    from netplan.workloads.measured_kernels import MeasuredKernels  # noqa: PLC0415 - seldom used
-
-    return MeasuredKernels.of(accelerator)
 
 
 class Setting(Struct, frozen=True):

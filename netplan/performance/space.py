@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Columns, Floats, Ints, Numbers
+from netplan.arrays import Bools, Columns, Floats, Ints, Numbers, real
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.records import replace
@@ -263,8 +263,8 @@ def sharding_blocks(
     length = setting.transformer.sequence_length if setting.graph_model is None else None
     microbatches, panels, counts = [], [], []
     replicas = totals[DATA] * totals[EXPERT]
-    for number, at in enumerate(sizes_at):
-        tensor, context = int(totals[TENSOR, at]), int(totals[CONTEXT, at])
+    for number, index in enumerate(sizes_at):
+        tensor, context = int(totals[TENSOR, index]), int(totals[CONTEXT, index])
         largest = batch // int(replicas[sizes_of == number].min())
         # The tokens of a microbatch divide by this; under SUMMA n1 cuts the embedding instead.
         unit = context if setting.strategy == "summa" else tensor * context
@@ -369,11 +369,6 @@ def all_divisors(numbers: Ints) -> tuple[Ints, Ints]:
     count = np.array([len(one) for one in each], dtype=np.int64)
     index, owner, _ = expand((np.cumsum(count) - count)[value_of], count[value_of])
     return np.concatenate([*each, values[:0]])[index], owner
-
-
-def real(values: Ints) -> Floats:
-    """The same numbers as floats."""
-    return values.astype(np.float64)
 
 
 class Bubble(NamedTuple):

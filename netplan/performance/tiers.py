@@ -99,7 +99,7 @@ def hybrid_bytes_per_s(
     """
     held = np.asarray(local_bytes), np.asarray(expanded_bytes)
     rates = np.asarray(local_bytes_per_s), np.asarray(expanded_bytes_per_s)
-    if any((one < 0).any() for one in held) or any((one <= 0).any() for one in rates):
+    if any((amount < 0).any() for amount in held) or any((rate <= 0).any() for rate in rates):
         raise InputError("two memories hold at least 0 bytes each at more than 0 bytes/s")
     whole = held[0] + held[1]
     if not (whole > 0).all():

@@ -23,6 +23,7 @@ take keys as values.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -58,9 +59,9 @@ def attention_operations(
     if model.latent_attention is not None:
         local = _latent_local(model, sharding, local)
         first, last = [*_latent_projections(local, model.latent_attention)], _vproj(local)
-        last = _gathering_back(last, local)
+        last = _gathering(last, "backward", local)
     together = full + (0 if own else windows)
-    kinds: list[tuple[int, ops.Operation]] = [(together, one) for one in first]
+    kinds: list[tuple[int, ops.Operation]] = [(together, operation) for operation in first]
     if index is not None:
         kinds.append((min(index.layers or full, full), _indexer(model, local, index)))
         local = replace(local, keys=min(local.keys, float(index.tokens)))
@@ -76,7 +77,7 @@ def attention_operations(
     kinds.append((together, last))
     if linear is not None:
         parts = _linear(model, sharding, local, linear)
-        kinds += [(linear.layers, one) for one in parts]
+        kinds += [(linear.layers, part) for part in parts]
     yield from (replace(one, share=layers / depth) for layers, one in kinds if layers)
 
 
@@ -92,18 +93,12 @@ def _vproj(local: ops.Local) -> ops.Operation:
     return row_product(product, local.scattered_rows)
 
 
-def _gathering(first: ops.Operation, local: ops.Local) -> ops.Operation:
-    """A product that gathers its tokens itself, since no norm does it."""
+def _gathering(
+    one: ops.Operation, way: Literal["forward", "backward"], local: ops.Local
+) -> ops.Operation:
+    """A product that gathers its tokens itself, or backward the gradients of its results."""
     message = ops.ELEMENT_BYTES * local.rows * local.hidden
-    gather = ops.Collective("all_gather", message, "tensor")
-    return replace(first, forward=replace(first.forward, collectives=(gather,)))
-
-
-def _gathering_back(last: ops.Operation, local: ops.Local) -> ops.Operation:
-    """A product that gathers the gradients of its results itself."""
-    message = ops.ELEMENT_BYTES * local.rows * local.hidden
-    gather = ops.Collective("all_gather", message, "tensor")
-    return replace(last, backward=replace(last.backward, collectives=(gather,)))
+    return one.sending(way, ops.Collective("all_gather", message, "tensor"))
 
 
 def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
@@ -187,7 +182,7 @@ def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[o
     yield replace(norm, result=ops.Tensor(local.rows, float(queries + keys)))
     width = float(queries) if queries else local.hidden
     up = column_product(Product("q-up", "attention", local.rows, width, local.queries_local))
-    yield up if queries else _gathering(up, local)
+    yield up if queries else _gathering(up, "forward", local)
     columns = local.heads * (latent.head_size + latent.value_head_size)
     yield column_product(Product("kv-up", "attention", local.rows, float(latent.kv_rank), columns))
 
@@ -211,14 +206,8 @@ def _indexer(model: Model, local: ops.Local, index: IndexAttention) -> ops.Opera
         moved_bytes=moved,
         weight_bytes=weights,
     )
-    back = replace(
-        work,
-        tensor_flops=2 * flops,
-        vector_flops=2 * INDEX_FLOPS * scores,
-        moved_bytes=2 * moved,
-        gradient_bytes=weights,
-    )
-    return ops.Operation("index", "attention", weights, ops.ELEMENT_BYTES * made, work, back)
+    made_bytes, back = ops.ELEMENT_BYTES * made, work.twice(weights)
+    return ops.Operation("index", "attention", weights, made_bytes, work, back)
 
 
 def _linear(
@@ -241,18 +230,13 @@ def _linear(
     handed = STATE_BYTES * local.microbatch * heads * k * v * local.context
     hand_on = (ops.Collective("all_gather", handed, "context"),)
     work = ops.OperationCost(flops, vector, moved, hand_on, weight_bytes=weights)
-    back = replace(
-        work,
-        tensor_flops=2 * flops,
-        vector_flops=2 * vector,
-        moved_bytes=2 * moved,
-        gradient_bytes=weights,
-    )
-    net = ops.Operation("delta", "attention", weights, ops.ELEMENT_BYTES * tokens, work, back)
+    kept, back = ops.ELEMENT_BYTES * tokens, work.twice(weights)
+    net = ops.Operation("delta", "attention", weights, kept, work, back)
     first = column_product(Product("delta-in", "attention", rows, local.hidden, columns))
     last = row_product(
         Product("delta-out", "attention", rows, values, local.hidden), local.scattered_rows
     )
     if model.latent_attention is not None:  # the norm does not gather for latent vectors
-        first, last = _gathering(first, local), _gathering_back(last, local)
+        first = _gathering(first, "forward", local)
+        last = _gathering(last, "backward", local)
     return first, replace(net, result=ops.Tensor(rows, values)), last

@@ -185,7 +185,7 @@ def counted_layer(
         backward=replace(parts[0].backward, weight_bytes=weights, gradient_bytes=weights),
     )
     tensor = ops.Tensor(tokens / t, model.hidden_size)
-    operations = tuple(replace(one, result=tensor) for one in (whole, *parts[1:]))
+    operations = tuple(replace(operation, result=tensor) for operation in (whole, *parts[1:]))
     return ops.Layer(operations, boundary)
 
 
@@ -195,7 +195,7 @@ def _operation(
     """One sum of products: a third of its training FLOPs forward, the rest backward."""
     kinds: tuple[ops.CollectiveKind, ...] = ("all_gather", "reduce_scatter")
     collectives = tuple(
-        ops.Collective(one, message, "tensor") for one in kinds if message is not None
+        ops.Collective(kind, message, "tensor") for kind in kinds if message is not None
     )
     return ops.Operation(
         name,

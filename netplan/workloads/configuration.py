@@ -302,7 +302,7 @@ class _Reader:
             return {}
         kinds = self.kinds("layer_types")
         interval = self.optional("full_attention_interval") or 4
-        count = sum(one == "linear_attention" for one in kinds) or layers - layers // interval
+        count = sum(kind == "linear_attention" for kind in kinds) or layers - layers // interval
         return {
             "layers": count,
             "key_heads": self.number("linear_num_key_heads"),
@@ -385,7 +385,7 @@ class _Reader:
         """Which layers have experts."""
         first = self.optional("first_k_dense_replace") or 0
         listed = self.data.get("moe_layer_freq")
-        dense = sum(one == "dense" for one in self.kinds("mlp_layer_types"))
+        dense = sum(kind == "dense" for kind in self.kinds("mlp_layer_types"))
         if isinstance(listed, list):
             dense = min(listed.count(0), layers)
         also = self.data.get("mlp_only_layers")

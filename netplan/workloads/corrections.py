@@ -64,8 +64,8 @@ class Corrections(NamedTuple):
         """
         places = [_place(axis, size) for axis, size in zip(self.axes, sizes, strict=True)]
         shape = self.values.shape
-        strides = [math.prod(shape[at:]) for at in range(1, len(shape) + 1)]
-        first = sum(at * stride for (at, _), stride in zip(places, strides, strict=True))
+        strides = [math.prod(shape[index:]) for index in range(1, len(shape) + 1)]
+        first = sum(place * stride for (place, _), stride in zip(places, strides, strict=True))
         steps = itertools.product(*((0, stride) for stride in strides))
         flat = self.values.ravel()
         corners = [flat[first + sum(step)] for step in steps]
@@ -182,15 +182,15 @@ def _rows(path: Path, sizes: Sizes) -> Iterator[Row]:
 def _table(path: Path, dtype: str, names: Sizes, rows: list[list[float]]) -> Corrections:
     """The table of one precision, 0 where it has no row."""
     columns = np.array(rows)
-    sizes = [np.unique(columns[:, at], return_inverse=True) for at in range(len(names))]
+    sizes = [np.unique(columns[:, index], return_inverse=True) for index in range(len(names))]
     shape = [len(values) for values, _ in sizes]
     if min(shape) < 2 or math.prod(shape) > LARGEST_TABLE:  # noqa: PLR2004 - ends of an axis
         raise CatalogError(
             f"{path}: {dtype} has {' x '.join(map(str, shape))} sizes {', '.join(names)}: a table"
             f" has at least two of each and at most {LARGEST_TABLE:,} entries"
         )
-    places = tuple(at for _, at in sizes)
-    if len(set(zip(*(at.tolist() for at in places), strict=True))) < len(rows):
+    places = tuple(place for _, place in sizes)
+    if len(set(zip(*(number.tolist() for number in places), strict=True))) < len(rows):
         raise CatalogError(f"{path}: {dtype} has two rows of the same sizes: keep one")
     values = np.zeros(shape)
     values[places] = columns[:, -1]

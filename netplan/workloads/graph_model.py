@@ -136,7 +136,7 @@ class GraphModel(Record, frozen=True, kw_only=True):
                 f"{self.name} is cut for {self.chips} chips, not {chips}: leave chips out of its"
                 " file and give whole sizes, and netplan cuts it"
             )
-        graph = KernelGraph.of([Kernel(**asdict(one)) for one in self.kernels], self.edges)
+        graph = KernelGraph.of([Kernel(**asdict(kernel)) for kernel in self.kernels], self.edges)
         if chips is None or self.chips > 1:
             return graph
         return shared_graph(graph, chips, repeated=self.layers > 1)
@@ -149,7 +149,7 @@ class GraphModel(Record, frozen=True, kw_only=True):
     @property
     def trains(self) -> bool:
         """Whether it has a backward pass or updates of weights, and so gradients."""
-        return any(one.backward or one.kind == "update" for one in self.kernels)
+        return any(kernel.backward or kernel.kind == "update" for kernel in self.kernels)
 
     def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - of other families it grows with them
         """Runs of one iteration where none are asked for [1]."""
@@ -163,26 +163,28 @@ class GraphModel(Record, frozen=True, kw_only=True):
 def _faults_of_kernels(model: GraphModel) -> Iterator[Fault]:
     """Names that stand twice, and sizes that no kernel has."""
     count = Counter(one.name for one in model.kernels)
-    for at, one in enumerate(model.kernels):
-        found = one.fault
+    for index, kernel in enumerate(model.kernels):
+        found = kernel.fault
         if found:
-            yield Fault(("kernels", at, found[0]), found[1])
-        if count[one.name] > 1:
-            text = f"{count[one.name]} kernels are called {one.name!r}: give each its own name"
-            yield Fault(("kernels", at, "name"), text)
+            yield Fault(("kernels", index, found[0]), found[1])
+        if count[kernel.name] > 1:
+            text = (
+                f"{count[kernel.name]} kernels are called {kernel.name!r}: give each its own name"
+            )
+            yield Fault(("kernels", index, "name"), text)
 
 
 def _faults_of_edges(model: GraphModel) -> Iterator[Fault]:
     """Ends that are no kernels, edges that stand twice, results that go backward in time."""
-    late = {one.name: one.backward for one in model.kernels}
+    late = {kernel.name: kernel.backward for kernel in model.kernels}
     count = Counter(model.edges)
-    for at, (source, target) in enumerate(model.edges):
+    for index, (source, target) in enumerate(model.edges):
         for end, name in enumerate((source, target)):
             if name not in late:
                 text = f"edges: {name!r:.60} is no kernel of the graph"
-                yield Fault(("edges", at, end), text)
+                yield Fault(("edges", index, end), text)
         if late.get(source) and late.get(target) is False:
             text = f"edges: {target} runs forward and needs {source}, which runs backward"
-            yield Fault(("edges", at), text)
+            yield Fault(("edges", index), text)
         if count[source, target] > 1:
-            yield Fault(("edges", at), f"edges: {source} to {target} stands more than once")
+            yield Fault(("edges", index), f"edges: {source} to {target} stands more than once")

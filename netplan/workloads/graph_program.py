@@ -111,18 +111,18 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
     weights[~(ahead if ahead.any() else held)] = 0.0
     kept = _kept(graph, late) if model.trains else np.ones(graph.count, bool)
     operations = []
-    for at, (kernel, work) in enumerate(zip(graph.kernels, shares.works(), strict=True)):
-        before = graph.source[graph.target == at].tolist()
+    for index, (kernel, work) in enumerate(zip(graph.kernels, shares.works(), strict=True)):
+        before = graph.source[graph.target == index].tolist()
         operations.append(
             ops.Operation(
                 *(kernel.name, "mlp"),
-                weight_bytes=weights[at] if model.trains else 0.0,
-                activation_bytes=results[at] if kept[at] else 0.0,
-                forward=ops.NO_WORK if late[at] else work,
-                backward=work if late[at] else ops.NO_WORK,
-                result=ops.Tensor(results[at] / ops.ELEMENT_BYTES),
+                weight_bytes=weights[index] if model.trains else 0.0,
+                activation_bytes=results[index] if kept[index] else 0.0,
+                forward=ops.NO_WORK if late[index] else work,
+                backward=work if late[index] else ops.NO_WORK,
+                result=ops.Tensor(results[index] / ops.ELEMENT_BYTES),
                 inputs=tuple(graph.names[one] for one in before) or (ops.INPUT,),
-                stored_bytes=0.0 if model.trains else weights[at],
+                stored_bytes=0.0 if model.trains else weights[index],
             )
         )
     handed_on = np.array([one.handed_on_bytes for one in shares.graphs])[shares.case]
@@ -144,7 +144,7 @@ class _Shares(Struct, frozen=True, eq=False):
         """The shares of all shardings; where there are none, any share stands for them."""
         distinct, case = np.unique(sharding.tensor, return_inverse=True)
         chips = tuple(distinct.tolist()) or (model.chips,)
-        graphs = tuple(graph_on(model, each) for each in chips)
+        graphs = tuple(graph_on(model, chip) for chip in chips)
         return cls(chips, graphs, case, sharding.microbatch.astype(np.float64))
 
     @property
@@ -154,7 +154,7 @@ class _Shares(Struct, frozen=True, eq=False):
 
     def sizes(self, column: str) -> Floats:
         """Of one run of each kernel, shape (kernels, shardings)."""
-        return np.stack([one.column(column) for one in self.graphs], axis=1)[:, self.case]
+        return np.stack([graph.column(column) for graph in self.graphs], axis=1)[:, self.case]
 
     def works(self) -> Iterator[ops.OperationCost]:
         """What each kernel does for a micro-batch."""
@@ -169,16 +169,16 @@ class _Shares(Struct, frozen=True, eq=False):
             kind: self.runs * np.stack([one[kind] for one in each], axis=1)[:, self.case]
             for kind in SENT.values()
         }
-        for at, kernel in enumerate(self.graph.kernels):
+        for index, kernel in enumerate(self.graph.kernels):
             simd = kernel.kind == "simd"
             yield ops.OperationCost(
-                tensor_flops=0.0 if simd else flops[at],
-                vector_flops=flops[at] if simd else 0.0,
-                moved_bytes=moved[at],
+                tensor_flops=0.0 if simd else flops[index],
+                vector_flops=flops[index] if simd else 0.0,
+                moved_bytes=moved[index],
                 collectives=tuple(
-                    ops.Collective(kind, messages[at], "tensor")
+                    ops.Collective(kind, messages[index], "tensor")
                     for kind, messages in sent.items()
-                    if messages[at].any()
+                    if messages[index].any()
                 ),
             )
 

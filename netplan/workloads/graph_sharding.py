@@ -133,15 +133,15 @@ def best_sharding(graph: KernelGraph, *, repeated: bool = False) -> GraphShardin
     ends = [_ends(kernel) for kernel in graph.kernels]
     results = set(graph.results.tolist()) if repeated else set()
     tables = []
-    for at, kernel in enumerate(graph.kernels):
+    for index, kernel in enumerate(graph.kernels):
         volumes = np.zeros(3) if kernel.kind == "update" else _volumes(kernel)
-        if at in results:
-            whole = [_conversion(one, REPLICATED) for one in ends[at][1]]
+        if index in results:
+            whole = [_conversion(one, REPLICATED) for one in ends[index][1]]
             volumes = volumes + kernel.output_bytes * np.array(whole)
-        tables.append(VolumeTable((at,), volumes))
+        tables.append(VolumeTable((index,), volumes))
     for source, target, size in _shared_edges(graph):
-        turned = [[size * _conversion(one, two) for two in ends[target][0]]
-                  for one in ends[source][1]]  # fmt: skip
+        turned = [[size * _conversion(end, two) for two in ends[target][0]]
+                  for end in ends[source][1]]  # fmt: skip
         tables.append(VolumeTable((source, target), np.array(turned)))
     volume, schemes = _eliminate(graph.count, tables)
     return GraphSharding(
@@ -197,9 +197,9 @@ def shared_graph(graph: KernelGraph, chips: int, *, repeated: bool = False) -> K
     for source, target, size in _shared_edges(graph):
         states = sharding.gives[source], sharding.takes[target]
         kernels[target] = _turned(kernels[target], states, size, chips)
-    for at in graph.results.tolist() if repeated else ():
-        size = graph.kernels[at].output_bytes
-        kernels[at] = _turned(kernels[at], (sharding.gives[at], "replicated"), size, chips)
+    for index in graph.results.tolist() if repeated else ():
+        size = graph.kernels[index].output_bytes
+        kernels[index] = _turned(kernels[index], (sharding.gives[index], "replicated"), size, chips)
     return replace(graph, kernels=tuple(kernels))
 
 
@@ -247,7 +247,7 @@ def _cut_size(kernel: Kernel, scheme: int) -> Literal["m", "k", "n"] | None:
 
 def _turned(kernel: Kernel, states: tuple[State, State], size: float, chips: int) -> Kernel:
     """A kernel that brings a result of so many bytes from one state into another."""
-    gives, takes = (STATES.index(one) for one in states)
+    gives, takes = (STATES.index(state) for state in states)
     if not _conversion(gives, takes):
         return kernel
     if takes == REPLICATED:
@@ -264,7 +264,7 @@ class VolumeTable(Struct, frozen=True, eq=False):
     def spread(self, kernels: tuple[int, ...]) -> Floats:
         """The same with an axis for each of these kernels, in their order."""
         order = sorted(range(len(self.kernels)), key=lambda axis: kernels.index(self.kernels[axis]))
-        shape = [3 if one in self.kernels else 1 for one in kernels]
+        shape = [3 if kernel in self.kernels else 1 for kernel in kernels]
         return self.volumes.transpose(order).reshape(shape)
 
 
@@ -272,8 +272,8 @@ def _eliminate(count: int, tables: list[VolumeTable]) -> tuple[float, list[int]]
     """Least sum of all tables, and the scheme of each kernel that gives it."""
     mine: list[list[VolumeTable]] = [[] for _ in range(count)]
     for table in tables:
-        for at in table.kernels:
-            mine[at].append(table)
+        for index in table.kernels:
+            mine[index].append(table)
     solved: list[tuple[int, tuple[int, ...], Codes]] = []
     total = 0.0
     for at, others in _order(count, [table.kernels for table in tables]):
@@ -284,8 +284,8 @@ def _eliminate(count: int, tables: list[VolumeTable]) -> tuple[float, list[int]]
         mine[at].clear()
         solved.append((at, others, together.argmin(axis=-1).astype(np.int8)))
         least = VolumeTable(others, together.min(axis=-1))
-        for one in others:
-            mine[one] = [*(table for table in mine[one] if at not in table.kernels), least]
+        for other in others:
+            mine[other] = [*(table for table in mine[other] if at not in table.kernels), least]
         total += 0.0 if others else float(least.volumes)
     schemes = [0] * count
     for at, others, best in reversed(solved):
@@ -301,7 +301,7 @@ def _order(count: int, together: Iterable[tuple[int, ...]]) -> list[tuple[int, t
     InputError
         If tables of that many kernels are too large, before any is made.
     """
-    around: list[set[int]] = [{at} for at in range(count)]
+    around: list[set[int]] = [{index} for index in range(count)]
     for kernels in together:
         for at in kernels:
             around[at].update(kernels)

@@ -402,7 +402,10 @@ def _made(
 def _stored_as_made(
     part: _Part, latent: LatentAttention, heads: Floats, step: ServingStep, formats: Formats
 ) -> list[ops.Operation]:
-    """Attention to the latent vectors as they are stored, between two small products a head."""
+    """Attention to the latent vectors as they are stored, between two small products a head.
+
+    Each is half of the up-projection by 16-bit weights, timed as one product.
+    """
     rank, rows = float(latent.kv_rank), step.rows
     stored = rank + latent.rotary_head_size
     shape = ops.AttentionShape(
@@ -412,17 +415,10 @@ def _stored_as_made(
         latent_rank=rank,
     )
     return [
-        _absorbed("key-absorb", rows, float(latent.head_size), rank, heads),
+        _product("key-absorb", "attention", rows, float(latent.head_size), rank * heads, WIDE),
         _attend(shape, stored, formats.cache_bytes),
-        _absorbed("value-absorb", rows, rank, float(latent.value_head_size), heads),
+        _product("value-absorb", "attention", rows, rank, latent.value_head_size * heads, WIDE),
     ]
-
-
-def _absorbed(
-    name: str, rows: Amount, inner: float, columns: float, heads: Floats
-) -> ops.Operation:
-    """One product a head by 16-bit weights, half of the up-projection; timed as one product."""
-    return _product(name, "attention", rows, inner, columns * heads, WIDE)
 
 
 def _index(
@@ -622,9 +618,11 @@ def serving_program(
     """
     layers = [inference_layer(model, cut, one.step, formats) for one in passes]
     operations = tuple(
-        replace(each, name=f"{one.step.phase}-{each.name}", share=one.times * each.share)
+        replace(
+            operation, name=f"{one.step.phase}-{operation.name}", share=one.times * operation.share
+        )
         for one, layer in zip(passes, layers, strict=True)
-        for each in layer.operations
+        for operation in layer.operations
     )
     boundaries = zip(passes, layers, strict=True)
     boundary_bytes = sum(one.times * layer.boundary_bytes for one, layer in boundaries)

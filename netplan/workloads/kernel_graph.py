@@ -115,7 +115,7 @@ class KernelGraph(Struct, frozen=True, eq=False, dict=True):
             If a name stands twice or is unknown, or the edges run in a circle.
         """
         names = [kernel.name for kernel in kernels]
-        place = {name: at for at, name in enumerate(names)}
+        place = {name: index for index, name in enumerate(names)}
         if len(place) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(f"two kernels are called {twice!r:.60}: give each a name of its own")

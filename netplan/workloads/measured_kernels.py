@@ -116,7 +116,9 @@ class MeasuredKernels(Struct, frozen=True):
         >>> MeasuredKernels.of(ACCELERATORS.load("h100-80gb")).of_graph_s(graph).round(6)
         array([0.001396])
         """
-        sizes = np.array([(one.m, one.k, one.n) for one in graph.kernels], dtype=np.float64)
+        sizes = np.array(
+            [(kernel.m, kernel.k, kernel.n) for kernel in graph.kernels], dtype=np.float64
+        )
         m, k, n = sizes.T
         moved_bytes = ELEMENT_BYTES * (m * k + k * n + m * n)
         products_s = sum(product_parts_s(self.products, 2.0 * m * k * n, moved_bytes))

@@ -137,7 +137,7 @@ def layer_graph(
         kernels = [*forward, *back, *updates]
         if again:
             scores = [one for one in forward if one.name in SCORES]
-            repeated = [replace(one, name=f"{one.name}_r", backward=True) for one in scores]
+            repeated = [replace(score, name=f"{score.name}_r", backward=True) for score in scores]
             kernels[len(forward) : len(forward)] = repeated
             edges = f"{edges.replace('Drop1-AV_b2', 'Drop1_r-AV_b2')} {SCORE_EDGES}"
     else:
@@ -247,11 +247,11 @@ def _backward(one: LayerSizes) -> list[Kernel]:
 def _with_gate(kernels: list[Kernel]) -> list[Kernel]:
     """Kernels with those of the gate, as large as FFN0's, whose partial sums are added to them."""
     found = []
-    for one in kernels:
-        found.append(one)
-        if one.name.startswith("FFN0"):
-            gate = replace(one, name=one.name.replace("FFN0", "Gate"), all_reduce_bytes=0.0)
-            found.append(replace(gate, added_elsewhere=one.kind == "gemm"))
+    for kernel in kernels:
+        found.append(kernel)
+        if kernel.name.startswith("FFN0"):
+            gate = replace(kernel, name=kernel.name.replace("FFN0", "Gate"), all_reduce_bytes=0.0)
+            found.append(replace(gate, added_elsewhere=kernel.kind == "gemm"))
     return found
 
 
@@ -289,8 +289,8 @@ def recommendation_graph(model: RecommendationModel, chips: int) -> KernelGraph:
     products = (*model.bottom_products, *model.top_products)
     kernels = [*_products(model, chips, "f"), *_products(model, chips, "b")]
     kernels += [
-        Kernel(f"L{at}_u", "update", width, model.batch, columns, backward=True)
-        for at, (width, columns) in enumerate(products)
+        Kernel(f"L{index}_u", "update", width, model.batch, columns, backward=True)
+        for index, (width, columns) in enumerate(products)
     ]
     order = [f"L{at}" for at in range(model.layers)]
     if model.pairs:
@@ -321,13 +321,13 @@ def _products(model: RecommendationModel, chips: int, mark: str) -> list[Kernel]
     batch, bottom = model.batch, len(model.bottom_products)
     sent, read = model.exchange_bytes(chips), chips * (model.sample_bytes / chips * batch)
     found = []
-    for at, (width, columns) in enumerate((*model.bottom_products, *model.top_products)):
+    for index, (width, columns) in enumerate((*model.bottom_products, *model.top_products)):
         # Gradients of the inputs have their size, and are products of the results' gradients.
         rows, inner = (columns, width) if mark == "f" else (width, columns)
-        exchanges = at == bottom - 1
+        exchanges = index == bottom - 1
         found.append(
             Kernel(
-                *(f"L{at}_{mark}", "gemm", rows, inner, batch),
+                *(f"L{index}_{mark}", "gemm", rows, inner, batch),
                 output_bytes=ELEMENT_BYTES * rows * batch,
                 weight_bytes=ELEMENT_BYTES * width * columns,
                 all_to_all_bytes=sent if exchanges else 0.0,

@@ -266,7 +266,7 @@ class Model(Record, frozen=True, kw_only=True):
     def full_layers(self) -> int:
         """Layers whose attention is neither a window nor linear, of all that are trained [1]."""
         others = (self.window_attention, self.linear_attention)
-        return self.depth - sum(one.layers for one in others if one is not None)
+        return self.depth - sum(other.layers for other in others if other is not None)
 
     def in_windows(self) -> "Model":
         """The model with the heads of its windows in place of those of full attention."""

@@ -17,9 +17,10 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Columns, Floats, Ints, Numbers
+from netplan.arrays import Amount, Columns, Floats, Ints, Numbers, real
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision, Recompute, ServingFormat
+from netplan.records import replace
 from netplan.workloads.models import Model
 
 CollectiveKind = Literal[
@@ -173,6 +174,16 @@ class OperationCost(Struct, frozen=True, eq=False):
     panels: Floats | None = None
     weight_bytes: Amount = 0.0
     gradient_bytes: Amount = 0.0
+
+    def twice(self, gradient_bytes: Amount) -> "OperationCost":
+        """Twice the FLOPs and the bytes, with gradients: a backward pass of such a forward one."""
+        return replace(
+            self,
+            tensor_flops=2 * self.tensor_flops,
+            vector_flops=2 * self.vector_flops,
+            moved_bytes=2 * self.moved_bytes,
+            gradient_bytes=gradient_bytes,
+        )
 
 
 NO_WORK = OperationCost()
@@ -392,6 +403,10 @@ class Operation(Struct, frozen=True, eq=False):
     branch: int = 0
     share: float = 1.0
 
+    def sending(self, way: Literal["forward", "backward"], *collectives: Collective) -> "Operation":
+        """The same with these collectives forward, or backward."""
+        return replace(self, **{way: replace(getattr(self, way), collectives=collectives)})
+
     def kept_bytes(self, work: OperationCost) -> Amount:
         """What one of the works writes for the backward pass, or reads of what was written [B].
 
@@ -445,9 +460,11 @@ class Layer(Struct, frozen=True, eq=False):
         results |= {one.name: one.result for one in self.operations}
         before = INPUT
         found = []
-        for one in self.operations:
-            found += [Edge(name, one.name, results[name]) for name in one.inputs or (before,)]
-            before = one.name
+        for operation in self.operations:
+            found += [
+                Edge(name, operation.name, results[name]) for name in operation.inputs or (before,)
+            ]
+            before = operation.name
         return tuple(found)
 
 
@@ -526,9 +543,6 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
     b, n1, n2 = sharding.microbatch, sharding.tensor, sharding.context
     l, e = model.sequence_length, model.hidden_size  # noqa: E741 - the papers' letters
     f, kv_heads, values = model.inner_size, model.key_heads, model.value_elements
-
-    def real(values: Numbers) -> Floats:
-        return values.astype(np.float64)
 
     return Local(
         microbatch=real(b),

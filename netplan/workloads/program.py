@@ -316,7 +316,9 @@ class Program(Struct, frozen=True, eq=False):
 
     def weight_bytes(self, *, experts: bool) -> Floats:
         """16-bit weights of one layer on one GPU: those of experts, or all others [B]."""
-        chosen = [one for one in self.layer.operations if one.expert_weights == experts]
+        chosen = [
+            operation for operation in self.layer.operations if operation.expert_weights == experts
+        ]
         held = [one.share * one.weight_bytes for one in chosen]
         return ops.total_bytes(held, len(self.sharding.tensor))
 
@@ -427,7 +429,7 @@ def training_program(
             model, sharding, strategy=method.strategy, mode=method.mode, variant=variant
         )
     if variant.recompute == "full":
-        first, *others = (replace(one, recomputed=True) for one in layer.operations)
+        first, *others = (replace(operation, recomputed=True) for operation in layer.operations)
         first = replace(first, input_bytes=layer.boundary_bytes / first.share)
         layer = replace(layer, operations=(first, *others))
     # Closed forms contain the logits.
@@ -448,11 +450,11 @@ def _work_uses(
     passes = runs * operation.share
     for work in (operation.forward, *operation.backward_works):
         panels = 1.0 if work.panels is None else _number(work.panels)
-        for one in work.collectives:
-            steps = np.atleast_2d(one.message_bytes)
+        for collective in work.collectives:
+            steps = np.atleast_2d(collective.message_bytes)
             message, times = float(steps.mean()) / panels, passes * panels * len(steps)
-            over = rules.dimensions(one.group)
-            yield CollectiveUse(one.group, one.kind, over, message, times, stage)
+            over = rules.dimensions(collective.group)
+            yield CollectiveUse(collective.group, collective.kind, over, message, times, stage)
 
 
 def _number(amount: Amount) -> float:

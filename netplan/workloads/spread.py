@@ -48,7 +48,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from netplan.arrays import Floats, Ints, Numbers
+from netplan.arrays import Floats, Ints, real
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.workloads import operations as ops
@@ -110,20 +110,20 @@ def _recommendation(
     model: RecommendationModel, sharding: ops.Sharding, method: TrainingMethod
 ) -> tuple[ops.Operation, ...]:
     """Bottom layers, the look-up, the pairs that interact, top layers."""
-    batch, tiled = _real(sharding.microbatch), method.counting == "tiled"
+    batch, tiled = real(sharding.microbatch), method.counting == "tiled"
 
     def stack(name: str, products: tuple[tuple[int, int], ...]) -> Iterator[ops.Operation]:
-        for at, (width, columns) in enumerate(products, start=1):
+        for index, (width, columns) in enumerate(products, start=1):
             sizes = batch, float(width), float(columns)
             if tiled:
-                yield TiledProduct(f"{name}{at}", "mlp", *sizes).operation(method.sram_bytes)
+                yield TiledProduct(f"{name}{index}", "mlp", *sizes).operation(method.sram_bytes)
             else:
-                yield Product(f"{name}{at}", "mlp", *sizes).operation(forward=(), backward=())
+                yield Product(f"{name}{index}", "mlp", *sizes).operation(forward=(), backward=())
 
     bottom, top = stack("bottom", model.bottom_products), stack("top", model.top_products)
-    lookup = _lookup(model, batch, _real(sharding.expert), tiled=tiled)
+    lookup = _lookup(model, batch, real(sharding.expert), tiled=tiled)
     if tiled:
-        bottom = (replace(one, branch=BOTTOM) for one in bottom)
+        bottom = (replace(operation, branch=BOTTOM) for operation in bottom)
         lookup = replace(lookup, branch=TABLES)
     pairs = (_interaction(model, batch),) if model.pairs else ()
     return (*bottom, lookup, *pairs, *top)
@@ -166,7 +166,7 @@ def _interaction(model: RecommendationModel, batch: Floats) -> ops.Operation:
 
 def _fourier(model: FourierModel, gpus: Ints) -> tuple[ops.Operation, ...]:
     """Both halves of a transform; the second works on the memory of the first."""
-    points = _real(-(-model.side // gpus)) * model.side
+    points = real(-(-model.side // gpus)) * model.side
     held = model.word_bytes * points
     half = ops.OperationCost(
         vector_flops=model.flops(1) / float(model.side) ** 2 / 2 * points,
@@ -182,7 +182,7 @@ def _fourier(model: FourierModel, gpus: Ints) -> tuple[ops.Operation, ...]:
 def _linpack(model: LinpackModel, grid: ops.Sharding) -> tuple[ops.Operation, ...]:
     """Factorising and update of every step, amounts of shape (steps, shardings)."""
     block, word, side = float(model.block), model.word_bytes, model.sides[:, None]
-    rows, columns = _real(-(-side // grid.tensor)), _real(-(-side // grid.context))
+    rows, columns = real(-(-side // grid.tensor)), real(-(-side // grid.context))
     panel, across = rows * block, columns * block
     factorise = ops.OperationCost(
         tensor_flops=2 * panel * block,
@@ -202,7 +202,3 @@ def _linpack(model: LinpackModel, grid: ops.Sharding) -> tuple[ops.Operation, ..
         ops.Operation("factorise", "mlp", 0.0, held, factorise, ops.NO_WORK),
         ops.Operation("update", "mlp", 0.0, 0.0, update, ops.NO_WORK),
     )
-
-
-def _real(numbers: Numbers) -> Floats:
-    return numbers.astype(float)

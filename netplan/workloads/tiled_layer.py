@@ -206,14 +206,14 @@ def tiled_layer(
     sequences: Floats = sharding.microbatch.astype(np.float64)
     tokens, hidden = sequences * model.sequence_length, float(model.hidden_size)
     message = ops.ELEMENT_BYTES * tokens * hidden
-    summed = (ops.Collective("all_reduce", message, "tensor"),)
+    summed = ops.Collective("all_reduce", message, "tensor")
     operations = []
     for product in _products(model, tokens, sequences, tensor):
         one = product.operation(sram_bytes)
         if one.name in ("projection", "down"):
-            one = replace(one, forward=replace(one.forward, collectives=summed))
+            one = one.sending("forward", summed)
         if one.name in ("qkv", "up"):
-            one = replace(one, backward=replace(one.backward, collectives=summed))
+            one = one.sending("backward", summed)
         operations.append(one)
     activation = model.ffn_matrices * float(model.inner_size) / tensor
     operations.append(_elementwise(tokens, hidden, activation))

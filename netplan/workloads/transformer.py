@@ -152,8 +152,12 @@ def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
         return replace(work, collectives=tuple(_whole(sent) for sent in kept))
 
     return tuple(
-        replace(one, forward=work_of(one, one.forward), backward=work_of(one, one.backward))
-        for one in operations
+        replace(
+            operation,
+            forward=work_of(operation, operation.forward),
+            backward=work_of(operation, operation.backward),
+        )
+        for operation in operations
     )
 
 
@@ -379,7 +383,7 @@ def expert_feed_forward(
     operations = [*_routed(routed, experts, sharding.expert.astype(np.float64))]
     if experts.shared_ffn_size:
         operations += _dense(local, _of_width(local, experts.shared_ffn_size, sharding), "shared-")
-    yield from (replace(one, share=share) for one in operations)
+    yield from (replace(operation, share=share) for operation in operations)
 
 
 def _of_width(local: ops.Local, width: float, sharding: ops.Sharding) -> ops.Local:
@@ -398,14 +402,14 @@ def _dense(local: ops.Local, inner: ops.Local, name: str) -> list[ops.Operation]
         Product("fc2", "mlp", rows, inner.ffn_local, local.hidden), local.scattered_rows
     )
     found = [
-        replace(first, forward=replace(first.forward, collectives=(gather,)), inputs=(ops.INPUT,)),
+        replace(first.sending("forward", gather), inputs=(ops.INPUT,)),
         bias("fc1-bias", rows, columns),
         activation(inner, rows),
         dropout("drop1", rows * inner.ffn_local),
-        replace(last, backward=replace(last.backward, collectives=(gather,))),
+        last.sending("backward", gather),
         bias("fc2-bias", local.scattered_rows, local.hidden),
     ]
-    return [replace(one, name=f"{name}{one.name}") for one in found]
+    return [replace(operation, name=f"{name}{operation.name}") for operation in found]
 
 
 def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence[ops.Operation]:

@@ -282,7 +282,7 @@ def kernels_between(graph: KernelGraph, text: str) -> tuple[tuple[str, ...], ...
     """
     runs: list[tuple[str, ...]] = []
     for part in text.split(","):
-        first, dots, last = (one.strip() for one in part.partition(".."))
+        first, dots, last = (word.strip() for word in part.partition(".."))
         start = graph.place(first)
         end = graph.place(last) if dots else start
         if end < start:

@@ -240,8 +240,8 @@ def finished_sets(graph: KernelGraph, most: int = MAX_IDEALS) -> Bools | None:
     for source, target in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
         needs[target] |= 1 << source
     front = sum(1 << at for at in np.flatnonzero(~graph.backward).tolist())
-    for at in np.flatnonzero(graph.backward).tolist():
-        needs[at] |= front
+    for index in np.flatnonzero(graph.backward).tolist():
+        needs[index] |= front
     layer, found = {0}, [0]
     for _ in range(count):
         grown = set()
@@ -293,7 +293,7 @@ def candidate_partitions(problem: FusionProblem, sets: Bools) -> Iterator[Candid
     edges = [np.zeros((graph.count, graph.count)) for _ in range(2)]
     for matrix, values in zip(edges, (graph.edge_bytes, problem.inside_sram_bytes), strict=True):
         np.add.at(matrix, (graph.source, graph.target), values)
-    into, out = [whole @ one.sum(axis=0) for one in edges], [whole @ one for one in edges]
+    into, out = [whole @ edge.sum(axis=0) for edge in edges], [whole @ one for one in edges]
     undone, cycles = 1 - whole, _Cycles.of(problem, whole)
     for first in range(0, len(sets) - 1, STARTS):
         block = slice(first, min(first + STARTS, len(sets) - 1))
@@ -381,13 +381,13 @@ def shortest_paths(steps: Iterable[Candidates], network_s: Floats) -> Paths:
         busy_s = np.maximum(some.compute_s, some.memory_s)
         starts, first = np.unique(some.start, return_index=True)
         parts = np.split(np.arange(len(some.start)), first[1:])
-        for at, part in zip(starts.tolist(), parts, strict=True):
+        for index, part in zip(starts.tolist(), parts, strict=True):
             end = some.end[part]
-            time_s = np.maximum(busy_s[part, None], network_s[end] - network_s[at])
-            time_s += best_s[at] + some.setup_s[part, None]
+            time_s = np.maximum(busy_s[part, None], network_s[end] - network_s[index])
+            time_s += best_s[index] + some.setup_s[part, None]
             faster = time_s < best_s[end]
             best_s[end] = np.where(faster, time_s, best_s[end])
-            before[end] = np.where(faster, at, before[end])
+            before[end] = np.where(faster, index, before[end])
     return Paths(best_s, before)
 
 
@@ -445,12 +445,12 @@ def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]
             raise InputError(f"--cut: {name} stands in {where}: name every kernel once")
     _check_order(graph, members)
     found = partition_times(problem, members)
-    for at in np.flatnonzero(~found.fits).tolist():
-        names = ", ".join(partitions[at])
+    for index in np.flatnonzero(~found.fits).tolist():
+        names = ", ".join(partitions[index])
         raise InputError(
-            f"--cut: {names} do not run together: they need {found.sram_bytes[at] / 1e6:,.1f} MB of"
-            f" SRAM, the chip has {problem.chip.sram_bytes / 1e6:,.1f} MB, and"
-            f" {found.tiles[at]:,} of {problem.chip.tiles:,} compute tiles: cut them apart"
+            f"--cut: {names} do not run together: they need {found.sram_bytes[index] / 1e6:,.1f} MB"
+            f" of SRAM, the chip has {problem.chip.sram_bytes / 1e6:,.1f} MB, and"
+            f" {found.tiles[index]:,} of {problem.chip.tiles:,} compute tiles: cut them apart"
         )
     return Fusion(problem, members, exact=False, considered=0)
 

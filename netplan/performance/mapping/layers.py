@@ -157,7 +157,7 @@ def layer_partitions(
         sets = found_on_orders(graph) if fused else finished_in_order(graph)
     steps = tuple(Candidates.joined([*candidate_partitions(problem, sets)]) for problem in problems)
     if not fused:
-        steps = tuple(one.take(np.flatnonzero(one.end == one.start + 1)) for one in steps)
+        steps = tuple(step.take(np.flatnonzero(step.end == step.start + 1)) for step in steps)
     exact = every is not None or not fused
     return LayerPartitions(tensor, tiles, problems, steps, sets, exact)
 

@@ -129,7 +129,7 @@ def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator) -> Floa
         flops = 2.0 * rows * block * (block + columns.astype(np.float64))
         found: Floats = flops / untiled_flops_per_s(chip)
         return found
-    parts = [slice(at, at + STEPS_TOGETHER) for at in range(0, len(rows), STEPS_TOGETHER)]
+    parts = [slice(index, index + STEPS_TOGETHER) for index in range(0, len(rows), STEPS_TOGETHER)]
     cycles = [_least_cycles(rows[part], columns[part], block, tiles) for part in parts]
     return np.concatenate(cycles) / tiles.clock_hz
 

@@ -30,7 +30,7 @@ from netplan.workloads.kernels import (
     product_time_s,
 )
 from netplan.workloads.measured_rates import MeasuredProduct, pooled
-from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
+from netplan.workloads.operations import AttentionShape, Operation, Shape
 from netplan.workloads.precision import NUMBER_BYTES
 
 ROWS = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 2048.0, 4096.0, 16384.0])
@@ -90,7 +90,9 @@ class ServingKernels(Struct, frozen=True):
         elif operation.shapes:
             seconds = self._product_s(operation)
         elif operation.experts is not None:
-            seconds = self._experts_s(operation.experts)
+            routed = operation.experts
+            sizes = routed.tokens, routed.shape
+            seconds = fused_experts_time_s(chip, routed.stored, *sizes, routing="random")
         elif operation.attention is not None:
             seconds = self._attention_s(operation.attention, cache_bytes)
         else:
@@ -136,11 +138,6 @@ class ServingKernels(Struct, frozen=True):
             return product_rates(chip, precision)
         wide = product_rates(chip, "bf16")
         return wide.changed(peak_flops_per_s=chip.narrow_flops_per_s[precision])
-
-    def _experts_s(self, routed: RoutedTokens) -> Amount:
-        """Fused experts of weights as they are stored."""
-        chip, shape = self.accelerator, routed.shape
-        return fused_experts_time_s(chip, routed.stored, routed.tokens, shape, routing="random")
 
     def _attention_s(self, shape: AttentionShape, cache_bytes: float) -> Amount:
         """Attention of prompts, of generated tokens, or to latent vectors that all heads share."""

@@ -120,12 +120,12 @@ def serving_plans(
     common = {*SMALL, *powers}
     if gpus > sizes[0]:
         common |= {*divisors(sizes[0]).tolist()}
-    heads = {one for one in divisors(model.heads).tolist() if one <= sizes[0]}
+    heads = {divisor for divisor in divisors(model.heads).tolist() if divisor <= sizes[0]}
     tensors = _choices("tensor", {*SMALL, *powers, *heads}, min(gpus, model.heads), fixed)
     stages = _choices("pipeline", {*STAGES, *powers}, min(gpus, model.layers), fixed)
     copies = _choices("attention_data", common if model.experts else {1}, gpus, fixed)
     grid = np.meshgrid(tensors, copies, stages, indexing="ij")
-    tensor, copy, stage = (one.ravel() for one in grid)
+    tensor, copy, stage = (degree.ravel() for degree in grid)
     fits = tensor * copy * stage <= gpus
     tensor, copy, stage = tensor[fits], copy[fits], stage[fits]
     rows = np.arange(len(tensor))
@@ -133,7 +133,7 @@ def serving_plans(
         expert = np.ones_like(tensor)
     else:
         kinds = _expert_degrees(tensor * copy, model.experts.count, fixed.get("expert"))
-        rows = np.repeat(rows, [len(one) for one in kinds])
+        rows = np.repeat(rows, [len(kind) for kind in kinds])
         expert = np.concatenate([*kinds, np.empty(0, dtype=np.int64)])
     alone = ServingPlans(tensor[rows], copy[rows], expert, stage[rows], np.ones_like(expert))
     most = gpus // alone.places(sizes)
@@ -177,15 +177,15 @@ def laid(degrees: Sequence[Ints], sizes: Sequence[int]) -> Ints:
     rows = np.stack(degrees)
     first, which = distinct(rows)
     table = np.ones((len(sizes), len(rows), len(first)), dtype=np.int64)
-    for at, totals in enumerate(rows[:, first].T.tolist()):
-        rest = [int(one) for one in totals]
+    for index, totals in enumerate(rows[:, first].T.tolist()):
+        rest = [int(degree) for degree in totals]
         for level, size in enumerate(sizes[:-1]):
             room = size
             for dimension, total in enumerate(rest):
-                most = max(one for one in divisors(total).tolist() if one <= room)
-                table[level, dimension, at] = most
+                most = max(divisor for divisor in divisors(total).tolist() if divisor <= room)
+                table[level, dimension, index] = most
                 rest[dimension], room = total // most, room // most
-        table[-1, :, at] = rest
+        table[-1, :, index] = rest
     return table[:, :, which]
 
 
@@ -227,7 +227,7 @@ def check_fixed(model: Model, gpus: int, fixed: Mapping[str, int]) -> None:
     """Refuse degrees that no plan has."""
     for name, value in fixed.items():
         if name not in DEGREES:
-            known = ", ".join(one.replace("_", "-") for one in DEGREES)
+            known = ", ".join(degree.replace("_", "-") for degree in DEGREES)
             raise InputError(
                 f"--fix {name.replace('_', '-')}={value}: a serving plan fixes {known}, and with"
                 " --disaggregated those of one pool, such as prefill-tensor"
@@ -253,7 +253,7 @@ def check_fixed(model: Model, gpus: int, fixed: Mapping[str, int]) -> None:
 
 def _choices(name: str, common: set[int], most: int, fixed: Mapping[str, int]) -> Ints:
     """Degrees that are tried, in rising order."""
-    found = {fixed[name]} if name in fixed else {one for one in common if one <= most}
+    found = {fixed[name]} if name in fixed else {degree for degree in common if degree <= most}
     return np.array(sorted(found), dtype=np.int64)
 
 

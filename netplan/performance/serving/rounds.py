@@ -58,13 +58,13 @@ class Round(Struct, frozen=True, eq=False):
         """Traffic of a round on a cluster of so many GPUs."""
         parts = [
             training_traffic(
-                one.program,
-                one.placement,
+                pool.program,
+                pool.placement,
                 gpus=gpus,
-                microbatches=one.microbatches,
+                microbatches=pool.microbatches,
                 algorithm=algorithm,
             )
-            for one in self.pools
+            for pool in self.pools
         ]
         if len(self.pools) > 1:
             prefill, decode = (one.placement for one in self.pools)

@@ -73,8 +73,8 @@ class ServingTimes(Struct, frozen=True, eq=False):
         layer = inference_layer(self.model, cut, step, self.formats)
         zero = np.zeros(cut.tensor.shape)
         whole = StepTime(zero, zero, zero, zero)
-        for one in layer.operations:
-            whole += self._operation(one, cut) * one.share
+        for operation in layer.operations:
+            whole += self._operation(operation, cut) * operation.share
         return whole, self._operation(inference_head(self.model, cut, step), cut)
 
     def hop_s(self, cut: Cut, rows: Amount) -> Floats:
@@ -96,9 +96,9 @@ class ServingTimes(Struct, frozen=True, eq=False):
         seconds = np.broadcast_to(kernel.seconds, shape)
         computing = np.broadcast_to(kernel.computes, shape)
         sent = np.zeros(shape)
-        for each in one.forward.collectives:
-            over = SERVED_SPANS.get(each.group, (each.group,))
-            sent = sent + self.collective_s(each.kind, each.message_bytes, over, cut)
+        for collective in one.forward.collectives:
+            over = SERVED_SPANS.get(collective.group, (collective.group,))
+            sent = sent + self.collective_s(collective.kind, collective.message_bytes, over, cut)
         return StepTime(
             seconds + sent,
             np.where(computing, seconds, 0.0),
@@ -161,7 +161,7 @@ def model_pass(served: ServingTimes, plans: ServingPlans, step: ServingStep) -> 
     model, stages = served.model, plans.pipeline
     # First of all that the time of a layer depends on, and which of them each plan has.
     amounts = (np.asarray(one) for one in (step.sequences, step.tokens, step.context))
-    ranks = [np.unique(one, return_inverse=True)[1] + 1 for one in amounts if one.ndim]
+    ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
     first, place = distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
     cut, step = plans.take(first).cut, step.take(first)
     layer, head = (part.take(place) for part in served.step(cut, step))
@@ -224,8 +224,8 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amou
     step = ServingStep("decode", 1.0, 1.0, tokens)
     layer = inference_layer(model, cut, step, formats)
     each = np.zeros(plans.count)
-    for one in layer.operations:
-        each = each + one.share * one.weight_bytes
+    for operation in layer.operations:
+        each = each + operation.share * operation.weight_bytes
     stages = plans.pipeline
     first, last = embedding_bytes(model, cut), inference_head(model, cut, step).weight_bytes
     shared = model.tied_embeddings

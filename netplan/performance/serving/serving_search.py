@@ -147,10 +147,10 @@ def _front(found: ServingResult) -> Ints:
     rate = found.tokens_per_s[order]
     before = np.concatenate([[-np.inf], np.maximum.accumulate(rate)[:-1]])
     kept, last_s = [], np.inf
-    for at in order[rate > before].tolist()[::-1]:
-        if found.tpot_s[at] < (1 - NEAR) * last_s:
-            kept.append(at)
-            last_s = found.tpot_s[at]
+    for index in order[rate > before].tolist()[::-1]:
+        if found.tpot_s[index] < (1 - NEAR) * last_s:
+            kept.append(index)
+            last_s = found.tpot_s[index]
     return np.array(kept[::-1], dtype=np.int64)
 
 
@@ -210,6 +210,6 @@ def binding(found: ServingResult, *, first: bool = False) -> list[str]:
     most = np.stack([np.broadcast_to(parts[name], found.tpot_s.shape) for name in names])
     waits = ~np.bool_(first) & (found.queue_s > found.output * found.tpot_s)
     return [
-        NAMES["queue" if waiting else names[at]]
-        for at, waiting in zip(most.argmax(axis=0), waits, strict=True)
+        NAMES["queue" if waiting else names[index]]
+        for index, waiting in zip(most.argmax(axis=0), waits, strict=True)
     ]
