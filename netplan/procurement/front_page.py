@@ -35,8 +35,8 @@ def headline(found: Findings) -> tuple[str, ...]:
     >>> lines[0][:59]
     'Order rail-only: its network for 32,768 GPUs costs at least'
     >>> lines[2]
-    'Why: lowest cost, of rail-optimized and rail-only. Against rail-optimized: 1,024 switches
-    -98.0 M, 131,072 modules -49.0 M.'
+    'Why: lowest cost, of rail-optimized and rail-only. rail-optimized instead: 1,024 switches
+    +98.0 M, 131,072 modules +49.0 M.'
     """
     recommended = found.recommendation
     return (recommended.sentence, *_in_use(found), *_why(found))
