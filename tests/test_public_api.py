@@ -132,7 +132,7 @@ def test_every_noun_says_what_it_takes_and_gives(name: str) -> None:
         inside = NumpyDocString(inspect.getdoc(method))
         signature = inspect.signature(method)
         taken = [given for given in signature.parameters if given != "self"]
-        told = [part for row in inside["Parameters"] for part in row.name.split(", ")]
+        told = [part.lstrip("*") for row in inside["Parameters"] for part in row.name.split(", ")]
         assert sorted(told) == sorted(taken), f"{name}.{method_name}"
         gives = inside["Returns"] or inside["Yields"]
         assert bool(gives) == (signature.return_annotation is not None), f"{name}.{method_name}"

@@ -228,6 +228,16 @@ class Price(Entry, frozen=True, kw_only=True):
     def range_at(self, quantity: int) -> Range:
         """Price of one unit in an order of this quantity; a break moves low and high alike.
 
+        Parameters
+        ----------
+        quantity
+            Units in the order [1].
+
+        Returns
+        -------
+        Range
+            Low, base and high price [the row's currency].
+
         Examples
         --------
         >>> row = Price(part="rack", unit="USD/each", base=10, high=20, date="2026",
@@ -247,12 +257,33 @@ class Price(Entry, frozen=True, kw_only=True):
 
 
 def hb_kind(hb_size: int) -> str:
-    """Name of the gear inside HB domains of so many GPUs, in a price book."""
+    """Name of the gear inside HB domains, in a price book.
+
+    Parameters
+    ----------
+    hb_size
+        GPUs of a domain [1].
+
+    Returns
+    -------
+    str
+        The kind of its price row.
+    """
     return f"{HB_KIND}{hb_size}"
 
 
 def hb_size_of(kind: str) -> int:
-    """GPUs of the HB domains whose gear has this name [1].
+    """GPUs of the HB domains whose gear has this name.
+
+    Parameters
+    ----------
+    kind
+        The kind of a price row.
+
+    Returns
+    -------
+    int
+        GPUs of a domain [1].
 
     Examples
     --------
@@ -340,6 +371,20 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
 
         The first of the kinds that it has counts: a model, or what a model is one of; without any,
         the row for all makes.
+
+        Parameters
+        ----------
+        part
+            Kind of part, such as ``switch_port``.
+        speed_gbps
+            Its speed [Gb/s]; None of parts without one.
+        *kinds
+            Models, the most special first.
+
+        Returns
+        -------
+        Price or None
+            The row.
         """
         rows, by_key = self._found
         if rows is not self.prices:  # a copy with other rows
@@ -370,6 +415,11 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         currency
             Currency of the answer; the book's own if empty.
 
+        Returns
+        -------
+        Range
+            Low, base and high price of a unit [currency].
+
         Raises
         ------
         CatalogError
@@ -380,7 +430,17 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         return (rate * (1 - self.discount) * (1 - lent)) * price.range_at(quantity)
 
     def exchange(self, source: str, target: str) -> float:
-        """Units of the target currency for one of the source [1].
+        """Units of the target currency for one of the source.
+
+        Parameters
+        ----------
+        source, target
+            Currencies, such as ``USD``.
+
+        Returns
+        -------
+        float
+            The rate [1].
 
         Raises
         ------
@@ -410,6 +470,16 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         Of a network's parts only those that it prices at some rate are taken, so that a bill has
         the same lines with a price at every rate. A book of point prices borrows points: ranges at
         one rate and none at another would look like knowledge.
+
+        Parameters
+        ----------
+        other
+            The book that lends.
+
+        Returns
+        -------
+        PriceBook
+            This book with more rows.
         """
         rated = [row for row in self.prices if row.speed_gbps is not None and not row.model]
         parts = {row.part for row in rated}
@@ -427,7 +497,18 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         return replace(self, prices=(*self.prices, *lent))
 
     def lenders(self, speed_gbps: float) -> tuple[str, ...]:
-        """Books whose rows stand in at a link rate [Gb/s]."""
+        """Books whose rows stand in at a link rate.
+
+        Parameters
+        ----------
+        speed_gbps
+            The rate [Gb/s].
+
+        Returns
+        -------
+        tuple of str
+            Their names, in order.
+        """
         lent = (row for row in self.prices if isinstance(row, LentPrice))
         return tuple(sorted({row.book for row in lent if row.speed_gbps == speed_gbps}))
 
@@ -441,7 +522,18 @@ class PriceShelf(Shelf[PriceBook], frozen=True):
     def load(
         self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> PriceBook:
-        """Load a book; values of rows that stand in are replaced as if they were its own."""
+        """Load a book; values of rows that stand in are replaced as if they were its own.
+
+        Parameters
+        ----------
+        name, roots, overrides
+            As of every shelf: name or path, folders of the user's, values that are replaced.
+
+        Returns
+        -------
+        PriceBook
+            The book.
+        """
         which = {key: text for key, text in (overrides or {}).items() if key.endswith(OTHER)}
         plain = super().load(name, roots, which)
         if not plain.other_speeds:

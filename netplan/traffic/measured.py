@@ -300,7 +300,20 @@ def transfer(link: MeasuredLink, s_per_byte: Floats) -> Regimes:
 
 
 def measured_of(link: MeasuredLink, kind: CollectiveKind) -> MeasuredCollective:
-    """What was measured of a collective; broadcasts and reductions are taken for all_gathers."""
+    """What was measured of a collective; broadcasts and reductions are taken for all_gathers.
+
+    Parameters
+    ----------
+    link
+        The links that were measured.
+    kind
+        Which collective.
+
+    Returns
+    -------
+    MeasuredCollective
+        Its constants.
+    """
     name = "all_gather" if kind in ("broadcast", "reduce") else kind
     found: MeasuredCollective = getattr(link, name)
     return found

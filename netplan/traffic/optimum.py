@@ -87,6 +87,11 @@ def grown(network: CapacityGraph, ratio: Fraction, proven: Bools, flows: int) ->
     flows
         How many flows may be tried [1].
 
+    Returns
+    -------
+    Bools
+        Which nodes are proven then, shape (nodes,).
+
     Examples
     --------
     On a ring of six, what holds for one GPU holds for all; at a faster rate nobody is proven.
@@ -635,10 +640,26 @@ MAX_FLOW_VARIABLES = 300_000
 
 
 def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: float) -> float:
-    """Lower bound on the time of a collective over all GPUs of a graph [s].
+    """Lower bound on the time of a collective over all GPUs of a graph.
 
-    The full message D counts in bytes. An error says if the collective is unknown, the graph is too
-    large for an exact answer, or not connected.
+    Parameters
+    ----------
+    collective
+        Which one.
+    graph
+        The network, GPUs and links.
+    data_bytes
+        The full message D [B].
+
+    Returns
+    -------
+    float
+        The bound [s].
+
+    Raises
+    ------
+    InputError
+        If the collective is unknown, the graph is too large for an exact answer, or not connected.
 
     Examples
     --------

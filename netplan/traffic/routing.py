@@ -96,6 +96,18 @@ def tree_of_graph(graph: FabricGraph, links: Ints) -> ClosTree | None:
 
     So it is if a GPU has no single network link, a link does not join neighbouring tiers, or the
     switches of one position differ in their links.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    links
+        Numbers of the links of its network, shape (links,).
+
+    Returns
+    -------
+    ClosTree or None
+        The tree.
     """
     low, high = graph.source[links], graph.target[links]
     tier = graph.node_tier.astype(np.int64)
@@ -181,6 +193,20 @@ def clos_loads(tree: ClosTree, leg: Leg, link_count: int) -> Floats:
     """Loads of a Clos network under fluid ECMP, in the order of its graph's links, (2, links) [B].
 
     The lowest positions of the tree are the GPUs; all links above a position are alike.
+
+    Parameters
+    ----------
+    tree
+        The network.
+    leg
+        What is sent from which GPU to which.
+    link_count
+        Links of the graph [1].
+
+    Returns
+    -------
+    Floats
+        Bytes over each link up and down, shape (2, links) [B].
     """
     loads = np.zeros((2, link_count))
     tiers = zip(_tier_loads(tree, leg), tree.links_above, tree.links, tree.lower, strict=True)

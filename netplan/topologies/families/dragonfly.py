@@ -216,7 +216,20 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         )
 
     def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
-        """Under which switch GPUs lie."""
+        """Under which switch GPUs lie.
+
+        Parameters
+        ----------
+        sizing
+            What the fabric is built for.
+        gpu
+            Numbers of GPUs, shape (gpus,).
+
+        Returns
+        -------
+        Ints or None
+            Numbers of their switches, shape (gpus,).
+        """
         leaf: Ints = gpu // dragonfly_shape(self, sizing).hosts_per_switch
         return leaf
 

@@ -146,6 +146,8 @@ class Torus(FabricSpec, frozen=True, kw_only=True):
         ----------
         fabric
             The same fabric as sized.
+        first
+            First number of a node that is none of the GPUs; a torus has none.
         port
             First port of a GPU that the network takes, counted from 0.
 
@@ -540,6 +542,15 @@ def _in_one_block(
 def refuse_other_cubes(side: int, sizes: Sequence[int], *, single: bool) -> None:
     """Refuse circuit switches between others than whole cubes of ``single`` GPUs, in rings.
 
+    Parameters
+    ----------
+    side
+        GPUs along an edge of a block that copper joins [1].
+    sizes
+        GPUs along each axis [1].
+    single
+        Whether GPUs stand alone in the rings.
+
     Raises
     ------
     ValueError
@@ -560,6 +571,15 @@ def refuse_other_cubes(side: int, sizes: Sequence[int], *, single: bool) -> None
 
 def refuse_other_twists(sizes: Sequence[int] | None, dimensions: int, *, rings: bool) -> None:
     """Refuse a twist without rings, or of sizes that are not once and twice the same.
+
+    Parameters
+    ----------
+    sizes
+        GPUs along each axis; None where they follow from the number of GPUs [1].
+    dimensions
+        Axes [1].
+    rings
+        Whether the axes are closed to rings.
 
     Raises
     ------
@@ -587,6 +607,16 @@ def _by(sizes: Sequence[int]) -> str:
 
 def nearest_twist(sizes: Sequence[int]) -> tuple[int, ...]:
     """Nearest sizes that take a twist: some k, some 2 k.
+
+    Parameters
+    ----------
+    sizes
+        GPUs along each axis [1].
+
+    Returns
+    -------
+    tuple of int
+        As many sizes [1].
 
     Examples
     --------
