@@ -75,6 +75,15 @@ class Timing(Terms, frozen=True, eq=False):
         """No time at all."""
         return cls(*(np.zeros(count) for _ in cls.__struct_fields__))
 
+    def __add__(self, other: "Timing") -> "Timing":
+        """Part by part, without a loop over names: searches add thousands."""
+        return Timing(
+            self.compute_s + other.compute_s,
+            self.memory_s + other.memory_s,
+            self.tensor_s + other.tensor_s,
+            self.expert_s + other.expert_s,
+        )
+
     @property
     def of_all_steps(self) -> "Timing":
         """Steps one after the other: parts of shape (steps, shardings) summed up."""
