@@ -42,7 +42,7 @@ from netplan.studies.points import UNEXPECTED, PointResult
 from netplan.studies.published import Published, published_values
 from netplan.studies.questions import BILL, currency_of
 from netplan.studies.study import Study
-from netplan.studies.verdict import verdict
+from netplan.studies.verdict import decisions, verdict
 from netplan.units import counted
 from netplan.version import __version__
 
@@ -166,6 +166,7 @@ class StudyAnswer(Answer):
             "damaged": list(self.damaged),
             "rows": [dict(row) for row in self.rows],
             "published": [value.to_dict() for value in self.published],
+            "decision": decisions(self.rows, self._reader),
         }
 
     def summary(self) -> Iterator[Section]:

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -121,7 +121,7 @@ class SummaryWriter(Struct, frozen=True):
         """The answer; empty where the points have nothing to compare."""
         if self.finding.kind == "front":
             return self._front(rows)
-        cases = self._cases(rows)
+        cases = self.cases(rows)
         if not cases:
             return ""
         kinds = {
@@ -160,7 +160,7 @@ class SummaryWriter(Struct, frozen=True):
     def _word(self) -> str:
         return "lowest" if self._lower else "highest"
 
-    def _cases(self, rows: Sequence[Row]) -> Cases:
+    def cases(self, rows: Sequence[Row]) -> Cases:
         """Lines of each case; of points apart only by what is tuned the best stays."""
         finding, reader = self.finding, self.reader
         over = (finding.over,) if finding.over else ()
@@ -556,6 +556,50 @@ def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> l
         if text:
             found[text] = None
     return list(found)
+
+
+def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
+    """Who is best where, of every answer that asks which: one entry a stretch of its input.
+
+    Parameters
+    ----------
+    rows, reader
+        Points of the study, and what reads their values.
+
+    Returns
+    -------
+    list of dict
+        What is compared and in which case, from where to where, the winner, or who ties, and by
+        which share the next is behind at least and at most [1].
+    """
+    found = []
+    for finding in reader.spec.answers or tuple(_of_charts(reader.spec, reader)):
+        lower = better_low(reader, finding.of)
+        if finding.kind != "best" or lower is None:
+            continue
+        wanted = finding.where.items()
+        kept = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
+        writer = SummaryWriter(finding, reader)
+        for case, every in writer.cases(kept).items():
+            for span in (
+                span for lines in every for span in leaders.intervals_of(lines, lower=lower)
+            ):
+                names = sorted(" ".join(map(str, key)) for key in span.leaders)
+                alone = len(names) == 1
+                found.append(
+                    {
+                        "of": finding.of,
+                        "over": finding.over,
+                        "case": dict(zip(finding.each, case, strict=True)),
+                        "first": span.first if finding.over else None,
+                        "last": span.last if finding.over else None,
+                        "kind": "buy" if alone else "undecided",
+                        "winner": names[0] if alone else None,
+                        "tied": [] if alone else names,
+                        "lead": [min(span.leads), max(span.leads)],
+                    }
+                )
+    return found
 
 
 def _joined(said: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import netplan
 from netplan.decide.leaders import crossing, even_at, intervals_of, knee_of
 from netplan.records import RecordError
 from netplan.reports.plots import Key
@@ -200,3 +201,19 @@ def test_even_where_a_line_passes_one() -> None:
     # From 1.2 to 0.8 over 100: 1 is halfway.
     assert even_at({100: 1.2, 200: 0.8}) == pytest.approx(150)
     assert even_at({100: 1.2}) is None
+
+
+def test_who_is_best_where_stands_in_the_json_as_data() -> None:
+    answer = netplan.study("price-flip")
+    spans = answer.to_dict()["decision"]
+    assert [(span["winner"], span["kind"]) for span in spans] == [
+        ("rail-only", "buy"),
+        ("torus-2d", "buy"),
+    ]
+    # One stretch ends at the point before the next begins, and the cheapest of each point leads.
+    prices = sorted({row[str(spans[0]["over"])] for row in answer.rows})
+    assert prices.index(spans[1]["first"]) == prices.index(spans[0]["last"]) + 1
+    for span in spans:
+        at_first = [row for row in answer.rows if row[span["over"]] == span["first"]]
+        priced = [row for row in at_first if row["cost.base"] is not None]
+        assert min(priced, key=lambda row: row["cost.base"])["fabric"] == span["winner"]
