@@ -211,9 +211,10 @@ def test_who_is_best_where_stands_in_the_json_as_data() -> None:
         ("torus-2d", "buy"),
     ]
     # One stretch ends at the point before the next begins, and the cheapest of each point leads.
-    prices = sorted({row[str(spans[0]["over"])] for row in answer.rows})
+    points = answer.to_frame()
+    over = spans[0]["over"]
+    prices = sorted(points[over].unique())
     assert prices.index(spans[1]["first"]) == prices.index(spans[0]["last"]) + 1
     for span in spans:
-        at_first = [row for row in answer.rows if row[span["over"]] == span["first"]]
-        priced = [row for row in at_first if row["cost.base"] is not None]
-        assert min(priced, key=lambda row: row["cost.base"])["fabric"] == span["winner"]
+        at_first = points[(points[over] == span["first"]) & points["cost.base"].notna()]
+        assert at_first.loc[at_first["cost.base"].idxmin(), "fabric"] == span["winner"]
