@@ -300,7 +300,7 @@ class LentPrice(Price, frozen=True, kw_only=True):
     discount: float = 0.0
 
 
-PriceKey = tuple[str, float | None, str]
+_PriceKey = tuple[str, float | None, str]
 """Part, speed [Gb/s] and kind of a row."""
 
 
@@ -317,7 +317,7 @@ def _point(row: Price, points: bool) -> Price:  # noqa: FBT001 - one use
     return row.changed(low=None, high=None, sources=named, **origin)
 
 
-def _by_key(prices: tuple[Price, ...]) -> dict[PriceKey, Price]:
+def _by_key(prices: tuple[Price, ...]) -> dict[_PriceKey, Price]:
     return {(price.part, price.speed_gbps, price.kind): price for price in prices}
 
 
@@ -399,7 +399,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         return tuple(sorted(row.hb_size for row in self.prices if row.hb_size is not None))
 
     @cached_property
-    def _found(self) -> tuple[tuple[Price, ...], dict[PriceKey, Price]]:
+    def _found(self) -> tuple[tuple[Price, ...], dict[_PriceKey, Price]]:
         """The rows, and where each is: a study prices hundreds of thousands of bills."""
         return self.prices, _by_key(self.prices)
 
