@@ -1,68 +1,25 @@
 """The house rules: format, lint, types, one-way imports without circles, sizes, true documents."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import networkx as nx
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "netplan"
+from docs.generators.rooms import MODULES, PACKAGE, ROOMS, imports, room_of, syntax_of
 
-# A room imports only from rooms before it, and from itself.
-ROOMS = (
-    *(
-        "version",
-        "errors",
-        "units",
-        "arrays",
-        "records",
-        "inputs",
-        "files",
-        "spreadsheets",
-        "levels",
-    ),
-    *("documents", "added", "catalog", "progress"),
-    *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
-    *(
-        "simulation",
-        "faults",
-        "scenarios",
-        "decide",
-        "questions",
-        "procurement",
-        "published",
-        "studies",
-        "explore",
-        "cli",
-        "__main__",
-    ),
-)
+ROOT = PACKAGE.parent
 MAX_MODULE_LINES = 600
+MAX_CONTRIBUTING_LINES = 130
 # The most there may be of each, documentation aside: they only fall, or rise by what a named
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
 MOST = {"lines of code": 72_000, "functions": 5_900, "classes": 1_003, "lines of imports": 6_400}
 LEAST_DOCUMENTED = 446  # public functions that say Parameters or Returns
-
-
-def name_of(path: Path) -> str:
-    """Dotted name of a module."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-
-
-@cache
-def syntax_of(name: str) -> ast.Module:
-    """Syntax tree of a module, made once a process."""
-    return ast.parse(MODULES[name].read_text("utf-8"))
 
 
 @cache
@@ -86,33 +43,6 @@ def code_lines() -> dict[str, int]:
     return counts
 
 
-def room_of(module: str) -> str:
-    """Room of ``netplan.room.module``."""
-    return module.split(".")[1]
-
-
-def imports_of(name: str) -> set[str]:
-    """Modules of the package that a module imports anywhere, in functions too."""
-    found: set[str] = set()
-    for node in ast.walk(syntax_of(name)):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name}, line {node.lineno}: imports are absolute"
-            source = node.module or ""
-            found |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return {one for one in found if one in MODULES and one != "netplan"} - {name}
-
-
-@cache
-def imports() -> dict[str, set[str]]:
-    """Modules that every module imports.
-
-    The package itself offers the public names of all rooms, loaded on first use.
-    """
-    return {name: imports_of(name) for name in MODULES if name != "netplan"}
-
-
 @pytest.mark.parametrize("command", ["ruff format --check .", "ruff check .", "mypy"])
 def test_tool_finds_nothing(command: str) -> None:
     done = subprocess.run(
@@ -123,6 +53,16 @@ def test_tool_finds_nothing(command: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_imports_are_absolute() -> None:
+    relative = [
+        f"{name}, line {node.lineno}"
+        for name in MODULES
+        for node in ast.walk(syntax_of(name))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not relative
 
 
 def test_imports_run_one_way() -> None:
@@ -183,3 +123,50 @@ def test_ci_runs_the_readme_test_command() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     command = next(line for line in script if line.startswith("python3 -m venv"))
     assert command in (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+
+
+# Pages that lead through the code by the names of files, functions and classes.
+WALKS = ("CONTRIBUTING.md", "docs/background/decisions.md", "docs/background/development.md")
+NAMED = re.compile(r"`([\w./-]+\.py)(?::([\w.]+))?`")
+ROOM_ROW = re.compile(r"^\| (`[^|]*) \|", re.MULTILINE)
+
+
+def bound_names(node: ast.AST) -> dict[str, ast.AST]:
+    """Functions, classes and values that a module or class defines or imports."""
+    names: dict[str, ast.AST] = {}
+    for child in getattr(node, "body", ()):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names[child.name] = child
+        elif isinstance(child, ast.Assign):
+            names |= {target.id: child for target in child.targets if isinstance(target, ast.Name)}
+        elif isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
+            names[child.target.id] = child
+    return names
+
+
+def is_there(file: str, name: str) -> bool:
+    """Whether a file of the checkout, or of the package, is there and defines a name."""
+    path = next((folder / file for folder in (ROOT, PACKAGE) if (folder / file).is_file()), None)
+    if path is None:
+        return False
+    node: ast.AST | None = ast.parse(path.read_text("utf-8"))
+    for part in filter(None, name.split(".")):
+        node = bound_names(node).get(part) if node else None
+    return node is not None
+
+
+@pytest.mark.parametrize("page", WALKS)
+def test_what_pages_name_is_there(page: str) -> None:
+    named = NAMED.findall((ROOT / page).read_text("utf-8"))
+    assert named
+    assert [f"{file}:{name}" for file, name in named if not is_there(file, name)] == []
+
+
+def test_contributing_is_two_pages_that_place_every_room_in_order() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert len(text.splitlines()) <= MAX_CONTRIBUTING_LINES
+    table = text.partition("| room under")[2].partition("\n\n")[0]
+    listed = [
+        room for row in ROOM_ROW.findall(table) for room in re.findall(r"\w+", row.split(",")[0])
+    ]
+    assert listed == [room for room in ROOMS if room != "__main__"]

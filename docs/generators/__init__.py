@@ -7,6 +7,7 @@ from docs.generators.commands import command_pages
 from docs.generators.functions import function_pages
 from docs.generators.inputs import PAGE, inputs_page
 from docs.generators.nomenclature import nomenclature_page
+from docs.generators.rooms import PICTURE, rooms_picture
 from docs.generators.tables import Pages
 
 DOCS = Path(__file__).parents[1]
@@ -23,8 +24,8 @@ def made_pages() -> Pages:
 
 
 def committed_pages() -> Pages:
-    """Made pages that stand in the checkout, by their path below `docs/`."""
-    return {PAGE: inputs_page()}
+    """Made files that stand in the checkout, by their path below `docs/`."""
+    return {PAGE: inputs_page(), PICTURE: rooms_picture()}
 
 
 def write_committed() -> None:

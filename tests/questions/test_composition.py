@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 import netplan
+from docs.generators.rooms import MODULES
 from netplan.levels import Level
 from netplan.performance import search
 from netplan.performance.search import SearchResult
@@ -17,7 +18,6 @@ from netplan.questions.own_inputs import own_options
 from netplan.questions.question import Question
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
 from netplan.scenarios.scenario import SCENARIOS, WORKLOADS, Scenario, places
-from tests.test_house import MODULES
 
 MOST_INPUTS, MOST_ANCESTORS = 12, 3
 
