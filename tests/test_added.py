@@ -1,6 +1,9 @@
 """What another package adds by entry points: a fabric of its own kind, and a question."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -193,8 +196,16 @@ def test_its_values_are_replaced_like_others() -> None:
     assert json.loads(done.stdout)["fabrics"][0]["notes"][0] == "A spider of 2 feet."
 
 
-def test_its_format_is_written() -> None:
-    done = netplan("export", *NETWORK, "--fabric", "spider", "--to", "pairs")
+def test_its_format_is_written(tmp_path: Path) -> None:
+    """In a process of its own: formats are options, which are made as the command is."""
+    words = ("export", *NETWORK, "--fabric", "spider", "--to", "pairs")
+    done = subprocess.run(
+        [sys.executable, "-m", "netplan", *words],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "gpu-31 foot-3\n" in done.stdout
 

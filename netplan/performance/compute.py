@@ -222,7 +222,7 @@ def waited_times(
 def sections(operations: Sequence[ops.Operation]) -> Iterator[dict[int, list[int]]]:
     """Places of operations that run beside each other, by branch; single ones between them.
 
-    >>> alone = ops.Operation("top", "mlp", 0.0, 0.0, NO_WORK, NO_WORK)
+    >>> alone = ops.Operation("top", "mlp", 0.0, 0.0, ops.NO_WORK, ops.NO_WORK)
     >>> list(sections([replace(alone, branch=at) for at in (1, 2, 2, 0)]))
     [{1: [0], 2: [1, 2]}, {0: [3]}]
     """
