@@ -372,41 +372,41 @@ class Stages(Columns, frozen=True, eq=False):
     last_less: Amount
     bubble: Amount
 
-    def slowest(self, one: Passes) -> tuple[Floats, Floats]:
+    def slowest(self, passes: Passes) -> tuple[Floats, Floats]:
         """Layers of the slowest stage [1], and what its ends take of a microbatch [s]."""
-        layer_s = one.whole_s
+        layer_s = passes.whole_s
         first, last = self.fullest - self.first_less, self.fullest - self.last_less
-        first_s, last_s = first * layer_s + one.embedding_s, last * layer_s + one.head_s
+        first_s, last_s = first * layer_s + passes.embedding_s, last * layer_s + passes.head_s
         is_last = last_s >= first_s
         is_middle = (self.stages > 2) & (  # noqa: PLR2004 - those between both ends
             self.fullest * layer_s > np.maximum(first_s, last_s)
         )
         layers = np.where(is_middle, self.fullest, np.where(is_last, last, first))
-        ends_s = np.where(is_middle, 0.0, np.where(is_last, one.head_s, one.embedding_s))
-        both_s = one.head_s + one.embedding_s
+        ends_s = np.where(is_middle, 0.0, np.where(is_last, passes.head_s, passes.embedding_s))
+        both_s = passes.head_s + passes.embedding_s
         return layers, np.where(self.stages == 1, both_s, ends_s)
 
-    def slowest_s(self, one: Passes) -> Amount:
+    def slowest_s(self, passes: Passes) -> Amount:
         """What one microbatch takes on the slowest stage [s]."""
-        layers, ends_s = self.slowest(one)
-        return layers * one.whole_s + ends_s
+        layers, ends_s = self.slowest(passes)
+        return layers * passes.whole_s + ends_s
 
-    def through_s(self, one: Passes) -> Amount:
+    def through_s(self, passes: Passes) -> Amount:
         """What one microbatch takes through all stages [s]."""
-        return self.layers * one.whole_s + (one.head_s + one.embedding_s)
+        return self.layers * passes.whole_s + (passes.head_s + passes.embedding_s)
 
-    def pipeline_s(self, one: Passes) -> Amount:
+    def pipeline_s(self, passes: Passes) -> Amount:
         """What all microbatches take, and the bubble [s]."""
-        slowest_s = self.slowest_s(one)
-        bubble_s = self.bubble * (self.through_s(one) - slowest_s) / self.interleave
+        slowest_s = self.slowest_s(passes)
+        bubble_s = self.bubble * (self.through_s(passes) - slowest_s) / self.interleave
         return self.microbatches * slowest_s + bubble_s
 
     @property
     def transfers(self) -> Amount:
         """Transfers between stages that a GPU waits for [1]."""
         steady = 2 * self.microbatches * self.interleave + 2 * (self.stages - 1)
-        found: Amount = np.where(self.stages > 1, steady, 0.0)
-        return found
+        transfers: Amount = np.where(self.stages > 1, steady, 0.0)
+        return transfers
 
 
 class Exchange(Columns, frozen=True, eq=False):
@@ -439,33 +439,35 @@ class Exchange(Columns, frozen=True, eq=False):
         ends = np.where(stages.stages == 1, 2.0, 1.0)
         return self.layer_weights * stages.layers / stages.stages + self.end_weights * ends
 
-    def data_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
+    def data_s(self, stages: Stages, passes: Passes, sharing: Sharing) -> Amount:
         """What collectives over data parallel GPUs show in an iteration [s]."""
         # Gradients summed, and weights gathered, once an iteration.
         held, sharded = self.held(stages), self.sharded
         twice = 2 - sharded  # unsharded, gradients come back, and no weights
         scatter_s = sharing.repeats * twice * sharing.gradient_bytes * held * self.s_per_byte
         gather_s = sharded * sharing.gather_bytes * held * self.s_per_byte
-        each = stages.layers / stages.stages
-        pieces = np.where(stages.stages > 1, np.maximum(1.0, each / stages.chunk), stages.layers)
+        layers_per_stage = stages.layers / stages.stages
+        pieces = np.where(
+            stages.stages > 1, np.maximum(1.0, layers_per_stage / stages.chunk), stages.layers
+        )
         hidden_s: Amount = 0.0
-        for exchange_s, pass_s in ((scatter_s, one.back_s), (gather_s, one.ahead_s)):
-            behind_s = pass_s * each
+        for exchange_s, pass_s in ((scatter_s, passes.back_s), (gather_s, passes.ahead_s)):
+            behind_s = pass_s * layers_per_stage
             last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
             hidden_s = hidden_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
         once_s = np.where(sharing.overlapped > 0, hidden_s, scatter_s + gather_s)
         if np.any(self.gathered):
-            once_s = np.where(self.gathered, self._gathered_s(stages, one, sharing), once_s)
+            once_s = np.where(self.gathered, self._gathered_s(stages, passes, sharing), once_s)
         shown: Amount = np.where(self.members > 1, once_s, 0.0)
         return shown
 
-    def _gathered_s(self, stages: Stages, one: Passes, sharing: Sharing) -> Amount:
+    def _gathered_s(self, stages: Stages, passes: Passes, sharing: Sharing) -> Amount:
         """Weights gathered for every pass of every microbatch, gradients scattered likewise."""
         start_s, pace = sharing.collective_s, self.s_per_byte
         gather_s = sharing.gather_bytes * self.layer_weights * pace + start_s
         scatter_s = sharing.gradient_bytes * self.layer_weights * pace + start_s
-        layer_s = shown_s(gather_s, one.ahead_s, sharing.contention)
-        layer_s = layer_s + shown_s(gather_s + scatter_s, one.back_s, sharing.contention)
+        layer_s = shown_s(gather_s, passes.ahead_s, sharing.contention)
+        layer_s = layer_s + shown_s(gather_s + scatter_s, passes.back_s, sharing.contention)
         # The ends: gathered twice in 16 bits, their gradients summed once.
         ends = 2 * self.end_weights * pace * (ELEMENT_BYTES + sharing.gradient_bytes)
         return stages.microbatches * stages.layers / stages.stages * layer_s + ends

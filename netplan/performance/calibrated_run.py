@@ -244,12 +244,12 @@ class CalibratedRun(Struct, frozen=True):
         """The levels with the bandwidth and the steps that collectives get, the HB domain first."""
         domain, *network = levels
         part = self.part
-        own = domain.link_bytes_per_s * part.hb_efficiency
-        found = [_reached(domain, own, part.hb_step_s)]
+        domain_bytes_per_s = domain.link_bytes_per_s * part.hb_efficiency
+        reached = [_reached(domain, domain_bytes_per_s, part.hb_step_s)]
         for level in network:
             share = part.network_efficiency.of(self.network_kind or level.network_kind)
-            found.append(_reached(level, level.link_bytes_per_s * share, part.network_step_s))
-        return tuple(found)
+            reached.append(_reached(level, level.link_bytes_per_s * share, part.network_step_s))
+        return tuple(reached)
 
 
 def _reached(level: Level, bytes_per_s: float, step_s: float) -> Level:

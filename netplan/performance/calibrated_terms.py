@@ -123,8 +123,8 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
-        one, stages = self.layer.passes.take(row), self.schedule.stages.take(schedule)
-        total = np.asarray(stages.pipeline_s(one))
+        passes, stages = self.layer.passes.take(row), self.schedule.stages.take(schedule)
+        total = np.asarray(stages.pipeline_s(passes))
         total += self._transfers_s(place, schedule)
         total += self.data_s(place, row, schedule)
         total += self.setting.sharing.iteration_s
@@ -148,27 +148,29 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
 
         Layers are those of the slowest stage, of which computing has the ends.
         """
-        at, on, by = (np.array([index]) for index in (place, row, schedule))
+        places, on, by = (np.array([index]) for index in (place, row, schedule))
         layer, sharing = self.layer, self.setting.sharing
-        one, stages = self.layer.passes.take(on), self.schedule.stages.take(by)
-        exchange = self._exchange(at, on)
-        slowest_s, runs = stages.slowest_s(one), stages.microbatches
-        held, ends_s = stages.slowest(one)
+        layer_passes, stages = self.layer.passes.take(on), self.schedule.stages.take(by)
+        exchange = self._exchange(places, on)
+        slowest_s, runs = stages.slowest_s(layer_passes), stages.microbatches
+        held, ends_s = stages.slowest(layer_passes)
         passes = runs * held
-        found = {
+        parts_s = {
             "compute": passes * layer.products_s[on] + runs * ends_s,
             "attention": passes * layer.attention_s[on],
             "memory": passes * layer.vectors_s[on],
             "tensor_comm": passes * layer.communication_s[on],
-            "recompute": passes * one.again_s,
-            "host": passes * one.layer_s,
-            "data_comm": exchange.data_s(stages, one, sharing),
-            "pipeline_comm": self._transfers_s(at, by),
-            "bubble": stages.bubble * (stages.through_s(one) - slowest_s) / stages.interleave,
+            "recompute": passes * layer_passes.again_s,
+            "host": passes * layer_passes.layer_s,
+            "data_comm": exchange.data_s(stages, layer_passes, sharing),
+            "pipeline_comm": self._transfers_s(places, by),
+            "bubble": stages.bubble
+            * (stages.through_s(layer_passes) - slowest_s)
+            / stages.interleave,
             "optimizer": self._optimizer_s(exchange, stages),
             "fixed": np.array([sharing.iteration_s]),
         }
-        named = {name: float(np.ravel(seconds)[0]) for name, seconds in found.items()}
+        named = {name: float(np.ravel(seconds)[0]) for name, seconds in parts_s.items()}
         if self.update_s is not None and self.update_s[schedule]:
             named["update"] = float(self.update_s[schedule])
         return named

@@ -110,7 +110,7 @@ class LayerGroups(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, network: CollectiveNetwork, placements: Placements, index: Ints) -> "LayerGroups":
         """Groups of the placements; ``index`` says which placement a sharding belongs to."""
-        groups = {name: group_of(placements, at) for name, at in _DIMENSION.items()}
+        groups = {name: group_of(placements, dimension) for name, dimension in _DIMENSION.items()}
         return cls(network, placements, groups, index, {})
 
     def seconds(
@@ -125,7 +125,7 @@ class LayerGroups(Struct, frozen=True, eq=False):
 
 
 def roofline(
-    one: ops.Operation, work: ops.OperationCost, setting: Setting
+    operation: ops.Operation, work: ops.OperationCost, setting: Setting
 ) -> tuple[Amount, Amount]:
     """Time of FLOPs and kernel latency, and of memory traffic as far as that takes longer [s].
 
@@ -133,8 +133,8 @@ def roofline(
     """
     part, training = setting.assumptions.compute, setting.training
     if training.measured is not None:
-        return training.measured.parts_s(one, work, _moved_bytes(one, work, setting))
-    slowdown = part.attention_slowdown if one.module == "attention" else 1.0
+        return training.measured.parts_s(operation, work, _moved_bytes(operation, work, setting))
+    slowdown = part.attention_slowdown if operation.module == "attention" else 1.0
     compute_s: Amount = part.kernel_latency_s
     memory_s: Amount = 0.0
     if not _is_none(work.tensor_flops):
@@ -144,21 +144,21 @@ def roofline(
         if not _is_none(work.vector_flops):
             vector_s = work.vector_flops / (part.vector_efficiency * training.vector_flops_per_s)
             compute_s = compute_s + slowdown * vector_s
-        memory_s = np.maximum(memory_traffic_s(one, work, setting) - compute_s, 0)
+        memory_s = np.maximum(memory_traffic_s(operation, work, setting) - compute_s, 0)
     return compute_s, memory_s
 
 
-def memory_traffic_s(one: ops.Operation, work: ops.OperationCost, setting: Setting) -> Amount:
+def memory_traffic_s(operation: ops.Operation, work: ops.OperationCost, setting: Setting) -> Amount:
     """Time of an operation's memory traffic alone [s]; 0 without rates of vectors and memory."""
     training = setting.training
     if not (training.vector_flops_per_s and training.memory_bytes_per_s):
         return 0.0
-    return _moved_bytes(one, work, setting) / training.memory_bytes_per_s
+    return _moved_bytes(operation, work, setting) / training.memory_bytes_per_s
 
 
-def _moved_bytes(one: ops.Operation, work: ops.OperationCost, setting: Setting) -> Amount:
+def _moved_bytes(operation: ops.Operation, work: ops.OperationCost, setting: Setting) -> Amount:
     """Memory traffic of an operation; what spilled counts as so many local bytes more [B]."""
-    return work.moved_bytes if setting.spill is None else setting.spill.moved_bytes(one, work)
+    return work.moved_bytes if setting.spill is None else setting.spill.moved_bytes(operation, work)
 
 
 def _work_time(
@@ -210,10 +210,10 @@ def waited_times(
     """The same of all operations of a layer, as far as it waits for them and has them."""
     times = [operation_times(operation, setting, groups) for operation in operations]
     times = [
-        both if one.share == 1 else (both[0] * one.share, both[1] * one.share)
-        for one, both in zip(operations, times, strict=True)
+        both if operation.share == 1 else (both[0] * operation.share, both[1] * operation.share)
+        for operation, both in zip(operations, times, strict=True)
     ]
-    if not any(one.branch for one in operations):
+    if not any(operation.branch for operation in operations):
         return times
     ways = [_longest(operations, [both[way].total_s for both in times]) for way in (0, 1)]
     return [(ahead * x, back * y) for (ahead, back), x, y in zip(times, *ways, strict=True)]
@@ -227,26 +227,28 @@ def sections(operations: Sequence[ops.Operation]) -> Iterator[dict[int, list[int
     [{1: [0], 2: [1, 2]}, {0: [3]}]
     """
     places = range(len(operations))
-    for beside, some in groupby(places, key=lambda at: operations[at].branch > 0):
-        if not beside:
+    for branching, some in groupby(places, key=lambda place: operations[place].branch > 0):
+        if not branching:
             yield from ({0: [index]} for index in some)
             continue
         branches: dict[int, list[int]] = {}
-        for at in some:
-            branches.setdefault(operations[at].branch, []).append(at)
+        for place in some:
+            branches.setdefault(operations[place].branch, []).append(place)
         yield branches
 
 
 def _longest(operations: Sequence[ops.Operation], times_s: Sequence[Floats]) -> list[Floats]:
     """1 for each operation of the longest of its branches, else 0, shape (shardings,) each."""
-    found = [np.ones_like(one) for one in times_s]
+    is_longest = [np.ones_like(time_s) for time_s in times_s]
     for branches in sections(operations):
-        sums_s = [np.sum([times_s[at] for at in branch], axis=0) for branch in branches.values()]
+        sums_s = [
+            np.sum([times_s[place] for place in branch], axis=0) for branch in branches.values()
+        ]
         longest = np.argmax(sums_s, axis=0)
         for number, places in enumerate(branches.values()):
             for index in places:
-                found[index] = (longest == number).astype(np.float64)
-    return found
+                is_longest[index] = (longest == number).astype(np.float64)
+    return is_longest
 
 
 class QueuedGradients(NamedTuple):
@@ -263,13 +265,15 @@ def _queued(
     times_s = [operation_times(operation, setting, groups)[1].total_s for operation in operations]
     lead_s, leads = np.zeros(len(groups.index)), dict[int, Floats]()
     for branches in sections(operations):
-        sums_s = [np.sum([times_s[at] for at in branch], axis=0) for branch in branches.values()]
+        sums_s = [
+            np.sum([times_s[place] for place in branch], axis=0) for branch in branches.values()
+        ]
         end_s = lead_s + np.max(sums_s, axis=0)
         for whole_s, places in zip(sums_s, branches.values(), strict=True):
             behind_s = end_s - whole_s  # a branch begins with the others, and ends before them
-            for at in places:
-                leads[at] = behind_s
-                behind_s = behind_s + times_s[at]
+            for place in places:
+                leads[place] = behind_s
+                behind_s = behind_s + times_s[place]
         lead_s = end_s
     for index in reversed(range(len(operations))):
         held = ops.total_bytes([operations[index].weight_bytes], len(groups.index))
@@ -294,9 +298,9 @@ class CalibratedLayer(Struct, frozen=True, eq=False):
 
     def spilling(self, forward_s: Floats, backward_s: Floats) -> "CalibratedLayer":
         """The same with so much more memory traffic of what lies in an expanded memory [s]."""
-        one = self.passes
-        ahead_s, back_s = one.forward_s + forward_s, one.backward_s + backward_s
-        passes = replace(one, forward_s=ahead_s, backward_s=back_s)
+        unspilled = self.passes
+        ahead_s, back_s = unspilled.forward_s + forward_s, unspilled.backward_s + backward_s
+        passes = replace(unspilled, forward_s=ahead_s, backward_s=back_s)
         return replace(self, passes=passes, vectors_s=self.vectors_s + forward_s + backward_s)
 
 
@@ -318,12 +322,13 @@ def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> C
         # One tensor GPU has nothing to cut over others.
         sequence_parallel=np.less(part.scattered, part.tokens),
     )
-    one, none = kernels.beside(sent, again, setting.sharing), np.zeros(np.shape(part.query))
+    layer_passes = kernels.beside(sent, again, setting.sharing)
+    none = np.zeros(np.shape(part.query))
     products_s, attention_s, vectors_s = (
         none + times.forward_s + times.backward_s
         for times in (kernels.products, kernels.attention, kernels.vectors)
     )
-    passes = Passes(*(none + column for column in astuple(one)))
+    passes = Passes(*(none + column for column in astuple(layer_passes)))
     weights = none + part.layer_weights, none + part.end_weights
     return CalibratedLayer(passes, products_s, attention_s, vectors_s, *weights)
 
@@ -369,10 +374,10 @@ def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -
     if setting.training.calibrated is not None:
         calibrated = calibrated_times(setting, sharding, program, groups)
         # What is computed again, and the host, count backward.
-        one, none = calibrated.passes, np.zeros(count)
-        back_s = one.backward_s + one.again_s + one.layer_s
-        forward = Timing(none + one.forward_s, none, none + one.forward_comm_s, none)
-        backward = Timing(none + back_s, none, none + one.backward_comm_s, none)
+        passes, none = calibrated.passes, np.zeros(count)
+        back_s = passes.backward_s + passes.again_s + passes.layer_s
+        forward = Timing(none + passes.forward_s, none, none + passes.forward_comm_s, none)
+        backward = Timing(none + back_s, none, none + passes.backward_comm_s, none)
         ends_s = calibrated.passes.embedding_s, calibrated.passes.head_s
     else:
         forward, backward = layer_times(setting, sharding, program, groups)
@@ -395,7 +400,9 @@ def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -
         activation_bytes=ops.total_bytes(stored, count),
         working_bytes=ops.total_bytes(working, count),
         boundary_bytes=ops.total_bytes([layer.boundary_bytes], count),
-        stored_bytes=ops.total_bytes([one.stored_bytes for one in layer.operations], count),
+        stored_bytes=ops.total_bytes(
+            [operation.stored_bytes for operation in layer.operations], count
+        ),
         first=_end(program.first, setting, groups, ends_s[0]),
         last=_end(program.last, setting, groups, ends_s[1]),
         queue=tuple(_queued(layer.operations, setting, groups)) if setting.branched else (),
@@ -475,9 +482,13 @@ def _gradient_time(program: Program, setting: Setting, groups: LayerGroups) -> T
         if operation.weight_gradient is not ops.NO_WORK
     ]
     if setting.branched:
-        back_s = [operation_times(one, setting, groups)[1].total_s for one in operations]
+        back_s = [
+            operation_times(operation, setting, groups)[1].total_s for operation in operations
+        ]
         waited = zip(operations, _longest(operations, back_s), strict=True)
-        kept = [share for one, share in waited if one.weight_gradient is not ops.NO_WORK]
+        kept = [
+            share for operation, share in waited if operation.weight_gradient is not ops.NO_WORK
+        ]
         phases = [phase * share for phase, share in zip(phases, kept, strict=True)]
     return sum(phases[1:], phases[0]) if phases else None
 

@@ -46,7 +46,7 @@ class ErrorBar(Struct, frozen=True):
 
     Parameters
     ----------
-    whole, own
+    whole, unshared
         Multiples of the time between which the true one lies, nine times of ten, and those of what
         it does not share with another plan's.
     repeat
@@ -58,7 +58,7 @@ class ErrorBar(Struct, frozen=True):
     """
 
     whole: Factors
-    own: Factors
+    unshared: Factors
     repeat: float
     basis: Basis = "calibrated"
     reasons: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class ErrorBar(Struct, frozen=True):
         if long < short * (1 + self.repeat):
             return True
         less, more = sorted(own_times(first, second))
-        return long < short * self.whole.half_overlap and more < less * self.own.half_overlap
+        return long < short * self.whole.half_overlap and more < less * self.unshared.half_overlap
 
 
 def own_times(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[float, float]:
@@ -115,7 +115,7 @@ def own_times(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[
     """
     parts = dict.fromkeys((*first, *second))
     more = [first.get(part, 0.0) - second.get(part, 0.0) for part in parts]
-    return sum((one for one in more if one > 0), 0.0), -sum((one for one in more if one < 0), 0.0)
+    return sum((gap for gap in more if gap > 0), 0.0), -sum((gap for gap in more if gap < 0), 0.0)
 
 
 def error_bar(

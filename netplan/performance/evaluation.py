@@ -135,8 +135,8 @@ class Evaluated(Struct, frozen=True, eq=False):
     @property
     def seconds(self) -> Floats:
         """Times of a space of single plans [s]."""
-        each = np.arange(len(self.memory.weights))
-        return self.terms.seconds(each, each, each)
+        index = np.arange(len(self.memory.weights))
+        return self.terms.seconds(index, index, index)
 
 
 def evaluate_space(
@@ -169,7 +169,7 @@ class Evaluation(Struct, frozen=True, eq=False):
     setting: Setting
     network: CollectiveNetwork
     space: PlanSpace
-    found: Evaluated
+    evaluated: Evaluated
 
     @classmethod
     def of(
@@ -185,11 +185,11 @@ class Evaluation(Struct, frozen=True, eq=False):
 
     def plan_time(self, place: int, schedule: int) -> PlanTime:
         """One plan with its parts and memory."""
-        if not self.space.single and self.found.spilled.plans[schedule]:
+        if not self.space.single and self.evaluated.spilled.plans[schedule]:
             alone = self.space.plans(np.array([place]), np.array([schedule]))
             return Evaluation.of(self.setting, self.network.levels, alone).plan_time(0, 0)
         row = int(self.space.row(place, schedule))
-        parts = self.found.terms.parts(place, row, schedule)
+        parts = self.evaluated.terms.parts(place, row, schedule)
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
         training, work = self.setting.training, self.setting.flops
@@ -201,13 +201,15 @@ class Evaluation(Struct, frozen=True, eq=False):
             plan=plan,
             iteration_time_s=seconds,
             breakdown_s=parts,
-            memory_bytes=float(self.found.memory.total[schedule]),
+            memory_bytes=float(self.evaluated.memory.total[schedule]),
             mfu=work.model / peak,
             hfu=work.hardware / peak,
             strategy=self.setting.strategy,
-            memory_parts_bytes=self.found.memory.part(schedule),
-            memory_tiers_bytes=self.found.spilled.parts(schedule) if training.expanded else None,
-            phases_s=self.found.terms.phases(place, row, schedule),
+            memory_parts_bytes=self.evaluated.memory.part(schedule),
+            memory_tiers_bytes=self.evaluated.spilled.parts(schedule)
+            if training.expanded
+            else None,
+            phases_s=self.evaluated.terms.phases(place, row, schedule),
             error=error,
         )
 
@@ -225,20 +227,20 @@ class Evaluation(Struct, frozen=True, eq=False):
 
     def best(self, top: int) -> tuple[list[tuple[int, int]], int]:
         """Best plans as (placement, schedule), equally fast ones in order, and how many fit."""
-        memory, training = self.found.memory.total, self.setting.training
+        memory, training = self.evaluated.memory.total, self.setting.training
         fits = memory <= training.tiers_bytes
-        found: list[tuple[float, int, int]] = []
+        ranked: list[tuple[float, int, int]] = []
         feasible = 0
         for place, schedule in self.space.pairs(memory <= training.room_bytes, CHUNK_PLANS):
             feasible += int(fits[schedule].sum())
-            seconds = self.found.terms.seconds(place, self.space.row(place, schedule), schedule)
-            limit = found[-1][0] if len(found) == top else inf
+            seconds = self.evaluated.terms.seconds(place, self.space.row(place, schedule), schedule)
+            limit = ranked[-1][0] if len(ranked) == top else inf
             seconds = self._with_spilled(place, schedule, seconds, top, limit)
             chosen = _smallest(seconds, top)
             chosen = chosen[seconds[chosen] < inf]
-            found += [(float(seconds[i]), int(place[i]), int(schedule[i])) for i in chosen]
-            found = sorted(found)[:top]
-        return [(place, schedule) for _, place, schedule in found], feasible
+            ranked += [(float(seconds[i]), int(place[i]), int(schedule[i])) for i in chosen]
+            ranked = sorted(ranked)[:top]
+        return [(place, schedule) for _, place, schedule in ranked], feasible
 
     def _with_spilled(
         self, place: Ints, schedule: Ints, least_s: Floats, top: int, limit: float
@@ -247,7 +249,7 @@ class Evaluation(Struct, frozen=True, eq=False):
 
         Their layers are timed plan by plan, since what spills depends on the schedule.
         """
-        spilled = self.found.spilled
+        spilled = self.evaluated.spilled
         spills = np.flatnonzero(spilled.plans[schedule])
         if not len(spills):
             return least_s

@@ -207,18 +207,18 @@ def layer_operations(
     """
     setting = with_spill(setting, timed)
     sharding, groups = _sharding_of(setting, levels, timed.plan)
-    found: list[list[OperationRow]] = [[], []]
+    directions: list[list[OperationRow]] = [[], []]
     for operation in setting.program(sharding).layer.operations:
         works = (operation.forward,), operation.backward_works
         times = operation_times(operation, setting, groups)
-        for rows, work, time, ahead in zip(found, works, times, (True, False), strict=True):
+        for rows, work, time, ahead in zip(directions, works, times, (True, False), strict=True):
             rows.append(_operation_row(operation, work, time, groups, forward=ahead))
-    trains = any(row.time_s for row in found[1])
-    return (*found[0], *found[1]) if trains else tuple(found[0])
+    trains = any(row.time_s for row in directions[1])
+    return (*directions[0], *directions[1]) if trains else tuple(directions[0])
 
 
 def _operation_row(
-    one: Operation,
+    operation: Operation,
     works: Sequence[OperationCost],
     time: Timing,
     groups: LayerGroups,
@@ -240,9 +240,10 @@ def _operation_row(
         if groups.groups[collective.group].members.prod() > 1
     ]
     return OperationRow(
-        *(one.name, one.module, "forward" if forward else "backward", flops, vector, moved),
-        weight_bytes=float(np.ravel(one.weight_bytes)[0]) if forward else None,
-        activation_bytes=float(np.ravel(one.activation_bytes)[0]) if forward else None,
+        *(operation.name, operation.module, "forward" if forward else "backward"),
+        *(flops, vector, moved),
+        weight_bytes=float(np.ravel(operation.weight_bytes)[0]) if forward else None,
+        activation_bytes=float(np.ravel(operation.activation_bytes)[0]) if forward else None,
         collectives="; ".join(sent),
         compute_s=float(time.compute_s[0]),
         memory_s=float(time.memory_s[0]),
@@ -298,7 +299,7 @@ def stage_operations(
         return float(sum(time.total_s[0] for time in times))
 
     layer_s = seconds(layer_times(setting, sharding, program, groups))
-    first, last = ([one] if one else [] for one in (program.first, program.last))
+    first, last = ([end] if end else [] for end in (program.first, program.last))
     held = stage_layers(program.repetition.layers, plan.pipeline).tolist()
     stages: list[tuple[int, list[Operation]]] = [(held[-1], last), (held[0], first)]
     stages += [(layers, []) for layers in held[1:-1]]
@@ -306,14 +307,15 @@ def stage_operations(
         stages = [(held[0], first + last)]
     layers, ends = max(
         stages,
-        key=lambda one: (
-            one[0] * layer_s + sum(seconds(operation_times(end, setting, groups)) for end in one[1])
+        key=lambda stage: (
+            stage[0] * layer_s
+            + sum(seconds(operation_times(end, setting, groups)) for end in stage[1])
         ),
     )
     runs = float(plan.microbatches)
     return [
         (operation, runs * layers * operation.share) for operation in program.layer.operations
-    ] + [(one, runs) for one in ends]
+    ] + [(end, runs) for end in ends]
 
 
 def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> Iterator[Term]:

@@ -105,21 +105,21 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
     network = setting.network(levels)
     search = FreeSearch(setting, network, known, top)
     placed = Placed.of(search, known.fitting[:FIRST_CUTS])
-    found, alone = placed.best([]), not search.needs_memory
+    ranked, alone = placed.best([]), not search.needs_memory
     begins = range(FIRST_CUTS, len(known.fitting), BATCH_CUTS)
     for begin in each(begins, lambda _: "batches of plans"):
         some = slice(begin, begin + BATCH_CUTS)
-        chosen = known.fitting[some][known.bound_s[some] <= search.limit(found)]
+        chosen = known.fitting[some][known.bound_s[some] <= search.limit(ranked)]
         if len(chosen):
-            found, alone = Placed.of(search, chosen).best(found), False
-    if not found:
+            ranked, alone = Placed.of(search, chosen).best(ranked), False
+    if not ranked:
         return _none(search)
     sizes = tuple(search.sizes)
-    plans = tuple(_plan_of(known.cuts, sizes, entry) for entry in found)
+    plans = tuple(_plan_of(known.cuts, sizes, entry) for entry in ranked)
     fitting = int((known.least_bytes <= setting.training.tiers_bytes).sum())
     layers = None
     if alone:
-        rows = np.array([one[-1] for one in found])
+        rows = np.array([entry[-1] for entry in ranked])
         layers = KnownLayers(placed.rows.sharding, placed.table, rows)
     return FreePlans(plans, known.cuts.count, fitting, layers=layers)
 
@@ -164,8 +164,10 @@ def _least_spill_s(
     less = np.zeros(count)
     if alone.has_ends:
         less = np.maximum(*missing_layers(repetition.layers, smallest.stages))
-    own = smallest._replace(sharding=np.arange(count))
-    more_s = _computing_s(setting, own, table, less) - _computing_s(setting, smallest, alone, less)
+    listed_runs = smallest._replace(sharding=np.arange(count))
+    more_s = _computing_s(setting, listed_runs, table, less) - _computing_s(
+        setting, smallest, alone, less
+    )
     update_s = spilled.update_s(repetition)
     more_s = more_s if update_s is None else more_s + update_s
     least_s: Floats = np.maximum(more_s, 0.0)
@@ -232,9 +234,9 @@ class FreeSearch(Struct, frozen=True, eq=False):
         levels = tuple(level.unblocked for level in self.network.levels)
         return replace(self.network, levels=levels)
 
-    def limit(self, found: list[Found]) -> float:
+    def limit(self, ranked: list[Found]) -> float:
         """Time that a further plan must not exceed [s]."""
-        return found[-1][0] * ROUNDING if len(found) == self.top else inf
+        return ranked[-1][0] * ROUNDING if len(ranked) == self.top else inf
 
     def with_replicas_inside(
         self, cells: free_space.Cells, microbatches: Ints
@@ -415,29 +417,29 @@ class Placed(Struct, frozen=True, eq=False):
         search, layers = self.search, self.layers.take(chosen)
         return free_space.place_stages(search.setting, search.known.cuts, layers, search.sizes)
 
-    def best(self, found: list[Found]) -> list[Found]:
+    def best(self, ranked: list[Found]) -> list[Found]:
         """The best plans of these and those found before."""
-        order, limit = np.argsort(self.bound_s, kind="stable"), self.search.limit(found)
+        order, limit = np.argsort(self.bound_s, kind="stable"), self.search.limit(ranked)
         if limit == inf:
             cells = self.cells(order[:FIRST_LAYERS])
             if cells.replicas.sum() <= CHUNK_PLANS:  # so few are all timed, as there is no limit
-                found, order = self._best(cells, found, limit), order[FIRST_LAYERS:]
+                ranked, order = self._best(cells, ranked, limit), order[FIRST_LAYERS:]
             else:
                 limit = self.search.limit(self.timed(cells, cells.fewest, []))
         begins = range(0, len(order), BATCH_LAYERS)
         for begin in each(begins, lambda _: "placements"):
-            limit = min(limit, self.search.limit(found))
+            limit = min(limit, self.search.limit(ranked))
             chosen = order[begin : begin + BATCH_LAYERS]
             chosen = chosen[self.bound_s[chosen] <= limit]
             if len(chosen):
-                found = self._best(self.cells(chosen), found, limit)
-        return found
+                ranked = self._best(self.cells(chosen), ranked, limit)
+        return ranked
 
-    def _best(self, cells: free_space.Cells, found: list[Found], limit: float) -> list[Found]:
+    def _best(self, cells: free_space.Cells, ranked: list[Found], limit: float) -> list[Found]:
         # Least time of every cell, and with more microbatches than the fewest.
-        terms, each = self._least_terms(cells, cells.fewest), np.arange(len(cells.cut))
+        terms, index = self._least_terms(cells, cells.fewest), np.arange(len(cells.cut))
         # Other numbers of replicas may have faster collectives: those bound nothing.
-        least_s = terms.seconds(each, cells.row, each) - terms.data_s(each, cells.row, each)
+        least_s = terms.seconds(index, cells.row, index) - terms.data_s(index, cells.row, index)
         least_s = least_s + self.search.known.spill_s[cells.cut]
         stages = cells.placements.totals[PIPELINE]
         layers = real(-(-self.search.setting.layered.layers // stages))
@@ -445,11 +447,11 @@ class Placed(Struct, frozen=True, eq=False):
         bounds = _Bounds(least_s, filled_s, layers * terms.layer_s[cells.row])
         kept = np.flatnonzero(bounds.least_s <= limit)
         cells, bounds = cells.take(kept), bounds.take(kept)
-        found = self.timed(cells, cells.fewest, found, limit)
-        limit = min(limit, self.search.limit(found))
+        ranked = self.timed(cells, cells.fewest, ranked, limit)
+        limit = min(limit, self.search.limit(ranked))
         for cell, microbatches in self._with_more(cells, bounds, limit):
-            found = self.timed(cells.take(cell), microbatches, found, limit)
-        return found
+            ranked = self.timed(cells.take(cell), microbatches, ranked, limit)
+        return ranked
 
     def _with_more(
         self, cells: free_space.Cells, bounds: _Bounds, limit: float
@@ -469,7 +471,7 @@ class Placed(Struct, frozen=True, eq=False):
         self,
         cells: free_space.Cells,
         microbatches: Ints,
-        found: list[Found],
+        ranked: list[Found],
         limit: float | None = None,
     ) -> list[Found]:
         """The best of the plans found so far and those of cells, of so many microbatches each.
@@ -478,7 +480,7 @@ class Placed(Struct, frozen=True, eq=False):
         """
         top = self.search.top
         for whose, plans, made in self._plans(cells, microbatches, limit):
-            slowest_s = inf if limit is None else min(limit, self.search.limit(found))
+            slowest_s = inf if limit is None else min(limit, self.search.limit(ranked))
             seconds = self._seconds(self.search.network, plans, made, slowest_s)
             # The fastest of each cell and number of microbatches, the first of equal ones.
             order = np.lexsort((seconds, whose))
@@ -489,8 +491,8 @@ class Placed(Struct, frozen=True, eq=False):
                 _found(float(seconds[index]), plans, int(made[index]), index)
                 for index in best.tolist()
             ]
-            found = _merged([*found, *new])[:top]
-        return found
+            ranked = _merged([*ranked, *new])[:top]
+        return ranked
 
     def _plans(
         self, cells: free_space.Cells, microbatches: Ints, limit: float | None
@@ -515,13 +517,13 @@ class Placed(Struct, frozen=True, eq=False):
                 count = most - fewest + 1
                 # More replicas may only lie better.
                 if search.outermost.kind == "switch" and not sums_up:
-                    least, each = inside.times(fewest), np.arange(len(made))
+                    least, index = inside.times(fewest), np.arange(len(made))
                     terms = self._least_terms(least, made)
-                    least_s = terms.seconds(each, least.row, each)
+                    least_s = terms.seconds(index, least.row, index)
                     # But for what falls with their number, of which the most have least.
-                    least_s = least_s - terms.falling_s(each, least.row, each)
+                    least_s = least_s - terms.falling_s(index, least.row, index)
                     # What spills hides more of the collectives that run beside it.
-                    beside_s = terms.data_s(each, least.row, each)
+                    beside_s = terms.data_s(index, least.row, index)
                     spilled_s = least_s - beside_s + search.known.spill_s[least.cut]
                     least_s = np.maximum(least_s, spilled_s)
                     count = np.where(least_s <= limit, count, 0)
@@ -545,43 +547,43 @@ class Placed(Struct, frozen=True, eq=False):
         limit: float = inf,
     ) -> Floats:
         """Times of plans; of those that spill above the limit, infinite ones [s]."""
-        each, search = np.arange(len(plans.cut)), self.search
+        index, search = np.arange(len(plans.cut)), self.search
         space = free_space.listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
         if not search.needs_memory:
             terms = terms_of(setting, network, space, self.table)
-            return terms.seconds(each, plans.row, each)
+            return terms.seconds(index, plans.row, index)
         spilled = Spilled.of(setting, search.memory_of(plans, microbatches))
         update_s = spilled.update_s(self.table.repetition)
         terms = terms_of(setting, network, space, self.table, update_s)
-        seconds = terms.seconds(each, plans.row, each)
+        seconds = terms.seconds(index, plans.row, index)
         spills = np.flatnonzero(spilled.plans)
         if len(spills):
-            own = spills if spilled.slower < 0 else spills[seconds[spills] <= limit]
+            retimed = spills if spilled.slower < 0 else spills[seconds[spills] <= limit]
             seconds[spills] = inf
-            for part in range(0, len(own), SPILLED_PLANS):
-                some = own[part : part + SPILLED_PLANS]
+            for part in range(0, len(retimed), SPILLED_PLANS):
+                some = retimed[part : part + SPILLED_PLANS]
                 alone = evaluate_space(setting, network, space.plans(some, some))
                 seconds[some] = alone.seconds
         return seconds
 
 
-def _found(seconds: float, plans: free_space.Cells, microbatches: int, at: int) -> Found:
-    levels = plans.placements.at(at).levels
+def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: int) -> Found:
+    levels = plans.placements.at(index).levels
     cell = tuple(level._replace(data=1) for level in levels)
-    return seconds, int(plans.cut[at]), cell, microbatches, levels, int(plans.row[at])
+    return seconds, int(plans.cut[index]), cell, microbatches, levels, int(plans.row[index])
 
 
-def _merged(found: list[Found]) -> list[Found]:
+def _merged(ranked: list[Found]) -> list[Found]:
     """Best first, and one of each cell and number of microbatches."""
     best: dict[object, Found] = {}
-    for entry in sorted(found):
+    for entry in sorted(ranked):
         best.setdefault(entry[1:4], entry)
     return list(best.values())
 
 
-def _plan_of(cuts: free_space.Cuts, sizes: tuple[int, ...], found: Found) -> Plan:
-    _, cut, _, microbatches, levels, _ = found
+def _plan_of(cuts: free_space.Cuts, sizes: tuple[int, ...], entry: Found) -> Plan:
+    _, cut, _, microbatches, levels, _ = entry
     schedules = cuts.schedules
     return Plan(
         placement=Placement(levels, sizes),

@@ -167,11 +167,17 @@ def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
     totals = _cut_degrees(setting, gpus)
     sizes_at, block_of = distinct(totals[space.LAYER_DIMENSIONS])
     blocks = space.sharding_blocks(setting, totals, sizes_at, block_of)
-    own = np.repeat(totals[:, sizes_at], blocks.count, axis=1)
-    sizes = Sharding(blocks.microbatch, own[TENSOR], own[CONTEXT], blocks.panels, own[EXPERT])
+    block_totals = np.repeat(totals[:, sizes_at], blocks.count, axis=1)
+    sizes = Sharding(
+        blocks.microbatch,
+        block_totals[TENSOR],
+        block_totals[CONTEXT],
+        blocks.panels,
+        block_totals[EXPERT],
+    )
     index, kind, _ = space.expand(blocks.first[block_of], blocks.count[block_of])
-    one = np.ones_like(kind)
-    schedules = space.Schedules(kind, index, blocks.microbatch[index], one, one)
+    ones = np.ones_like(kind)
+    schedules = space.Schedules(kind, index, blocks.microbatch[index], ones, ones)
 
     fixed, batch = setting.options.fixed, setting.training.batch
     group = schedules.microbatch * totals[EXPERT, kind]
@@ -180,18 +186,18 @@ def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
     if fixed.data is not None:  # every replica of those that were asked for has room and a round
         keep &= (fixed.data <= _ceil(batch, group)) & (fixed.data <= room)
     rounds, room = _ceil(batch, group[keep]), room[keep]
-    found, plain = _with_chunks(setting, totals, schedules.take(keep))
+    chunked, plain = _with_chunks(setting, totals, schedules.take(keep))
     rounds = rounds[plain]
     replicas = np.minimum(room[plain], 2 * rounds - 1)
     if fixed.data is not None:
         replicas = np.full_like(rounds, fixed.data)
     step = np.ones_like(rounds)
     if setting.interleave == "whole":
-        step = np.where(found.interleave > 1, totals[PIPELINE, found.totals], 1)
+        step = np.where(chunked.interleave > 1, totals[PIPELINE, chunked.totals], 1)
     fewest = _ceil(_ceil(rounds, replicas), step) * step
     keep = fewest <= rounds
-    found = replace(found, microbatches=fewest).take(keep)
-    return Cuts(totals, sizes, found, rounds[keep], replicas[keep], step[keep])
+    chunked = replace(chunked, microbatches=fewest).take(keep)
+    return Cuts(totals, sizes, chunked, rounds[keep], replicas[keep], step[keep])
 
 
 def _ceil(number: Ints | int, parts: Ints) -> Ints:
@@ -241,15 +247,15 @@ def place_layers(
 ) -> tuple[Layers, Rows]:
     """All ways to place the groups of a layer of some cuts, on levels of these sizes."""
     totals = cuts.totals[:, cuts.schedules.totals[some]]
-    at, kind_of = distinct(totals)
-    wanted = totals[:, at]
+    kinds_at, kind_of = distinct(totals)
+    wanted = totals[:, kinds_at]
     kind, degrees = _place_tensor(setting, wanted[TENSOR], sizes)
     for dimension in space.LAYER_DIMENSIONS:
         if dimension != TENSOR:
             owner, degrees = _split(wanted[dimension, kind], dimension, degrees, sizes)
             kind = kind[owner]
     # Pairs of a cut and a way to place it.
-    ways = np.bincount(kind, minlength=len(at))
+    ways = np.bincount(kind, minlength=len(kinds_at))
     order = np.argsort(kind, kind="stable")
     index, owner, _ = space.expand((np.cumsum(ways) - ways)[kind_of], ways[kind_of])
     degrees, cut = degrees[:, :, order[index]], some[owner]
@@ -395,11 +401,11 @@ def _changes(setting: Setting) -> Bools:
 
 def listed_cells(cuts: Cuts, cells: Cells, rows: Rows, microbatches: Ints) -> space.PlanSpace:
     """Plans of cells, with their replicas and so many microbatches each."""
-    each, row = np.arange(len(cells.cut)), np.arange(rows.placements.count)
+    index, row = np.arange(len(cells.cut)), np.arange(rows.placements.count)
     placements = cells.placements
     schedules = cuts.schedules.take(cells.cut)
     return space.PlanSpace(
-        *(placements, placements.totals, each, rows.placements, cells.row),
+        *(placements, placements.totals, index, rows.placements, cells.row),
         *(rows.sharding, row, row),
-        replace(schedules, totals=each, offset=np.zeros_like(each), microbatches=microbatches),
+        replace(schedules, totals=index, offset=np.zeros_like(index), microbatches=microbatches),
     )

@@ -205,10 +205,10 @@ class _SharedWeights(Struct, frozen=True, eq=False):
     def left_s(self, queue: Sequence[QueuedGradients], row: Ints) -> Floats:
         """What is left behind the backward pass of all_reduces of single operations [s]."""
         end_s = np.full(self.placements.count, -np.inf)
-        for one in queue:
-            held = one.weight_bytes[row]
+        for gradients in queue:
+            held = gradients.weight_bytes[row]
             _, each_s = self.queued_s(held, np.zeros_like(held))
-            end_s = np.maximum(end_s, -one.lead_s[row]) + each_s
+            end_s = np.maximum(end_s, -gradients.lead_s[row]) + each_s
         left_s: Floats = np.maximum(end_s, 0.0)
         return left_s
 
@@ -410,22 +410,24 @@ class IterationTerms(Struct, frozen=True, eq=False):
         dict[str, float]
             Time of each part by name, which add up to the iteration [s].
         """
-        at, on, by = (np.array([index]) for index in (place, row, schedule))
+        places, on, by = (np.array([index]) for index in (place, row, schedule))
         terms = self.schedule
         passes, microbatches = terms.passes[by], terms.microbatches[by]
-        ends = self._ends(at, on)
+        ends = self._ends(places, on)
         both = self.table.forward + self.table.backward
 
         def of_layers(part: Floats, end: Floats) -> float:
             return float((passes * part[on] + microbatches * end)[0])
 
-        transfers = sum(self._steady_hops_s(at, by), np.zeros(1))
-        bubble = terms.bubble[by] * self.bubble_s[on] + sum(self._filling_s(at, by), np.zeros(1))
+        transfers = sum(self._steady_hops_s(places, by), np.zeros(1))
+        bubble = terms.bubble[by] * self.bubble_s[on] + sum(
+            self._filling_s(places, by), np.zeros(1)
+        )
         parts = {
             "compute": of_layers(both.compute_s, ends.compute_s),
             "memory": of_layers(both.memory_s, ends.memory_s),
             "tensor_comm": of_layers(both.tensor_s, ends.tensor_s),
-            "data_comm": float(self.data_s(at, on, by)[0]),
+            "data_comm": float(self.data_s(places, on, by)[0]),
             "pipeline_comm": float(transfers[0]),
             "bubble": float(bubble[0]),
         }
@@ -459,7 +461,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
         parts = self.parts(place, row, schedule)
 
         def of_layers(*parts_s: Floats) -> float:
-            return float(sum(passes * one[row] for one in parts_s))
+            return float(sum(passes * part_s[row] for part_s in parts_s))
 
         return {
             "forward_compute": of_layers(ahead.compute_s, ahead.memory_s),

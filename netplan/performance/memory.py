@@ -127,8 +127,8 @@ def memory_of(setting: Setting, runs: StageRuns, table: LayerTable) -> Memory:
     logits = table.last.activation_bytes[row]
 
     def stage(held: Floats, end_bytes: Floats, flying: Floats, end_activations: Floats) -> Memory:
-        one = _Stage(held, weights, experts, end_bytes, flying, end_activations)
-        return _stage_memory(setting, totals, one, table, row)
+        pipeline_stage = _Stage(held, weights, experts, end_bytes, flying, end_activations)
+        return _stage_memory(setting, totals, pipeline_stage, table, row)
 
     nothing = np.zeros_like(stages)
     fullest = stage(
@@ -147,12 +147,12 @@ def memory_of(setting: Setting, runs: StageRuns, table: LayerTable) -> Memory:
     return _fuller(fullest, tail, ~alone)
 
 
-def _fuller(one: Memory, other: Memory, possible: Bools) -> Memory:
+def _fuller(memory: Memory, other: Memory, possible: Bools) -> Memory:
     """The fuller of two stages, where the other one exists."""
-    fuller = (other.total > one.total) & possible
+    fuller = (other.total > memory.total) & possible
     return Memory(
         *(
-            np.where(fuller, getattr(other, part), getattr(one, part))
+            np.where(fuller, getattr(other, part), getattr(memory, part))
             for part in Memory.__struct_fields__
         )
     )
@@ -357,8 +357,8 @@ class Spilled(Struct, frozen=True, eq=False):
             return None
         moved_bytes, there_bytes = self.update_bytes()
         more_s = self.slower * there_bytes / rate + np.where(there_bytes > 0, self._latency_s, 0.0)
-        found: Floats = moved_bytes / rate + more_s if whole else np.maximum(more_s, 0.0)
-        return found
+        update_s: Floats = moved_bytes / rate + more_s if whole else np.maximum(more_s, 0.0)
+        return update_s
 
     def update_bytes(self) -> tuple[Floats, Floats]:
         """What the optimizer's update of plans moves, and what of that from and to the tier [B]."""
@@ -369,14 +369,14 @@ class Spilled(Struct, frozen=True, eq=False):
             "weights": ELEMENT_BYTES,
         }
         whole = sum(moved.values())
-        each = whole if rules.update_bytes is None else rules.update_bytes
+        per_parameter = whole if rules.update_bytes is None else rules.update_bytes
         # States are kept with the weights, or shared as the ZeRO stage says.
         parameters = self.memory.weights / ELEMENT_BYTES
         # Rows of tables change one by one, in an operation of their own.
         if rules.update_sharded or self.setting.spread_model is not None:
             parameters = self.memory.optimizer / overlap.optimizer_bytes
         there = sum(part * self._share(name) for name, part in moved.items())
-        return parameters * each, parameters * each * there / whole
+        return parameters * per_parameter, parameters * per_parameter * there / whole
 
     def parts(self, index: int) -> dict[str, dict[str, float]]:
         """What of every part of one plan lies in either tier [B]."""

@@ -45,11 +45,11 @@ def pareto_front(points: Sequence[Point]) -> list[list[int]]:
     [[1], [0, 3]]
     """
     front: list[list[int]] = []
-    for at in sorted(range(len(points)), key=lambda at: (*points[at], at)):
-        if not front or points[at][1] < points[front[-1][0]][1]:
-            front.append([at])
-        elif points[at] == points[front[-1][0]]:
-            front[-1].append(at)
+    for index in sorted(range(len(points)), key=lambda index: (*points[index], index)):
+        if not front or points[index][1] < points[front[-1][0]][1]:
+            front.append([index])
+        elif points[index] == points[front[-1][0]]:
+            front[-1].append(index)
     return front
 
 

@@ -277,7 +277,7 @@ class PlanTime(Struct, frozen=True):
         bool
             Whether the error bar of either says so; never without one.
         """
-        bars = [one for one in (self.error, other.error) if one is not None]
+        bars = [bar for bar in (self.error, other.error) if bar is not None]
         return any(bar.equal(self.breakdown_s, other.breakdown_s) for bar in bars)
 
     def in_short(self) -> dict[str, Any]:
@@ -314,7 +314,7 @@ class PlanTime(Struct, frozen=True):
             **self.bar,
             **{key: getattr(self, key) for key in SAID},
             **({"instances": asdict(self.instances)} if self.instances else {}),
-            **{key: found for key in SAID_IF_THERE if (found := getattr(self, key))},
+            **{key: value for key in SAID_IF_THERE if (value := getattr(self, key))},
         }
 
 
@@ -420,13 +420,13 @@ def instances_of(timed: PlanTime, count: int) -> Instances:
     return Instances(count, min(count, room), rounds, rounds * timed.iteration_time_s)
 
 
-def side_by_side(found: SearchResult, count: int) -> SearchResult:
+def side_by_side(result: SearchResult, count: int) -> SearchResult:
     """Plans by the turnaround of so many instances, the fastest of each number of GPUs.
 
     Their utilisation is that of all instances in this time.
     """
     plans: dict[int, PlanTime] = {}
-    for timed in found.plans:  # the fastest first
+    for timed in result.plans:  # the fastest first
         plans.setdefault(timed.plan.gpus, timed)
     ranked: list[tuple[float, int, PlanTime]] = []
     for gpus, timed in plans.items():
@@ -434,8 +434,8 @@ def side_by_side(found: SearchResult, count: int) -> SearchResult:
         busy = count / instances.rounds
         run = replace(timed, instances=instances, mfu=busy * timed.mfu, hfu=busy * timed.hfu)
         ranked.append((instances.turnaround_s, gpus, run))
-    ranked.sort(key=lambda one: one[:2])
-    return replace(found, plans=tuple(run for _, _, run in ranked))
+    ranked.sort(key=lambda entry: entry[:2])
+    return replace(result, plans=tuple(run for _, _, run in ranked))
 
 
 def least_gpus(plans: Sequence[PlanTime], room_bytes: float) -> PlanTime | None:

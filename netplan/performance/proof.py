@@ -99,12 +99,12 @@ class _Bounds(Struct):
             groups.setdefault(_group(fabric), []).append(fabric)
         return cls(search, groups)
 
-    def times_s(self, levels: Levels, found: Mapping[Levels, Found]) -> Iterator[float]:
+    def times_s(self, levels: Levels, results: Mapping[Levels, Found]) -> Iterator[float]:
         """Times that no plan on these levels beats: first those that are free to get [s]."""
         group = self.groups[_group(levels)]
         plain = len(levels) == DOMAIN_AND_NETWORK
         for faster in group:
-            known = found.get(faster)
+            known = results.get(faster)
             # Where no plan uses all GPUs, fabrics of more levels may use other parts of themselves.
             whole = isinstance(known, SearchResult) and known.levels == faster
             if known is not None and (plain or whole) and is_never_slower(faster, levels):
@@ -116,9 +116,9 @@ class _Bounds(Struct):
     def _best_case_s(self, group: _Group) -> float:
         """Best time on the best case of a group; 0 if that bounds nothing [s]."""
         if group not in self.best_cases:
-            found = search_best_case(self.search, self.groups[group])
-            self.plans += found.enumerated if found else 0
-            time_s = found.time_s if found else 0.0
+            result = search_best_case(self.search, self.groups[group])
+            self.plans += result.enumerated if result else 0
+            time_s = result.time_s if result else 0.0
             self.best_cases[group] = comparable(time_s * (1 - ROUNDING))
         return self.best_cases[group]
 
@@ -152,7 +152,7 @@ def time_designs(
         prune = prune and all(level.kind == "switch" for _, levels in designs for level in levels)
     ordered = sorted(designs, key=lambda design: design[0])
     bounds = _Bounds.of(search, [levels for _, levels in ordered])
-    found: dict[Levels, Found] = {}
+    results: dict[Levels, Found] = {}
     spared: set[Levels] = set()
     # The best times of designs that cost less than the present one, and of those up to its cost.
     below_s, upto_s, value = inf, inf, -inf
@@ -161,22 +161,22 @@ def time_designs(
             below_s, value = upto_s, cost
         if levels in spared:
             continue
-        if levels not in found:
-            times_s = bounds.times_s(levels, found) if prune and upto_s < inf else ()
+        if levels not in results:
+            times_s = bounds.times_s(levels, results) if prune and upto_s < inf else ()
             if any(below_s <= bound_s or upto_s < bound_s for bound_s in times_s):
                 spared.add(levels)
                 continue
-            found[levels] = search.on(levels) or "no levels."
-        upto_s = min(upto_s, _time_s(found[levels]))
-    searched = [result for result in found.values() if isinstance(result, SearchResult)]
-    plans = bounds.plans + sum(one.enumerated for one in searched)
-    distinct = len(found) + len(spared)
-    return found, Searches(distinct, len(found), len(bounds.best_cases), len(spared), plans)
+            results[levels] = search.best_on_subset(levels) or "no levels."
+        upto_s = min(upto_s, _time_s(results[levels]))
+    searched = [result for result in results.values() if isinstance(result, SearchResult)]
+    plans = bounds.plans + sum(result.enumerated for result in searched)
+    distinct = len(results) + len(spared)
+    return results, Searches(distinct, len(results), len(bounds.best_cases), len(spared), plans)
 
 
-def _time_s(found: Found) -> float:
+def _time_s(result: Found) -> float:
     """Time to compare with others; none is infinitely slow [s]."""
-    return comparable(found.time_s) if isinstance(found, SearchResult) else inf
+    return comparable(result.time_s) if isinstance(result, SearchResult) else inf
 
 
 def best_case(fabrics: Sequence[Sequence[Level]]) -> Levels:
@@ -213,12 +213,12 @@ def search_best_case(search: PlanSearch, fabrics: Sequence[Sequence[Level]]) -> 
     nothing bounds; if none fits the memory, none fits on any of the fabrics.
     """
     try:
-        return search.whole(best_case(fabrics))
+        return search.best_on_all(best_case(fabrics))
     except InfeasibleError:
         return None
 
 
-def is_never_slower(one: Sequence[Level], other: Sequence[Level]) -> bool:
+def is_never_slower(levels: Sequence[Level], other: Sequence[Level]) -> bool:
     """Whether no plan is slower on two levels than on a fabric with the same HB domains.
 
     That is so for one switch beyond the HB domains that does not block, whose rate is as high as
@@ -233,9 +233,13 @@ def is_never_slower(one: Sequence[Level], other: Sequence[Level]) -> bool:
     >>> is_never_slower(full, thin), is_never_slower(thin, full)
     (True, False)
     """
-    if len(one) != DOMAIN_AND_NETWORK or one[0] != other[0] or gpu_count(one) != gpu_count(other):
+    if (
+        len(levels) != DOMAIN_AND_NETWORK
+        or levels[0] != other[0]
+        or gpu_count(levels) != gpu_count(other)
+    ):
         return False
-    domain, network = one
+    domain, network = levels
     if network.tiers:
         return False
     return network.kind == domain.kind == "switch" and all(

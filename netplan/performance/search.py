@@ -112,8 +112,8 @@ def search_plans(
         raise InputError(f"a search returns at least 1 plan, got {top}")
     levels = tuple(levels)
     settings = _settings(training, strategy, mode, options)
-    told = each(settings, lambda setting: f"plans of strategy {setting.strategy}")
-    spaces = [_search_one(setting, levels, top) for setting in told]
+    strategies = each(settings, lambda setting: f"plans of strategy {setting.strategy}")
+    spaces = [_search_one(setting, levels, top) for setting in strategies]
     plans_of, counts, fitting, least_bytes = zip(*spaces, strict=True)
     enumerated, feasible = sum(counts), sum(fitting)
     if not enumerated:
@@ -191,7 +191,7 @@ class PlanSearch(Struct, frozen=True):
         model = self.training.model
         return isinstance(model, Model) and experts_of(model, self.options.variant) is None
 
-    def on(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
+    def best_on_subset(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
         """Best plan on a fabric's levels, or why there is none; None without levels.
 
         Equal levels are searched once.
@@ -203,7 +203,7 @@ class PlanSearch(Struct, frozen=True):
         except InfeasibleError as error:
             return f"{error}."
 
-    def whole(self, levels: Sequence[Level]) -> SearchResult:
+    def best_on_all(self, levels: Sequence[Level]) -> SearchResult:
         """Best plan on all GPUs of some levels; errors as :func:`search_plans`."""
         return search_plans(
             self.training, levels, strategy=self.strategy, mode=self.mode, options=self.options
@@ -253,22 +253,22 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     evaluation = Evaluation.of(setting, levels, space)
     best, feasible = evaluation.best(top)
     plans = [evaluation.plan_time(place, schedule) for place, schedule in best]
-    return plans, space.plan_count, feasible, float(evaluation.found.memory.total.min())
+    return plans, space.plan_count, feasible, float(evaluation.evaluated.memory.total.min())
 
 
 def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
     """Best plans of one strategy where batch, layers and GPUs need not divide."""
-    found = best_free_plans(setting, levels, top)
+    free_plans = best_free_plans(setting, levels, top)
     plans: list[PlanTime] = []
-    if found.plans:
-        space, layers = listed_plans(found.plans), found.layers
+    if free_plans.plans:
+        space, layers = listed_plans(free_plans.plans), free_plans.layers
         if layers is not None:
             space = replace(
                 space, sharding=layers.sharding, first_sharding=layers.row, single=False
             )
         evaluation = Evaluation.of(setting, levels, space, layers.table if layers else None)
-        plans = [evaluation.plan_time(number, number) for number in range(len(found.plans))]
-    return plans, found.cuts, found.feasible, found.least_bytes
+        plans = [evaluation.plan_time(number, number) for number in range(len(free_plans.plans))]
+    return plans, free_plans.cuts, free_plans.feasible, free_plans.least_bytes
 
 
 def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
@@ -279,7 +279,7 @@ def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Fo
     for first in range(0, len(listed), LISTED_PLANS):
         some = listed_plans(listed[first : first + LISTED_PLANS])
         evaluation = Evaluation.of(setting, levels, some)
-        held = evaluation.found.memory.total
+        held = evaluation.evaluated.memory.total
         least_bytes = min(least_bytes, float(held.min()))
         feasible += int((held <= setting.training.tiers_bytes).sum())
         plans += [
@@ -295,7 +295,9 @@ def _seconds_of(plan: PlanTime) -> float:
 def _largest_part(settings: Sequence[Setting], levels: tuple[Level, ...]) -> tuple[Level, ...]:
     """The fabric with as many members of its outermost level as some plan can use."""
     inner = prod(level.size for level in levels[:-1])
-    used = np.unique(np.concatenate([_products(one, inner * levels[-1].size) for one in settings]))
+    used = np.unique(
+        np.concatenate([_products(setting, inner * levels[-1].size) for setting in settings])
+    )
     for gpus in used[used % inner == 0][::-1].tolist():
         part = (*levels[:-1], replace(levels[-1], size=gpus // inner))
         sizes = [level.size for level in part]
@@ -324,8 +326,9 @@ def _no_room(training: Training, least_bytes: float) -> str:
     room += " or a larger memory" if training.expanded else " or an expanded memory"
     there = si(training.tiers_bytes, "B")
     if training.expanded is not None:
-        own, more = si(training.memory_bytes, "B"), si(training.expanded.capacity_bytes, "B")
-        there = f"{there} ({own} and {more} expanded)"
+        local_memory = si(training.memory_bytes, "B")
+        more = si(training.expanded.capacity_bytes, "B")
+        there = f"{there} ({local_memory} and {more} expanded)"
     return (
         f"{training.model.name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU,"
         f" {si(miss, 'B')} more than the {there} there are: use more GPUs{room}"
@@ -345,9 +348,9 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
         )
     if fixed:
         given = ", ".join(f"{name} {value:,}" for name, value in fixed.items())
-        said = f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"
+        reason = f"no plan of {training.model.name} on {gpus:,} GPUs has {given}: free one of them"
         allow = fixed.get("interleave", 1) > 1 and settings[0].interleave == "none"
-        return f"{said}, or allow interleaved schedules, --interleave any" if allow else said
+        return f"{reason}, or allow interleaved schedules, --interleave any" if allow else reason
     if settings[0].free:
         return (
             f"no plan of {training.model.name} on {gpus:,} GPUs has a sequence for each: the batch"

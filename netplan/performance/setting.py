@@ -424,8 +424,8 @@ class Setting(Struct, frozen=True):
             return ()
         model, window = self.transformer, self.transformer.window_attention
         linear = model.linear_attention
-        found = (model.kv_heads, window and window.kv_heads, linear and linear.key_heads)
-        return tuple(number for number in found if number)
+        head_counts = (model.kv_heads, window and window.kv_heads, linear and linear.key_heads)
+        return tuple(number for number in head_counts if number)
 
     @property
     def spread_model(self) -> "SpreadModel | None":
@@ -608,9 +608,9 @@ class Setting(Struct, frozen=True):
         asked, schedule = self.options.interleave, self.options.schedule
         if schedule is not None and schedule != "interleaved":
             return "none"
-        own = asked or self.assumptions.space.interleave
+        allowed = asked or self.assumptions.space.interleave
         implied = schedule == "interleaved" or (self.options.fixed.interleave or 1) > 1
-        return "any" if implied and own == "none" and asked is None else own
+        return "any" if implied and allowed == "none" and asked is None else allowed
 
 
 def check_setting(strategy: str, mode: str) -> None:

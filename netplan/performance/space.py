@@ -107,13 +107,15 @@ class PlanSpace(Struct, frozen=True, eq=False):
 
     def plans(self, place: Ints, schedule: Ints) -> "PlanSpace":
         """The space of some plans alone, each with its own placement, sharding and schedule."""
-        each = np.arange(len(place))
+        index = np.arange(len(place))
         placements = self.placements.take(place)
-        own = replace(self.schedules.take(schedule), totals=each, offset=np.zeros_like(each))
+        schedules = replace(
+            self.schedules.take(schedule), totals=index, offset=np.zeros_like(index)
+        )
         sharding = self.sharding.take(self.row(place, schedule))
         return PlanSpace(
-            *(placements, placements.totals, each, placements, each),
-            *(sharding, each, each, own),
+            *(placements, placements.totals, index, placements, index),
+            *(sharding, index, index, schedules),
             single=True,
         )
 
@@ -181,21 +183,21 @@ def _graph_limit(setting: Setting) -> int:
 def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
     """Placements that the rules allow on levels of these sizes."""
     options = setting.options
-    found = all_placements(sizes, *degree_limits(setting, prod(sizes)))
-    totals = found.totals
+    placements = all_placements(sizes, *degree_limits(setting, prod(sizes)))
+    totals = placements.totals
     keep = setting.training.batch % (totals[EXPERT] * totals[DATA]) == 0
     # Key heads are whole: several a GPU, or one that several GPUs hold.
     tensor = totals[TENSOR]
     for kv_heads in setting.kv_heads:
         keep &= (kv_heads % tensor == 0) | (tensor % kv_heads == 0)
     if setting.tensor_innermost:
-        keep &= fills_innermost(found.degrees[:, TENSOR], sizes)
+        keep &= fills_innermost(placements.degrees[:, TENSOR], sizes)
     if options.expert_degree is not None:
         keep &= totals[EXPERT] == options.expert_degree
     for name, value in setting.given.items():
         if name in DIMENSIONS:
             keep &= totals[DIMENSIONS.index(name)] == value
-    return found if keep.all() else found.take(keep)
+    return placements if keep.all() else placements.take(keep)
 
 
 def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
@@ -215,9 +217,13 @@ def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
     index, layer, first = expand(blocks.first[layer_block], blocks.count[layer_block])
     # Where nothing divides, there is no sharding and no schedule: any row stands for none.
     first = np.minimum(first, max(len(index) - 1, 0))
-    own = layers.totals[:, layer]
+    layer_totals = layers.totals[:, layer]
     sharding = Sharding(
-        blocks.microbatch[index], own[TENSOR], own[CONTEXT], blocks.panels[index], own[EXPERT]
+        blocks.microbatch[index],
+        layer_totals[TENSOR],
+        layer_totals[CONTEXT],
+        blocks.panels[index],
+        layer_totals[EXPERT],
     )
     schedules = _schedules(setting, totals, blocks, sizes_of)
     for name in ("microbatch", "interleave"):
@@ -236,11 +242,11 @@ def listed_plans(plans: Sequence[Plan]) -> PlanSpace:
     columns = [(plan.interleave, plan.microbatches, plan.panels) for plan in plans]
     interleave, microbatches, panels = np.array(columns, dtype=np.int64).T
     microbatch = np.array([plan.microbatch for plan in plans])  # whole, but for a power space
-    totals, each, none = placements.totals, np.arange(len(plans)), np.zeros_like(interleave)
+    totals, index, none = placements.totals, np.arange(len(plans)), np.zeros_like(interleave)
     return PlanSpace(
-        *(placements, totals, each, placements, each),
+        *(placements, totals, index, placements, index),
         Sharding(microbatch, totals[TENSOR], totals[CONTEXT], panels, totals[EXPERT]),
-        *(each, each, Schedules(each, none, microbatch, interleave, microbatches)),
+        *(index, index, Schedules(index, none, microbatch, interleave, microbatches)),
         single=True,
     )
 
@@ -320,16 +326,18 @@ def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
     """Every schedule with every number of interleaved stages that divides its layers."""
     layers = setting.layers // totals[PIPELINE]
     interleave, owner = all_divisors(layers[plain.totals])
-    found = replace(plain.take(owner), interleave=interleave)
+    schedules = replace(plain.take(owner), interleave=interleave)
     if setting.options.schedule == "interleaved":
-        found = found.take((found.interleave > 1) & (totals[PIPELINE][found.totals] > 1))
-        interleave = found.interleave
+        schedules = schedules.take(
+            (schedules.interleave > 1) & (totals[PIPELINE][schedules.totals] > 1)
+        )
+        interleave = schedules.interleave
     if setting.interleave == "any":
-        return found
+        return schedules
     # Narayanan et al. (arXiv:2104.04473, Sec. 2.2.2): microbatches run in groups of the pipeline.
-    stages = totals[PIPELINE][found.totals]
-    whole = (found.microbatches % stages == 0) & (stages > 1)
-    return found.take((interleave == 1) | whole)
+    stages = totals[PIPELINE][schedules.totals]
+    whole = (schedules.microbatches % stages == 0) & (stages > 1)
+    return schedules.take((interleave == 1) | whole)
 
 
 def expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
@@ -365,10 +373,10 @@ def all_divisors(numbers: Ints) -> tuple[Ints, Ints]:
     (array([1, 2, 4, 1, 3]), array([0, 0, 0, 1, 1]))
     """
     values, value_of = np.unique(numbers, return_inverse=True)
-    each = [divisors(value) for value in values.tolist()]
-    count = np.array([len(one) for one in each], dtype=np.int64)
+    per_value = [divisors(value) for value in values.tolist()]
+    count = np.array([len(factors) for factors in per_value], dtype=np.int64)
     index, owner, _ = expand((np.cumsum(count) - count)[value_of], count[value_of])
-    return np.concatenate([*each, values[:0]])[index], owner
+    return np.concatenate([*per_value, values[:0]])[index], owner
 
 
 class Bubble(NamedTuple):

@@ -132,18 +132,18 @@ class Spill(Struct, frozen=True, eq=False):
     slower: float
     latency_bytes: Amount
 
-    def there_bytes(self, one: "Operation", work: "OperationCost") -> Amount:
+    def there_bytes(self, operation: "Operation", work: "OperationCost") -> Amount:
         """What a work of an operation moves from and to the tier [B]."""
-        experts = one.expert_weights
+        experts = operation.expert_weights
         weights = self.expert_weights if experts else self.weights
         gradients = self.expert_gradients if experts else self.gradients
         there = self.everything * work.moved_bytes + weights * work.weight_bytes
         there = there + gradients * work.gradient_bytes
-        return there + self.activations * one.kept_bytes(work)
+        return there + self.activations * operation.kept_bytes(work)
 
-    def moved_bytes(self, one: "Operation", work: "OperationCost") -> Amount:
+    def moved_bytes(self, operation: "Operation", work: "OperationCost") -> Amount:
         """Traffic of a work of an operation, as if all of it were local [B]."""
-        there = self.there_bytes(one, work)
+        there = self.there_bytes(operation, work)
         latency_bytes = np.where(there == 0, 0.0, self.latency_bytes)
         moved: Amount = work.moved_bytes + self.slower * there + latency_bytes
         return moved

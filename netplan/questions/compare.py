@@ -355,7 +355,7 @@ def _row(
 
 def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
     """The row with its best plan; fabrics with equal levels share one search."""
-    found = search.on(row.fabric.levels) if search and row.fabric else None
+    found = search.best_on_subset(row.fabric.levels) if search and row.fabric else None
     return timed_row(row, found)
 
 
@@ -482,7 +482,7 @@ def _probe(specs: Sequence[FabricSpec], sizing: Sizing, designs: Sequence[Timed]
             faster = (
                 replace(one, link_bytes_per_s=times * one.link_bytes_per_s) for one in network
             )
-            found = search.on((*domain, *faster))
+            found = search.best_on_subset((*domain, *faster))
             return found.time_s if isinstance(found, SearchResult) else inf
 
         times = bandwidth_needed(time_s, limit_s)

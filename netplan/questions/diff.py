@@ -292,7 +292,7 @@ class Diff(Question[DiffAnswer]):
         chip = variants(reader, chip, (self.cluster.expanded_memory,))[0].chip
         check_tiers(self, chip)
         training = read_training(self, reader, chip, self.cluster.gpus)
-        plans = plan_search(self, training).on(side.bill.fabric.levels)
+        plans = plan_search(self, training).best_on_subset(side.bill.fabric.levels)
         model, calibrated = training.model, training.calibrated
         return replace(
             side,

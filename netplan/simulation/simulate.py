@@ -287,7 +287,7 @@ def simulate_training(
     >>> sizing, spec = scenario.sizing, FABRICS.load("rail-only")
     >>> fabric, graph = build_fabric(spec, sizing), expand(spec, sizing)
     >>> search = PlanSearch(trained, options=Options(fixed=Fixed(pipeline=4)))
-    >>> found = search.whole(fabric.levels)
+    >>> found = search.best_on_all(fabric.levels)
     >>> outcome = simulate_training(found.settings[0], found.best, fabric, graph)
     >>> round(outcome.iteration_time_s / found.time_s, 4), outcome.period
     (0.9992, 4)
@@ -404,7 +404,7 @@ def simulate_jobs(
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
     >>> spec, half = FABRICS.load("rail-only"), scenario.sizing
     >>> fabric, graph = build_fabric(spec, half), expand(spec, replace(half, gpus=64))
-    >>> found = PlanSearch(trained).whole(fabric.levels)
+    >>> found = PlanSearch(trained).best_on_all(fabric.levels)
     >>> first, second = (
     ...     Job(found.settings[0], found.best, fabric, np.arange(at, at + 32)) for at in (0, 32)
     ... )

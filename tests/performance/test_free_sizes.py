@@ -31,14 +31,14 @@ def test_an_odd_batch_is_never_slower_than_the_next_power_of_two(seed: int, batc
     times = []
     for sequences in (batch, 1 << (batch - 1).bit_length()):
         search = PlanSearch(replace(training, batch=sequences), "1d", options=setting.options)
-        found = search.on(levels)
+        found = search.best_on_subset(levels)
         times.append(found.plans[0].iteration_time_s if isinstance(found, SearchResult) else inf)
     assert times[0] <= times[1] * (1 + 1e-11)
 
 
 def best(training: Training, setting: Setting, levels: tuple[Level, ...]) -> PlanTime | None:
     search = PlanSearch(training, setting.strategy, options=setting.options)
-    found = search.on(levels)
+    found = search.best_on_subset(levels)
     return found.plans[0] if isinstance(found, SearchResult) else None
 
 
@@ -153,7 +153,7 @@ def test_plans_that_divide_are_among_the_free_ones(strategy: Strategy) -> None:
             space=replace(setting.training.assumptions.space, divisibility="exact"),
         )
         search = PlanSearch(replace(setting.training, assumptions=exact), strategy, options=options)
-        found = search.on(levels)
+        found = search.best_on_subset(levels)
         if not isinstance(found, SearchResult):
             continue
         best = search_plans(setting.training, levels, strategy=strategy, options=options).plans[0]

@@ -44,7 +44,7 @@ def searched(
     options: Options | None = None,
 ) -> SearchResult:
     training = replace(Training.on(A100, model, FREE, gpus=gpus), memory_bytes=memory_bytes)
-    found = PlanSearch(training, options=options or Options()).on(levels)
+    found = PlanSearch(training, options=options or Options()).best_on_subset(levels)
     assert isinstance(found, SearchResult), found
     return found
 
@@ -174,10 +174,10 @@ def test_every_grid_on_every_part_is_tried() -> None:
     assert (found.enumerated, found.feasible) == (12, 12)
     every = PlanSearch(found.settings[0].training)
     times = [
-        every.whole(levels).time_s,
+        every.best_on_all(levels).time_s,
         *(
             PlanSearch(every.training, options=Options(fixed=Fixed(tensor=rows, context=columns)))
-            .whole(levels)
+            .best_on_all(levels)
             .time_s
             for rows, columns in [(1, 1), (2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (1, 8)]
         ),
@@ -211,7 +211,7 @@ def test_both_halves_of_a_transform_are_those_of_the_kernel_graph() -> None:
 def test_tables_that_do_not_fit_say_by_how_much() -> None:
     training = Training.on(A100, WORKLOADS.load("dlrm-12t"), FREE, gpus=128)
     # 100 tables x 468,750,000 rows x 256 numbers x 2 bytes / 128 GPUs are 187.5 GB.
-    assert PlanSearch(training).on(DOMAINS) == (
+    assert PlanSearch(training).best_on_subset(DOMAINS) == (
         "dlrm-12t fits on no plan: the nearest needs 188 GB a GPU, 108 GB more than the 80 GB"
         " there are: use more GPUs or an expanded memory."
     )
@@ -222,7 +222,7 @@ def test_tables_that_do_not_fit_say_by_how_much() -> None:
 
 def test_uneven_batches_take_the_largest_part() -> None:
     training = Training.on(A100, DLRM, FREE, batch=1000)
-    plans = spread_plans(PlanSearch(training).on(DOMAINS).settings[0], DOMAINS)  # type: ignore[union-attr]
+    plans = spread_plans(PlanSearch(training).best_on_subset(DOMAINS).settings[0], DOMAINS)  # type: ignore[union-attr]
     assert [(plan.gpus, plan.microbatch) for plan in plans][-2:] == [(64, 16), (128, 8)]
 
 

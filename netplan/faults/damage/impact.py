@@ -131,13 +131,13 @@ class Subject(Struct, frozen=True, dict=True):
 
     def best(self, levels: Sequence[Level]) -> SearchResult | None:
         """Best plan on some levels, None if there is none."""
-        plans = self.search.on(tuple(levels)) if self.search else None
+        plans = self.search.best_on_subset(tuple(levels)) if self.search else None
         return plans if isinstance(plans, SearchResult) else None
 
     @property
     def unplanned(self) -> str | None:
         """Why no plan fits the intact fabric, in a sentence; None if one does or none is asked."""
-        plans = self.search.on(self.fabric.levels) if self.search else None
+        plans = self.search.best_on_subset(self.fabric.levels) if self.search else None
         return plans if isinstance(plans, str) else None
 
     @property

@@ -176,8 +176,10 @@ def best_fusion(problem: FusionProblem, *, ideals: bool = True) -> Fusion:
     if not whole:  # cycles of candidates are rounded up, which may hide that none is worth it
         tried.append(np.eye(problem.graph.count, dtype=bool))
     exact = every is not None and whole
-    found = (Fusion(problem, one, exact=exact, considered=len(sets)) for one in tried)
-    return min(found, key=lambda fusion: fusion.interval_s)
+    fusions = (
+        Fusion(problem, partitions, exact=exact, considered=len(sets)) for partitions in tried
+    )
+    return min(fusions, key=lambda fusion: fusion.interval_s)
 
 
 def found_on_orders(graph: KernelGraph) -> Bools:
@@ -187,8 +189,8 @@ def found_on_orders(graph: KernelGraph) -> Bools:
     they can be; of a large graph the given one alone. Shape (sets, kernels).
     """
     orders = _orders(graph)[: None if graph.count <= MAX_ORDERED else 1]
-    found = np.unique(np.concatenate([_prefixes(order) for order in orders]), axis=0)
-    sets: Bools = found[np.argsort(found.sum(axis=1), kind="stable")]
+    prefixes = np.unique(np.concatenate([_prefixes(order) for order in orders]), axis=0)
+    sets: Bools = prefixes[np.argsort(prefixes.sum(axis=1), kind="stable")]
     return sets
 
 
@@ -239,21 +241,23 @@ def finished_sets(graph: KernelGraph, most: int = MAX_IDEALS) -> Bools | None:
     needs = [0] * count
     for source, target in zip(graph.source.tolist(), graph.target.tolist(), strict=True):
         needs[target] |= 1 << source
-    front = sum(1 << at for at in np.flatnonzero(~graph.backward).tolist())
+    front = sum(1 << kernel for kernel in np.flatnonzero(~graph.backward).tolist())
     for index in np.flatnonzero(graph.backward).tolist():
         needs[index] |= front
-    layer, found = {0}, [0]
+    layer, finished = {0}, [0]
     for _ in range(count):
         grown = set()
         for done in layer:
-            for at, need in enumerate(needs):
-                if not done >> at & 1 and need & done == need:
-                    grown.add(done | 1 << at)
-            if len(found) + len(grown) > most:
+            for kernel, need in enumerate(needs):
+                if not done >> kernel & 1 and need & done == need:
+                    grown.add(done | 1 << kernel)
+            if len(finished) + len(grown) > most:
                 return None
         layer = grown
-        found += sorted(grown)
-    return np.array([[one >> at & 1 for at in range(count)] for one in found], np.bool_)
+        finished += sorted(grown)
+    return np.array(
+        [[done >> kernel & 1 for kernel in range(count)] for done in finished], np.bool_
+    )
 
 
 class Candidates(Columns, frozen=True, eq=False):
@@ -276,8 +280,8 @@ class Candidates(Columns, frozen=True, eq=False):
     def places(self, start: Ints, end: Ints) -> Ints:
         """Where partitions between two sets stand."""
         most = int(self.end.max()) + 1
-        found: Ints = np.searchsorted(self.start * most + self.end, start * most + end)
-        return found
+        positions: Ints = np.searchsorted(self.start * most + self.end, start * most + end)
+        return positions
 
 
 def candidate_partitions(problem: FusionProblem, sets: Bools) -> Iterator[Candidates]:
@@ -293,7 +297,7 @@ def candidate_partitions(problem: FusionProblem, sets: Bools) -> Iterator[Candid
     edges = [np.zeros((graph.count, graph.count)) for _ in range(2)]
     for matrix, values in zip(edges, (graph.edge_bytes, problem.inside_sram_bytes), strict=True):
         np.add.at(matrix, (graph.source, graph.target), values)
-    into, out = [whole @ edge.sum(axis=0) for edge in edges], [whole @ one for one in edges]
+    into, out = [whole @ edge.sum(axis=0) for edge in edges], [whole @ edge for edge in edges]
     undone, cycles = 1 - whole, _Cycles.of(problem, whole)
     for first in range(0, len(sets) - 1, STARTS):
         block = slice(first, min(first + STARTS, len(sets) - 1))
@@ -316,8 +320,8 @@ def candidate_partitions(problem: FusionProblem, sets: Bools) -> Iterator[Candid
         moved *= memory_passes(held, alone, chip.sram_bytes)
         moved += held if problem.weights_in_memory_term else 0.0
         memory_s, setup_s = moved / chip.bytes_per_s, setup[end] - setup[start]
-        found = Candidates(start, end, compute_s, memory_s, setup_s)
-        yield found.take(kept)
+        candidates = Candidates(start, end, compute_s, memory_s, setup_s)
+        yield candidates.take(kept)
 
 
 class _Cycles(Struct, frozen=True, eq=False):
@@ -340,21 +344,21 @@ class _Cycles(Struct, frozen=True, eq=False):
     def compute_s(self, start: Ints, end: Ints, wanted: Bools) -> Floats:
         """Computing time of partitions, infinite where it is not wanted or tiles do not do [s]."""
         choices, tiles = self.problem.choices, self.problem.chip.tiles
-        found = np.full(len(start), np.inf)
-        at = np.flatnonzero(wanted)
-        start, end = start[at], end[at]
+        times_s = np.full(len(start), np.inf)
+        wanted_at = np.flatnonzero(wanted)
+        start, end = start[wanted_at], end[wanted_at]
         if choices is None:
-            found[at] = self.together[end] - self.together[start]
-            return found
-        low, high = np.zeros(len(at), np.int64), np.full(len(at), len(self.cycles))
+            times_s[wanted_at] = self.together[end] - self.together[start]
+            return times_s
+        low, high = np.zeros(len(wanted_at), np.int64), np.full(len(wanted_at), len(self.cycles))
         for _ in range(len(self.cycles).bit_length()):  # tiles fall as cycles rise
             middle = np.minimum((low + high) // 2, len(self.cycles) - 1)
             enough = self.together[end, middle] - self.together[start, middle] <= tiles
             high = np.where(enough, np.minimum(middle, high), high)
             low = np.where(enough, low, np.minimum(middle + 1, high))
         runs = low < len(self.cycles)
-        found[at[runs]] = self.cycles[low[runs]] * choices.seconds_per_cycle
-        return found
+        times_s[wanted_at[runs]] = self.cycles[low[runs]] * choices.seconds_per_cycle
+        return times_s
 
 
 class Paths(Struct, frozen=True, eq=False):
@@ -444,13 +448,13 @@ def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]
             where = "no partition" if not number else f"{number} partitions"
             raise InputError(f"--cut: {name} stands in {where}: name every kernel once")
     _check_order(graph, members)
-    found = partition_times(problem, members)
-    for index in np.flatnonzero(~found.fits).tolist():
+    timed = partition_times(problem, members)
+    for index in np.flatnonzero(~timed.fits).tolist():
         names = ", ".join(partitions[index])
         raise InputError(
-            f"--cut: {names} do not run together: they need {found.sram_bytes[index] / 1e6:,.1f} MB"
+            f"--cut: {names} do not run together: they need {timed.sram_bytes[index] / 1e6:,.1f} MB"
             f" of SRAM, the chip has {problem.chip.sram_bytes / 1e6:,.1f} MB, and"
-            f" {found.tiles[index]:,} of {problem.chip.tiles:,} compute tiles: cut them apart"
+            f" {timed.tiles[index]:,} of {problem.chip.tiles:,} compute tiles: cut them apart"
         )
     return Fusion(problem, members, exact=False, considered=0)
 

@@ -99,7 +99,7 @@ class LayerExecution(Struct, frozen=True, eq=False):
         self, model: Layered, recompute: Recompute, sharding: Sharding, collective_s: CollectiveTime
     ) -> tuple[PassTimes, PassTimes]:
         """Forward and backward time of one microbatch, for many shardings at once."""
-        found = np.zeros((2, len(PassTimes.__struct_fields__), len(sharding.tensor)))
+        pass_times = np.zeros((2, len(PassTimes.__struct_fields__), len(sharding.tensor)))
         for tensor in np.unique(sharding.tensor).tolist():
             layers = layer_partitions(self, model, recompute, tensor)
             rows = np.flatnonzero(sharding.tensor == tensor)
@@ -107,11 +107,11 @@ class LayerExecution(Struct, frozen=True, eq=False):
             cases, case = np.unique(network_s, axis=1, return_inverse=True)
             parts = layers.best(cases).parts[:, :, case.ravel()]
             sequences = sharding.microbatch[rows].astype(np.float64)
-            found[:, :, rows] = sequences * parts
-            found[:, 1, rows] += sequences * layers.read_s[:, None] + layers.setup_s[:, None]
+            pass_times[:, :, rows] = sequences * parts
+            pass_times[:, 1, rows] += sequences * layers.read_s[:, None] + layers.setup_s[:, None]
         if recompute == "full":
-            found[1] += found[0]
-        return PassTimes(*found[0]), PassTimes(*found[1])
+            pass_times[1] += pass_times[0]
+        return PassTimes(*pass_times[0]), PassTimes(*pass_times[1])
 
     def exact_on(self, model: Layered, tensor: int) -> bool:
         """Whether no other partitions of a layer on so many chips are faster."""
@@ -229,11 +229,11 @@ class LayerPartitions(Struct, frozen=True, eq=False):
     def network_s(self, microbatch: Numbers, collective_s: CollectiveTime) -> Floats:
         """Collectives of each kernel for one sequence of a microbatch, (kernels, shardings) [s]."""
         sequences = microbatch.astype(np.float64)
-        found = np.zeros((self.graph.count, len(sequences)))
+        times_s = np.zeros((self.graph.count, len(sequences)))
         for kind, sizes in kernel_messages(self.graph, self.tensor).items():
             for size in np.unique(sizes[sizes > 0]).tolist():
-                found[sizes == size] += collective_s(kind, sequences * size) / sequences
-        return found
+                times_s[sizes == size] += collective_s(kind, sequences * size) / sequences
+        return times_s
 
     def problem(self, tile: int, *, network_s: Floats, micro_batch: int) -> FusionProblem:
         """What a sequence tile makes of the graph, with collectives."""
@@ -242,20 +242,20 @@ class LayerPartitions(Struct, frozen=True, eq=False):
     def best(self, network_s: Floats) -> FastestPartitions:
         """The best partitions for networks, given times of the kernels, (kernels, networks)."""
         sent = self.sets @ network_s
-        found = [shortest_paths([steps], sent) for steps in self.steps]
-        tile = np.stack([one.seconds[-1] for one in found]).argmin(axis=0)
+        shortest = [shortest_paths([steps], sent) for steps in self.steps]
+        tile = np.stack([tile_paths.seconds[-1] for tile_paths in shortest]).argmin(axis=0)
         parts = np.zeros((2, 3, network_s.shape[1]))
         paths: list[Ints] = []
         late = (self.sets @ self.graph.backward).astype(bool)
         for network, best in enumerate(tile.tolist()):
-            steps, path = self.steps[best], path_sets(found[best].before[:, network])
+            steps, path = self.steps[best], path_sets(shortest[best].before[:, network])
             start, end = path[:-1], path[1:]
-            at = steps.places(start, end)
-            compute_s, memory_s = steps.compute_s[at], steps.memory_s[at]
+            places = steps.places(start, end)
+            compute_s, memory_s = steps.compute_s[places], steps.memory_s[places]
             busy_s = np.maximum(compute_s, memory_s)
             exposed_s = np.maximum(sent[end, network] - sent[start, network] - busy_s, 0.0)
-            each = np.stack([compute_s, busy_s - compute_s, exposed_s])
+            parts_s = np.stack([compute_s, busy_s - compute_s, exposed_s])
             for which in range(2):
-                parts[which, :, network] = each[:, late[end] == bool(which)].sum(axis=1)
+                parts[which, :, network] = parts_s[:, late[end] == bool(which)].sum(axis=1)
             paths.append(path)
         return FastestPartitions(parts, tile, tuple(paths))

@@ -88,7 +88,7 @@ class ChipNetwork(Struct, frozen=True):
         if not self.levels:
             return collective_s(kind, size_bytes, self._ring(chips))
         if self.mode == "published-code":
-            level = next((one for one in self.levels if one.size == chips), None)
+            level = next((level for level in self.levels if level.size == chips), None)
             if level is None:
                 raise InputError(
                     f"--mode published-code puts a group of {chips} on one dimension of"
@@ -134,20 +134,21 @@ class ChipNetwork(Struct, frozen=True):
                     f"--tensor {rows:,} does not divide --gpus {chips:,}: a grid has whole rows"
                 )
             return self._ring(rows), self._ring(chips // rows)
-        found = [Dimension.of(level) for level in self.levels if level.size > 1]
-        inner = found[:-1]
-        if len(found) > SIDES and {(one.kind, one.link_bytes_per_s) for one in inner} == {
-            ("ring", inner[0].link_bytes_per_s)
-        }:
-            size = prod(one.size for one in inner)
-            found = [Dimension("ring", size, inner[0].link_bytes_per_s), found[-1]]
-        if len(found) > SIDES:
+        dimensions = [Dimension.of(level) for level in self.levels if level.size > 1]
+        inner = dimensions[:-1]
+        if len(dimensions) > SIDES and {
+            (dimension.kind, dimension.link_bytes_per_s) for dimension in inner
+        } == {("ring", inner[0].link_bytes_per_s)}:
+            size = prod(dimension.size for dimension in inner)
+            dimensions = [Dimension("ring", size, inner[0].link_bytes_per_s), dimensions[-1]]
+        if len(dimensions) > SIDES:
             raise InputError(
-                f"--fabric {self.fabric} has {len(found)} dimensions, {self._sizes}: LINPACK lies"
-                " on a grid of two"
+                f"--fabric {self.fabric} has {len(dimensions)} dimensions, {self._sizes}: LINPACK"
+                " lies on a grid of two"
             )
         line = self._ring(1)
-        return found[0] if len(found) == SIDES else line, found[-1] if found else line
+        first = dimensions[0] if len(dimensions) == SIDES else line
+        return first, dimensions[-1] if dimensions else line
 
     @property
     def _sizes(self) -> str:
@@ -212,14 +213,14 @@ def read_dimensions(text: str) -> tuple[DimensionKind, ...]:
     >>> read_dimensions("mesh-switch")
     ('mesh', 'switch')
     """
-    found = tuple(text.split("-"))
+    kinds = tuple(text.split("-"))
     known = get_args(DimensionKind)
-    if len(found) > MOST or not set(found) <= set(known):
+    if len(kinds) > MOST or not set(kinds) <= set(known):
         raise InputError(
             f"--dimensions {text!r:.60}: name one to {MOST} of {', '.join(known)}, innermost first,"
             " such as ring-ring"
         )
-    return cast("tuple[DimensionKind, ...]", found)
+    return cast("tuple[DimensionKind, ...]", kinds)
 
 
 def dimension_sizes(chips: int, count: int) -> Iterator[tuple[int, ...]]:
@@ -253,7 +254,9 @@ def equal_levels(
     >>> [level.size for level in equal_levels(("ring",) * 3, 1024, 25e9)]
     [8, 8, 16]
     """
-    sizes = min(dimension_sizes(chips, len(kinds)), key=lambda one: (sum(one), one), default=None)
+    sizes = min(
+        dimension_sizes(chips, len(kinds)), key=lambda shape: (sum(shape), shape), default=None
+    )
     if sizes is None:
         raise InputError(
             f"{chips:,} chips are no product of {len(kinds)} dimensions: give --gpus a number with"
@@ -287,7 +290,7 @@ def parallel_layouts(
     [(2, 1, 4, 'ring'), (4, 2, 1, 'mesh'), (1, 2, 4, 'ring')]
     """
     alone = Level("ring", 1, bytes_per_s)
-    found: dict[ParallelLayout, None] = {}
+    layouts: dict[ParallelLayout, None] = {}
     for sizes in dimension_sizes(chips, len(kinds)):
         joined = [Level(kind, size, bytes_per_s) for kind, size in zip(kinds, sizes, strict=True)]
         for order in permutations(range(MOST), len(kinds)):
@@ -295,5 +298,5 @@ def parallel_layouts(
             levels = place.get(0, alone), place.get(1, alone), place.get(2, alone)
             tensor, pipeline, data = (level.size for level in levels)
             if layers % pipeline == 0:
-                found[ParallelLayout(tensor, pipeline, data, levels)] = None
-    return tuple(found)
+                layouts[ParallelLayout(tensor, pipeline, data, levels)] = None
+    return tuple(layouts)

@@ -217,15 +217,15 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
     """
     pieces = sequence_pieces(graph, tile_tokens)
     seen = [kernel_tokens(kernel) // pieces for kernel in graph.kernels]
-    each = zip(graph.kernels, seen, strict=True)
-    found = [kernel_choices(kernel, chip, tokens) for kernel, tokens in each]
-    cycles = np.unique(np.concatenate([cycles for _, cycles in found]))
-    cycles = cycles[thinned(cycles, MAX_CHOICES // len(found))]
-    fewest = np.full((len(found), len(cycles)), NEVER)
-    for row, (tiles, own) in zip(fewest, found, strict=True):
+    pairs = zip(graph.kernels, seen, strict=True)
+    choices = [kernel_choices(kernel, chip, tokens) for kernel, tokens in pairs]
+    cycles = np.unique(np.concatenate([cycles for _, cycles in choices]))
+    cycles = cycles[thinned(cycles, MAX_CHOICES // len(choices))]
+    fewest = np.full((len(choices), len(cycles)), NEVER)
+    for row, (tiles, kernel_cycles) in zip(fewest, choices, strict=True):
         # The choice with the most cycles that still are no more than these.
-        at = np.searchsorted(own[::-1], cycles, side="right")
-        row[at > 0] = tiles[::-1][at[at > 0] - 1]
+        index = np.searchsorted(kernel_cycles[::-1], cycles, side="right")
+        row[index > 0] = tiles[::-1][index[index > 0] - 1]
     return TileChoices(cycles, fewest, pieces / chip.clock_hz)
 
 
@@ -350,8 +350,8 @@ class FusionProblem(Struct, frozen=True, eq=False, dict=True):
         """What each kernel adds to the set-up of its partition, shape (kernels,) [s]."""
         free = self.weights_in_memory_term or self.free_weights
         loaded = 0.0 if free else self.weights / self.micro_batch
-        found: Floats = (self.graph.column("read_bytes") + loaded) / self.chip.bytes_per_s
-        return found
+        setup_s: Floats = (self.graph.column("read_bytes") + loaded) / self.chip.bytes_per_s
+        return setup_s
 
     @cached_property
     def border_bytes(self) -> Floats:
@@ -366,8 +366,8 @@ class FusionProblem(Struct, frozen=True, eq=False, dict=True):
         """SRAM of each edge inside a partition: its ends apart, and one more tile, (edges,) [B]."""
         graph = self.graph
         apart = graph.depth[graph.target] - graph.depth[graph.source]
-        found: Floats = graph.edge_bytes * self.tile_share * (apart + 1)
-        return found
+        sram_bytes: Floats = graph.edge_bytes * self.tile_share * (apart + 1)
+        return sram_bytes
 
     @cached_property
     def alone(self) -> "PartitionTimes":

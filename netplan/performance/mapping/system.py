@@ -127,8 +127,8 @@ def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator) -> Floa
     tiles = ComputeTiles.of(chip)
     if tiles is None:
         flops = 2.0 * rows * block * (block + columns.astype(np.float64))
-        found: Floats = flops / untiled_flops_per_s(chip)
-        return found
+        compute_s: Floats = flops / untiled_flops_per_s(chip)
+        return compute_s
     parts = [slice(index, index + STEPS_TOGETHER) for index in range(0, len(rows), STEPS_TOGETHER)]
     cycles = [_least_cycles(rows[part], columns[part], block, tiles) for part in parts]
     return np.concatenate(cycles) / tiles.clock_hz
@@ -376,11 +376,11 @@ def _run_layers(
     if system.pipeline > 1:
         hop_s = graph.handed_on_bytes / system.network.outermost_bytes_per_s
         interval_s = max(interval_s, hop_s)
-    found = system.throughput(model.layers, interval_s, sum(graph.flops[counted].tolist()))
+    throughput = system.throughput(model.layers, interval_s, sum(graph.flops[counted].tolist()))
     totals = RunTotals(
         interval_s,
         sum(times.setup_s[parts].tolist()),
-        *(found.time_per_sequence_s, found.per_s, found.utilisation),
+        *(throughput.time_per_sequence_s, throughput.per_s, throughput.utilisation),
         memory_bytes(fusion) * -(-model.layers // system.pipeline),
         lower_bound_s(fusion.problem) if counted.all() else None,
         "sequences" if isinstance(model, Model) else "runs",

@@ -76,12 +76,12 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
     """
     model, prompt = case.served.model, case.requests.prompt
     cut, stages = pools.prefill.cut, pools.prefill.pipeline
-    each = cached_bytes(model, cut, prompt, case.served.formats.cache_bytes) / stages
+    stage_bytes = cached_bytes(model, cut, prompt, case.served.formats.cache_bytes) / stages
     # GPUs beyond the heads of keys hold copies, and all tensor GPUs the same latent vectors.
     heads = 1 if model.latent_attention is not None else model.key_heads
     ways = np.minimum(pools.prefill.tensor, heads) * stages
     there = np.minimum(pools.decode.tensor, heads) * pools.decode.pipeline
-    most = each * ways / np.minimum(ways, there)
+    most = stage_bytes * ways / np.minimum(ways, there)
     levels = case.served.network.levels
     level = levels[-1] if levels[-1].size > 1 else levels[0]
     links = case.served.network.communication.links
@@ -241,7 +241,7 @@ def pool_degrees(fixed: Mapping[str, int], pool: str) -> dict[str, int]:
     >>> pool_degrees({"tensor": 8, "prefill_tensor": 4, "decode_expert": 8}, "prefill")
     {'tensor': 4}
     """
-    others = tuple(f"{one}_" for one in POOLS)
+    others = tuple(f"{other}_" for other in POOLS)
     both = {name: value for name, value in fixed.items() if not name.startswith(others)}
     mine = {name: value for name, value in fixed.items() if name.startswith(f"{pool}_")}
     return both | {name.removeprefix(f"{pool}_"): value for name, value in mine.items()}
@@ -283,10 +283,10 @@ def best_pools(
             f" {si(case.room_bytes, 'B')} each for weights and cache: give more GPUs, a narrower"
             " --precision, or fix fewer degrees; without --disaggregated one pool may do"
         )
-    found = _front(search)
-    if not any(goal.meets(one.outcome).any() for one in found):
-        found = [_nearest(search)]
-    timed = Timed.joined(found)
+    timings = _front(search)
+    if not any(goal.meets(timing.outcome).any() for timing in timings):
+        timings = [_nearest(search)]
+    timed = Timed.joined(timings)
     _, once = np.unique(timed.rows, axis=1, return_index=True)
     return timed.take(once), enumerated
 
@@ -298,8 +298,8 @@ def _prompt_servers(case: ServingCase, plans: ServingPlans) -> PromptServers:
     launch_s = case.chunks * case.launch_s
     busy_s = np.minimum(prompt.each_s, alone.each_s) + launch_s
     ways = plans.tensor * plans.pipeline
-    each = np.stack([prompt.each_s, alone.each_s]) + launch_s
-    costs = np.stack([prompt.latency_s, *(each / plans.attention_data), 1 / ways])
+    per_prompt_s = np.stack([prompt.each_s, alone.each_s]) + launch_s
+    costs = np.stack([prompt.latency_s, *(per_prompt_s / plans.attention_data), 1 / ways])
     places = plans.places(case.served.sizes)
     keep = _unbeaten(places, costs, case.held(plans).room(case.room_bytes) >= 1)
     host_s = (
@@ -377,18 +377,18 @@ def _swept(search: Search) -> Ints:
 
 def _front(search: Search) -> list[Timed]:
     """The best rows under the service level, and under ever shorter times per token."""
-    found: list[Timed] = []
+    timings: list[Timed] = []
     goal, least_s = search.goal, search.decode.steps_s[0].min()
     while goal.tpot_s is None or goal.tpot_s >= least_s:
         some = _best_under(search._replace(goal=goal))
-        found += some
-        good = [one.outcome.take(goal.meets(one.outcome)) for one in some]
-        rates = np.concatenate([np.empty(0), *(one.tokens_per_s for one in good)])
-        times_s = np.concatenate([np.empty(0), *(one.tpot_s for one in good)])
+        timings += some
+        good = [timing.outcome.take(goal.meets(timing.outcome)) for timing in some]
+        rates = np.concatenate([np.empty(0), *(outcome.tokens_per_s for outcome in good)])
+        times_s = np.concatenate([np.empty(0), *(outcome.tpot_s for outcome in good)])
         if not len(rates):
             break
         goal = replace(goal, tpot_s=float(times_s[rates.argmax()]) / 2)
-    return found
+    return timings
 
 
 def _best_under(search: Search) -> list[Timed]:
@@ -396,7 +396,7 @@ def _best_under(search: Search) -> list[Timed]:
     bound = _pair_bound(search)
     order = np.argsort(-bound, axis=None)
     order = order[: np.count_nonzero(bound > 0)]
-    found: list[Timed] = []
+    timings: list[Timed] = []
     best, timed, start, end = 0.0, 0, 0, PAIRS_AT_ONCE
     while start < len(order) and bound.flat[order[start]] > best and timed < MOST:
         some = order[start:end]
@@ -404,16 +404,16 @@ def _best_under(search: Search) -> list[Timed]:
         rows, bounds = _rows(search, _pairs(some, bound), best)
         rank = np.argsort(-bounds)
         for first in range(0, len(rank), AT_ONCE):
-            at = rank[first : first + AT_ONCE]
-            at = at[bounds[at] > best]
-            if not len(at):
+            chosen = rank[first : first + AT_ONCE]
+            chosen = chosen[bounds[chosen] > best]
+            if not len(chosen):
                 break
-            found.append(_timed(search, rows[:, at]))
-            outcome = found[-1].outcome
+            timings.append(_timed(search, rows[:, chosen]))
+            outcome = timings[-1].outcome
             rates = outcome.tokens_per_s[search.goal.meets(outcome)]
-            best, timed = max(best, float(rates.max(initial=0.0))), timed + len(at)
+            best, timed = max(best, float(rates.max(initial=0.0))), timed + len(chosen)
         start, end = end, 2 * end
-    return found
+    return timings
 
 
 def _pair_bound(search: Search) -> Floats:
@@ -430,11 +430,11 @@ def _pair_bound(search: Search) -> Floats:
         bound: Floats = search.gpus / (prompts + tokens.min(axis=0))
         return bound
     most = search.most(search.gpus // decode.places) * output
-    found = np.zeros((prefill.plans.count, decode.plans.count))
+    bounds = np.zeros((prefill.plans.count, decode.plans.count))
     for level_s, level in zip(decode.steps_s, tokens, strict=True):
         seen = most / (prefill.least_s[:, None] + (output - 1) * level_s)
-        np.maximum(found, np.minimum(search.gpus / (prompts + level), seen), out=found)
-    return found
+        np.maximum(bounds, np.minimum(search.gpus / (prompts + level), seen), out=bounds)
+    return bounds
 
 
 def _pairs(some: Ints, table: Floats) -> Ints:
@@ -449,32 +449,34 @@ def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:
     Both servers, their numbers, and requests in flight, shape (5, rows).
     """
     numbers, given = _prompt_counts(search), search.given.get("decode")
-    each = np.tile(numbers, pairs.shape[1])
+    prefill_servers = np.tile(numbers, pairs.shape[1])
     pairs = np.repeat(pairs, len(numbers), axis=1)
-    left = search.gpus - each * search.prefill.places[pairs[0]]
+    left = search.gpus - prefill_servers * search.prefill.places[pairs[0]]
     others = np.maximum(left, 0) // search.decode.places[pairs[1]]
     good = others >= (given or 1)
     others = np.full_like(others, given) if given else others
-    rows = np.stack([*pairs, each, others])[:, good]
+    rows = np.stack([*pairs, prefill_servers, others])[:, good]
     # Tokens a second that both pools have room for at most [1/s].
     prompts = search.output * search.prefill.within(search.goal.ttft_s)[rows[0]]
     tokens = search.decode.within(search.goal.tpot_s).max(axis=0)[rows[1]]
     pools = search.more * np.minimum(prompts * rows[2], tokens * rows[3])
     rows, pools = rows[:, pools > least], pools[pools > least]
     counts = _swept(search)[rows[1]]
-    at = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    index = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     rows, pools = np.repeat(rows, counts, axis=1), np.repeat(pools, counts)
     copies = search.decode.plans.attention_data[rows[1]] * rows[3]
-    requests = SWEEP[at] * copies if search.swept else search.most(rows[3]) * np.ones(copies.shape)
-    found = np.stack([*rows.astype(np.float64), requests])
-    return found, np.minimum(pools, _request_bound(search, found))
+    requests = (
+        SWEEP[index] * copies if search.swept else search.most(rows[3]) * np.ones(copies.shape)
+    )
+    swept_rows = np.stack([*rows.astype(np.float64), requests])
+    return swept_rows, np.minimum(pools, _request_bound(search, swept_rows))
 
 
 def _request_bound(search: Search, rows: Floats) -> Floats:
     """Tokens a second that requests in flight have at most [1/s]."""
     first, second = rows[:2].astype(np.int64)
     output, prefill, decode = search.output, search.prefill, search.decode
-    found, requests = np.zeros(rows.shape[1]), rows[4]
+    bounds, requests = np.zeros(rows.shape[1]), rows[4]
     busy_s, offered_s = prefill.busy_s[first], requests / (rows[2] * prefill.rate[first])
     burst_s = search.case.stack.burst * np.maximum(offered_s - busy_s, 0.0)
     first_s = prefill.least_s[first] + burst_s
@@ -484,10 +486,10 @@ def _request_bound(search: Search, rows: Floats) -> Floats:
         whole_s = else_s + loop_wait_s(busy_s, offered_s, else_s)
         seen_s = np.maximum(whole_s / search.more, first_s + (output - 1) * level_s[second])
         seen = np.minimum(requests * output / seen_s, search.more * rows[3] * rate[second])
-        np.maximum(found, seen, out=found)
+        np.maximum(bounds, seen, out=bounds)
     if search.goal.ttft_s is not None:
-        found[first_s > search.goal.ttft_s] = 0.0
-    return found
+        bounds[first_s > search.goal.ttft_s] = 0.0
+    return bounds
 
 
 def _nearest(search: Search) -> Timed:

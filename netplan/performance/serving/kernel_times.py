@@ -106,25 +106,26 @@ class ServingKernels(Struct, frozen=True):
         busy_s, waiting_s = product_parts_s(rates, work.tensor_flops, work.moved_bytes)
         if precision != "bf16" and not self._measured(precision):
             return busy_s + waiting_s
-        found = self._rising_s(precision, shape)
+        measured_s = self._rising_s(precision, shape)
         saved = NUMBER_BYTES[precision] * shape.k * shape.n - operation.weight_bytes
         if not np.any(saved > 0):
-            return found
+            return measured_s
         wide_s = sum(product_parts_s(rates, work.tensor_flops, work.moved_bytes + saved))
-        return found * (busy_s + waiting_s) / wide_s
+        return measured_s * (busy_s + waiting_s) / wide_s
 
     def _rising_s(self, precision: Precision, shape: Shape) -> Floats:
         """Measured products, no faster than those of the same matrix with fewer rows."""
-        chip, (m, n, k) = self.accelerator, (np.asarray(one) for one in (shape.m, shape.n, shape.k))
+        chip = self.accelerator
+        m, n, k = (np.asarray(size) for size in (shape.m, shape.n, shape.k))
         own_s = np.asarray(product_time_s(chip, precision, m, n, k))
         if precision not in CORRECTED:
             return own_s
         matrices, which = np.unique(n + 1j * k, return_inverse=True)
         steps = product_time_s(chip, precision, ROWS[:, None], matrices.real, matrices.imag)
         fewer_s = np.maximum.accumulate(steps, axis=0)
-        at = np.maximum(np.searchsorted(ROWS, m, side="right") - 1, 0)
-        found: Floats = np.maximum(own_s, fewer_s[at, which.reshape(np.shape(n + k))])
-        return found
+        row = np.maximum(np.searchsorted(ROWS, m, side="right") - 1, 0)
+        rising_s: Floats = np.maximum(own_s, fewer_s[row, which.reshape(np.shape(n + k))])
+        return rising_s
 
     def _measured(self, precision: Precision) -> bool:
         """Whether products of a precision were measured on the accelerator."""

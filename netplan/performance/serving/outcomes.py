@@ -106,8 +106,8 @@ class ServingCase(Struct, frozen=True, eq=False):
     def held(self, plans: ServingPlans) -> HeldBytes:
         """What GPUs hold."""
         served, tokens = self.served, self.requests.tokens
-        own = held_bytes(served.model, plans, served.formats, tokens)
-        return own + self.speculated.held(plans, tokens) if self.speculated else own
+        held = held_bytes(served.model, plans, served.formats, tokens)
+        return held + self.speculated.held(plans, tokens) if self.speculated else held
 
 
 class Decode(NamedTuple):
@@ -128,8 +128,8 @@ class Prefill(NamedTuple):
 
 def decoded_at_once(plans: ServingPlans, running: Floats) -> Floats:
     """Requests of a copy in one stage, a stage having others than the next; one at least [1]."""
-    each: Floats = np.maximum(running / plans.pipeline, 1.0)
-    return each
+    requests: Floats = np.maximum(running / plans.pipeline, 1.0)
+    return requests
 
 
 def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Decode:
@@ -164,13 +164,15 @@ def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill
 
 def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefill:
     """So many prompts in one step of each copy."""
-    one = model_pass(case.served, plans, case.prompts(sequences))
+    prompt_pass = model_pass(case.served, plans, case.prompts(sequences))
     drafts = case.speculated
     more_s = drafts.prompt_s(plans, case.prompts(sequences)) if drafts else 0.0
     parts = replace(
-        one.parts, seconds=one.parts.seconds + more_s, memory_s=one.parts.memory_s + more_s
+        prompt_pass.parts,
+        seconds=prompt_pass.parts.seconds + more_s,
+        memory_s=prompt_pass.parts.memory_s + more_s,
     )
-    return Prefill(parts.seconds, one.stage_s + more_s, parts)
+    return Prefill(parts.seconds, prompt_pass.stage_s + more_s, parts)
 
 
 class ServingResult(Columns, frozen=True, eq=False):
@@ -219,10 +221,10 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> S
     """What plans give whose servers all take prompts and decode (formulas of this module)."""
     stack, output = case.stack, case.requests.output
     wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), plans.tensor.shape)
-    each = np.maximum(wanted / (plans.replicas * plans.attention_data), 1.0)
+    per_copy = np.maximum(wanted / (plans.replicas * plans.attention_data), 1.0)
     held = case.held(plans)
     room = np.maximum(held.room(case.room_bytes), 1.0)
-    running = np.minimum(each, room)
+    running = np.minimum(per_copy, room)
     memory_bytes = held.of(running)
     decode, prompt = decode_steps(case, plans, running), prefills(case, plans, running)
     spilled_s = spill_s(case, plans, held, running)
@@ -235,7 +237,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> S
     burst_s = stack.burst * (running - 1) * (prompt.each_s + chunks * pause_s)
     start_s = stack.prompt_s + np.maximum(chunks, 1.0) * pause_s
     first_s = start_s + prompt.latency_s + burst_s
-    queue_s = np.maximum(each / room - 1, 0.0) * (first_s + (output - 1) * tpot_s)
+    queue_s = np.maximum(per_copy / room - 1, 0.0) * (first_s + (output - 1) * tpot_s)
     return ServingResult(
         plans=plans,
         concurrency=np.array(wanted),
@@ -313,13 +315,13 @@ class Goal(Struct, frozen=True):
                 "--concurrency and --batch both say how many requests are in flight: give one"
             )
 
-    def meets(self, found: ServingResult) -> Bools:
+    def meets(self, result: ServingResult) -> Bools:
         """Which outcomes are as fast as the service level, and fit."""
-        good = found.fits.copy()
+        good = result.fits.copy()
         if self.ttft_s is not None:
-            good &= found.ttft_s <= self.ttft_s
+            good &= result.ttft_s <= self.ttft_s
         if self.tpot_s is not None:
-            good &= found.tpot_s <= self.tpot_s
+            good &= result.tpot_s <= self.tpot_s
         return good
 
     @property

@@ -139,14 +139,14 @@ def serving_plans(
     most = gpus // alone.places(sizes)
     replicas = np.full_like(most, fixed["replicas"]) if "replicas" in fixed else most
     good = (replicas <= most) & (most > 0)
-    found = replace(alone, replicas=replicas).take(good)
-    if not found.count:
+    plans = replace(alone, replicas=replicas).take(good)
+    if not plans.count:
         asked = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in fixed.items())
         raise InputError(
             f"no way to lay {model.name} on {gpus:,} GPUs with {asked}: degrees of a server"
             " multiply to its GPUs, and expert divides tensor x attention-data: fix fewer"
         )
-    return found
+    return plans
 
 
 def laid(degrees: Sequence[Ints], sizes: Sequence[int]) -> Ints:
@@ -253,8 +253,8 @@ def check_fixed(model: Model, gpus: int, fixed: Mapping[str, int]) -> None:
 
 def _choices(name: str, common: set[int], most: int, fixed: Mapping[str, int]) -> Ints:
     """Degrees that are tried, in rising order."""
-    found = {fixed[name]} if name in fixed else {degree for degree in common if degree <= most}
-    return np.array(sorted(found), dtype=np.int64)
+    degrees = {fixed[name]} if name in fixed else {degree for degree in common if degree <= most}
+    return np.array(sorted(degrees), dtype=np.int64)
 
 
 def _expert_degrees(gpus: Ints, experts: int, fixed: int | None) -> list[Ints]:

@@ -67,7 +67,7 @@ class Round(Struct, frozen=True, eq=False):
             for pool in self.pools
         ]
         if len(self.pools) > 1:
-            prefill, decode = (one.placement for one in self.pools)
+            prefill, decode = (pool.placement for pool in self.pools)
             sent = cache_traffic(prefill, decode, stored_bytes=self.stored_bytes, gpus=gpus)
             parts.append(sent)
         return combine(parts)
@@ -98,21 +98,21 @@ def serving_round(
         passes = [decode, Passes(case.prompts(), ended / int(plan.pipeline[0]))]
         return Round((_pool(case, plan, passes, placed(plan, sizes)),))
     requests = ended * _homes(plan)
-    each = requests / _homes(prefill) / int(prefill.pipeline[0])
+    prompts_per_stage = requests / _homes(prefill) / int(prefill.pipeline[0])
     first = placed(prefill, sizes)
     served = case.served
     stored = cached_bytes(
         served.model, plan.cut, float(case.requests.prompt), served.formats.cache_bytes
     )
     # Servers behind others, which begin where their groups fit domains if there is room.
-    beside = placed(plan, sizes)
-    (room, *_), servers = beside.sizes or (1,), beside.cluster
+    decode_placement = placed(plan, sizes)
+    (room, *_), servers = decode_placement.sizes or (1,), decode_placement.cluster
     aligned = -(-first.cluster // room) * room
     last = max(prod(sizes) - servers, first.cluster)
     return Round(
         (
-            _pool(case, prefill, [Passes(case.prompts(), each)], first),
-            _pool(case, plan, [decode], replace(beside, first=min(aligned, last))),
+            _pool(case, prefill, [Passes(case.prompts(), prompts_per_stage)], first),
+            _pool(case, plan, [decode], replace(decode_placement, first=min(aligned, last))),
         ),
         requests * float(stored[0]),
     )

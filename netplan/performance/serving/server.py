@@ -90,13 +90,13 @@ class ServingTimes(Struct, frozen=True, eq=False):
         members = members[: len(self.sizes)]
         return self._time("all_to_all", 2 * message, members)
 
-    def _operation(self, one: Operation, cut: Cut) -> StepTime:
-        kernel = self.kernels.time(one, self.formats.cache_bytes)
+    def _operation(self, operation: Operation, cut: Cut) -> StepTime:
+        kernel = self.kernels.time(operation, self.formats.cache_bytes)
         shape = cut.tensor.shape
         seconds = np.broadcast_to(kernel.seconds, shape)
         computing = np.broadcast_to(kernel.computes, shape)
         sent = np.zeros(shape)
-        for collective in one.forward.collectives:
+        for collective in operation.forward.collectives:
             over = SERVED_SPANS.get(collective.group, (collective.group,))
             sent = sent + self.collective_s(collective.kind, collective.message_bytes, over, cut)
         return StepTime(
@@ -160,7 +160,7 @@ def model_pass(served: ServingTimes, plans: ServingPlans, step: ServingStep) -> 
     """
     model, stages = served.model, plans.pipeline
     # First of all that the time of a layer depends on, and which of them each plan has.
-    amounts = (np.asarray(one) for one in (step.sequences, step.tokens, step.context))
+    amounts = (np.asarray(amount) for amount in (step.sequences, step.tokens, step.context))
     ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
     first, place = distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
     cut, step = plans.take(first).cut, step.take(first)
@@ -175,8 +175,8 @@ def model_pass(served: ServingTimes, plans: ServingPlans, step: ServingStep) -> 
 def _fullest_s(layers: int, stages: Ints, layer: StepTime, head: StepTime) -> Floats:
     """Time of the fullest stage, or of the last one where all are as full [s]."""
     even = layers % stages == 0
-    found: Floats = -(-layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
-    return found
+    fullest_s: Floats = -(-layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
+    return fullest_s
 
 
 ROOMY = float(2**40)
@@ -204,8 +204,8 @@ class HeldBytes(Terms, frozen=True, eq=False):
     def room(self, memory_bytes: float) -> Floats:
         """Requests of one copy that fit, 0 where weights alone do not [1]."""
         left = memory_bytes - self.weights
-        each = np.maximum(self.request, memory_bytes / ROOMY)
-        return np.where(left < 0, 0.0, np.floor(np.maximum(left, 0.0) / each))
+        request_bytes = np.maximum(self.request, memory_bytes / ROOMY)
+        return np.where(left < 0, 0.0, np.floor(np.maximum(left, 0.0) / request_bytes))
 
 
 def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amount) -> HeldBytes:
@@ -223,16 +223,16 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amou
     cut = plans.cut
     step = ServingStep("decode", 1.0, 1.0, tokens)
     layer = inference_layer(model, cut, step, formats)
-    each = np.zeros(plans.count)
+    layer_bytes = np.zeros(plans.count)
     for operation in layer.operations:
-        each = each + operation.share * operation.weight_bytes
+        layer_bytes = layer_bytes + operation.share * operation.weight_bytes
     stages = plans.pipeline
     first, last = embedding_bytes(model, cut), inference_head(model, cut, step).weight_bytes
     shared = model.tied_embeddings
     ends = np.where(stages > 1, np.maximum(first, last), first if shared else first + last)
     layers = -(-model.layers // stages)
     cache = cached_bytes(model, cut, tokens, formats.cache_bytes) * layers / model.layers
-    return HeldBytes(layers * each + ends, cache)
+    return HeldBytes(layers * layer_bytes + ends, cache)
 
 
 class Speculated(Struct, frozen=True, eq=False):
@@ -261,8 +261,8 @@ class Speculated(Struct, frozen=True, eq=False):
         whole = StepTime(zero, zero, zero, zero)
         for tokens, times in levels.items():
             level = replace(step, tokens=float(tokens))
-            one = model_pass(self.draft, self._plans(plans), level)
-            whole += one.parts * times
+            draft_pass = model_pass(self.draft, self._plans(plans), level)
+            whole += draft_pass.parts * times
         return whole
 
     def prompt_s(self, plans: ServingPlans, step: ServingStep) -> Floats:

@@ -83,21 +83,21 @@ def best_servers(
     pools: Pools | None = None
     if apart:
         timed, enumerated = best_pools(case, gpus, fixed, goal)
-        found, pools = timed.outcome, timed.pools
+        result, pools = timed.outcome, timed.pools
     else:
         plans, requests = _tried(case, serving_plans(case.served.model, gpus, sizes, fixed), goal)
-        found = aggregated(case, plans, requests)
+        result = aggregated(case, plans, requests)
         enumerated = plans.count
-    good = goal.meets(found)
+    good = goal.meets(result)
     if not good.any():
-        raise _infeasible(case, gpus, found, goal)
+        raise _infeasible(case, gpus, result, goal)
     chosen = np.flatnonzero(good)
-    order = chosen[_order(found.take(chosen), gpus)]
-    best = order if apart else _one_each(found.plans, order)
-    edge = order[_front(found.take(order))]
+    order = chosen[_order(result.take(chosen), gpus)]
+    best = order if apart else _one_each(result.plans, order)
+    edge = order[_front(result.take(order))]
     return ServingFound(
-        ranked=found.take(best),
-        front=found.take(edge),
+        ranked=result.take(best),
+        front=result.take(edge),
         enumerated=enumerated,
         feasible=len(chosen),
         seconds=perf_counter() - start,
@@ -118,16 +118,16 @@ def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingP
     last = np.searchsorted(BATCHES, np.maximum(room, plans.attention_data), side="right")
     counts = np.maximum(last - first, 1)
     rows = np.repeat(np.arange(plans.count), counts)
-    at = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+    index = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts - first, counts)
     tried = plans.take(rows)
-    requests: Floats = BATCHES[at] * tried.replicas
+    requests: Floats = BATCHES[index] * tried.replicas
     return tried, requests
 
 
-def _order(found: ServingResult, gpus: int) -> Ints:
+def _order(result: ServingResult, gpus: int) -> Ints:
     """From the best to the worst: throughput, then time per token, then idle GPUs."""
-    idle = gpus - found.plans.gpus_used
-    order: Ints = np.lexsort((idle, found.tpot_s, -found.tokens_per_s))
+    idle = gpus - result.plans.gpus_used
+    order: Ints = np.lexsort((idle, result.tpot_s, -result.tokens_per_s))
     return order
 
 
@@ -138,29 +138,29 @@ def _one_each(plans: ServingPlans, order: Ints) -> Ints:
     return order[np.sort(first)]
 
 
-def _front(found: ServingResult) -> Ints:
+def _front(result: ServingResult) -> Ints:
     """Where time per token and throughput are both beaten by none, by rising time.
 
     What is faster by less than `NEAR` than what gives more tokens is left out.
     """
-    order = np.lexsort((-found.tokens_per_s, found.tpot_s))
-    rate = found.tokens_per_s[order]
+    order = np.lexsort((-result.tokens_per_s, result.tpot_s))
+    rate = result.tokens_per_s[order]
     before = np.concatenate([[-np.inf], np.maximum.accumulate(rate)[:-1]])
     kept, last_s = [], np.inf
     for index in order[rate > before].tolist()[::-1]:
-        if found.tpot_s[index] < (1 - NEAR) * last_s:
+        if result.tpot_s[index] < (1 - NEAR) * last_s:
             kept.append(index)
-            last_s = found.tpot_s[index]
+            last_s = result.tpot_s[index]
     return np.array(kept[::-1], dtype=np.int64)
 
 
-def _infeasible(case: ServingCase, gpus: int, found: ServingResult, goal: Goal) -> InfeasibleError:
+def _infeasible(case: ServingCase, gpus: int, result: ServingResult, goal: Goal) -> InfeasibleError:
     """What is nearest to a service level that no plan meets, or how much memory is missing."""
     model, requests = case.served.model.name, case.requests
-    if not found.fits.any():
-        least = int(found.memory_bytes.argmin())
-        weights = float(case.held(found.plans.take(np.array([least]))).weights[0])
-        room, held = case.room_bytes, float(found.memory_bytes[least])
+    if not result.fits.any():
+        least = int(result.memory_bytes.argmin())
+        weights = float(case.held(result.plans.take(np.array([least]))).weights[0])
+        room, held = case.room_bytes, float(result.memory_bytes[least])
         where = "weights and the cache of one request"
         if weights > room:
             where, held = "weights alone", weights
@@ -169,23 +169,26 @@ def _infeasible(case: ServingCase, gpus: int, found: ServingResult, goal: Goal) 
             f" {counted(gpus, 'GPU')}: {where} take {si(held, 'B')} of a GPU's {si(room, 'B')}:"
             " give more GPUs, a narrower --precision or --kv-precision, or shorter requests"
         )
-    fitting = found.take(found.fits)
+    fitting = result.take(result.fits)
     over = np.zeros(fitting.plans.count)
     for most, times in ((goal.ttft_s, fitting.ttft_s), (goal.tpot_s, fitting.tpot_s)):
         if most is not None:
             over = np.maximum(over, times / most)
-    at = int(over.argmin())
-    late = goal.tpot_s is None or fitting.ttft_s[at] / (goal.ttft_s or np.inf) >= (
-        fitting.tpot_s[at] / goal.tpot_s
+    nearest = int(over.argmin())
+    late = goal.tpot_s is None or fitting.ttft_s[nearest] / (goal.ttft_s or np.inf) >= (
+        fitting.tpot_s[nearest] / goal.tpot_s
     )
-    binds = binding(fitting, first=late)[at]
+    binds = binding(fitting, first=late)[nearest]
     plans = fitting.plans
-    shape = f"tensor {plans.tensor[at]}, pipeline {plans.pipeline[at]}, expert {plans.expert[at]}"
+    shape = (
+        f"tensor {plans.tensor[nearest]}, pipeline {plans.pipeline[nearest]},"
+        f" expert {plans.expert[nearest]}"
+    )
     return InfeasibleError(
         f"no plan of {model} on {counted(gpus, 'GPU')} has {goal.words}: the nearest ({shape},"
-        f" {counted(round(fitting.concurrency[at]), 'request')} in flight) has TTFT"
-        f" {si(fitting.ttft_s[at], 's')} and TPOT {si(fitting.tpot_s[at], 's')}, and {binds} binds"
-        " it: ask for less, or give more GPUs"
+        f" {counted(round(fitting.concurrency[nearest]), 'request')} in flight) has TTFT"
+        f" {si(fitting.ttft_s[nearest], 's')} and TPOT {si(fitting.tpot_s[nearest], 's')}, and"
+        f" {binds} binds it: ask for less, or give more GPUs"
     )
 
 
@@ -200,15 +203,15 @@ NAMES = {
 """What can bind, in words."""
 
 
-def binding(found: ServingResult, *, first: bool = False) -> list[str]:
+def binding(result: ServingResult, *, first: bool = False) -> list[str]:
     """What the longest part of each token is, or of the ``first``.
 
     A queue binds where requests wait longer in it than for all their tokens.
     """
-    parts = found.prompt_parts if first else found.parts
+    parts = result.prompt_parts if first else result.parts
     names = list(parts)
-    most = np.stack([np.broadcast_to(parts[name], found.tpot_s.shape) for name in names])
-    waits = ~np.bool_(first) & (found.queue_s > found.output * found.tpot_s)
+    most = np.stack([np.broadcast_to(parts[name], result.tpot_s.shape) for name in names])
+    waits = ~np.bool_(first) & (result.queue_s > result.output * result.tpot_s)
     return [
         NAMES["queue" if waiting else names[index]]
         for index, waiting in zip(most.argmax(axis=0), waits, strict=True)

@@ -109,7 +109,9 @@ def _spread_notes(found: SearchResult) -> Iterator[str]:
     if plan.gpus < plan.placement.cluster and not found.best.instances:
         given = setting.training.assumptions
         exact = replace(given, space=replace(given.space, divisibility="exact", plans="all"))
-        whole = PlanSearch(replace(setting.training, assumptions=exact)).on(found.levels)
+        whole = PlanSearch(replace(setting.training, assumptions=exact)).best_on_subset(
+            found.levels
+        )
         if isinstance(whole, SearchResult):
             slower = whole.time_s > found.time_s
             yield (
@@ -209,7 +211,7 @@ def equal_to_best(plans: Sequence[PlanTime]) -> Iterator[str]:
 def told_apart(names: Sequence[str], first: PlanTime, second: PlanTime) -> str:
     """Whether two plans are equal, with what they share and what they do not."""
     own = own_times(first.breakdown_s, second.breakdown_s)
-    bar = first.error.own if first.error else None
+    bar = first.error.unshared if first.error else None
     doubt = f", each {bar.low:g} to {bar.high:g} times as long" if bar else ""
     times = f"{si(first.iteration_time_s, 's')} and {si(second.iteration_time_s, 's')}"
     shared = si(first.iteration_time_s - own[0], "s")

@@ -377,7 +377,7 @@ class Weighing(Struct, frozen=True):
         larger = replace(sizing, gpus=gpus)
         try:
             levels = build_fabric(spec, larger).levels
-            found = self.plain.on(levels)
+            found = self.plain.best_on_subset(levels)
             if isinstance(found, SearchResult):
                 self._bill(spec, larger, Compute())  # a hall may be too small
                 return found.time_s

@@ -67,7 +67,7 @@ def largest_fitting(asked: Question[Any], levels: Sequence[Level]) -> str | None
             training = read_training(
                 smaller, reader, read_chip(smaller, reader), asked.cluster.gpus
             )
-            plan_search(smaller, training).whole(levels)
+            plan_search(smaller, training).best_on_all(levels)
         except NetplanError:
             continue
         return model.name

@@ -52,12 +52,12 @@ def place_training(asked: Asked, algorithm: Pattern | str) -> PlacedRun:
     """A training run by its best plan; if values are given, and none fits, by the fastest."""
     case, given = training_case(asked), plan_options(asked).fixed.given
     try:
-        found = plan_search(asked, case.training).whole(case.fabric.levels)
+        found = plan_search(asked, case.training).best_on_all(case.fabric.levels)
     except InfeasibleError as error:
         if not given:
             raise with_fitting(error, asked, case.fabric.levels) from None
         anyway = replace(case.training, ignore_memory=True)
-        found = plan_search(asked, anyway).whole(case.fabric.levels)
+        found = plan_search(asked, anyway).best_on_all(case.fabric.levels)
     timed = found.best
     setting = found.setting_of(timed)
     inputs = plan_inputs(asked, case, setting)
