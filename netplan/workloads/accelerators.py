@@ -166,18 +166,18 @@ class AcceleratorShelf(Shelf[Accelerator], frozen=True):
         self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> Accelerator:
         """Load one accelerator; where its corrections lie is known then, and nothing read."""
-        found = super().load(name, roots, overrides)
-        if found.measured is None:
-            return found
-        measured, beside = found.measured, self.find(name, roots)
+        accelerator = super().load(name, roots, overrides)
+        if accelerator.measured is None:
+            return accelerator
+        measured, path = accelerator.measured, self.find(name, roots)
         for key, table in measured.tables.items():
             if Path(table).name != table:
                 raise CatalogError(
-                    f"{beside}: measured.{key}: got {one_line(table)!r}: give the name of a table"
+                    f"{path}: measured.{key}: got {one_line(table)!r}: give the name of a table"
                     " in the same folder"
                 )
-            measured = measured.changed(**{key: str(beside.with_name(table))})
-        return found.changed(measured=measured)
+            measured = measured.changed(**{key: str(path.with_name(table))})
+        return accelerator.changed(measured=measured)
 
 
 ACCELERATORS = AcceleratorShelf("accelerator", "traffic/accelerators", Accelerator)

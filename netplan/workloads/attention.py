@@ -54,23 +54,23 @@ def attention_operations(
     depth, window, linear = model.depth, model.window_attention, model.linear_attention
     full, index = model.full_layers, model.index_attention
     windows = window.layers if window is not None else 0
-    own = window is not None and window.own_heads
+    own_heads = window is not None and window.own_heads
     first, last = [_qkv(local)], _vproj(local)
     if model.latent_attention is not None:
         local = _latent_local(model, sharding, local)
         first, last = [*_latent_projections(local, model.latent_attention)], _vproj(local)
         last = _gathering(last, "backward", local)
-    together = full + (0 if own else windows)
+    together = full + (0 if own_heads else windows)
     kinds: list[tuple[int, ops.Operation]] = [(together, operation) for operation in first]
     if index is not None:
         kinds.append((min(index.layers or full, full), _indexer(model, local, index)))
         local = replace(local, keys=min(local.keys, float(index.tokens)))
     kinds.append((full, attention(local, stores_scores=stores_scores)))
     if window is not None:
-        heads = ops.local_sizes(model.in_windows(), sharding) if own else local
+        heads = ops.local_sizes(model.in_windows(), sharding) if own_heads else local
         inside = replace(heads, keys=min(heads.keys, float(window.tokens)))
         seen = replace(attention(inside, stores_scores=stores_scores), name="window-attention")
-        if own:
+        if own_heads:
             kinds += [(together, last), (windows, replace(_qkv(inside), name="window-qkv"))]
             last, together = replace(_vproj(inside), name="window-vproj"), windows
         kinds.append((windows, seen))
@@ -78,7 +78,7 @@ def attention_operations(
     if linear is not None:
         parts = _linear(model, sharding, local, linear)
         kinds += [(linear.layers, part) for part in parts]
-    yield from (replace(one, share=layers / depth) for layers, one in kinds if layers)
+    yield from (replace(operation, share=layers / depth) for layers, operation in kinds if layers)
 
 
 def _qkv(local: ops.Local) -> ops.Operation:
@@ -94,11 +94,11 @@ def _vproj(local: ops.Local) -> ops.Operation:
 
 
 def _gathering(
-    one: ops.Operation, way: Literal["forward", "backward"], local: ops.Local
+    product: ops.Operation, way: Literal["forward", "backward"], local: ops.Local
 ) -> ops.Operation:
     """A product that gathers its tokens itself, or backward the gradients of its results."""
     message = ops.ELEMENT_BYTES * local.rows * local.hidden
-    return one.sending(way, ops.Collective("all_gather", message, "tensor"))
+    return product.sending(way, ops.Collective("all_gather", message, "tensor"))
 
 
 def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:

@@ -101,20 +101,20 @@ def as_model_file(path: Path, data: Data) -> Document:
     """The data of a configuration as the document of a model file; errors as above."""
     text = _text_part(data)
     reader = _Reader(path, {OLD_NAMES.get(key, key): value for key, value in text.items()})
-    found = reader.model(_family(path, data, text))
+    record = reader.model(_family(path, data, text))
     tied = data.get("tie_word_embeddings")
     if isinstance(tied, bool) and "tie_word_embeddings" not in text:
-        found["tied_embeddings"] = tied
-    left_out = cast("list[str]", found["left_out"])
+        record["tied_embeddings"] = tied
+    left_out = cast("list[str]", record["left_out"])
     left_out += [f"its {key.partition('_')[0]} encoder" for key in VISION if data.get(key)]
     assumed = (
         f"From {path.name}, which says nothing of training: sequences of"
-        f" {found['sequence_length']:,} tokens and a batch of {found['batch']:,} are assumed"
+        f" {record['sequence_length']:,} tokens and a batch of {record['batch']:,} are assumed"
         " (--set model.sequence_length=8192, --batch)."
     )
-    without = [f"Left out of {found['name']}: {'; '.join(left_out)}."] if left_out else []
-    found["left_out"] = [assumed, *without]
-    return lineless(path, found)
+    without = [f"Left out of {record['name']}: {'; '.join(left_out)}."] if left_out else []
+    record["left_out"] = [assumed, *without]
+    return lineless(path, record)
 
 
 def _parsed(path: Path) -> Data:
@@ -142,7 +142,7 @@ def _text_part(data: Data) -> Data:
 
 def _family(path: Path, data: Data, text: Data) -> tuple[str, Family]:
     """The type of the model, or a refusal that says what is known."""
-    kinds = [str(one.get("model_type", ""))[:MAX_NAME] for one in (text, data)]
+    kinds = [str(part.get("model_type", ""))[:MAX_NAME] for part in (text, data)]
     names = data.get("architectures")
     if isinstance(names, list) and names:
         # LlamaForCausalLM stands for llama where a file does not say its type.
@@ -175,9 +175,9 @@ class _Asked(dict[str, object]):
         """Keys of sizes or layers that nobody asked for, by their names."""
         for key, value in self.items():
             several = isinstance(value, int) and not isinstance(value, bool) and value > 1
-            said = several or (isinstance(value, list | dict) and bool(value))
+            says_sizes = several or (isinstance(value, list | dict) and bool(value))
             if (
-                said
+                says_sizes
                 and key not in self.asked
                 and OF_LAYERS.search(key)
                 and not HARMLESS.search(key)
@@ -201,7 +201,7 @@ class _Reader:
         length = min(longest or SEQUENCE_LENGTH, SEQUENCE_LENGTH)
         name = self.name()
         tied = self.data.get("tie_word_embeddings")
-        found: Found = {
+        record: Found = {
             "name": name,
             "title": name,
             "source": f"configuration file {self.path.name}",
@@ -222,13 +222,13 @@ class _Reader:
         }
         if layers > LONGEST_LIST:
             raise self.fault("num_hidden_layers", layers, f"at most {LONGEST_LIST:,}")
-        found |= self.attention(kind, layers, hidden // heads if hidden % heads == 0 else 0)
-        found |= self.feed_forward(kind, layers)
+        record |= self.attention(kind, layers, hidden // heads if hidden % heads == 0 else 0)
+        record |= self.feed_forward(kind, layers)
         self.left_out += self.passed_over(kind)
         if unread := sorted(self.data.unread()):
             more = f" and {len(unread) - MAX_UNREAD} more" if len(unread) > MAX_UNREAD else ""
             self.left_out.append(f"what {', '.join(unread[:MAX_UNREAD])}{more} say")
-        return found
+        return record
 
     def name(self) -> str:
         """The file's name, or its folder's where it is a plain config.json."""
@@ -243,58 +243,58 @@ class _Reader:
         if self.data.get("use_mtp") and self.optional("num_mtp_modules"):
             return self.number("num_mtp_modules") * (self.optional("mtp_transformer_layers") or 1)
         keys = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
-        return next((found for key in keys if (found := self.optional(key))), 0)
+        return next((number for key in keys if (number := self.optional(key))), 0)
 
     def attention(self, kind: str, layers: int, even: int) -> Found:
         """Heads of full attention, and blocks of other kinds."""
-        found: Found = {}
+        blocks: Found = {}
         if FAMILIES[kind].latent or self.optional("kv_lora_rank"):
-            found |= {"latent_attention": self.latent()}
+            blocks |= {"latent_attention": self.latent()}
         else:
-            found |= self.heads(even)
+            blocks |= self.heads(even)
         if self.optional("index_topk"):
             kinds = self.kinds("indexer_types")
-            own = sum(one == "full" for one in kinds)
+            own_indexers = sum(layer_kind == "full" for layer_kind in kinds)
             block = {
                 "tokens": self.number("index_topk"),
                 "heads": self.number("index_n_heads"),
                 "head_size": self.number("index_head_dim"),
             }
-            found["index_attention"] = block | ({"layers": own} if own else {})
+            blocks["index_attention"] = block | ({"layers": own_indexers} if own_indexers else {})
         linear = self.linear(layers)
         if linear:
-            found["linear_attention"] = linear
+            blocks["linear_attention"] = linear
         window = self.window(kind, layers)
         if window:
-            found |= window
-        return found
+            blocks |= window
+        return blocks
 
     def heads(self, even: int) -> Found:
         """Sizes of plain heads, as far as they are not what a model file takes for granted."""
-        found: Found = {}
+        sizes: Found = {}
         heads, size = self.number("num_attention_heads"), self.optional("head_dim")
         key_heads = self.optional("num_global_key_value_heads")
         key_heads = key_heads or self.optional("num_key_value_heads") or heads
         size = self.optional("global_head_dim") or size
         if key_heads != heads:
-            found["kv_heads"] = key_heads
+            sizes["kv_heads"] = key_heads
         if size and size != even:
-            found["head_size"] = size
+            sizes["head_size"] = size
         value = self.optional("v_head_dim")
         if value and value != (size or even):
-            found["value_head_size"] = value
-        return found
+            sizes["value_head_size"] = value
+        return sizes
 
     def latent(self) -> Found:
         """The block of latent attention."""
         query = self.optional("q_lora_rank")
-        found: Found = {
+        block: Found = {
             "kv_rank": self.number("kv_lora_rank"),
             "head_size": self.number("qk_nope_head_dim"),
             "rotary_head_size": self.optional("qk_rope_head_dim") or 0,
             "value_head_size": self.number("v_head_dim"),
         }
-        return found | ({"query_rank": query} if query else {})
+        return block | ({"query_rank": query} if query else {})
 
     def linear(self, layers: int) -> Found:
         """The block of gated delta nets, if some layers have them."""
@@ -320,15 +320,16 @@ class _Reader:
         names = ("sliding_attention", "chunked_attention")
         pattern = self.data.get("hybrid_layer_pattern")
         given = pattern if isinstance(pattern, list) else []
-        count = sum(one in names for one in self.kinds("layer_types")) + given.count(1)
+        count = sum(layer_kind in names for layer_kind in self.kinds("layer_types"))
+        count += given.count(1)
         if not count:
             count = self.windows_by_rule(kind, layers)
         if not count:
             return {}
         block: Found = {"tokens": tokens, "layers": count}
-        full, own = self.optional("global_head_dim"), self.optional("head_dim")
-        if full and own and full != own:
-            block["head_size"] = own
+        full, head_size = self.optional("global_head_dim"), self.optional("head_dim")
+        if full and head_size and full != head_size:
+            block["head_size"] = head_size
         for key, ours in (("swa_head_dim", "head_size"), ("swa_v_head_dim", "value_head_size")):
             if self.optional(key) and self.optional(key) != self.optional(key[4:]):
                 block[ours] = self.number(key)
@@ -354,7 +355,7 @@ class _Reader:
     def feed_forward(self, kind: str, layers: int) -> Found:
         """Width of dense layers, and the block of experts."""
         keys: tuple[str, ...] = ("n_routed_experts", "num_experts", "num_local_experts")
-        count = next((found for key in keys if (found := self.optional(key))), 1)
+        count = next((number for key in keys if (number := self.optional(key))), 1)
         width = self.optional("intermediate_size")
         if count == 1 and FAMILIES[kind].experts:
             raise CatalogError(
@@ -364,18 +365,18 @@ class _Reader:
             return {"ffn_size": width} if width else {}
         keys = ("num_experts_per_tok", "top_k_experts", "experts_per_token")
         visited = next((key for key in keys if self.optional(key)), keys[0])
-        own = self.optional("moe_intermediate_size") or self.number("intermediate_size")
-        shared = (self.optional("n_shared_experts") or 0) * own
+        expert_size = self.optional("moe_intermediate_size") or self.number("intermediate_size")
+        shared = (self.optional("n_shared_experts") or 0) * expert_size
         shared = shared or self.optional("shared_expert_intermediate_size") or 0
         dense = width
         if kind == "llama4_text":
-            shared, dense = own, self.optional("intermediate_size_mlp") or width
+            shared, dense = expert_size, self.optional("intermediate_size_mlp") or width
         if kind == "gemma4_text":
             shared = width or 0
         block: Found = {
             "count": count,
             "per_token": self.number(visited),
-            "ffn_size": own,
+            "ffn_size": expert_size,
             "shared_ffn_size": shared,
             **self.sparse_layers(layers),
         }
@@ -416,8 +417,8 @@ class _Reader:
 
     def kinds(self, key: str) -> list[object]:
         """A list with an entry for each layer, or none."""
-        found = self.data.get(key)
-        return found[:LONGEST_LIST] if isinstance(found, list) else []
+        entries = self.data.get(key)
+        return entries[:LONGEST_LIST] if isinstance(entries, list) else []
 
     def number(self, key: str) -> int:
         """A whole number above 0."""

@@ -79,9 +79,9 @@ class Corrections(NamedTuple):
 
 def _place(axis: Floats, size: Amount) -> tuple[Ints, Floats]:
     """Entry of an axis before each size, and the share of the way to the next one."""
-    at = np.interp(np.log(size), axis, np.arange(len(axis), dtype=np.float64))
-    before: Ints = np.minimum(at.astype(np.int64), len(axis) - 2)
-    return before, at - before
+    position = np.interp(np.log(size), axis, np.arange(len(axis), dtype=np.float64))
+    before: Ints = np.minimum(position.astype(np.int64), len(axis) - 2)
+    return before, position - before
 
 
 def corrections_of(path: Path, sizes: Sizes = PRODUCT_SIZES) -> Mapping[str, Corrections]:
@@ -95,10 +95,10 @@ def corrections_of(path: Path, sizes: Sizes = PRODUCT_SIZES) -> Mapping[str, Cor
         If the file is missing, too large, or has a row that is none: with file and line.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return _tables(path, sizes, (0, 0))  # reading it says what is wrong
-    return _tables(path, sizes, (found.st_mtime_ns, found.st_size))
+    return _tables(path, sizes, (status.st_mtime_ns, status.st_size))
 
 
 def table_in(
@@ -124,10 +124,10 @@ def table_in(
     """
     if asked is False:
         return None
-    found = corrections_of(Path(path), sizes).get(dtype) if path else None
-    if found is None and asked:
+    table = corrections_of(Path(path), sizes).get(dtype) if path else None
+    if table is None and asked:
         raise InputError(f"{whose} has no table of corrections for {dtype} kernels of these sizes")
-    return found
+    return table
 
 
 @lru_cache(maxsize=64)
@@ -157,12 +157,12 @@ def _rows(path: Path, sizes: Sizes) -> Iterator[Row]:
         try:
             cells = next(lines)
             dtype, *numbers = cells
-            *found, per_mille = map(float, numbers)
+            *row_sizes, per_mille = map(float, numbers)
         except StopIteration:
             return
         except (ValueError, csv.Error):
-            found, per_mille, dtype = [], 0.0, ""
-        if len(found) != len(sizes):
+            row_sizes, per_mille, dtype = [], 0.0, ""
+        if len(row_sizes) != len(sizes):
             raise CatalogError(
                 f"{path}:{lines.line_num}: a row has a precision and {len(sizes) + 1} numbers"
             )
@@ -170,13 +170,14 @@ def _rows(path: Path, sizes: Sizes) -> Iterator[Row]:
             known = ", ".join(get_args(Precision))
             raise CatalogError(f"{path}:{lines.line_num}: unknown dtype {dtype!r:.40}: use {known}")
         if not (
-            all(1 <= size <= LARGEST_SIZE for size in found) and abs(per_mille) <= LARGEST_PER_MILLE
+            all(1 <= size <= LARGEST_SIZE for size in row_sizes)
+            and abs(per_mille) <= LARGEST_PER_MILLE
         ):
             raise CatalogError(
                 f"{path}:{lines.line_num}: sizes {', '.join(sizes)} are 1 to {LARGEST_SIZE:g},"
                 f" per_mille at most {LARGEST_PER_MILLE:g} in size"
             )
-        yield dtype, [*found, per_mille / 1000]
+        yield dtype, [*row_sizes, per_mille / 1000]
 
 
 def _table(path: Path, dtype: str, names: Sizes, rows: list[list[float]]) -> Corrections:

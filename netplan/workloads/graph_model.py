@@ -77,7 +77,7 @@ class GraphKernel(Entry, frozen=True, kw_only=True):
     @property
     def fault(self) -> tuple[str, str] | None:
         """Key and words of what is wrong with it."""
-        if not self.name.isprintable() or any(one in self.name for one in SEPARATORS):
+        if not self.name.isprintable() or any(separator in self.name for separator in SEPARATORS):
             return "name", f"name: got {self.name!r:.60}: it has no commas, '..' or control signs"
         if self.kind == "simd" and self.k != 1:
             return "k", f"{self.name}.k: got {self.k:,}: a simd kernel has no inner size: leave it"
@@ -162,11 +162,11 @@ class GraphModel(Record, frozen=True, kw_only=True):
 
 def _faults_of_kernels(model: GraphModel) -> Iterator[Fault]:
     """Names that stand twice, and sizes that no kernel has."""
-    count = Counter(one.name for one in model.kernels)
+    count = Counter(kernel.name for kernel in model.kernels)
     for index, kernel in enumerate(model.kernels):
-        found = kernel.fault
-        if found:
-            yield Fault(("kernels", index, found[0]), found[1])
+        fault = kernel.fault
+        if fault:
+            yield Fault(("kernels", index, fault[0]), fault[1])
         if count[kernel.name] > 1:
             text = (
                 f"{count[kernel.name]} kernels are called {kernel.name!r}: give each its own name"

@@ -55,9 +55,9 @@ def kernel_messages(graph: KernelGraph, chips: int) -> dict[ops.CollectiveKind, 
     >>> kernel_messages(graph, chips=4)["all_to_all"]
     array([8.])
     """
-    found = {kind: graph.column(column) for column, kind in SENT.items()}
-    found["all_to_all"] = chips * found["all_to_all"]
-    return found
+    messages = {kind: graph.column(column) for column, kind in SENT.items()}
+    messages["all_to_all"] = chips * messages["all_to_all"]
+    return messages
 
 
 # A search asks for the same shares many times.
@@ -121,11 +121,11 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
                 forward=ops.NO_WORK if late[index] else work,
                 backward=work if late[index] else ops.NO_WORK,
                 result=ops.Tensor(results[index] / ops.ELEMENT_BYTES),
-                inputs=tuple(graph.names[one] for one in before) or (ops.INPUT,),
+                inputs=tuple(graph.names[source] for source in before) or (ops.INPUT,),
                 stored_bytes=0.0 if model.trains else weights[index],
             )
         )
-    handed_on = np.array([one.handed_on_bytes for one in shares.graphs])[shares.case]
+    handed_on = np.array([case_graph.handed_on_bytes for case_graph in shares.graphs])[shares.case]
     layer = ops.Layer(tuple(operations), boundary_bytes=runs * handed_on)
     repetition = Repetition(model.layers, zero_stage, "1d", trains=model.trains)
     return Program(sharding, layer, None, None, repetition)
@@ -164,9 +164,10 @@ class _Shares(Struct, frozen=True, eq=False):
         np.add.at(moved, self.graph.target, results[self.graph.source])
         flops = self.runs * self.sizes("flops")
         pairs = zip(self.graphs, self.chips, strict=True)
-        each = [kernel_messages(graph, chips) for graph, chips in pairs]
+        messages_of_graphs = [kernel_messages(graph, chips) for graph, chips in pairs]
         sent = {
-            kind: self.runs * np.stack([one[kind] for one in each], axis=1)[:, self.case]
+            kind: self.runs
+            * np.stack([messages[kind] for messages in messages_of_graphs], axis=1)[:, self.case]
             for kind in SENT.values()
         }
         for index, kernel in enumerate(self.graph.kernels):

@@ -136,7 +136,7 @@ def best_sharding(graph: KernelGraph, *, repeated: bool = False) -> GraphShardin
     for index, kernel in enumerate(graph.kernels):
         volumes = np.zeros(3) if kernel.kind == "update" else _volumes(kernel)
         if index in results:
-            whole = [_conversion(one, REPLICATED) for one in ends[index][1]]
+            whole = [_conversion(end, REPLICATED) for end in ends[index][1]]
             volumes = volumes + kernel.output_bytes * np.array(whole)
         tables.append(VolumeTable((index,), volumes))
     for source, target, size in _shared_edges(graph):
@@ -146,8 +146,8 @@ def best_sharding(graph: KernelGraph, *, repeated: bool = False) -> GraphShardin
     volume, schemes = _eliminate(graph.count, tables)
     return GraphSharding(
         tuple(schemes),
-        tuple(STATES[takes[at]] for (takes, _), at in zip(ends, schemes, strict=True)),
-        tuple(STATES[gives[at]] for (_, gives), at in zip(ends, schemes, strict=True)),
+        tuple(STATES[takes[scheme]] for (takes, _), scheme in zip(ends, schemes, strict=True)),
+        tuple(STATES[gives[scheme]] for (_, gives), scheme in zip(ends, schemes, strict=True)),
         volume,
     )
 
@@ -276,20 +276,20 @@ def _eliminate(count: int, tables: list[VolumeTable]) -> tuple[float, list[int]]
             mine[index].append(table)
     solved: list[tuple[int, tuple[int, ...], Codes]] = []
     total = 0.0
-    for at, others in _order(count, [table.kernels for table in tables]):
-        kernels = (*others, at)
+    for kernel, others in _order(count, [table.kernels for table in tables]):
+        kernels = (*others, kernel)
         together = sum(
-            (table.spread(kernels) for table in mine[at]), start=np.zeros([3] * len(kernels))
+            (table.spread(kernels) for table in mine[kernel]), start=np.zeros([3] * len(kernels))
         )
-        mine[at].clear()
-        solved.append((at, others, together.argmin(axis=-1).astype(np.int8)))
+        mine[kernel].clear()
+        solved.append((kernel, others, together.argmin(axis=-1).astype(np.int8)))
         least = VolumeTable(others, together.min(axis=-1))
         for other in others:
-            mine[other] = [*(table for table in mine[other] if at not in table.kernels), least]
+            mine[other] = [*(table for table in mine[other] if kernel not in table.kernels), least]
         total += 0.0 if others else float(least.volumes)
     schemes = [0] * count
-    for at, others, best in reversed(solved):
-        schemes[at] = int(best[tuple(schemes[one] for one in others)])
+    for kernel, others, best in reversed(solved):
+        schemes[kernel] = int(best[tuple(schemes[other] for other in others)])
     return total, schemes
 
 
@@ -303,21 +303,21 @@ def _order(count: int, together: Iterable[tuple[int, ...]]) -> list[tuple[int, t
     """
     around: list[set[int]] = [{index} for index in range(count)]
     for kernels in together:
-        for at in kernels:
-            around[at].update(kernels)
+        for kernel in kernels:
+            around[kernel].update(kernels)
     left, order, entries = set(range(count)), [], 0
     while left:
-        at = min(left, key=lambda one: (len(around[one]), one))
-        entries += 3 ** (len(around[at]) - 1)
-        if len(around[at]) > MAX_NEIGHBOURS or entries > MAX_CHOICES:
+        kernel = min(left, key=lambda kernel: (len(around[kernel]), kernel))
+        entries += 3 ** (len(around[kernel]) - 1)
+        if len(around[kernel]) > MAX_NEIGHBOURS or entries > MAX_CHOICES:
             raise InputError(
-                f"the graph is too wide to be sharded exactly: {len(around[at])} kernels depend on"
-                f" one another at once, at most {MAX_NEIGHBOURS}, fewer in a long graph: give its"
-                " file the chips that share it, or keep it on one, with a tensor degree of 1"
+                f"the graph is too wide to be sharded exactly: {len(around[kernel])} kernels depend"
+                f" on one another at once, at most {MAX_NEIGHBOURS}, fewer in a long graph: give"
+                " its file the chips that share it, or keep it on one, with a tensor degree of 1"
             )
-        left.remove(at)
-        others = tuple(sorted(around[at] - {at}))
-        order.append((at, others))
-        for one in others:
-            around[one] = (around[one] | set(others)) - {at}
+        left.remove(kernel)
+        others = tuple(sorted(around[kernel] - {kernel}))
+        order.append((kernel, others))
+        for other in others:
+            around[other] = (around[other] | set(others)) - {kernel}
     return order

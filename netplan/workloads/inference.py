@@ -99,7 +99,7 @@ class Cut(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, tensor: int, attention_data: int = 1, expert: int = 1) -> "Cut":
         """A single plan."""
-        return cls(*(np.array([float(one)]) for one in (tensor, attention_data, expert)))
+        return cls(*(np.array([float(degree)]) for degree in (tensor, attention_data, expert)))
 
     @property
     def gpus(self) -> Floats:
@@ -235,7 +235,7 @@ class _Part(Struct, frozen=True):
 
 def _attention_parts(model: Model) -> Iterator[_Part]:
     window, linear = model.window_attention, model.linear_attention
-    others = sum(one.layers for one in (window, linear) if one is not None)
+    others = sum(block.layers for block in (window, linear) if block is not None)
     if model.layers > others:
         keys = float(model.index_attention.tokens) if model.index_attention else np.inf
         yield _Part("full", model.layers - others, model, keys)
@@ -298,15 +298,18 @@ def _attention(
     for part in _attention_parts(model):
         share = part.layers / model.layers
         if part.kind == "linear" and model.linear_attention is not None:
-            found: Sequence[ops.Operation] = _linear(
+            operations: Sequence[ops.Operation] = _linear(
                 model, model.linear_attention, cut, step, formats
             )
         elif model.latent_attention is not None:
-            found = _latent(part, model.latent_attention, cut, step, formats)
+            operations = _latent(part, model.latent_attention, cut, step, formats)
         else:
-            found = _full(part, cut, step, formats)
+            operations = _full(part, cut, step, formats)
         prefix = "" if part.kind == "full" else f"{part.kind}-"
-        yield from (replace(one, name=prefix + one.name, share=share) for one in found)
+        yield from (
+            replace(operation, name=prefix + operation.name, share=share)
+            for operation in operations
+        )
 
 
 def _reduced(model: Model, step: ServingStep) -> tuple[ops.Collective, ...]:
@@ -327,18 +330,18 @@ def _full(part: _Part, cut: Cut, step: ServingStep, formats: Formats) -> list[op
         causal=step.phase == "prefill",
         window=part.window,
     )
-    found = [_product("qkv", "attention", rows, hidden, columns, number)]
+    operations = [_product("qkv", "attention", rows, hidden, columns, number)]
     if model.index_attention is not None:
-        found.append(_index(model, model.index_attention, step, formats))
+        operations.append(_index(model, model.index_attention, step, formats))
     stored = kv_heads * (size + values)
-    found += [
+    operations += [
         _vector("rotate", "attention", rows, columns),
         _attend(shape, stored, formats.cache_bytes),
         _product(
             *("output", "attention", rows, heads * values, hidden, number), _reduced(model, step)
         ),
     ]
-    return found
+    return operations
 
 
 def _attend(shape: ops.AttentionShape, stored: Amount, cache_bytes: float) -> ops.Operation:
@@ -369,18 +372,20 @@ def _latent(
     ranks = float(latent.query_rank or 0)
     query = latent.head_size + latent.rotary_head_size
     down = ranks + rank + rotary
-    found = [_product("latent-down", "attention", rows, hidden, down, number)]
-    found.append(_product("query-up", "attention", rows, ranks or hidden, heads * query, number))
+    operations = [_product("latent-down", "attention", rows, hidden, down, number)]
+    operations.append(
+        _product("query-up", "attention", rows, ranks or hidden, heads * query, number)
+    )
     if model.index_attention is not None:
-        found.append(_index(model, model.index_attention, step, formats))
-    found.append(_vector("rotate", "attention", rows, heads * rotary + down))
+        operations.append(_index(model, model.index_attention, step, formats))
+    operations.append(_vector("rotate", "attention", rows, heads * rotary + down))
     inside = _made if step.phase == "prefill" else _stored_as_made
-    found += inside(part, latent, heads, step, formats)
+    operations += inside(part, latent, heads, step, formats)
     columns = heads * latent.value_head_size
     output = _product(
         *("output", "attention", rows, columns, hidden, number), _reduced(model, step)
     )
-    return [*found, output]
+    return [*operations, output]
 
 
 def _made(
@@ -484,11 +489,11 @@ def _feed_forward(
     dense = model.layers - sparse
     if dense:
         inner = model.inner_size / cut.tensor
-        found = _dense("", model, inner, step, formats, _reduced(model, step))
-        yield from (replace(one, share=dense / model.layers) for one in found)
+        operations = _dense("", model, inner, step, formats, _reduced(model, step))
+        yield from (replace(operation, share=dense / model.layers) for operation in operations)
     if sparse:
-        found = _sparse(model, cut, step, formats)
-        yield from (replace(one, share=sparse / model.layers) for one in found)
+        operations = _sparse(model, cut, step, formats)
+        yield from (replace(operation, share=sparse / model.layers) for operation in operations)
 
 
 def _dense(
@@ -515,10 +520,10 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
     if experts is None:
         return []
     rows, hidden = step.rows, float(model.hidden_size)
-    found = [_product("router", "mlp", rows, hidden, float(experts.count), WIDE)]
+    operations = [_product("router", "mlp", rows, hidden, float(experts.count), WIDE)]
     if experts.shared_ffn_size:
         inner = experts.shared_ffn_size / cut.tensor
-        found += _dense("shared-", model, inner, step, formats)
+        operations += _dense("shared-", model, inner, step, formats)
     number, tokens = formats.feed_forward, rows * cut.attention_data
     shape = ops.ExpertShape(
         hidden=hidden,
@@ -542,7 +547,7 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
         experts=ops.RoutedTokens(tokens, shape, number.stored),
         precision=number.precision,
     )
-    return [*found, held]
+    return [*operations, held]
 
 
 def _exchange(
@@ -554,14 +559,16 @@ def _exchange(
     several, spread = cut.attention_data > 1, cut.expert > 1
     # Groups of GPUs with different experts that even choices of a token meet.
     met = cut.expert * (1 - (1 - 1 / cut.expert) ** experts.per_token) * cut.expert_tensor
-    own, every = rows / cut.tensor * hidden, rows * cut.attention_data * hidden
+    own_elements, every = rows / cut.tensor * hidden, rows * cut.attention_data * hidden
     apart, gathered = several & spread, several & ~spread
     again = np.where(several & (cut.tensor > 1), ops.ELEMENT_BYTES * rows * hidden, 0.0)
     alone = np.where(several, 0.0, ops.ELEMENT_BYTES * rows * hidden)
     return (
-        ops.Collective("all_to_all", np.where(apart, sent * own * met, 0.0), "expert"),
+        ops.Collective("all_to_all", np.where(apart, sent * own_elements * met, 0.0), "expert"),
         ops.Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
-        ops.Collective("all_to_all", np.where(apart, ops.ELEMENT_BYTES * own * met, 0.0), "expert"),
+        ops.Collective(
+            "all_to_all", np.where(apart, ops.ELEMENT_BYTES * own_elements * met, 0.0), "expert"
+        ),
         ops.Collective(
             "reduce_scatter", np.where(gathered, ops.ELEMENT_BYTES * every, 0.0), "expert"
         ),
@@ -616,18 +623,18 @@ def serving_program(
     tensor all_reduce 131072.0 160.0
     tensor all_reduce 33554432.0 5.0
     """
-    layers = [inference_layer(model, cut, one.step, formats) for one in passes]
+    layers = [inference_layer(model, cut, run.step, formats) for run in passes]
     operations = tuple(
         replace(
-            operation, name=f"{one.step.phase}-{operation.name}", share=one.times * operation.share
+            operation, name=f"{run.step.phase}-{operation.name}", share=run.times * operation.share
         )
-        for one, layer in zip(passes, layers, strict=True)
+        for run, layer in zip(passes, layers, strict=True)
         for operation in layer.operations
     )
     boundaries = zip(passes, layers, strict=True)
-    boundary_bytes = sum(one.times * layer.boundary_bytes for one, layer in boundaries)
-    sampled = sum(one.times * one.step.sampled for one in passes)
-    tensor, copies = (int(one[0]) for one in (cut.tensor, cut.attention_data))
+    boundary_bytes = sum(run.times * layer.boundary_bytes for run, layer in boundaries)
+    sampled = sum(run.times * run.step.sampled for run in passes)
+    tensor, copies = (int(degree[0]) for degree in (cut.tensor, cut.attention_data))
     return Program(
         sharding=ops.Sharding.of(1, tensor=tensor, expert=copies),
         layer=ops.Layer(operations, boundary_bytes),

@@ -130,7 +130,9 @@ class KernelGraph(Struct, frozen=True, eq=False, dict=True):
         order = _topological(len(names), source, target)
         number = np.empty_like(order)
         number[order] = np.arange(len(order))
-        return cls(tuple(kernels[at] for at in order.tolist()), number[source], number[target])
+        return cls(
+            tuple(kernels[index] for index in order.tolist()), number[source], number[target]
+        )
 
     @property
     def count(self) -> int:
@@ -213,9 +215,9 @@ def _topological(count: int, source: Ints, target: Ints) -> Ints:
     ready = sorted(np.flatnonzero(waiting == 0).tolist(), reverse=True)
     order: list[int] = []
     while ready:
-        one = ready.pop()
-        order.append(one)
-        for edge in np.flatnonzero(source == one).tolist():
+        kernel = ready.pop()
+        order.append(kernel)
+        for edge in np.flatnonzero(source == kernel).tolist():
             waiting[target[edge]] -= 1
             if not waiting[target[edge]]:
                 ready.append(int(target[edge]))

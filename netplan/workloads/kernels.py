@@ -169,16 +169,16 @@ def product_time_s(
     >>> round(1e6 * product_time_s("b200", "bf16", 8192, 8192, 8192), 1)
     703.8
     """
-    one, precision = accelerator_of(accelerator), precision_named(dtype)
+    gpu, precision = accelerator_of(accelerator), precision_named(dtype)
     sizes = [np.asarray(size, dtype=np.float64) for size in (m, n, k)]
     m, n, k = sizes
     check_sizes("a product", m=m, n=n, k=k)
     number_bytes = NUMBER_BYTES[precision]
     flops = 2.0 * m * n * k
     moved_bytes = number_bytes * (m * k + k * n) + RESULT_BYTES * (m * n)
-    busy_s, waiting_s = product_parts_s(product_rates(one, precision), flops, moved_bytes)
+    busy_s, waiting_s = product_parts_s(product_rates(gpu, precision), flops, moved_bytes)
     time_s = busy_s + waiting_s
-    table = _corrections(one, precision, asked=corrections)
+    table = _corrections(gpu, precision, asked=corrections)
     if table is not None:
         time_s = time_s * table.factor(m, n, k)
     return _plain(time_s)
@@ -259,17 +259,17 @@ def kernel_error(
     >>> kernel_error("h100-80gb", kernel="attention")
     0.08
     """
-    one, precision = accelerator_of(accelerator), precision_named(dtype)
-    rates = one.measured
+    gpu, precision = accelerator_of(accelerator), precision_named(dtype)
+    rates = gpu.measured
     if kernel == "products":
         if precision != "bf16" or (rates and precision in rates.products):
-            return product_rates(one, precision).error
+            return product_rates(gpu, precision).error
     elif kernel == "experts":
         if rates and precision in rates.experts:
             return rates.experts[precision].error
     elif rates and (measured := rates.of_attention(kernel)):
         return measured.error
-    return pooled().error(kernel, one.title)
+    return pooled().error(kernel, gpu.title)
 
 
 def _corrections(
@@ -416,14 +416,14 @@ def generation_time_s(  # noqa: PLR0913 - a size each
     >>> round(1e6 * generation_time_s("h100-80gb", 64, 8192, 32, 8, corrections=False), 1)
     727.2
     """
-    one = accelerator_of(accelerator)
+    gpu = accelerator_of(accelerator)
     shared = heads if kv_heads is None else kv_heads
     shape = AttentionShape(batch, heads, shared, 1.0, context, head_size, causal=False)
     time_s = _plain(
-        sum(attention_parts_s(attention_rates(one, "generation"), shape, kv_bytes=kv_bytes))
+        sum(attention_parts_s(attention_rates(gpu, "generation"), shape, kv_bytes=kv_bytes))
     )
-    path = one.measured.generation_corrections if one.measured else ""
-    table = table_in(path, "bf16", GENERATION_SIZES, whose=one.name, asked=corrections)
+    path = gpu.measured.generation_corrections if gpu.measured else ""
+    table = table_in(path, "bf16", GENERATION_SIZES, whose=gpu.name, asked=corrections)
     if table is None:
         return time_s
     groups, queries = np.asarray(batch) * shared, np.asarray(heads) / shared
@@ -541,11 +541,11 @@ def attention_rates(
     accelerator: Accelerator | str, kernel: AttentionKind = "attention"
 ) -> MeasuredAttention:
     """Rates of attention as measured; without data, medians of other GPUs."""
-    one = accelerator_of(accelerator)
-    if one.measured and (measured := one.measured.of_attention(kernel)):
+    gpu = accelerator_of(accelerator)
+    if gpu.measured and (measured := gpu.measured.of_attention(kernel)):
         return measured
     shares = pooled().of_attention(kernel)
-    return shares.of(one.tensor_flops_per_s, one.memory_bytes_per_s)
+    return shares.of(gpu.tensor_flops_per_s, gpu.memory_bytes_per_s)
 
 
 def _causal(
@@ -555,9 +555,9 @@ def _causal(
     return AttentionShape(batch, heads, shared, sequence, sequence, head_size)
 
 
-def _norm(one: Amount, other: Amount, power: float) -> Amount:
+def _norm(first: Amount, second: Amount, power: float) -> Amount:
     """(x^p + y^p)^(1/p), without overflow."""
-    high, low = np.maximum(one, other), np.minimum(one, other)
+    high, low = np.maximum(first, second), np.minimum(first, second)
     both: Amount = high * (1 + (low / high) ** power) ** (1 / power)
     return both
 
@@ -622,12 +622,12 @@ def fused_experts_time_s(
     >>> round(1e6 * plain_s, 1)
     228.9
     """
-    one = accelerator_of(accelerator)
-    precision, weight_bytes = computed_in(one, dtype)
+    gpu = accelerator_of(accelerator)
+    precision, weight_bytes = computed_in(gpu, dtype)
     tokens = np.asarray(tokens, dtype=np.float64)
     sizes = {name: getattr(shape, name) for name in shape.__struct_fields__}
     check_sizes("fused experts", tokens=tokens, **sizes)
-    rates = expert_rates(one, precision)
+    rates = expert_rates(gpu, precision)
     hidden, inner, active = shape.hidden, shape.inner, shape.active(tokens, routing)
     routed = tokens * shape.top_k
     rows = np.maximum(routed / shape.expert, active)
@@ -637,8 +637,8 @@ def fused_experts_time_s(
     moved_bytes = weight_bytes * active * matrices + ROW_BYTES * passed
     busy_s, waiting_s = product_parts_s(rates, 2.0 * rows * matrices, moved_bytes)
     time_s = busy_s + waiting_s
-    path = one.measured.expert_corrections if one.measured else ""
-    table = table_in(path, precision, EXPERT_SIZES, whose=one.name, asked=corrections)
+    path = gpu.measured.expert_corrections if gpu.measured else ""
+    table = table_in(path, precision, EXPERT_SIZES, whose=gpu.name, asked=corrections)
     if table is not None:
         time_s = time_s * table.factor(rows / active, inner, active)
     return _plain(time_s)
@@ -776,11 +776,11 @@ def expert_exchange_s(
         raise InputError(f"unknown phase {phase!r:.40} of an exchange: use {' or '.join(phases)}")
     if not np.all((np.asarray(tokens) >= 0) & np.isfinite(tokens)):
         raise InputError("tokens of a GPU are finite and at least 0: got others")
-    one, rates = accelerator_of(accelerator), phases[phase]
+    gpu, rates = accelerator_of(accelerator), phases[phase]
     network, near = exchange.copies
     slowest = max(
-        network / (rates.network_efficiency * one.network_bytes_per_s),
-        near / (rates.hb_efficiency * one.hb_bytes_per_s),
+        network / (rates.network_efficiency * gpu.network_bytes_per_s),
+        near / (rates.hb_efficiency * gpu.hb_bytes_per_s),
     )
     token_bytes = TOKEN_BYTES[precision_named(exchange.dtype)] * exchange.hidden
     time_s: Amount = rates.latency_s + np.asarray(tokens) * token_bytes * slowest

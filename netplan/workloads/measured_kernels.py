@@ -124,7 +124,7 @@ class MeasuredKernels(Struct, frozen=True):
         products_s = sum(product_parts_s(self.products, 2.0 * m * k * n, moved_bytes))
         rate = self.products.memory_efficiency * self.products.memory_bytes_per_s
         others_s = self.vector_latency_s + 2 * ELEMENT_BYTES * m * n / rate
-        alike = np.array([one.kind == "simd" for one in graph.kernels])
+        alike = np.array([kernel.kind == "simd" for kernel in graph.kernels])
         times_s: Floats = np.where(alike, others_s, products_s)
         return times_s
 

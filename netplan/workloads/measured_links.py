@@ -110,8 +110,8 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
     def error(self, message_bytes: Floats) -> Floats:
         """Mean relative error of the time of each message [1]."""
         least, share = zip(*((row.least_bytes, row.share) for row in self.errors), strict=True)
-        found: Floats = np.array(share)[np.searchsorted(least, message_bytes, side="right") - 1]
-        return found
+        errors: Floats = np.array(share)[np.searchsorted(least, message_bytes, side="right") - 1]
+        return errors
 
 
 class Links(Struct, frozen=True):

@@ -217,7 +217,7 @@ def check_sizes(of: str, **sizes: Amount) -> None:
     netplan.errors.InputError: n of a product is 0: sizes are finite and above 0
     """
     for name, size in sizes.items():
-        found = np.ravel(size)
-        wrong = found[~((found > 0) & np.isfinite(found))]
+        numbers = np.ravel(size)
+        wrong = numbers[~((numbers > 0) & np.isfinite(numbers))]
         if len(wrong):
             raise InputError(f"{name} of {of} is {wrong[0]:g}: sizes are finite and above 0")

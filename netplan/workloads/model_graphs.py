@@ -124,9 +124,9 @@ def layer_graph(
     sizes = layer_sizes(model, tensor, uneven=uneven)
     forward, back = _forward(sizes), _backward(sizes)
     edges = FORWARD_EDGES
-    gate = [replace(one, name="Gate") for one in forward if one.name == "FFN0"]
+    gate = [replace(kernel, name="Gate") for kernel in forward if kernel.name == "FFN0"]
     if model.gated_ffn:
-        forward.insert([one.name for one in forward].index("GeLU"), *gate)
+        forward.insert([kernel.name for kernel in forward].index("GeLU"), *gate)
         edges += " LN2-Gate Gate-GeLU"
     if direction != "forward":
         updates = _updates(sizes)
@@ -136,7 +136,7 @@ def layer_graph(
             edges += f" {GATE_EDGES}"
         kernels = [*forward, *back, *updates]
         if again:
-            scores = [one for one in forward if one.name in SCORES]
+            scores = [kernel for kernel in forward if kernel.name in SCORES]
             repeated = [replace(score, name=f"{score.name}_r", backward=True) for score in scores]
             kernels[len(forward) : len(forward)] = repeated
             edges = f"{edges.replace('Drop1-AV_b2', 'Drop1_r-AV_b2')} {SCORE_EDGES}"
@@ -188,14 +188,14 @@ def layer_sizes(model: Model, tensor: int, *, uneven: bool = False) -> LayerSize
     )
 
 
-def _simd(name: str, width: int, one: LayerSizes) -> Kernel:
+def _simd(name: str, width: int, sizes: LayerSizes) -> Kernel:
     norm = name.startswith("LN")
-    return Kernel(name, "simd", width, 1, one.tokens, one.rows(width), whole_rows=norm)
+    return Kernel(name, "simd", width, 1, sizes.tokens, sizes.rows(width), whole_rows=norm)
 
 
-def _gemm(name: str, m: int, k: int, one: LayerSizes, *, weights: bool = True) -> Kernel:
+def _gemm(name: str, m: int, k: int, sizes: LayerSizes, *, weights: bool = True) -> Kernel:
     held = ELEMENT_BYTES * m * k if weights else 0.0
-    return Kernel(name, "gemm", m, k, one.tokens, one.rows(m), held)
+    return Kernel(name, "gemm", m, k, sizes.tokens, sizes.rows(m), held)
 
 
 def _summed(kernel: Kernel) -> Kernel:
@@ -203,40 +203,40 @@ def _summed(kernel: Kernel) -> Kernel:
     return replace(kernel, all_reduce_bytes=kernel.output_bytes)
 
 
-def _forward(one: LayerSizes) -> list[Kernel]:
-    hidden, maps = one.hidden, one.maps
+def _forward(sizes: LayerSizes) -> list[Kernel]:
+    hidden, maps = sizes.hidden, sizes.maps
     return [
-        *(_simd(name, hidden, one) for name in ("AddPrev", "LN1")),
-        _gemm("Q", one.queries, hidden, one),
-        *(_gemm(name, one.keys, hidden, one) for name in ("K", "V")),
-        _gemm("QK", maps, one.head, one, weights=False),
-        *(_simd(name, maps, one) for name in ("Softmax", "Drop1")),
-        _gemm("AV", one.queries, one.tokens, one, weights=False),
-        _summed(_gemm("Proj", hidden, one.queries, one)),
-        *(_simd(name, hidden, one) for name in ("Drop2", "Add1", "LN2")),
-        _gemm("FFN0", one.inner, hidden, one),
-        _simd("GeLU", one.inner, one),
-        _summed(_gemm("FFN1", hidden, one.inner, one)),
-        *(_simd(name, hidden, one) for name in ("Drop3", "Add2")),
+        *(_simd(name, hidden, sizes) for name in ("AddPrev", "LN1")),
+        _gemm("Q", sizes.queries, hidden, sizes),
+        *(_gemm(name, sizes.keys, hidden, sizes) for name in ("K", "V")),
+        _gemm("QK", maps, sizes.head, sizes, weights=False),
+        *(_simd(name, maps, sizes) for name in ("Softmax", "Drop1")),
+        _gemm("AV", sizes.queries, sizes.tokens, sizes, weights=False),
+        _summed(_gemm("Proj", hidden, sizes.queries, sizes)),
+        *(_simd(name, hidden, sizes) for name in ("Drop2", "Add1", "LN2")),
+        _gemm("FFN0", sizes.inner, hidden, sizes),
+        _simd("GeLU", sizes.inner, sizes),
+        _summed(_gemm("FFN1", hidden, sizes.inner, sizes)),
+        *(_simd(name, hidden, sizes) for name in ("Drop3", "Add2")),
     ]
 
 
-def _backward(one: LayerSizes) -> list[Kernel]:
-    hidden, maps, queries, tokens = one.hidden, one.maps, one.queries, one.tokens
+def _backward(sizes: LayerSizes) -> list[Kernel]:
+    hidden, maps, queries, tokens = sizes.hidden, sizes.maps, sizes.queries, sizes.tokens
     kernels = [
-        *(_simd(name, hidden, one) for name in ("Loss_b", "Drop3_b")),
-        _gemm("FFN1_b", one.inner, hidden, one),
-        _simd("GeLU_b", one.inner, one),
-        _summed(_gemm("FFN0_b", hidden, one.inner, one)),
-        *(_simd(name, hidden, one) for name in ("LN2_b", "Drop2_b")),
-        _gemm("Proj_b", queries, hidden, one),
-        _gemm("AV_b1", maps, one.head, one, weights=False),
-        _gemm("AV_b2", queries, tokens, one, weights=False),
-        _summed(_gemm("V_b", hidden, one.keys, one)),
-        *(_simd(name, maps, one) for name in ("Drop1_b", "Softmax_b")),
-        *(_gemm(name, queries, tokens, one, weights=False) for name in ("QK_b1", "QK_b2")),
-        _gemm("Q_b", queries, hidden, one),
-        _gemm("K_b", one.keys, hidden, one),
+        *(_simd(name, hidden, sizes) for name in ("Loss_b", "Drop3_b")),
+        _gemm("FFN1_b", sizes.inner, hidden, sizes),
+        _simd("GeLU_b", sizes.inner, sizes),
+        _summed(_gemm("FFN0_b", hidden, sizes.inner, sizes)),
+        *(_simd(name, hidden, sizes) for name in ("LN2_b", "Drop2_b")),
+        _gemm("Proj_b", queries, hidden, sizes),
+        _gemm("AV_b1", maps, sizes.head, sizes, weights=False),
+        _gemm("AV_b2", queries, tokens, sizes, weights=False),
+        _summed(_gemm("V_b", hidden, sizes.keys, sizes)),
+        *(_simd(name, maps, sizes) for name in ("Drop1_b", "Softmax_b")),
+        *(_gemm(name, queries, tokens, sizes, weights=False) for name in ("QK_b1", "QK_b2")),
+        _gemm("Q_b", queries, hidden, sizes),
+        _gemm("K_b", sizes.keys, hidden, sizes),
     ]
     added = ("Q_b", "K_b")
     return [
@@ -246,26 +246,26 @@ def _backward(one: LayerSizes) -> list[Kernel]:
 
 def _with_gate(kernels: list[Kernel]) -> list[Kernel]:
     """Kernels with those of the gate, as large as FFN0's, whose partial sums are added to them."""
-    found = []
+    gated = []
     for kernel in kernels:
-        found.append(kernel)
+        gated.append(kernel)
         if kernel.name.startswith("FFN0"):
             gate = replace(kernel, name=kernel.name.replace("FFN0", "Gate"), all_reduce_bytes=0.0)
-            found.append(replace(gate, added_elsewhere=kernel.kind == "gemm"))
-    return found
+            gated.append(replace(gate, added_elsewhere=kernel.kind == "gemm"))
+    return gated
 
 
-def _updates(one: LayerSizes) -> list[Kernel]:
+def _updates(sizes: LayerSizes) -> list[Kernel]:
     """Updates of the weight matrices, m by n each, over all tokens."""
     shapes = {
-        "FFN1_u": (one.inner, one.hidden),
-        "FFN0_u": (one.queries, one.inner * one.hidden // one.queries),
-        "Proj_u": (one.queries, one.hidden),
-        **dict.fromkeys(("V_u", "K_u"), (one.keys, one.hidden)),
-        "Q_u": (one.queries, one.hidden),
+        "FFN1_u": (sizes.inner, sizes.hidden),
+        "FFN0_u": (sizes.queries, sizes.inner * sizes.hidden // sizes.queries),
+        "Proj_u": (sizes.queries, sizes.hidden),
+        **dict.fromkeys(("V_u", "K_u"), (sizes.keys, sizes.hidden)),
+        "Q_u": (sizes.queries, sizes.hidden),
     }
     return [
-        Kernel(name, "update", m, one.tokens, n, backward=True) for name, (m, n) in shapes.items()
+        Kernel(name, "update", m, sizes.tokens, n, backward=True) for name, (m, n) in shapes.items()
     ]
 
 
@@ -292,16 +292,16 @@ def recommendation_graph(model: RecommendationModel, chips: int) -> KernelGraph:
         Kernel(f"L{index}_u", "update", width, model.batch, columns, backward=True)
         for index, (width, columns) in enumerate(products)
     ]
-    order = [f"L{at}" for at in range(model.layers)]
+    order = [f"L{index}" for index in range(model.layers)]
     if model.pairs:
         order.insert(len(model.bottom_products), "pairs")
         kernels += [_pairs(model, "f"), _pairs(model, "b")]
-    edges = [(f"{one}_f", f"{two}_f") for one, two in pairwise(order)]
-    edges += [(f"{two}_b", f"{one}_b") for one, two in pairwise(order)]
-    updated = [(one, two) for one, two in pairwise(order) if two != "pairs"]
-    edges += [(f"{one}_f", f"{two}_u") for one, two in updated]
-    updated = [(one, two) for one, two in pairwise(order) if one != "pairs"]
-    edges += [(f"{two}_b", f"{one}_u") for one, two in updated]
+    edges = [(f"{before}_f", f"{after}_f") for before, after in pairwise(order)]
+    edges += [(f"{after}_b", f"{before}_b") for before, after in pairwise(order)]
+    updated = [(before, after) for before, after in pairwise(order) if after != "pairs"]
+    edges += [(f"{before}_f", f"{after}_u") for before, after in updated]
+    updated = [(before, after) for before, after in pairwise(order) if before != "pairs"]
+    edges += [(f"{after}_b", f"{before}_u") for before, after in updated]
     return KernelGraph.of(kernels, edges)
 
 
@@ -320,12 +320,12 @@ def _products(model: RecommendationModel, chips: int, mark: str) -> list[Kernel]
     """Products of all layers in one direction, the exchange at the last of the bottom stack."""
     batch, bottom = model.batch, len(model.bottom_products)
     sent, read = model.exchange_bytes(chips), chips * (model.sample_bytes / chips * batch)
-    found = []
+    products = []
     for index, (width, columns) in enumerate((*model.bottom_products, *model.top_products)):
         # Gradients of the inputs have their size, and are products of the results' gradients.
         rows, inner = (columns, width) if mark == "f" else (width, columns)
         exchanges = index == bottom - 1
-        found.append(
+        products.append(
             Kernel(
                 *(f"L{index}_{mark}", "gemm", rows, inner, batch),
                 output_bytes=ELEMENT_BYTES * rows * batch,
@@ -335,7 +335,7 @@ def _products(model: RecommendationModel, chips: int, mark: str) -> list[Kernel]
                 backward=mark == "b",
             )
         )
-    return found
+    return products
 
 
 def fourier_graph(model: FourierModel, chips: int) -> KernelGraph:

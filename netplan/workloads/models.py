@@ -307,9 +307,11 @@ class Model(Record, frozen=True, kw_only=True):
             )
         if self.kv_heads and self.heads % self.kv_heads:
             raise ValueError(f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}")
-        own = self.window_attention and self.window_attention.kv_heads
-        if own and self.heads % own:
-            raise ValueError(f"heads {self.heads} is not a multiple of the windows' kv_heads {own}")
+        window_heads = self.window_attention and self.window_attention.kv_heads
+        if window_heads and self.heads % window_heads:
+            raise ValueError(
+                f"heads {self.heads} is not a multiple of the windows' kv_heads {window_heads}"
+            )
         if self.full_layers < self.prediction_layers:
             raise ValueError(
                 f"windows and linear attention have {self.depth - self.full_layers:,} layers, more"

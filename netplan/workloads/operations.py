@@ -137,9 +137,9 @@ class Sharding(Columns, frozen=True, eq=False):
         >>> Sharding.of(1, tensor=8).tensor
         array([8])
         """
-        one = np.ones(1, dtype=np.int64)
+        ones = np.ones(1, dtype=np.int64)
         sequences: Numbers = np.array([microbatch])
-        return cls(sequences, tensor * one, context * one, panels * one, expert * one)
+        return cls(sequences, tensor * ones, context * ones, panels * ones, expert * ones)
 
 
 class Collective(Struct, frozen=True, eq=False):
@@ -457,15 +457,15 @@ class Layer(Struct, frozen=True, eq=False):
         """Who hands what to whom; the residual sums, which no operation has, are left out."""
         last = self.operations[-1]
         results = {INPUT: last.result}  # what the layer before hands over
-        results |= {one.name: one.result for one in self.operations}
+        results |= {operation.name: operation.result for operation in self.operations}
         before = INPUT
-        found = []
+        edges = []
         for operation in self.operations:
-            found += [
+            edges += [
                 Edge(name, operation.name, results[name]) for name in operation.inputs or (before,)
             ]
             before = operation.name
-        return tuple(found)
+        return tuple(edges)
 
 
 class Local(Struct, frozen=True, eq=False):

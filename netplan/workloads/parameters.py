@@ -61,13 +61,13 @@ def parameter_count(model: Model) -> ParameterCount:
     without = stack_of(model.changed(prediction_layers=0))
     whole = stack_of(model)
     norms = model.hidden_size * (NORMS * model.layers + 1)
-    beside = ends + norms + without.attention
+    all_but_feed_forward = ends + norms + without.attention
     more = whole.attention + whole.feed_forward - without.attention - without.feed_forward
     if model.prediction_layers:  # each has norms of both vectors, and its own three
         more += model.prediction_layers * model.hidden_size * (NORMS + NORMS + 1)
     return ParameterCount(
-        beside + without.feed_forward,
-        beside + without.visited,
+        all_but_feed_forward + without.feed_forward,
+        all_but_feed_forward + without.visited,
         0 if model.tied_embeddings else words,
         more,
     )
@@ -81,10 +81,10 @@ def stack_of(model: Model) -> Stack:
     sparse = model.sparse_layers
     feed_forward = visited = (depth - sparse) * wide
     if experts is not None:
-        one = matrices * experts.ffn_size if experts.ffn_size else wide
-        each = matrices * experts.shared_ffn_size + hidden * experts.count
-        feed_forward += sparse * (each + experts.count * one)
-        visited += sparse * (each + experts.per_token * one)
+        expert = matrices * experts.ffn_size if experts.ffn_size else wide
+        always_visited = matrices * experts.shared_ffn_size + hidden * experts.count
+        feed_forward += sparse * (always_visited + experts.count * expert)
+        visited += sparse * (always_visited + experts.per_token * expert)
     projected = 2 * hidden**2 * model.prediction_layers
     kinds = [*_attention_kinds(model)]
     return Stack(
@@ -120,8 +120,8 @@ def _attention_kinds(model: Model) -> Iterator[_Kind]:
             queries = model.latent_attention.query_rank or queries
         width = index.heads * index.head_size
         weights = queries * width + model.hidden_size * (index.heads + index.head_size)
-        own = min(index.layers or model.full_layers, model.full_layers)
-        yield _Kind(own, weights, other_flops=2.0 * (weights + length * width))
+        indexed_layers = min(index.layers or model.full_layers, model.full_layers)
+        yield _Kind(indexed_layers, weights, other_flops=2.0 * (weights + length * width))
     if window is not None:
         inside = model.in_windows()
         if window.own_heads:

@@ -32,11 +32,11 @@ def precision_named(name: str) -> Precision:
     >>> precision_named("fp16")
     'bf16'
     """
-    found = ALIASES.get(name, name)
-    if found not in NUMBER_BYTES:
+    precision = ALIASES.get(name, name)
+    if precision not in NUMBER_BYTES:
         known = ", ".join((*NUMBER_BYTES, *ALIASES))
         raise InputError(f"unknown precision {name!r:.40}: use {known}")
-    return found
+    return precision
 
 
 SERVING_ALIASES: dict[str, Precision] = ALIASES | {"nvfp4": "fp4", "mxfp4": "fp4"}
@@ -97,9 +97,9 @@ def serving_format(name: str) -> ServingFormat:
     >>> serving_format("nvfp4"), serving_format("int4")
     ('fp4', 'int4')
     """
-    found = SERVING_ALIASES.get(name, name)
+    format_name = SERVING_ALIASES.get(name, name)
     for known in WEIGHT_BYTES:
-        if found == known:
+        if format_name == known:
             return known
     names = ", ".join((*WEIGHT_BYTES, *SERVING_ALIASES))
     raise InputError(f"unknown precision {name!r:.40}: use {names}")
@@ -124,7 +124,7 @@ def serving_precision(accelerator: Accelerator, asked: str) -> ServingPrecision:
     """
     wanted = serving_format(asked)
     peaks = {"bf16": accelerator.tensor_flops_per_s, **accelerator.narrow_flops_per_s}
-    compute = next(one for one in WIDER[wanted] if one in peaks)
+    compute = next(precision for precision in WIDER[wanted] if precision in peaks)
     weight_bytes = WEIGHT_BYTES[wanted]
     note = ""
     if compute != wanted:

@@ -319,7 +319,7 @@ class Program(Struct, frozen=True, eq=False):
         chosen = [
             operation for operation in self.layer.operations if operation.expert_weights == experts
         ]
-        held = [one.share * one.weight_bytes for one in chosen]
+        held = [operation.share * operation.weight_bytes for operation in chosen]
         return ops.total_bytes(held, len(self.sharding.tensor))
 
     def collectives(self, *, stages: int, microbatches: int) -> tuple[CollectiveUse, ...]:

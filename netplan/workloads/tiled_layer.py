@@ -209,12 +209,12 @@ def tiled_layer(
     summed = ops.Collective("all_reduce", message, "tensor")
     operations = []
     for product in _products(model, tokens, sequences, tensor):
-        one = product.operation(sram_bytes)
-        if one.name in ("projection", "down"):
-            one = one.sending("forward", summed)
-        if one.name in ("qkv", "up"):
-            one = one.sending("backward", summed)
-        operations.append(one)
+        operation = product.operation(sram_bytes)
+        if operation.name in ("projection", "down"):
+            operation = operation.sending("forward", summed)
+        if operation.name in ("qkv", "up"):
+            operation = operation.sending("backward", summed)
+        operations.append(operation)
     activation = model.ffn_matrices * float(model.inner_size) / tensor
     operations.append(_elementwise(tokens, hidden, activation))
     return ops.Layer(tuple(operations), boundary_bytes=message)

@@ -147,8 +147,8 @@ def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
     (arXiv:2205.05198, Sec. 4.2.2).
     """
 
-    def work_of(one: ops.Operation, work: ops.OperationCost) -> ops.OperationCost:
-        kept = () if one.name.startswith("ln") else work.collectives
+    def work_of(operation: ops.Operation, work: ops.OperationCost) -> ops.OperationCost:
+        kept = () if operation.name.startswith("ln") else work.collectives
         return replace(work, collectives=tuple(_whole(sent) for sent in kept))
 
     return tuple(
@@ -310,7 +310,7 @@ def lm_head(model: Model, sharding: ops.Sharding) -> ops.Operation:
     return _repeated(head, 1 + model.prediction_layers) if model.prediction_layers else head
 
 
-def _repeated(one: ops.Operation, times: int) -> ops.Operation:
+def _repeated(operation: ops.Operation, times: int) -> ops.Operation:
     """An operation so many times over, with the same weights."""
 
     def again(work: ops.OperationCost) -> ops.OperationCost:
@@ -324,10 +324,10 @@ def _repeated(one: ops.Operation, times: int) -> ops.Operation:
         )
 
     return replace(
-        one,
-        activation_bytes=times * one.activation_bytes,
-        forward=again(one.forward),
-        backward=again(one.backward),
+        operation,
+        activation_bytes=times * operation.activation_bytes,
+        forward=again(operation.forward),
+        backward=again(operation.backward),
     )
 
 
@@ -358,16 +358,16 @@ def experts_of(model: Model, variant: ops.Variant) -> Experts | None:
     (8, 2)
     """
     asked = Experts(count=variant.experts, per_token=variant.top_k) if variant.sparse else None
-    own = model.experts
-    if own is None or asked is None:
-        return own or asked
-    if (own.count, own.per_token) != (asked.count, asked.per_token):
+    model_experts = model.experts
+    if model_experts is None or asked is None:
+        return model_experts or asked
+    if (model_experts.count, model_experts.per_token) != (asked.count, asked.per_token):
         raise InputError(
-            f"{model.name} has {own.count:,} experts, {own.per_token:,} of a token, got"
-            f" {asked.count:,} and {asked.per_token:,}: leave them out, or change the file's, such"
-            f" as --set model.experts.count={asked.count}"
+            f"{model.name} has {model_experts.count:,} experts, {model_experts.per_token:,} of a"
+            f" token, got {asked.count:,} and {asked.per_token:,}: leave them out, or change the"
+            f" file's, such as --set model.experts.count={asked.count}"
         )
-    return own
+    return model_experts
 
 
 def expert_feed_forward(
@@ -379,7 +379,7 @@ def expert_feed_forward(
     share = model.sparse_layers / model.depth if model.experts else 1.0
     if share < 1:
         dense = _dense(local, local, "dense-")
-        yield from (replace(one, share=1 - share) for one in dense)
+        yield from (replace(operation, share=1 - share) for operation in dense)
     operations = [*_routed(routed, experts, sharding.expert.astype(np.float64))]
     if experts.shared_ffn_size:
         operations += _dense(local, _of_width(local, experts.shared_ffn_size, sharding), "shared-")
@@ -401,7 +401,7 @@ def _dense(local: ops.Local, inner: ops.Local, name: str) -> list[ops.Operation]
     last = row_product(
         Product("fc2", "mlp", rows, inner.ffn_local, local.hidden), local.scattered_rows
     )
-    found = [
+    operations = [
         replace(first.sending("forward", gather), inputs=(ops.INPUT,)),
         bias("fc1-bias", rows, columns),
         activation(inner, rows),
@@ -409,7 +409,7 @@ def _dense(local: ops.Local, inner: ops.Local, name: str) -> list[ops.Operation]
         last.sending("backward", gather),
         bias("fc2-bias", local.scattered_rows, local.hidden),
     ]
-    return [replace(operation, name=f"{name}{operation.name}") for operation in found]
+    return [replace(operation, name=f"{name}{operation.name}") for operation in operations]
 
 
 def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence[ops.Operation]:
@@ -417,7 +417,7 @@ def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence
     visits, scattered = experts.per_token * local.rows, experts.per_token * local.scattered_rows
     copies = experts.count / expert_gpus
     columns = (2 if local.gated else 1) * local.ffn_local
-    own = (
+    expert_operations = (
         column_product(Product("fc1", "mlp", visits, local.hidden, columns, copies)),
         bias("fc1-bias", visits, columns, copies),
         activation(local, visits),
@@ -430,7 +430,7 @@ def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence
     return (
         _router(local, experts),
         _dispatch(local, experts),
-        *(replace(operation, expert_weights=True) for operation in own),
+        *(replace(operation, expert_weights=True) for operation in expert_operations),
         _combine(local, experts),
     )
 
