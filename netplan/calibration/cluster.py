@@ -102,26 +102,28 @@ def trainable(
                 f"{accelerator.name} computes no {precision}, as far as its file says: give"
                 f" --set accelerator.narrow_flops_per_s.{precision}"
             )
-    missing = {one: start.gemm[one] for one in precisions if one not in rates.gemm}
+    missing = {
+        precision: start.gemm[precision] for precision in precisions if precision not in rates.gemm
+    }
     return accelerator.changed(training=rates.changed(gemm=rates.gemm | missing, peaks=peaks))
 
 
 def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Shelf[Any], Record]]:
     """Records of the cluster, each with its shelf: accelerator, and links and stack if fitted."""
     accelerator = _accelerator(bases.accelerator, fits, origin)
-    found: list[tuple[Shelf[Any], Record]] = [(ACCELERATORS, accelerator)]
+    records: list[tuple[Shelf[Any], Record]] = [(ACCELERATORS, accelerator)]
     if fits.collectives:
-        found.append((MEASURED_LINKS, _link(bases.link, fits, origin)))
+        records.append((MEASURED_LINKS, _link(bases.link, fits, origin)))
     if fits.steps:
-        found.append((STACKS, _stack(bases.stack, fits.steps, origin)))
-    return found
+        records.append((STACKS, _stack(bases.stack, fits.steps, origin)))
+    return records
 
 
 def _accelerator(base: Accelerator, fits: Fits, origin: Origin) -> Accelerator:
     measured = _measured(base, fits, origin)
     if measured:  # tables lie beside the file
-        own = {key: f"{origin.name}{TABLES[key]}.csv" for key in measured.tables}
-        measured = measured.changed(**own)
+        tables = {key: f"{origin.name}{TABLES[key]}.csv" for key in measured.tables}
+        measured = measured.changed(**tables)
     new = base.changed(
         name=origin.name,
         title=f"{base.title}, as measured ({origin.name})",
@@ -161,12 +163,14 @@ def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | 
         return base.measured
     known = base.measured or MeasuredRates(source="", date="")
     fitted = {
-        dtype: starting_rates(base, dtype).changed(**_rounded(one), error=_error(one))
-        for dtype, one in fits.products.items()
+        dtype: starting_rates(base, dtype).changed(
+            **_rounded(product_fit), error=_error(product_fit)
+        )
+        for dtype, product_fit in fits.products.items()
     }
-    own = _files((*origin.gemm, *origin.collectives))
+    files = _files((*origin.gemm, *origin.collectives))
     return known.changed(
-        source=f"own measurements ({own}); else {known.source or 'nothing'}",
+        source=f"own measurements ({files}); else {known.source or 'nothing'}",
         date=origin.date,
         products=known.products | fitted,
         collectives=origin.name if fits.collectives else known.collectives,
@@ -175,8 +179,8 @@ def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | 
 
 def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
     link = base
-    for kind, one in fits.collectives.items():
-        link = changed_link(link, kind, _rounded(one))
+    for kind, collective in fits.collectives.items():
+        link = changed_link(link, kind, _rounded(collective))
     worst = max(_error(collective) for collective in fits.collectives.values())
     left = [kind for kind in KINDS.values() if kind not in fits.collectives]
     note = (f"As {base.name}, since not measured: {', '.join(left)}.",) if left else ()
@@ -205,7 +209,7 @@ def _stack(base: Stack, steps: Fitted, origin: Origin) -> Stack:
         title=f"{base.title}, as measured ({origin.name})",
         source=f"own runs ({_files(origin.steps)}); else {base.source}",
         date=origin.date,
-        notes=(*base.notes, together, _said(steps)),
+        notes=(*base.notes, together, _sentence(steps)),
     )
 
 
@@ -213,20 +217,22 @@ def _notes(fits: Fits, origin: Origin) -> list[str]:
     """What was fitted on what, and how well, a sentence each."""
     files = _files((*origin.gemm, *origin.collectives, *origin.steps))
     return [f"Fitted by netplan calibrate on {origin.date} to {files}."] + [
-        _said(one) for one in fits.all
+        _sentence(fitted) for fitted in fits.all
     ]
 
 
-def _said(one: Fitted) -> str:
+def _sentence(fitted: Fitted) -> str:
     """How well one fit does, and what its rows leave open."""
-    errors = [one.error(times) for times in (one.before_s, one.after_s, one.left_out_s)]
+    errors = [fitted.error(times) for times in (fitted.before_s, fitted.after_s, fitted.left_out_s)]
     before, after, left_out = (f"{100 * error:.1f} %" for error in errors)
-    told = (
-        f"{one.title}, {len(one.labels)} rows: mean error {before} before, {after} fitted,"
+    text = (
+        f"{fitted.title}, {len(fitted.labels)} rows: mean error {before} before, {after} fitted,"
         f" {left_out} left out."
     )
-    open_ = [name for name, little in zip(one.names, one.fit.undecided, strict=True) if little]
-    return told + (f" The rows say little about {', '.join(open_)}." if open_ else "")
+    open_ = [
+        name for name, little in zip(fitted.names, fitted.fit.undecided, strict=True) if little
+    ]
+    return text + (f" The rows say little about {', '.join(open_)}." if open_ else "")
 
 
 def _files(paths: Sequence[Path]) -> str:
@@ -238,13 +244,13 @@ def _files(paths: Sequence[Path]) -> str:
     return ", ".join(f"{path.name}{text}" for path, text in zip(paths, sums, strict=True))
 
 
-def _rounded(one: Fitted) -> Told:
-    return {name: float(f"{value:.{DIGITS}g}") for name, value in one.values.items()}
+def _rounded(fitted: Fitted) -> Told:
+    return {name: float(f"{value:.{DIGITS}g}") for name, value in fitted.values.items()}
 
 
-def _error(one: Fitted) -> float:
+def _error(fitted: Fitted) -> float:
     """Mean error of rows left out, rounded up to a thousandth, below 1 [1]."""
-    return min(LARGEST_ERROR, max(1, ceil(1000 * one.error(one.left_out_s))) / 1000)
+    return min(LARGEST_ERROR, max(1, ceil(1000 * fitted.error(fitted.left_out_s))) / 1000)
 
 
 class _Dumper(yaml.SafeDumper):

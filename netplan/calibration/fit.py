@@ -102,11 +102,13 @@ def fit(predict: Predict, measured: Floats, priors: Priors, noise: float) -> Fit
     top = np.log(priors.largest)
     start = np.minimum(priors.logs, top - STEP)
     least = np.full(len(start), -np.inf)
-    found = least_squares(residuals, start, jac=slopes, bounds=(least, top), loss=loss)
-    at = slopes(found.x)
-    weights = np.concatenate([1 / np.sqrt(1 + residuals(found.x)[:rows] ** 2), np.ones(len(start))])
-    spread = np.linalg.inv((at * weights[:, None]).T @ at)
-    return Fit(found.x, np.sqrt(np.diag(spread)), priors)
+    solution = least_squares(residuals, start, jac=slopes, bounds=(least, top), loss=loss)
+    jacobian = slopes(solution.x)
+    weights = np.concatenate(
+        [1 / np.sqrt(1 + residuals(solution.x)[:rows] ** 2), np.ones(len(start))]
+    )
+    spread = np.linalg.inv((jacobian * weights[:, None]).T @ jacobian)
+    return Fit(solution.x, np.sqrt(np.diag(spread)), priors)
 
 
 NONSENSE = 100.0
@@ -192,12 +194,12 @@ def fit_rows(
     """
     measured_s = rows.seconds
     rows.refuse_nonsense(np.exp(predict(priors.logs)))
-    found = fit(predict, measured_s, priors, noise)
+    fitted = fit(predict, measured_s, priors, noise)
     group = np.arange(len(measured_s)) % FOLDS
     left_out = np.zeros(len(measured_s))
     for index in range(group.max() + 1):
         without = fit(_only(predict, group != index), measured_s[group != index], priors, noise)
         left_out[group == index] = predict(without.logs)[group == index]
-    times = (np.exp(predict(priors.logs)), np.exp(predict(found.logs)), np.exp(left_out))
+    times = (np.exp(predict(priors.logs)), np.exp(predict(fitted.logs)), np.exp(left_out))
     before = np.exp(priors.logs)
-    return Fitted(rows.title, rows.labels, measured_s, *times, tuple(names), before, found)
+    return Fitted(rows.title, rows.labels, measured_s, *times, tuple(names), before, fitted)

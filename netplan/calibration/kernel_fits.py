@@ -21,8 +21,8 @@ from netplan.calibration.measurements import (
     MeasuredMessage,
     one_of,
     positive,
+    read_integer,
     read_rows,
-    whole,
 )
 from netplan.calibration.runs import Calibration
 from netplan.errors import InputError
@@ -45,7 +45,7 @@ HOST_GPUS = 8
 
 PRODUCT_COLUMNS = (
     Column("dtype", one_of(*NUMBER_BYTES, *ALIASES), needed=True),
-    *(Column(size, whole, needed=True) for size in "mnk"),
+    *(Column(size, read_integer, needed=True) for size in "mnk"),
     Column("time_s", positive, needed=True),
 )
 PRODUCT_EXAMPLES = ("bf16,8192,8192,8192,1.40e-3", "bf16,4096,14336,4096,6.6e-4")
@@ -112,7 +112,7 @@ def _fit_product(
     require_rows(f"{dtype} products", len(lines))
     base = starting_rates(accelerator, dtype)
     m, n, k, seconds = (
-        np.array([line.values[one] for line in lines]) for one in ("m", "n", "k", "time_s")
+        np.array([line.values[column] for line in lines]) for column in ("m", "n", "k", "time_s")
     )
     flops = 2.0 * m * n * k
     moved_bytes = NUMBER_BYTES[dtype] * (m * k + k * n) + RESULT_BYTES * (m * n)
@@ -120,8 +120,8 @@ def _fit_product(
 
     def times(values: Values) -> Floats:
         rates = base.changed(**values)
-        found: Floats = sum(product_parts_s(rates, flops, moved_bytes)) * factor
-        return found
+        times_s: Floats = sum(product_parts_s(rates, flops, moved_bytes)) * factor
+        return times_s
 
     labels = tuple("{m} x {n} x {k}".format(**line.values) for line in lines)
     places = tuple(line.place for line in lines)
@@ -197,25 +197,25 @@ def _fit_collective(
 ) -> Fitted:
     require_rows(f"{kind} of {messages[0].place.rpartition(':')[0]}", len(messages))
     members = np.array([message.gpus for message in messages], np.float64)
-    message_bytes = np.array([one.message_bytes for one in messages])
-    sums = np.array([one.dtype in REDUCED_IN_SWITCH for one in messages])
+    message_bytes = np.array([message.message_bytes for message in messages])
+    sums = np.array([message.dtype in REDUCED_IN_SWITCH for message in messages])
     rate = accelerator.hb_bytes_per_s
-    share = np.array([bus_factor(kind, one.gpus) for one in messages])
+    share = np.array([bus_factor(kind, message.gpus) for message in messages])
 
     def times(values: Values) -> Floats:
         changed = changed_link(link, kind, values)
         whole_s, ring_s = (
             regimes(
-                kind, [LevelUse(one, members, np.ones_like(members), share / rate, rate)]
+                kind, [LevelUse(variant, members, np.ones_like(members), share / rate, rate)]
             ).seconds(message_bytes)
-            for one in (changed, changed.changed(in_switch=()))
+            for variant in (changed, changed.changed(in_switch=()))
         )
         return np.where(sums, whole_s, ring_s)
 
-    labels = tuple(f"{one.gpus} GPUs, {one.message_bytes:,.0f} B" for one in messages)
-    seconds = np.array([one.seconds for one in messages])
+    labels = tuple(f"{message.gpus} GPUs, {message.message_bytes:,.0f} B" for message in messages)
+    seconds = np.array([message.seconds for message in messages])
     before = _link_values(link, kind, members[sums])
-    places = tuple(one.place for one in messages)
+    places = tuple(message.place for message in messages)
     return _fit(Measurements(kind, labels, places, seconds), times, before, calibration)
 
 
@@ -224,7 +224,7 @@ def _link_values(link: MeasuredLink, kind: CollectiveKind, members: Floats) -> d
     sent: MeasuredCollective = getattr(link, kind)
     parts: dict[str, Any] = {"large": sent.large, "small": sent.small}
     rows = enumerate(link.in_switch if kind == "all_reduce" else ())
-    used = [at for at, row in rows if np.any(members >= row.least_members)]
+    used = [index for index, row in rows if np.any(members >= row.least_members)]
     parts |= {f"in_switch.{index}": link.in_switch[index] for index in used[-1:]}
     keys = ("start_s", "step_s", "efficiency", "ramp_s")
     return {
@@ -244,10 +244,12 @@ def changed_link(
     small = _changed(sent.small, "small", values) if sent.small else None
     large = _changed(sent.large, "large", values)
     rows = enumerate(link.in_switch)
-    switches = tuple(_changed(row, f"in_switch.{at}", values) for at, row in rows)
+    switches = tuple(_changed(row, f"in_switch.{index}", values) for index, row in rows)
     return link.changed(**{kind: MeasuredCollective(large=large, small=small)}, in_switch=switches)
 
 
 def _changed(part: PartT, name: str, values: Mapping[str, Any]) -> PartT:
-    own = {key.rpartition(".")[2]: one for key, one in values.items() if key.startswith(f"{name}.")}
-    return part.changed(**own)
+    changed = {
+        key.rpartition(".")[2]: value for key, value in values.items() if key.startswith(f"{name}.")
+    }
+    return part.changed(**changed)

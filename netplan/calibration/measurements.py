@@ -47,7 +47,7 @@ class Line(NamedTuple):
     values: Mapping[str, Any]
 
 
-def whole(text: str) -> int:
+def read_integer(text: str) -> int:
     """A whole number from 1 to 1e12."""
     value = float(text)
     if not (value.is_integer() and 1 <= value <= LARGEST):
@@ -97,7 +97,7 @@ def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line
     lines = text_of(path, content).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     reader = csv.reader(lines, strict=True, skipinitialspace=True)
     header: list[str] = []
-    found: list[Line] = []
+    rows: list[Line] = []
     try:
         for cells in reader:
             texts = [cell.strip() for cell in cells]
@@ -107,16 +107,16 @@ def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line
             if not header:
                 header = _header(place, texts, columns, template)
                 continue
-            if len(found) == MAX_ROWS:
+            if len(rows) == MAX_ROWS:
                 raise CatalogError(f"{place}: more than {MAX_ROWS:,} rows: take medians")
-            found.append(Line(place, _values(place, header, texts, columns)))
+            rows.append(Line(place, _values(place, header, texts, columns)))
     except csv.Error as error:
         raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
-    if not found:
+    if not rows:
         raise CatalogError(
             f"{path}: holds no measurements: netplan calibrate --template {template}"
         )
-    return found
+    return rows
 
 
 def _header(
@@ -126,7 +126,7 @@ def _header(
     for text in texts:
         if text not in known:
             raise CatalogError(f"{place}: {unknown_name('column', text, known)}")
-    missing = [one.name for one in columns if one.needed and one.name not in texts]
+    missing = [column.name for column in columns if column.needed and column.name not in texts]
     if missing or len(set(texts)) < len(texts):
         wrong = f"no column {', '.join(missing)}" if missing else "a column stands twice"
         raise CatalogError(f"{place}: {wrong}: see netplan calibrate --template {template}")
@@ -217,26 +217,26 @@ def read_nccl_tests(path: Path) -> list[MeasuredMessage]:
     """
     content = read_bounded(path, MAX_BYTES, "keep the tables alone")
     lines = text_of(path, content).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    found = list(_messages(path, lines))
-    if not found:
+    messages = list(_messages(path, lines))
+    if not messages:
         raise CatalogError(f"{path}: no output of nccl-tests: it holds no row of size and time")
-    if len(found) > MAX_ROWS:
+    if len(messages) > MAX_ROWS:
         raise CatalogError(f"{path}: more than {MAX_ROWS:,} rows: leave some out")
-    return found
+    return messages
 
 
 def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
     # The collective that a name of a file speaks of; none if it speaks of none or several.
     plain = re.sub(r"[^a-z]", "", path.name.lower())
-    found = [kind for word, kind in KINDS.items() if word in plain]
-    named = found[0] if len(found) == 1 else None
+    named_kinds = [kind for word, kind in KINDS.items() if word in plain]
+    named = named_kinds[0] if len(named_kinds) == 1 else None
     run, announced = _Run(named), named
     for number, raw in enumerate(lines, 1):
         line, place = PREFIX.sub("", raw), f"{path}:{number}"
         if FAILED.search(line):
             raise CatalogError(f"{place}: the test failed: {line.strip()[:60]!r}: run it again")
-        if said := STARTING.search(line):
-            announced = _kind(place, said[1])
+        if started := STARTING.search(line):
+            announced = _kind(place, started[1])
             run.kind = run.kind if run.columns else announced
         if threads := THREADS.search(line):
             run = _Run(announced)
@@ -253,11 +253,11 @@ def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
 
 
 def _kind(place: str, test: str) -> CollectiveKind:
-    found = KINDS.get(test.replace("_", ""))
-    if found is None:
+    kind = KINDS.get(test.replace("_", ""))
+    if kind is None:
         known = ", ".join(sorted(KINDS.values()))
         raise CatalogError(f"{place}: {test} is not fitted: give runs of {known}")
-    return found
+    return kind
 
 
 def _message(place: str, words: Sequence[str], run: _Run) -> MeasuredMessage:

@@ -18,8 +18,8 @@ from netplan.calibration.measurements import (
     name,
     one_of,
     positive,
+    read_integer,
     read_rows,
-    whole,
     yes_or_no,
 )
 from netplan.calibration.runs import MeasuredRun, RunDegrees
@@ -126,14 +126,14 @@ def _stack(row: Mapping[str, str]) -> Stack:
 SCHEDULES = ("1f1b", "interleaved", "zb-1p", "zb-2p")
 STEP_COLUMNS = (
     Column("model", name, needed=True),
-    Column("gpus", whole, needed=True),
-    Column("batch", whole),
-    Column("sequence_length", whole),
-    Column("microbatch", whole, default=1),
-    Column("tensor", whole, default=1),
-    Column("context", whole, default=1),
-    Column("pipeline", whole, default=1),
-    Column("interleave", whole, default=1),
+    Column("gpus", read_integer, needed=True),
+    Column("batch", read_integer),
+    Column("sequence_length", read_integer),
+    Column("microbatch", read_integer, default=1),
+    Column("tensor", read_integer, default=1),
+    Column("context", read_integer, default=1),
+    Column("pipeline", read_integer, default=1),
+    Column("interleave", read_integer, default=1),
     Column("precision", one_of(*NUMBER_BYTES, *ALIASES), default="bf16"),
     Column("recompute", one_of(*get_args(Recompute)), default="none"),
     Column("zero", one_of("0", "1", "2", "3"), default="1"),
@@ -162,13 +162,13 @@ def read_steps(
     InputError
         If a row is no plan: file and line.
     """
-    found = []
+    runs = []
     for line in (line for path in paths for line in read_rows(path, STEP_COLUMNS, "steps")):
         try:
-            found.append(_run(line, accelerator, stack, load(line.values["model"])))
+            runs.append(_run(line, accelerator, stack, load(line.values["model"])))
         except NetplanError as error:
             raise InputError(f"{line.place}: {error}") from None
-    return found
+    return runs
 
 
 def _run(line: Line, accelerator: Accelerator, stack: Stack, model: Model) -> MeasuredRun:

@@ -45,17 +45,25 @@ class TrainingProblem(Struct, frozen=True, eq=False):
                     offsets[place.factor][column] += np.log(base)
                     bases[row], largest[row] = base, place.largest
         used = np.any([mask.any(axis=1) for mask in masks.values()], axis=0)
-        kept = [one for one, is_used in zip(calibration.parameters, used, strict=True) if is_used]
+        kept = [
+            parameter
+            for parameter, is_used in zip(calibration.parameters, used, strict=True)
+            if is_used
+        ]
         bases, masks = bases[used], {name: mask[used] for name, mask in masks.items()}
-        means = [one.prior or base for one, base in zip(kept, bases, strict=True)]
-        priors = Priors(np.log(means), np.array([one.width for one in kept]), largest[used])
+        means = [parameter.prior or base for parameter, base in zip(kept, bases, strict=True)]
+        priors = Priors(
+            np.log(means), np.array([parameter.width for parameter in kept]), largest[used]
+        )
         calibration = calibration.changed(parameters=tuple(kept))
         return cls(runs, calibration, bases, priors, masks, offsets)
 
     def seconds(self, logs: Floats) -> Floats:
         """Iteration times by the parameters' logarithms, shape (..., runs) [s]."""
-        each = {name: np.exp(logs @ mask - self.offsets[name]) for name, mask in self.masks.items()}
-        return self.runs.seconds(Scaling(**each))
+        factors = {
+            name: np.exp(logs @ mask - self.offsets[name]) for name, mask in self.masks.items()
+        }
+        return self.runs.seconds(Scaling(**factors))
 
     def fitted(self, kept: Bools | None = None) -> Fit:
         """Fit on all runs, or on those that are kept."""
@@ -63,8 +71,8 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         rows = np.arange(len(measured_s)) if kept is None else np.flatnonzero(kept)
 
         def predict(logs: Floats) -> Floats:
-            found: Floats = np.log(self.seconds(logs)[..., rows])
-            return found
+            log_times: Floats = np.log(self.seconds(logs)[..., rows])
+            return log_times
 
         return fit(predict, measured_s[rows], self.priors, self.calibration.noise)
 
@@ -72,23 +80,23 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         """Fit on all runs, and predict each by a fit without it."""
         runs = self.runs
         labels = tuple(run.name for run in runs.runs)
-        places = tuple(one.source for one in runs.runs)
+        places = tuple(run.source for run in runs.runs)
         rows = Measurements("iterations", labels, places, runs.measured_s)
         names = [parameter.values[0] for parameter in self.calibration.parameters]
 
         def predict(logs: Floats) -> Floats:
-            found: Floats = np.log(self.seconds(logs))
-            return found
+            log_times: Floats = np.log(self.seconds(logs))
+            return log_times
 
         return fit_rows(rows, predict, names, self.priors, self.calibration.noise)
 
     def left_out(self, groups: Sequence[str]) -> Floats:
         """Iteration time of every run by a fit without its group, shape (runs,) [s]."""
-        found, names = np.zeros(len(groups)), np.array(groups)
+        times_s, names = np.zeros(len(groups)), np.array(groups)
         for name in dict.fromkeys(groups):
             out = names == name
-            found[out] = self.seconds(self.fitted(~out).logs)[out]
-        return found
+            times_s[out] = self.seconds(self.fitted(~out).logs)[out]
+        return times_s
 
 
 def _uses(address: str, runs: MeasuredRuns) -> Iterator[tuple[Place, int, float]]:

@@ -113,14 +113,14 @@ class Bandwidths(NamedTuple):
         inside = np.minimum(members, np.maximum(1.0, self.hb_size // before))
         outer = np.minimum(self.hb_bytes_per_s, inside * self.network_bytes_per_s * network)
         rate = np.where(inside >= members, self.hb_bytes_per_s, outer)
-        found: Floats = (members - 1) / members / rate
-        return found
+        s_per_byte: Floats = (members - 1) / members / rate
+        return s_per_byte
 
     def hop(self, members: Floats, network: Amount) -> Floats:
         """One hop between neighbours of so many GPUs that follow each other [s/B]."""
         outer = self.network_bytes_per_s * network
-        found: Floats = 1 / np.where(members <= self.hb_size, self.hb_bytes_per_s, outer)
-        return found
+        s_per_byte: Floats = 1 / np.where(members <= self.hb_size, self.hb_bytes_per_s, outer)
+        return s_per_byte
 
 
 class MeasuredRuns(Struct, frozen=True, eq=False):
@@ -149,33 +149,36 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
             If an accelerator lacks the precision of a run, or every attention kernel of its stack.
         """
         on = [_calibrated(run, model) for run in runs]
-        degrees = np.array([one.degrees for one in runs], np.float64).T
-        hb = [one.accelerator.hb_bytes_per_s * model.hb_efficiency for one in runs]
+        degrees = np.array([run.degrees for run in runs], np.float64).T
+        hb = [run.accelerator.hb_bytes_per_s * model.hb_efficiency for run in runs]
         network = [
-            one.network_bytes_per_s * model.network_efficiency.of(one.network_kind) for one in runs
+            run.network_bytes_per_s * model.network_efficiency.of(run.network_kind) for run in runs
         ]
-        links = (np.array(x, np.float64) for x in (hb, network, [one.hb_size for one in runs]))
+        links = (np.array(x, np.float64) for x in (hb, network, [run.hb_size for run in runs]))
         return cls(
             runs=tuple(runs),
-            measured_s=np.array([one.seconds for one in runs]),
-            part=calibrated.Slice.stacked([_slice(one) for one in runs]),
+            measured_s=np.array([run.seconds for run in runs]),
+            part=calibrated.Slice.stacked([_slice(run) for run in runs]),
             stages=_stages(runs, degrees),
             again=calibrated.Redone.stacked(
                 [
                     calibrated.Redone.of(
-                        one.recompute, model.half_recompute, sequence_parallel=one.sequence_parallel
+                        run.recompute, model.half_recompute, sequence_parallel=run.sequence_parallel
                     )
-                    for one in runs
+                    for run in runs
                 ]
             ),
             degrees=degrees,
             links=Bandwidths(*links),
-            reached=calibrated.Reached.stacked([one.reached for one in on]),
+            reached=calibrated.Reached.stacked([calibrated_run.reached for calibrated_run in on]),
             sharing=calibrated.Sharing.stacked(
-                [each.sharing(one.zero_stage) for each, one in zip(on, runs, strict=True)]
+                [
+                    calibrated_run.sharing(run.zero_stage)
+                    for calibrated_run, run in zip(on, runs, strict=True)
+                ]
             ),
-            pipeline_visible=np.array([one.stack.pipeline_visible for one in runs]),
-            zero_stage=np.array([one.zero_stage for one in runs], np.float64),
+            pipeline_visible=np.array([run.stack.pipeline_visible for run in runs]),
+            zero_stage=np.array([run.zero_stage for run in runs], np.float64),
             model=model,
         )
 
@@ -183,13 +186,13 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         """Iteration times, for files whose numbers are changed by such factors [s]."""
         on, sharing = self._reached(by), self._sharing(by)
         kernels = calibrated.Kernels.of(self.part, on)
-        one = kernels.beside(self._sent(by), self.again, sharing)
-        total = self.stages.pipeline_s(one) + self._transfers_s(by, sharing)
+        passes = kernels.beside(self._sent(by), self.again, sharing)
+        total = self.stages.pipeline_s(passes) + self._transfers_s(by, sharing)
         exchange = self._exchange(by)
-        total = total + exchange.data_s(self.stages, one, sharing)
+        total = total + exchange.data_s(self.stages, passes, sharing)
         optimizer_s = exchange.optimizer_s(self.stages, sharing, on)
-        found: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
-        return found
+        total_s: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
+        return total_s
 
     def _reached(self, by: Scaling) -> calibrated.Reached:
         on = self.reached
@@ -233,8 +236,8 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         sent_bytes = ELEMENT_BYTES * self.part.tokens * self.part.hidden / tensor
         hop_s = sent_bytes * self.links.hop(tensor * context * data * pipeline, by.network)
         hop_s = hop_s + self.model.collective_s + self.model.network_step_s
-        found: Floats = self.stages.transfers * hop_s * sharing.pipeline_visible
-        return found
+        transfers_s: Floats = self.stages.transfers * hop_s * sharing.pipeline_visible
+        return transfers_s
 
     def _exchange(self, by: Scaling) -> calibrated.Exchange:
         tensor, context, data = self.degrees[:3]
@@ -271,7 +274,7 @@ def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     _, _, _, stages, interleave, _, microbatches = degrees
     fullest = -(-layers // stages)
     less = missing_layers(layers, stages)
-    bubble = np.array([BUBBLE_SHARE.get(one.schedule, 1.0) for one in runs])
+    bubble = np.array([BUBBLE_SHARE.get(run.schedule, 1.0) for run in runs])
     chunk = fullest / interleave
     return calibrated.Stages(
         layers, stages, interleave, microbatches, fullest, chunk, less.first, less.last, bubble
@@ -326,8 +329,8 @@ def places_of(key: str) -> tuple[Place, ...]:
     """What a key of a record is in formulas; none if nothing is known of it."""
     part, _, name = key.rpartition(".")
     if part == "training.gemm":
-        own = Place("products", lambda run: run.precision == name, 1.0)
-        return (own, Place("head", largest=1.0)) if name == "bf16" else (own,)
+        product_place = Place("products", lambda run: run.precision == name, 1.0)
+        return (product_place, Place("head", largest=1.0)) if name == "bf16" else (product_place,)
     if part == "training.attention":
         return (Place("attention", lambda run: run.attention == name, 1.0),)
     if part == "calibration.network_efficiency":

@@ -95,7 +95,7 @@ def suite(table: str = "statements") -> Callable[[Callable[[], Iterator[Measured
     """Make a function that gives checks, and values that a table states, one that gives checks."""
 
     def decorate(measure: Callable[[], Iterator[Measured | Check]]) -> Suite:
-        return wraps(measure)(lambda: stated(measure(), table))
+        return wraps(measure)(lambda: checks_of(measure(), table))
 
     return decorate
 
@@ -107,7 +107,7 @@ def not_computed(table: str) -> Iterator[Check]:
             yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
 
 
-def stated(values: Iterable[Measured | Check], table: str = "statements") -> Iterator[Check]:
+def checks_of(values: Iterable[Measured | Check], table: str = "statements") -> Iterator[Check]:
     """Values against what the papers state of them in a table of ``reports/published``.
 
     A row gives a number as printed, a number and a relative tolerance, or the limits between which
@@ -116,7 +116,7 @@ def stated(values: Iterable[Measured | Check], table: str = "statements") -> Ite
 
     Examples
     --------
-    >>> [(check.expected, check.verdict) for check in stated([("taper, %", 57.02)])]
+    >>> [(check.expected, check.verdict) for check in checks_of([("taper, %", 57.02)])]
     [('57', 'pass')]
     """
     rows = {row["name"]: row for row in published(table)}

@@ -134,11 +134,13 @@ def expanded_needed(time_s: ClusterTimes) -> Iterator[Measured]:
     Infinite where no rate is enough.
     """
     limit_s = time_s(64, Rates(expanded_bytes_per_s=EXPANDED_BYTES_PER_S[-1]))
-    found = [(one, time_s(8, Rates(expanded_bytes_per_s=one))) for one in EXPANDED_BYTES_PER_S]
-    yield "expanded memory from which MP 8 beats MP 64, GB/s", _rate_of(limit_s, found) / GB
+    timed_rates = [
+        (rate, time_s(8, Rates(expanded_bytes_per_s=rate))) for rate in EXPANDED_BYTES_PER_S
+    ]
+    yield "expanded memory from which MP 8 beats MP 64, GB/s", _rate_of(limit_s, timed_rates) / GB
 
 
-def _rate_of(limit_s: float, found: Sequence[tuple[float, float]]) -> float:
+def _rate_of(limit_s: float, timed_rates: Sequence[tuple[float, float]]) -> float:
     """The least rate with a time of at most so much, from rates and their times [B/s].
 
     Between two rates times are straight over the inverse of the rate, as Eq. 3 has them.
@@ -148,7 +150,7 @@ def _rate_of(limit_s: float, found: Sequence[tuple[float, float]]) -> float:
     >>> round(_rate_of(3.0, [(1.0, 4.0), (2.0, 2.0)]), 4)
     1.3333
     """
-    for (slow, before_s), (fast, after_s) in pairwise(found):
+    for (slow, before_s), (fast, after_s) in pairwise(timed_rates):
         if after_s <= limit_s < before_s:
             share = (before_s - limit_s) / (before_s - after_s)
             return 1 / (1 / slow + share * (1 / fast - 1 / slow))
@@ -215,8 +217,11 @@ Raises KeyError where it is not known.
 def instances_needed(time_s: InstanceTimes) -> Iterator[Measured]:
     """The rate from which 16 GPUs an instance, four at once, beat 64, one after the other (13b)."""
     limit_s = time_s(64, EXPANDED_BYTES_PER_S[-1])
-    found = [(rate, time_s(16, rate)) for rate in EXPANDED_BYTES_PER_S]
-    yield "DLRM: expanded memory from which 16 GPUs beat 64, GB/s", _rate_of(limit_s, found) / GB
+    timed_rates = [(rate, time_s(16, rate)) for rate in EXPANDED_BYTES_PER_S]
+    yield (
+        "DLRM: expanded memory from which 16 GPUs beat 64, GB/s",
+        _rate_of(limit_s, timed_rates) / GB,
+    )
 
 
 def gain_of_instances(time_s: InstanceTimes) -> Iterator[Measured]:
@@ -291,7 +296,7 @@ def _footprints() -> Iterator[Measured]:
     for capacity in (560, 281):
         yield f"least MP whose states fit {capacity} GB", _least(states, capacity * GB)
     yield "least MP that fits 80 GB", _least(working, 80 * GB)
-    falls = all(states[one] > states[2 * one] for one in DEGREES[:-1])
+    falls = all(states[degree] > states[2 * degree] for degree in DEGREES[:-1])
     yield "states over MP", "falling" if falls else "not falling"
 
 
@@ -344,8 +349,8 @@ def communication_share() -> float:
     """
     printed = {row["name"]: row["expected"] for row in published("cluster-design")}
     more = changes_of_messages()
-    fitted = sum(one * float(printed[name_of(name)]) / 100 for name, one in more.items())
-    return fitted / sum(one**2 for one in more.values())
+    fitted = sum(rise * float(printed[name_of(name)]) / 100 for name, rise in more.items())
+    return fitted / sum(rise**2 for rise in more.values())
 
 
 def _changes() -> Iterator[Measured]:
@@ -395,14 +400,14 @@ def _instances() -> Iterator[Measured]:
     less = times_s[1] / times_s[0] < most / few
     yield "DLRM: time of 16 GPUs over 64", "less than 4" if less else "at least 4"
     alike = [instance(gpus, rate, 512 * gpus) for gpus in (64, 32, 16)]
-    messages_s = [sum(one.breakdown_s[f"{x}_comm"] for x in ("expert", "data")) for one in alike]
-    work_s = [one.iteration_time_s - sent for one, sent in zip(alike, messages_s, strict=True)]
-    falls = all(one > two for one, two in pairwise(messages_s))
+    messages_s = [sum(plan.breakdown_s[f"{x}_comm"] for x in ("expert", "data")) for plan in alike]
+    work_s = [plan.iteration_time_s - sent for plan, sent in zip(alike, messages_s, strict=True)]
+    falls = all(before > after for before, after in pairwise(messages_s))
     yield "DLRM: exposed messages over fewer GPUs", "falling" if falls else "not falling"
-    rises = all(one <= two for one, two in pairwise(work_s)) and work_s[0] < work_s[-1]
+    rises = all(before <= after for before, after in pairwise(work_s)) and work_s[0] < work_s[-1]
     yield "DLRM: computing over fewer GPUs", "rising" if rises else "not rising"
-    by_rate = [_instances_s(few, one) for one in EXPANDED_BYTES_PER_S]
-    faster = all(one > two for one, two in pairwise(by_rate))
+    by_rate = [_instances_s(few, bytes_per_s) for bytes_per_s in EXPANDED_BYTES_PER_S]
+    faster = all(before > after for before, after in pairwise(by_rate))
     yield "DLRM: time over the rate of expanded memory", "falling" if faster else "not falling"
     yield from instances_needed(_instances_s)
     yield from gain_of_instances(_instances_s)

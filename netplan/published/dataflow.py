@@ -79,18 +79,18 @@ def dataflow_checks() -> Iterator[Measured | Check]:
 
 def _kernels() -> Iterator[Measured]:
     """Cases A1 and A2: a trillion parameters, kernel by kernel."""
-    found = ask_map(
+    mapped = ask_map(
         model="gpt-1t", accelerator="a100-80gb", tensor=8, sequence_tile=32, direction="both"
     ).found
-    times_ns = {row.name: 1e9 * row.time_s for row in found.kernels}
+    times_ns = {row.name: 1e9 * row.time_s for row in mapped.kernels}
     forward = layer_graph(MODELS.load("gpt-1t"), 8).names
     for name in forward:
         yield f"GPT 1T on A100: {name}, ns", times_ns[name]
     whole = layer_graph(MODELS.load("gpt-1t"), 1, "both")
     yield "sharding of a layer: sent at the optimum, B", best_sharding(whole).volume_bytes
-    without = sum(one for name, one in times_ns.items() if not name.endswith("_u"))
+    without = sum(time_ns for name, time_ns in times_ns.items() if not name.endswith("_u"))
     yield "GPT 1T on A100: 35 kernels without updates, ns", without
-    yield "GPT 1T on A100: interval of a layer, ns", 1e9 * found.totals.interval_s
+    yield "GPT 1T on A100: interval of a layer, ns", 1e9 * mapped.totals.interval_s
     for chips, interval_ns, batches in (
         ("3,072 A100", 46_067_936.7, 512),
         ("3,840 H100", 31_394_007.9, 8192 / 6),
@@ -107,18 +107,18 @@ def _partitions() -> Iterator[Measured]:
     """Cases A3 and A4: a layer of GPT 175B on eight SN10."""
     ring = _ask_175b(tensor=8, sequence_tile=32, micro_batch=42, cut=VENDOR).found
     torus = _ask_175b(tensor=4, sequence_tile=64, micro_batch=60, pipeline=2).found
-    for what, found in (("8 SN10, vendor's mapping", ring), ("4 x 2 SN10, optimum", torus)):
-        for at, row in enumerate(found.partitions, start=1):
-            yield f"GPT 175B on {what}: partition {at}, us", 1e6 * row.time_s
-        if found is ring:
-            yield f"GPT 175B on {what}: set-up, us", 1e6 * found.totals.setup_s
-        yield f"GPT 175B on {what}: interval, ns", 1e9 * found.totals.interval_s
-        yield f"GPT 175B on {what}: sequences/s", found.totals.throughput_per_s
+    for what, mapped in (("8 SN10, vendor's mapping", ring), ("4 x 2 SN10, optimum", torus)):
+        for number, row in enumerate(mapped.partitions, start=1):
+            yield f"GPT 175B on {what}: partition {number}, us", 1e6 * row.time_s
+        if mapped is ring:
+            yield f"GPT 175B on {what}: set-up, us", 1e6 * mapped.totals.setup_s
+        yield f"GPT 175B on {what}: interval, ns", 1e9 * mapped.totals.interval_s
+        yield f"GPT 175B on {what}: sequences/s", mapped.totals.throughput_per_s
 
 
-def _running_s(found: MapResult) -> float:
+def _running_s(mapped: MapResult) -> float:
     """All partitions without set-up [s]."""
-    return sum(row.time_s for row in found.partitions)
+    return sum(row.time_s for row in mapped.partitions)
 
 
 def _base_s() -> float:
@@ -154,7 +154,7 @@ def _table_vi() -> Iterator[Measured]:
     gained = torus.totals.throughput_per_s / vendor.totals.throughput_per_s
     yield "4 x 2 over the vendor's mapping", gained
     steps = (vendor, described, best, torus)
-    falling = [96 * base_s, *(one.totals.time_per_sequence_s for one in steps)]
+    falling = [96 * base_s, *(mapped.totals.time_per_sequence_s for mapped in steps)]
     faster = all(slow > fast for slow, fast in pairwise(falling))
     yield "kernel by kernel, vendor's, described, optimum, 4 x 2: each faster", str(faster)
 
@@ -206,7 +206,7 @@ def _guide() -> Iterator[Measured]:
     power = published_amount(chip.power_w, rate, torus, _units("energy"))
     yield "GPT 1T on 1,024 SN30: price, USD", price
     yield "GPT 1T on 1,024 SN30: power, W", power
-    found = ask_map(
+    mapped = ask_map(
         model="gpt-1t",
         accelerator="sn30",
         tensor=8,
@@ -216,14 +216,14 @@ def _guide() -> Iterator[Measured]:
         compute_utilisation=0.9,
         mode="published-code",
     ).found
-    yield "GPT 1T on 1,024 SN30: utilisation", found.totals.utilisation
+    yield "GPT 1T on 1,024 SN30: utilisation", mapped.totals.utilisation
 
 
 CHIP_NAMES = ("h100-80gb", "tpu-v4", "sn30", "wse-2")
 KERNEL_BY_KERNEL, DATAFLOW, WAFER = ("h100-80gb", "tpu-v4"), ("sn30",), ("wse-2",)
 DIMENSIONS = ("ring-ring", "ring-ring-ring", "mesh-mesh", "mesh-switch", "switch-switch")
 DRAGONFLY = "mesh-mesh"
-OTHER_NETWORKS = tuple(one for one in DIMENSIONS if one != DRAGONFLY)
+OTHER_NETWORKS = tuple(network for network in DIMENSIONS if network != DRAGONFLY)
 MEMORY_NAMES, LINK_NAMES = ("ddr4", "hbm3"), ("pcie4", "nvlink4")
 FEW_DIMENSIONS = ("ring-ring", DRAGONFLY)
 """Networks on which checks map the language model; its study has all five."""
@@ -259,7 +259,7 @@ Values = Mapping[System, float]
 @suite("dataflow")
 def trend_checks() -> Iterator[Measured | Check]:
     """All trends, and what cannot be computed."""
-    yield from design_space_ratios({one: utilisation(one) for one in _systems()})
+    yield from design_space_ratios({system: utilisation(system) for system in _systems()})
     yield from fig_19_ratios(_fig_19())
     yield from fig_22_shares(_fig_22())
     yield from not_computed("dataflow")
@@ -271,7 +271,8 @@ def _systems() -> Iterator[System]:
         few = model in ("gpt-1t", "hpl-5m")
         dimensions = FEW_DIMENSIONS if few else DIMENSIONS
         yield from (
-            System(model, *one) for one in product(dimensions, CHIP_NAMES, MEMORY_NAMES, LINK_NAMES)
+            System(model, *parts)
+            for parts in product(dimensions, CHIP_NAMES, MEMORY_NAMES, LINK_NAMES)
         )
 
 
@@ -288,7 +289,7 @@ def utilisation(system: System) -> float:
     0.0183
     """
     language = system.model == "gpt-1t"
-    found = _ask(
+    answer = _ask(
         **system._asdict(),
         gpus=1024,
         direction="both" if language else "forward",
@@ -296,7 +297,7 @@ def utilisation(system: System) -> float:
         sequence_tile=32 if language else None,
         execution="kernel-by-kernel" if system.model == "dlrm-793b" else None,
     )
-    return found.found.totals.utilisation
+    return answer.found.totals.utilisation
 
 
 class Ratio(NamedTuple):
@@ -315,9 +316,13 @@ class Ratio(NamedTuple):
     def sides(self, systems: Iterable[System]) -> tuple[list[System], list[System]]:
         """Systems on both sides of the ratio."""
         field, values = self.among
-        mine = [one for one in systems if one.model == self.model and getattr(one, field) in values]
+        mine = [
+            system
+            for system in systems
+            if system.model == self.model and getattr(system, field) in values
+        ]
         first, other = (
-            [one for one in mine if getattr(one, self.field) in side]
+            [system for system in mine if getattr(system, self.field) in side]
             for side in (self.first, self.other)
         )
         return first, other
@@ -327,13 +332,13 @@ class Ratio(NamedTuple):
         first, other = self.sides(values)
         if not (first and other):
             raise KeyError(self.field)
-        return fmean(values[one] for one in first) / fmean(values[one] for one in other)
+        return fmean(values[system] for system in first) / fmean(values[system] for system in other)
 
 
 def _of_chips(title: str, model: str, chips: Iterable[tuple[str, str]]) -> Iterator[Ratio]:
     """Ratios of one chip over all others."""
     for name, chip in chips:
-        rest = [one for one in CHIP_NAMES if one != chip]
+        rest = [other for other in CHIP_NAMES if other != chip]
         yield Ratio(f"{title}: {name} over the others", model, "accelerator", (chip,), rest)
 
 
@@ -395,8 +400,10 @@ def design_space_ratios(values: Values) -> Iterator[Measured]:
         If systems are missing.
     """
     printed = {row["name"] for row in published("dataflow")}
-    yield from ((one.name, one.of(values)) for one in RATIOS if one.name in printed)
-    least = min((value for one, value in values.items() if one.model == "hpl-5m"), default=None)
+    yield from ((ratio.name, ratio.of(values)) for ratio in RATIOS if ratio.name in printed)
+    least = min(
+        (value for system, value in values.items() if system.model == "hpl-5m"), default=None
+    )
     if least is None:
         raise KeyError("hpl-5m")
     yield "HPL: least utilisation of all systems", least
@@ -409,7 +416,7 @@ Fig19 = Mapping[tuple[str, float, float], float]
 @cache
 def _fig_19() -> Fig19:
     """GPT 175B on 4 x 2 chips of 300 TFLOP/s."""
-    found = {}
+    utilisations = {}
     for execution, sram, rate in product(EXECUTIONS, SRAM_BYTES, MEMORY_BYTES_PER_S):
         overrides = {
             "accelerator.tensor_flops_per_s": "300e12",
@@ -426,8 +433,8 @@ def _fig_19() -> Fig19:
             execution="fused" if execution == "fused" else "kernel-by-kernel",
             overrides=overrides,
         )
-        found[execution, sram, rate] = answer.found.totals.utilisation
-    return found
+        utilisations[execution, sram, rate] = answer.found.totals.utilisation
+    return utilisations
 
 
 def fig_19_ratios(values: Fig19) -> Iterator[Measured]:
@@ -461,7 +468,7 @@ Fig22 = Mapping[tuple[str, float], float]
 @cache
 def _fig_22() -> Fig22:
     """GPT 100T on 1,024 chips of 2,080 units."""
-    found = {}
+    throughputs = {}
     for memory, share in product(STACKS, SHARES):
         overrides = {
             "accelerator.tensor_flops_per_s": str(round(share * UNITS_FLOPS_PER_S)),
@@ -479,8 +486,8 @@ def _fig_22() -> Fig22:
             sequence_tile=32,
             overrides=overrides,
         )
-        found[memory, share] = answer.found.totals.throughput_per_s
-    return found
+        throughputs[memory, share] = answer.found.totals.throughput_per_s
+    return throughputs
 
 
 def fig_22_shares(values: Fig22) -> Iterator[Measured]:
@@ -536,21 +543,21 @@ class Fig20(NamedTuple):
     prefill: Phase
 
 
-def fig_20_statements(found: Fig20) -> Iterator[Measured]:
+def fig_20_statements(figure: Fig20) -> Iterator[Measured]:
     """Throughput of all chips as one stage, and what more chips a stage change."""
-    alone = float(np.asarray(found.decode.tokens_per_s)[-1])
+    alone = float(np.asarray(figure.decode.tokens_per_s)[-1])
     yield "Llama 3 8B on 16 SN40L, TP 16: measured, tokens/s", alone
     yield "Llama 3 8B on 16 SN40L, TP 16: modelled, tokens/s", alone
     for phase, wait, served in (
-        ("decode", "TPOT", found.decode),
-        ("prefill", "TTFT", found.prefill),
+        ("decode", "TPOT", figure.decode),
+        ("prefill", "TTFT", figure.prefill),
     ):
         yield f"Fig. 20: more TP, shorter {wait}", _rises(-np.asarray(served.wait_s))
         yield (
             f"Fig. 20: more PP, more tokens/s in {phase}",
             _rises(np.asarray(served.tokens_per_s)[::-1]),
         )
-    sent, read = found.prefill.parts, found.decode.parts
+    sent, read = figure.prefill.parts, figure.decode.parts
     yield (
         "Fig. 20, prefill: share of computing and bytes on links, at least",
         _least_share(sent, sent.compute_s + sent.sent_s),
@@ -603,29 +610,29 @@ def _seconds(model: str) -> PassSeconds:
 
 def _tokens_per_s(draft: str, scheme: Scheme, windows: Ints = WINDOWS) -> Floats:
     """Tokens/s at all points, shape (acceptances, windows) [1/s]."""
-    found = speculate(
+    speculated = speculate(
         windows,
         ACCEPTANCES[:, None],
         scheme=scheme,
         draft_s=_seconds(draft),
         target_s=_seconds(TARGET),
     )
-    return np.asarray(1 / found.tpot_s)
+    return np.asarray(1 / speculated.tpot_s)
 
 
-def fig_21_statements(found: Fig21) -> Iterator[Measured]:
+def fig_21_statements(figure: Fig21) -> Iterator[Measured]:
     """Which draft and which window are good."""
-    sequence, tree = found.sequence, found.tree
-    fastest = {DRAFTS[at] for at in np.argmax([tree[one] for one in DRAFTS], axis=0).flat}
+    sequence, tree = figure.sequence, figure.tree
+    fastest = {DRAFTS[index] for index in np.argmax([tree[draft] for draft in DRAFTS], axis=0).flat}
     yield "Fig. 21, tree: fastest draft at every point", " and ".join(sorted(fastest))
     shorter = _best_windows(tree[SMALL]) < _best_windows(sequence[SMALL])
     yield "Fig. 21: a tree wants a shorter window than a sequence", str(bool(shorter.all()))
-    longest = max(float(one[:, -1].max()) for one in tree.values())
-    yield "Fig. 21, tree of 8 levels: over no draft, at most", longest / found.alone
-    good = [sequence[draft] / found.alone for draft in (SMALL, MEDIUM)]
+    longest = max(float(rates[:, -1].max()) for rates in tree.values())
+    yield "Fig. 21, tree of 8 levels: over no draft, at most", longest / figure.alone
+    good = [sequence[draft] / figure.alone for draft in (SMALL, MEDIUM)]
     yield "Fig. 21, sequence: draft of 68M or 8B over none, at least", float(np.min(good))
     large = sequence[LARGE]
-    yield "Fig. 21, sequence: draft of 70B over none, at least", float(large.min() / found.alone)
+    yield "Fig. 21, sequence: draft of 70B over none, at least", float(large.min() / figure.alone)
     yield (
         "Fig. 21, sequence: draft of 70B over that of 8B, at most",
         float((large / sequence[MEDIUM]).max()),
@@ -641,5 +648,5 @@ def fig_21_statements(found: Fig21) -> Iterator[Measured]:
 
 def _best_windows(tokens_per_s: Floats) -> Ints:
     """Fastest window of each acceptance [1]."""
-    found: Ints = WINDOWS[np.argmax(tokens_per_s, axis=1)]
-    return found
+    windows: Ints = WINDOWS[np.argmax(tokens_per_s, axis=1)]
+    return windows

@@ -63,14 +63,14 @@ def study_points() -> Mapping[Case, Mapping[str, Any]]:
     study = read_yaml(shipped_root() / STUDY).data
     networks, requests = study["axes"]
     names, columns = networks["zip"].keys(), networks["zip"].values()
-    found = {}
+    points = {}
     for row in zip(*columns, strict=True):
         asked = dict(zip(names, row, strict=True))
-        for each in requests["values"]:
+        for value in requests["values"]:
             rate = asked["accelerator.hb_bytes_per_s"]
-            case = Case.of(asked["fabric"], asked["hb_size"], bytes_per_s=rate, requests=each)
-            found[case] = {**study["inputs"], **asked, requests["input"]: each}
-    return found
+            case = Case.of(asked["fabric"], asked["hb_size"], bytes_per_s=rate, requests=value)
+            points[case] = {**study["inputs"], **asked, requests["input"]: value}
+    return points
 
 
 Rate = Callable[[Case], float]
@@ -96,15 +96,15 @@ class Costs(NamedTuple):
         0.195
         """
         book = PRICE_BOOKS.load(BOOK)
-        (chip,) = {one["accelerator"] for one in study_points().values()}
-        found = (book.price("accelerator", None, chip), book.price("hb_gear", None, GEAR))
-        if None in found:
+        (chip,) = {point["accelerator"] for point in study_points().values()}
+        prices = (book.price("accelerator", None, chip), book.price("hb_gear", None, GEAR))
+        if None in prices:
             raise InputError(f"price book {BOOK} has no {chip}, or no gear of {GEAR}")
-        return cls(*(row.base for row in found if row is not None))
+        return cls(*(row.base for row in prices if row is not None))
 
     def of(self, case: Case) -> float:
         """Cost of a GPU with its network."""
-        full = max(one.bytes_per_s for one in study_points())
+        full = max(point.bytes_per_s for point in study_points())
         share = case.bytes_per_s / full if case.network == SCALE_UP else 0.0
         return self.accelerator + share * self.gear
 
@@ -127,32 +127,32 @@ def expert_network_statements(rate: Rate) -> Iterator[Measured]:
     19.5
     """
     costs = Costs.of_book()
-    bandwidths = {one.bytes_per_s for one in study_points() if one.network == SCALE_UP}
-    requests = {one.requests: None for one in study_points()}
+    bandwidths = {case.bytes_per_s for case in study_points() if case.network == SCALE_UP}
+    requests = {case.requests: None for case in study_points()}
     most = max(bandwidths)
 
     def worth(network: str, bytes_per_s: float, requests: int) -> float:
         case = Case(network, bytes_per_s, requests)
         return rate(case) / costs.of(case)
 
-    full = {each: worth(SCALE_UP, most, each) for each in requests}
+    full = {count: worth(SCALE_UP, most, count) for count in requests}
     gains = [
-        100 * (worth(network, most, each) / full[each] - 1)
+        100 * (worth(network, most, count) / full[count] - 1)
         for network in SWITCHLESS
-        for each in requests
+        for count in requests
     ]
     yield "switchless over scale-up: least gain in throughput per cost, %", min(gains)
     yield "switchless over scale-up: largest gain in throughput per cost, %", max(gains)
     others = [
-        rate(Case(MESH, most, each)) > rate(Case(other, most, each))
+        rate(Case(MESH, most, count)) > rate(Case(other, most, count))
         for other in (TORUS, SCALE_OUT)
-        for each in requests
+        for count in requests
     ]
     yield "full mesh: more tokens/s than all others without scale-up switches", str(all(others))
     less = {
-        (bytes_per_s, each): 100 * (worth(SCALE_UP, bytes_per_s, each) / full[each] - 1)
+        (bytes_per_s, count): 100 * (worth(SCALE_UP, bytes_per_s, count) / full[count] - 1)
         for bytes_per_s in sorted(bandwidths, reverse=True)
-        for each in requests
+        for count in requests
     }
     best = max(less, key=less.__getitem__)
     yield "scale-up with less bandwidth: largest gain in throughput per cost, %", less[best]
@@ -163,13 +163,13 @@ def expert_network_statements(rate: Rate) -> Iterator[Measured]:
 def _served(case: Case) -> float:
     """Throughput of a GPU by `netplan serving`, asked as the study asks [tokens/s]."""
     asked = study_points()[case]
-    fixed = {key: one for key, one in asked.items() if key.startswith("fixed.")}
-    overrides = {key: one for key, one in asked.items() if key.startswith("accelerator.")}
-    others = {key: one for key, one in asked.items() if "." not in key}
-    found = serving(
+    fixed = {key: value for key, value in asked.items() if key.startswith("fixed.")}
+    overrides = {key: value for key, value in asked.items() if key.startswith("accelerator.")}
+    others = {key: value for key, value in asked.items() if "." not in key}
+    answer = serving(
         "serving-70b-h200",
         **others,
-        fixed={key.removeprefix("fixed.").replace("_", "-"): one for key, one in fixed.items()},
-        overrides={key: str(one) for key, one in overrides.items()},
+        fixed={key.removeprefix("fixed.").replace("_", "-"): value for key, value in fixed.items()},
+        overrides={key: str(value) for key, value in overrides.items()},
     )
-    return found.best.tokens_per_s / float(asked["gpus"])
+    return answer.best.tokens_per_s / float(asked["gpus"])

@@ -105,9 +105,9 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     def spec(self) -> FabricSpec:
         """The spec with its changes."""
         keys = self.keys.items()
-        changes = {key: tuple(one) if isinstance(one, list) else one for key, one in keys}
-        own = DESIGNS.paths().get(self.fabric)  # a published design's own spec goes first
-        return FABRICS.load(str(own) if own else self.fabric).changed(**changes)
+        changes = {key: tuple(value) if isinstance(value, list) else value for key, value in keys}
+        path = DESIGNS.paths().get(self.fabric)  # a published design's own spec goes first
+        return FABRICS.load(str(path) if path else self.fabric).changed(**changes)
 
     @cached_property
     def built(self) -> Fabric:
@@ -190,13 +190,15 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     @property
     def lifted(self) -> str:
         """Whether no two switches of a group are joined, and any two groups by as many links."""
-        groups, each = self.graph.tiers[0][1].shape
+        groups, group_size = self.graph.tiers[0][1].shape
         (links,) = self.graph.links
-        low, high = links.source // each, links.target // each
+        low, high = links.source // group_size, links.target // group_size
         pairs = np.bincount(np.minimum(low, high) * groups + np.maximum(low, high))
         joined = pairs[pairs > 0]
         apart = bool((low != high).all())
-        return str(apart and len(joined) == groups * (groups - 1) // 2 and set(joined) == {each})
+        return str(
+            apart and len(joined) == groups * (groups - 1) // 2 and set(joined) == {group_size}
+        )
 
     @property
     def diameter_hops(self) -> int:
@@ -416,11 +418,13 @@ def _one_plane(design: Sized) -> Counts:
         network_bytes_per_s=design.spec.planes * design.built.sizing.network_bytes_per_s,
         port_split=1,
     )
-    one = build_fabric(design.spec.changed(planes=1), sizing)
+    plane = build_fabric(design.spec.changed(planes=1), sizing)
     return {
         **_tiers(design),
-        "switches_over_one_plane": design.built.switches / one.switches,
-        "modules_over_one_plane": design.built.transceivers / design.spec.planes / one.transceivers,
+        "switches_over_one_plane": design.built.switches / plane.switches,
+        "modules_over_one_plane": design.built.transceivers
+        / design.spec.planes
+        / plane.transceivers,
     }
 
 
@@ -552,11 +556,13 @@ def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
     >>> np.bincount(hops(graph, np.array([0]))[0]).tolist()  # itself, neighbours, all others
     [1, 7, 42]
     """
-    low, high = (np.concatenate([getattr(one, end) for one in graph.links]) for end in ENDS)
+    low, high = (
+        np.concatenate([getattr(tier_links, end) for tier_links in graph.links]) for end in ENDS
+    )
     shape = (graph.switches, graph.switches)
     joined = coo_array((np.ones(len(low)), (low, high)), shape=shape).tocsr()
-    found = shortest_path(joined, directed=False, unweighted=True, indices=sources)
-    reached: Ints = found[:, : graph.host_switches].astype(np.int64)
+    distances = shortest_path(joined, directed=False, unweighted=True, indices=sources)
+    reached: Ints = distances[:, : graph.host_switches].astype(np.int64)
     return reached
 
 

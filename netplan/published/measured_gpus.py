@@ -81,11 +81,11 @@ class Errors(NamedTuple):
 def kernel_checks() -> Iterator[Check]:
     """Mean errors by accelerator: products, attention, generated tokens, experts, exchanges."""
     for errors in (*_products(), *_attention(), *_experts(), *_exchanges()):
-        most, found = MOST[errors.kind], float(np.mean(np.abs(errors.off)))
+        most, mean = MOST[errors.kind], float(np.mean(np.abs(errors.off)))
         name = f"{errors.what}: mean error of {len(errors.off)}"
-        expected, got = f"{100 * most:g} % or less", f"{100 * found:.1f} %"
+        expected, got = f"{100 * most:g} % or less", f"{100 * mean:.1f} %"
         why = next((why for part, why in WHY.items() if part in errors.what), "")
-        yield check(name, SOURCE, expected, got, holds=found <= most, why_not=why)
+        yield check(name, SOURCE, expected, got, holds=mean <= most, why_not=why)
 
 
 def _products() -> Iterator[Errors]:
@@ -104,9 +104,9 @@ def _products() -> Iterator[Errors]:
         large = layers & (2 * m * n * k >= LARGE_FLOPS)
         yield Errors("products", f"{name}, {dtype} products of 1e11 FLOP and more", used[large])
         shapes.setdefault(dtype, []).append(corrected[layers])
-    for dtype, each in shapes.items():
-        what = f"{len(each)} accelerators, {dtype} products of transformers, corrected"
-        yield Errors("products", what, np.concatenate(each))
+    for dtype, errors in shapes.items():
+        what = f"{len(errors)} accelerators, {dtype} products of transformers, corrected"
+        yield Errors("products", what, np.concatenate(errors))
 
 
 def _attention() -> Iterator[Errors]:
@@ -156,11 +156,11 @@ def _exchanges() -> Iterator[Errors]:
         kind = EXCHANGES[row["software"].rpartition(" ")[2]]
         phase: ExchangePhase = "dispatch" if row["phase"] == "dispatch" else "combine"
         hidden, top_k, gpus, nodes = (int(row[key]) for key in ("hidden", "top_k", "gpus", "nodes"))
-        one = ExpertExchange(hidden, top_k, gpus, nodes, kind, row["dtype"])
-        time_s = expert_exchange_s(row["accelerator"], phase, int(row["tokens_per_gpu"]), one)
+        exchange = ExpertExchange(hidden, top_k, gpus, nodes, kind, row["dtype"])
+        time_s = expert_exchange_s(row["accelerator"], phase, int(row["tokens_per_gpu"]), exchange)
         off.setdefault((kind, phase), []).append(float(time_s) / float(row["time_s"]) - 1)
-    for (kind, phase), each in off.items():
-        yield Errors("exchange", f"{phase} of experts, {kind}", np.array(each))
+    for (kind, phase), errors in off.items():
+        yield Errors("exchange", f"{phase} of experts, {kind}", np.array(errors))
 
 
 def _columns(rows: list[dict[str, str]], *names: str) -> list[Floats]:
@@ -212,13 +212,13 @@ def _errors(accelerator: str, rows: list[dict[str, str]]) -> Iterator[Check]:
         points = list(some)
         taken_s = np.array([float(row["time_s"]) for row in points])
         off += np.abs(_seconds(points) / taken_s - 1).tolist()
-    for name, found, most in (
+    for name, error, most in (
         ("mean", float(np.mean(off)), MEAN_ERROR),
         ("95th percentile", float(np.quantile(off, 0.95)), LARGEST_ERROR),
     ):
         named = f"{accelerator}: {name} of the error of {len(off)} collectives"
-        expected, got = f"{100 * most:g} % or less", f"{100 * found:.1f} %"
-        yield check(named, INSIDE, expected, got, holds=found <= most)
+        expected, got = f"{100 * most:g} % or less", f"{100 * error:.1f} %"
+        yield check(named, INSIDE, expected, got, holds=error <= most)
 
 
 def _point(row: dict[str, str], source: str, within: float, why_not: str = "") -> Check:

@@ -100,7 +100,7 @@ class Errors(Struct, frozen=True):
         >>> errors.runs, round(100 * errors.mean, 1), round(100 * errors.largest, 1)
         (7, 1.8, 3.5)
         """
-        errors = [abs(error) for one in runs if (error := one.error(model)) is not None]
+        errors = [abs(error) for run in runs if (error := run.error(model)) is not None]
         return cls(len(errors), fmean(errors), median(errors), max(errors))
 
 
@@ -138,113 +138,118 @@ class RunErrors(Struct, frozen=True):
         """As JSON."""
         return {
             "sources": [
-                {"source": one.source, "runs": one.runs}
+                {"source": scored.source, "runs": scored.runs}
                 | {
                     model: {"runs": errors.runs}
                     | {
                         f"{name}_error": getattr(errors, name)
                         for name in ("mean", "median", "largest")
                     }
-                    for model, errors in one.models.items()
+                    for model, errors in scored.models.items()
                 }
-                for one in self.sources
+                for scored in self.sources
             ],
-            "dev": [_seconds(one) for one in self.dev],
-            "far": [_seconds(one) for one in self.far],
+            "dev": [_seconds(run) for run in self.dev],
+            "far": [_seconds(run) for run in self.far],
             "not_scored": [
-                {"source": one.source, "runs": one.runs, "why": one.why} for one in self.not_scored
+                {"source": omitted.source, "runs": omitted.runs, "why": omitted.why}
+                for omitted in self.not_scored
             ],
         }
 
 
-def _seconds(one: TimedRun) -> dict[str, object]:
-    return {"name": one.run.name, "measured_s": one.run.seconds, "predicted_s": dict(one.seconds)}
+def _seconds(run: TimedRun) -> dict[str, object]:
+    return {"name": run.run.name, "measured_s": run.run.seconds, "predicted_s": dict(run.seconds)}
 
 
 @cache
 def timed_runs() -> tuple[TimedRun, ...]:
     """Every published run, in the order of the table; those that are scored with all times."""
-    found = []
+    timed = []
     for row in published_rows():
         run = published_run(row)
         models = (OWN, *PAPERS) if run.degrees.context == 1 else (OWN, *PAPERS[:1])
         asked = models if row["use"] in SCORED else ()
         seconds = {name: plan_time(run, name).iteration_time_s for name in asked}
-        found.append(TimedRun(run, row["use"], row["why"], seconds))
-    return tuple(found)
+        timed.append(TimedRun(run, row["use"], row["why"], seconds))
+    return tuple(timed)
 
 
 def run_errors(timed: Sequence[TimedRun]) -> RunErrors:
     """Errors by source and of all, runs one by one that are named, and what is not scored."""
-    runs = [one for one in timed if one.use in SCORED]
+    runs = [run for run in timed if run.use in SCORED]
     sources: dict[str, list[TimedRun]] = {}
-    for one in runs:
-        sources.setdefault(one.run.source, []).append(one)
-    left = Counter((one.run.source, one.why) for one in timed if one.use not in SCORED)
+    for run in runs:
+        sources.setdefault(run.run.source, []).append(run)
+    left = Counter((run.run.source, run.why) for run in timed if run.use not in SCORED)
     return RunErrors(
-        sources=tuple(SourceErrors.of(*one) for one in (*sorted(sources.items()), (ALL, runs))),
-        dev=tuple(one for one in runs if one.use == "dev"),
-        far=tuple(one for one in runs if abs(one.error(OWN) or 0.0) > FAR),
+        sources=tuple(
+            SourceErrors.of(*source_runs) for source_runs in (*sorted(sources.items()), (ALL, runs))
+        ),
+        dev=tuple(run for run in runs if run.use == "dev"),
+        far=tuple(run for run in runs if abs(run.error(OWN) or 0.0) > FAR),
         not_scored=tuple(NotScored(source, runs, why) for (source, why), runs in left.items()),
     )
 
 
 def measured_run_checks() -> Iterator[Check]:
     """The published runs, as checks."""
-    return checks_of(run_errors(timed_runs()))
+    return error_checks(run_errors(timed_runs()))
 
 
-def checks_of(found: RunErrors) -> Iterator[Check]:
+def error_checks(scored: RunErrors) -> Iterator[Check]:
     """Mean errors of ``calibrated`` by source and of all runs, and the errors of named runs."""
-    for one in found.sources:
-        most = MOST_MEAN if one.source == ALL else MOST_OF_A_SOURCE
-        errors = one.models[OWN]
+    for source in scored.sources:
+        most = MOST_MEAN if source.source == ALL else MOST_OF_A_SOURCE
+        errors = source.models[OWN]
         yield check(
-            f"{one.source}: mean error of {one.runs} runs, %",
-            f"{TITLE}, {one.source}",
+            f"{source.source}: mean error of {source.runs} runs, %",
+            f"{TITLE}, {source.source}",
             f"at most {100 * most:.1f}",
             f"{100 * errors.mean:.1f}",
             holds=errors.mean <= most,
         )
-    for run in found.dev:
+    for run in scored.dev:
         error = run.error(OWN) or 0.0
         yield check(*_of_run(run), holds=abs(error) <= MOST_OF_A_RUN)
-    for run in found.far:
+    for run in scored.far:
         reason = SUSPECTED.get(run.run.name, f"off by more than {100 * FAR:.0f} %")
         yield known(*_of_run(run), reason)
 
 
-def _of_run(one: TimedRun) -> tuple[str, str, str, str]:
+def _of_run(timed: TimedRun) -> tuple[str, str, str, str]:
     """Name, source, and seconds as measured and as predicted."""
-    seconds, error = one.seconds[OWN], one.error(OWN)
+    seconds, error = timed.seconds[OWN], timed.error(OWN)
     return (
-        f"{one.run.name}, s",
-        f"{TITLE}, {one.run.source}",
-        f"{one.run.seconds:.4g}",
+        f"{timed.run.name}, s",
+        f"{TITLE}, {timed.run.source}",
+        f"{timed.run.seconds:.4g}",
         f"{seconds:.4g} ({100 * (error or 0.0):+.1f} %)",
     )
 
 
-def run_sections(found: RunErrors) -> Iterator[Section]:
+def run_sections(errors: RunErrors) -> Iterator[Section]:
     """Errors by source, runs one by one, and what is not scored and why."""
-    scored = found.sources[-1]
-    beside = ", ".join(f"{model} {scored.models[model].runs}" for model in PAPERS)
+    scored = errors.sources[-1]
+    counts = ", ".join(f"{model} {scored.models[model].runs}" for model in PAPERS)
     yield Table(
         "measured-sources",
         SOURCES,
-        found.sources[:-1],
+        errors.sources[:-1],
         f"{TITLE}: mean errors",
-        closing=found.sources[-1:],
+        closing=errors.sources[-1:],
         legend=(
             "Each mean is that of absolute errors, before the largest of them.",
-            f"Of {scored.runs} runs {OWN} times all, {beside}.",
+            f"Of {scored.runs} runs {OWN} times all, {counts}.",
             "Addresses: reports/published/measured-runs.csv.",
         ),
         only="people",
     )
-    for title, runs in (("one by one", found.dev), ("that are far off", found.far)):
+    for title, runs in (("one by one", errors.dev), ("that are far off", errors.far)):
         yield Table("measured-runs", RUNS, runs, f"{TITLE} {title}", only="people")
-    yield Table("not-scored", LEFT, found.not_scored, f"{TITLE} that are not scored", only="people")
+    yield Table(
+        "not-scored", LEFT, errors.not_scored, f"{TITLE} that are not scored", only="people"
+    )
 
 
 def plan_time(run: MeasuredRun, model: str) -> PlanTime:
@@ -336,7 +341,7 @@ RUNS: tuple[Column[TimedRun], ...] = (
     column("name", "run.name", title="run"),
     column("measured_s", "run.seconds"),
     *(column("predicted_s", f"seconds.{model}", title=model) for model in (OWN, *PAPERS)),
-    column("prediction_error", lambda one: one.error(OWN)),
+    column("prediction_error", lambda timed: timed.error(OWN)),
 )
 LEFT: tuple[Column[NotScored], ...] = (column("source", form="text"), column("runs"), column("why"))
 
@@ -367,10 +372,12 @@ def sources_left_out(width: float = 1.0) -> dict[str, Floats]:
     if part is None:
         return {}
     calibration = CALIBRATIONS.load("published")
-    parameters = (one.changed(width=width * one.width) for one in calibration.parameters)
+    parameters = (
+        parameter.changed(width=width * parameter.width) for parameter in calibration.parameters
+    )
     runs = MeasuredRuns.of(published_runs(), part)
     problem = TrainingProblem.of(runs, calibration.changed(parameters=tuple(parameters)))
-    sources = [one.source for one in runs.runs]
+    sources = [run.source for run in runs.runs]
     errors = np.abs(problem.left_out(sources) / runs.measured_s - 1)
     return {name: errors[np.array(sources) == name] for name in dict.fromkeys(sources)}
 

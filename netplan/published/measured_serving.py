@@ -122,14 +122,14 @@ class ServingPoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         n groups of experts, or all three: on systems whose domains have eight GPUs, and 20 of them
         with the very times of a row of n.
         """
-        one = self.server
-        if one is None or one.expert is None:
-            return one
-        size = isqrt(one.gpus_each)
-        squared = size**2 == one.gpus_each > DOMAIN and one.expert in {size, one.gpus_each}
+        server = self.server
+        if server is None or server.expert is None:
+            return server
+        size = isqrt(server.gpus_each)
+        squared = size**2 == server.gpus_each > DOMAIN and server.expert in {size, server.gpus_each}
         if not squared:
-            return one
-        tensor, copies = (size, 1) if one.tensor > 1 else (1, size)
+            return server
+        tensor, copies = (size, 1) if server.tensor > 1 else (1, size)
         return Servers(tensor=tensor, attention_data=copies, expert=size, expert_tensor=1)
 
     @property
@@ -166,8 +166,8 @@ def serving_point(row: Mapping[str, str]) -> ServingPoint:
         part, _, field = name.rpartition(".")
         if text:
             parts.setdefault(part, {})[field] = text
-    found: dict[str, object] = {**parts.pop("", {}), **parts}
-    return convert(found, ServingPoint, strict=False)
+    fields: dict[str, object] = {**parts.pop("", {}), **parts}
+    return convert(fields, ServingPoint, strict=False)
 
 
 TITLE = "Measured serving"
@@ -201,7 +201,7 @@ WHY = {
 """Why groups of points are off."""
 
 
-class Way(Struct, frozen=True):
+class MeasuredMethod(Struct, frozen=True):
     """A way of predicting a point: the stack that it takes, and kernels."""
 
     name: str
@@ -209,9 +209,9 @@ class Way(Struct, frozen=True):
     kernels: KernelSource = "measured"
 
 
-TYPICAL = Way("typical", lambda _: DEFAULT_SERVING_STACK)
-BY_SOFTWARE = Way("own", lambda point: OWN[point.framework])
-ROOFLINE = Way("roofline", lambda _: DATAFLOW_SERVING_STACK, "roofline")
+TYPICAL = MeasuredMethod("typical", lambda _: DEFAULT_SERVING_STACK)
+BY_SOFTWARE = MeasuredMethod("own", lambda point: OWN[point.framework])
+ROOFLINE = MeasuredMethod("roofline", lambda _: DATAFLOW_SERVING_STACK, "roofline")
 WAYS = (TYPICAL, BY_SOFTWARE, ROOFLINE)
 
 
@@ -239,11 +239,13 @@ class PointErrors(Struct, frozen=True):
 def measured(points: Sequence[ServingPoint]) -> Times:
     """Times of points as published."""
     return Times(
-        *(np.array([getattr(one, name) for one in points]) for name in ("tpot_s", "ttft_s"))
+        *(np.array([getattr(point, name) for point in points]) for name in ("tpot_s", "ttft_s"))
     )
 
 
-def predicted(points: Sequence[ServingPoint], way: Way, *, listed: bool = False) -> Times:
+def predicted(
+    points: Sequence[ServingPoint], method: MeasuredMethod, *, listed: bool = False
+) -> Times:
     """Times of points by serving plans, with degrees as they ran or as they are ``listed``.
 
     Examples
@@ -253,25 +255,32 @@ def predicted(points: Sequence[ServingPoint], way: Way, *, listed: bool = False)
     >>> point.tpot_s, times.tpot.round(4), point.ttft_s, times.ttft.round(2)
     (0.0094766, array([0.0072]), 0.15164, array([0.1]))
     """
-    chips = {name: ACCELERATORS.load(name) for name in {one.accelerator for one in points}}
+    chips = {name: ACCELERATORS.load(name) for name in {point.accelerator for point in points}}
     alike: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    for at, one in enumerate(points):
-        wide = "wide" if _gpus(one) > chips[one.accelerator].hb_size else ""
-        alike[one.model, one.accelerator, one.precision, one.mode, way.stack_of(one), wide] += [at]
+    for place, point in enumerate(points):
+        wide = "wide" if _gpus(point) > chips[point.accelerator].hb_size else ""
+        alike[
+            point.model,
+            point.accelerator,
+            point.precision,
+            point.mode,
+            method.stack_of(point),
+            wide,
+        ] += [place]
     times = Times(np.empty(len(points)), np.empty(len(points)))
     for index in alike.values():
-        found = _alike([points[at] for at in index], way, listed=listed)
-        times.tpot[index], times.ttft[index] = found.tpot, found.ttft
+        group_times = _alike([points[place] for place in index], method, listed=listed)
+        times.tpot[index], times.ttft[index] = group_times.tpot, group_times.ttft
     return times
 
 
-def _alike(points: Sequence[ServingPoint], way: Way, *, listed: bool) -> Times:
+def _alike(points: Sequence[ServingPoint], method: MeasuredMethod, *, listed: bool) -> Times:
     """Times of points of one model on one kind of system, all at once."""
     first = points[0]
     chip, model = ACCELERATORS.load(first.accelerator), MODELS.load(first.model)
     gpus = chip.hb_size * (DOMAINS if _gpus(first) > chip.hb_size else 1)
     prompt, output, concurrency = (
-        np.array([getattr(one, name) for one in points], dtype=np.float64)
+        np.array([getattr(point, name) for point in points], dtype=np.float64)
         for name in ("prompt", "output", "concurrency")
     )
     case = serving_case(
@@ -280,13 +289,13 @@ def _alike(points: Sequence[ServingPoint], way: Way, *, listed: bool) -> Times:
         domain_levels(chip, gpus),
         Requests(prompt, output),
         formats_of(chip, model, first.precision),
-        Software(SERVING_STACKS.load(way.stack_of(first)), way.kernels),
+        Software(SERVING_STACKS.load(method.stack_of(first)), method.kernels),
     )
     if first.mode == "aggregated":
-        servers = [one.server if listed else one.server_as_run for one in points]
+        servers = [point.server if listed else point.server_as_run for point in points]
         outcome = aggregated(case, _plans(servers), concurrency)
     else:
-        pools = Pools(*(_plans([getattr(one, name) for one in points]) for name in POOLS))
+        pools = Pools(*(_plans([getattr(point, name) for point in points]) for name in POOLS))
         outcome = disaggregated(case, pools, concurrency)
     return Times(outcome.tpot_s, outcome.ttft_s)
 
@@ -294,9 +303,15 @@ def _alike(points: Sequence[ServingPoint], way: Way, *, listed: bool) -> Times:
 def _plans(servers: Sequence[Servers | None]) -> ServingPlans:
     """Servers as plans, experts undivided where no groups of them are named."""
     rows = [
-        (one.tensor, one.attention_data, one.expert or 1, one.pipeline, one.count or 1)
-        for one in servers
-        if one is not None
+        (
+            server.tensor,
+            server.attention_data,
+            server.expert or 1,
+            server.pipeline,
+            server.count or 1,
+        )
+        for server in servers
+        if server is not None
     ]
     return ServingPlans(*np.array(rows, dtype=np.int64).T)
 
@@ -304,7 +319,7 @@ def _plans(servers: Sequence[Servers | None]) -> ServingPlans:
 def _gpus(point: ServingPoint) -> int:
     """GPUs of a point, one server in each pool whose size is unknown [1]."""
     pools = (point.server_as_run, point.prefill, point.decode)
-    return sum(one.gpus_each * (one.count or 1) for one in pools if one is not None)
+    return sum(pool.gpus_each * (pool.count or 1) for pool in pools if pool is not None)
 
 
 @cache
@@ -314,22 +329,24 @@ def point_errors() -> tuple[PointErrors, ...]:
     Behind them those of servers with multiplied degrees, as they ran and as they are listed, and
     pools of unknown size.
     """
-    timed = [one for one in serving_points() if one.concurrency and not one.overload]
-    points = [one for one in timed if one.gpus]
+    timed = [point for point in serving_points() if point.concurrency and not point.overload]
+    points = [point for point in timed if point.gpus]
     errors = _errors(points)
-    found = [_medians(ALL, ALL, errors, np.ones(len(points), dtype=np.bool_))]
+    medians = [_medians(ALL, ALL, errors, np.ones(len(points), dtype=np.bool_))]
     for kind in ("mode", "framework", "accelerator", "model"):
-        names = np.array([getattr(one, kind) for one in points])
-        found += [_medians(kind, str(one), errors, names == one) for one in np.unique(names)]
-    ran = np.array([one.server_as_run is not one.server for one in points])
-    listed = [one for one in points if one.server_as_run is not one.server]
-    guessed = [one for one in timed if not one.gpus]
-    found += [
+        names = np.array([getattr(point, kind) for point in points])
+        medians += [
+            _medians(kind, str(group), errors, names == group) for group in np.unique(names)
+        ]
+    ran = np.array([point.server_as_run is not point.server for point in points])
+    listed = [point for point in points if point.server_as_run is not point.server]
+    guessed = [point for point in timed if not point.gpus]
+    medians += [
         _medians("reading", RAN, errors, ran),
         _medians("reading", LISTED, _errors(listed, listed=True), ran[ran]),
         _medians("reading", GUESSED, _errors(guessed), np.ones(len(guessed), dtype=np.bool_)),
     ]
-    return tuple(found)
+    return tuple(medians)
 
 
 def _errors(points: Sequence[ServingPoint], *, listed: bool = False) -> Mapping[str, Times]:
@@ -340,32 +357,32 @@ def _errors(points: Sequence[ServingPoint], *, listed: bool = False) -> Mapping[
 
 def _medians(kind: str, group: str, errors: Mapping[str, Times], some: Bools) -> PointErrors:
     """Medians of some of the points."""
-    tpot = {name: float(np.median(each.tpot[some])) for name, each in errors.items()}
-    ttft = {name: float(np.median(each.ttft[some])) for name, each in errors.items()}
+    tpot = {name: float(np.median(times.tpot[some])) for name, times in errors.items()}
+    ttft = {name: float(np.median(times.ttft[some])) for name, times in errors.items()}
     return PointErrors(kind, group, int(some.sum()), tpot, ttft)
 
 
 def measured_point_checks() -> Iterator[Check]:
     """Median errors of all points by both kinds of stacks, and of groups by their own."""
-    for one in point_errors():
-        for way in (TYPICAL, BY_SOFTWARE) if one.kind == ALL else (BY_SOFTWARE,):
-            yield from (_checked(one, way, name, most) for name, most in MOST.items())
+    for errors in point_errors():
+        for method in (TYPICAL, BY_SOFTWARE) if errors.kind == ALL else (BY_SOFTWARE,):
+            yield from (_checked(errors, method, name, most) for name, most in MOST.items())
 
 
-def _checked(one: PointErrors, way: Way, name: str, most: float) -> Check:
-    found: Mapping[str, float] = getattr(one, name)
+def _checked(errors: PointErrors, method: MeasuredMethod, name: str, most: float) -> Check:
+    medians: Mapping[str, float] = getattr(errors, name)
     row = (
-        f"{one.group}, {way.name} stack: median error of {name.upper()}, %",
-        f"{TITLE}, {one.kind}",
+        f"{errors.group}, {method.name} stack: median error of {name.upper()}, %",
+        f"{TITLE}, {errors.kind}",
         f"at most {100 * most:.0f}",
-        f"{100 * found[way.name]:.1f} (roofline {100 * found[ROOFLINE.name]:.1f})",
+        f"{100 * medians[method.name]:.1f} (roofline {100 * medians[ROOFLINE.name]:.1f})",
     )
-    return check(*row, holds=found[way.name] <= most, why_not=WHY.get(one.group, ""))
+    return check(*row, holds=medians[method.name] <= most, why_not=WHY.get(errors.group, ""))
 
 
 def point_sections() -> Iterator[Section]:
     """Errors of all points and of groups, each way beside the others."""
-    waiting = sum(one.overload for one in serving_points())
+    waiting = sum(point.overload for point in serving_points())
     yield Table(
         "measured-serving",
         GROUPS,

@@ -70,10 +70,10 @@ def _best(
         Level("switch", gpus // domain, outer, step_latency_s=outer_s),
     )
     options = Options(fixed=Fixed(**(fixed or {})))
-    found = search_plans(
+    result = search_plans(
         training, levels, strategy=strategy, mode="published-code", options=options
     )
-    return found.best
+    return result.best
 
 
 def _fastest(plans: Mapping[KeyT, PlanTime]) -> KeyT:

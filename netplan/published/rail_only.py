@@ -106,9 +106,9 @@ def figure_11(time_s: Times) -> Iterator[Figure]:
     """Speed relative to the ideal over the batch, gpt-1t."""
     printed = {(256, 256): 93, (256, 4096): 99, (8, 256): 58, (8, 4096): 82}
     for (domain, batch), theirs in printed.items():
-        ideal, own = (time_s(Case(domain=size, batch=batch)) for size in (CLUSTERS[1], domain))
+        ideal, limited = (time_s(Case(domain=size, batch=batch)) for size in (CLUSTERS[1], domain))
         name = f"K = {domain}, batch {batch}: of ideal, %"
-        yield Figure(name, float(theirs), PERCENT * ideal / own)
+        yield Figure(name, float(theirs), PERCENT * ideal / limited)
 
 
 PAPER = "arXiv:2307.12169"
@@ -123,7 +123,7 @@ def rail_only_figure_checks() -> Iterator[Measured | Check]:
     """All checks, in the order of the figures."""
     gains, speeds = [*figure_9(_time_s)], [*figure_11(_time_s)]
     yield from _gaps(gains, "Fig. 9")
-    large, small = ([figure.got for figure in gains[at : at + 3]] for at in (0, 3))
+    large, small = ([figure.got for figure in gains[start : start + 3]] for start in (0, 3))
     first = all(model[0] > model[1] for model in (large, small))
     bound = all(ours > theirs for ours, theirs in zip(small, large, strict=True))
     yield "K = 1 to 8 gains more than 8 to 256", str(first)

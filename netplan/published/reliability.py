@@ -128,8 +128,8 @@ def _llama_shares() -> Iterator[Measured | Check]:
         checks.append(
             check(f"{cause}: share of interruptions, %", LLAMA, printed, got, why_not=why)
         )
-    agreeing = [one for one in checks if one.verdict == "pass"]
-    yield from (one for one in checks if one.verdict != "pass")
+    agreeing = [share_check for share_check in checks if share_check.verdict == "pass"]
+    yield from (share_check for share_check in checks if share_check.verdict != "pass")
     yield "shares that are their counts", f"{len(agreeing)} of {len(rows)}"
 
 
@@ -142,9 +142,9 @@ def _stops_of_2026(gpus: int) -> dict[str, float]:
 
 def _llama_by_cause() -> Iterator[Check]:
     """What book 2026 gives for the cluster of the record, cause by cause."""
-    found = _stops_of_2026(LLAMA_GPUS)
+    interruptions = _stops_of_2026(LLAMA_GPUS)
     seen = interruptions_by_record(_llama(), {"gpu": LLAMA_GPUS})
-    for cause, a_year in found.items():
+    for cause, a_year in interruptions.items():
         count = round(seen.get(cause, 0.0) * LLAMA_DAYS / DAYS_PER_YEAR)
         got = a_year * LLAMA_DAYS / DAYS_PER_YEAR
         low, high = poisson_interval(count)
@@ -171,18 +171,20 @@ def _clusters() -> Iterator[Check]:
         for row in rows
         if row["accelerators"]
     }
-    found = {one.cluster.name: one for one in leave_one_out([*counts.values()])}
+    predictions = {
+        prediction.cluster.name: prediction for prediction in leave_one_out([*counts.values()])
+    }
     for row in rows:
         name = f"{row['name']}: failures, 90 % by the other clusters"
-        if row["name"] not in found:
+        if row["name"] not in predictions:
             yield _cluster_of_unknown_size(name, row, [*counts.values()])
             continue
-        one = found[row["name"]]
-        got = f"{one.low} to {one.high}"
-        what = f"{one.cluster.rate_per_year:.3f} per accelerator and year; {row['what']}"
-        why = f"{what}: the other {len(found) - 1} have {one.others.mean:.3f}"
+        prediction = predictions[row["name"]]
+        got = f"{prediction.low} to {prediction.high}"
+        what = f"{prediction.cluster.rate_per_year:.3f} per accelerator and year; {row['what']}"
+        why = f"{what}: the other {len(predictions) - 1} have {prediction.others.mean:.3f}"
         expected = row["failures"]
-        yield check(name, row["source"], expected, got, what, holds=one.holds, why_not=why)
+        yield check(name, row["source"], expected, got, what, holds=prediction.holds, why_not=why)
 
 
 def _cluster_of_unknown_size(name: str, row: dict[str, str], others: list[ClusterCount]) -> Check:
@@ -221,7 +223,7 @@ def _llama_simulated() -> Iterator[Measured | Check]:
     policy = Checkpoints(
         daly_interval_h(WRITE_H, LLAMA_DAYS * HOURS_PER_DAY / 419), WRITE_H, RESTART_H
     )
-    found = simulate_outages(
+    outages = simulate_outages(
         Exposure(causes_of(_llama(), {"gpu": LLAMA_GPUS})),
         policy,
         years=RUNS,
@@ -229,18 +231,18 @@ def _llama_simulated() -> Iterator[Measured | Check]:
         hours=LLAMA_DAYS * HOURS_PER_DAY,
     )
     rows = _observed()
-    low, high = found.interruptions_interval()
+    low, high = outages.interruptions_interval()
     total = sum(row.events for row in rows.values())
     name = "interruptions, 95 % of simulated runs"
     holds = low <= total <= high
     yield check(name, LLAMA, f"{total:g}", f"{low:.0f} to {high:.0f}", holds=holds)
     inside = 0
     for cause, row in rows.items():
-        mean = found.interruptions_of(cause).value / row.unit_years
+        mean = outages.interruptions_of(cause).value / row.unit_years
         inside += row.rate_per_year.low <= mean <= row.rate_per_year.high
     name = "simulated causes in the 95 % interval of their count"
     yield name, f"{inside} of {len(rows)}"
-    yield "effective training time, %", 100 * found.effective_time_ratio.value
+    yield "effective training time, %", 100 * outages.effective_time_ratio.value
 
 
 def _crashes_a_month() -> Check:
@@ -273,10 +275,10 @@ def _simulation() -> Iterator[Check]:
         ("heavy", Checkpoints(1.0, 0.1, 0.5)),
     ):
         rng = np.random.default_rng(SEED)
-        found = simulate_outages(Exposure((gpus,)), job, years=YEARS, rng=rng)
+        outages = simulate_outages(Exposure((gpus,)), job, years=YEARS, rng=rng)
         exact = exact_time_ratio(job, mtbf_h(a_year))
-        yield _holds(f"effective time ratio, {name} job", exact, found.effective_time_ratio)
-    yield _holds("interruptions a year", a_year, found.interruptions_a_year)
+        yield _holds(f"effective time ratio, {name} job", exact, outages.effective_time_ratio)
+    yield _holds("interruptions a year", a_year, outages.interruptions_a_year)
 
 
 def _spares() -> Iterator[Check]:
@@ -285,7 +287,7 @@ def _spares() -> Iterator[Check]:
     failures = outstanding(server.rate_per_year, server.count, server.lead_h)
     cases: tuple[tuple[int, Repair], ...] = ((1, "fixed"), (3, "exponential"))
     for spares, repair in cases:
-        found = simulate_outages(
+        outages = simulate_outages(
             Exposure((server,), {"servers": spares}),
             Checkpoints(1.0, 0.05, 0.2),
             years=YEARS,
@@ -293,17 +295,17 @@ def _spares() -> Iterator[Check]:
             repair=repair,
         )
         name = f"service level, spares {spares}, {repair} repairs"
-        yield _holds(name, service_level(spares, failures), found.service_level("servers"))
+        yield _holds(name, service_level(spares, failures), outages.service_level("servers"))
 
 
-def _holds(name: str, exact: float, found: Mean) -> Check:
+def _holds(name: str, exact: float, mean: Mean) -> Check:
     """Whether a simulated mean agrees with a closed form.
 
     One interval of 95 % in twenty misses by chance; twice its half-width, four standard errors,
     misses once in ten thousand times.
     """
-    low, high = found.value - 2 * found.half_width, found.value + 2 * found.half_width
-    return check(name, CLOSED, f"{exact:.4f}", str(found), holds=low <= exact <= high)
+    low, high = mean.value - 2 * mean.half_width, mean.value + 2 * mean.half_width
+    return check(name, CLOSED, f"{exact:.4f}", str(mean), holds=low <= exact <= high)
 
 
 RAIL_ONLY_CLUSTER = Sizing(32_768, 128, 256, 450e9, 50e9)

@@ -215,7 +215,7 @@ def _fig_10() -> Iterator[Measured]:
         yield f"{model.upper()}: near tensor groups over strided ones, %", 100 * gain
     orders: tuple[TileOrder, ...] = ("snake", "line")
     kinds: tuple[Groups, ...] = ("near", "strided")
-    every = [_on_wafer("t-145b", *one) for one in product(TENSOR_DEGREES, orders, kinds)]
+    every = [_on_wafer("t-145b", *mapping) for mapping in product(TENSOR_DEGREES, orders, kinds)]
     yield "T-145B: best over worst mapping", max(every) / min(every)
     best = max(TENSOR_DEGREES, key=lambda tensor: _on_wafer("t-145b", tensor))
     yield "T-145B: tensor degree of most sequences/s", str(best)
@@ -225,11 +225,11 @@ def megatron_checks() -> Iterator[Check]:
     """Runs of Megatron-LM against netplan's own simulation, by the catalog's efficiencies."""
     for run in _runs():
         measured = measured_per_s(run.model, run.gpus, run.flops_per_gpu)
-        found = [_simulated_per_s(run, microbatch) for microbatch in MICROBATCHES]
-        errors = [one / measured - 1 for one in found]
+        rates = [_simulated_per_s(run, microbatch) for microbatch in MICROBATCHES]
+        errors = [per_s / measured - 1 for per_s in rates]
         texts = [
             f"{per_s:.1f} ({100 * error:+.0f} %)"
-            for per_s, error in zip(found, errors, strict=True)
+            for per_s, error in zip(rates, errors, strict=True)
         ]
         yield check(
             f"{run.model.upper()} on {run.gpus:,} A100, simulated: sequences/s at microbatches of"

@@ -138,7 +138,7 @@ class Verification(Answer):
         measured, served = self.measured, self.served
         parts: dict[str, object] = {"measured_runs": measured.to_dict()} if measured else {}
         if served:
-            parts["measured_serving"] = [asdict(one) for one in served]
+            parts["measured_serving"] = [asdict(errors) for errors in served]
         return {
             "netplan_version": __version__,
             "passed": self.count("pass"),
@@ -172,8 +172,8 @@ class Verification(Answer):
         yield Paragraph(self.sentence, "strong")
         yield Table("checks", DATA, self.checks, only="programs")
         for verdict, title in (("fail", "Fails"), ("known", "Known not to reproduce")):
-            found = [check for check in self.checks if check.verdict == verdict]
-            yield Table(verdict, OTHERWISE, found, title, only="people")
+            chosen = [check for check in self.checks if check.verdict == verdict]
+            yield Table(verdict, OTHERWISE, chosen, title, only="people")
         # Why numbers do not reproduce, or under which assumptions they do; each reason once.
         named = self._by_reason().items()
         yield Notes(tuple((_several(checks), f"{text}.") for text, checks in named))
@@ -220,14 +220,14 @@ class Verify(Question[Verification]):
     def ask(self) -> Verification:
         """Run the checks of all published tables, or the suites that have those asked for."""
         if self.only is None:
-            told = each(SUITES.items(), lambda item: item[0])
-            return Verification(tuple(check for _, run in told for check in run()))
+            suites = each(SUITES.items(), lambda item: item[0])
+            return Verification(tuple(check for _, run in suites for check in run()))
         listed = published("checks")
         needed = {row["suite"] for row in listed if self._asks(row["name"], row["source"])}
         if not needed:
             raise InputError(f"--only {self.only!r}: no check has this in its name or source")
         ran = (check for suite, run in SUITES.items() if suite in needed for check in run())
-        return Verification(tuple(one for one in ran if self._asks(one.name, one.source)))
+        return Verification(tuple(check for check in ran if self._asks(check.name, check.source)))
 
     def _asks(self, name: str, source: str) -> bool:
         """Whether a check is asked for by its name or source."""

@@ -13,7 +13,7 @@ import pytest
 from netplan.levels import Level
 from netplan.performance.compute import working_bytes
 from netplan.performance.tiers import hybrid_bytes_per_s
-from netplan.published.checks import published, stated
+from netplan.published.checks import checks_of, published
 from netplan.published.cluster_design import (
     CHUNKS,
     changes_of_messages,
@@ -211,7 +211,7 @@ def test_a_value_that_is_off_fails(row: dict[str, str]) -> None:
         value, by = float(row["expected"]), 1.5 * float(row["tolerance"])
         cases = [(value, "pass"), (value * (1 + by), "fail"), (value * (1 - by), "fail")]
     for value, verdict in cases:
-        (check,) = stated([(row["name"], value)], "cluster-design")
+        (check,) = checks_of([(row["name"], value)], "cluster-design")
         assert check.verdict == verdict
 
 

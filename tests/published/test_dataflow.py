@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from netplan.published.checks import Check, published, stated
+from netplan.published.checks import Check, checks_of, published
 from netplan.published.dataflow import (
     CHIP_NAMES,
     DIMENSIONS,
@@ -28,7 +28,7 @@ TIGHT = [row for row in published("dataflow") if row["tolerance"] and not row["k
 def test_a_value_that_is_off_fails(row: dict[str, str]) -> None:
     value, by = float(row["expected"]), max(0.01, 1.5 * float(row["tolerance"]))
     for factor, verdict in ((1.0, "pass"), (1 + by, "fail"), (1 - by, "fail")):
-        (check,) = stated([(row["name"], factor * value)], "dataflow")
+        (check,) = checks_of([(row["name"], factor * value)], "dataflow")
         assert check.verdict == verdict
 
 
@@ -106,7 +106,7 @@ def test_trends_can_turn() -> None:
     assert [*dict(fig_22_shares(shares)).values()] == ["True", 0.3, 0.5, 0.8]
     flat = {(m, q): -abs(q - 0.5) for m, q in product(STACKS, SHARES)}
     assert [*dict(fig_22_shares(flat)).values()] == ["False", 0.5, 0.5, 0.5]
-    verdicts = [check.verdict for check in stated(fig_22_shares(flat), "dataflow")]
+    verdicts = [check.verdict for check in checks_of(fig_22_shares(flat), "dataflow")]
     assert verdicts == ["fail", "fail", "pass", "fail"]
 
 

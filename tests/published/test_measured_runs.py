@@ -14,7 +14,7 @@ from netplan.published.measured_runs import (
     RunErrors,
     TimedRun,
     as_it_lay,
-    checks_of,
+    error_checks,
     plan_time,
     run_errors,
     run_sections,
@@ -123,14 +123,14 @@ def slower(found: tuple[TimedRun, ...], factor: float, *, names: str = "") -> Ru
 
 def test_what_is_too_far_off_fails() -> None:
     found = timed_runs()
-    assert {check.verdict for check in checks_of(run_errors(found))} == {"pass", "known"}
+    assert {check.verdict for check in error_checks(run_errors(found))} == {"pass", "known"}
     # Seven runs of one source 7 % slower: its mean and those named fail, that of all passes.
-    checks = checks_of(slower(found, 1.07, names="KORTH"))
+    checks = error_checks(slower(found, 1.07, names="KORTH"))
     failed = [one.name for one in checks if one.verdict == "fail"]
     named = [f"KORTH-{size}-selective, s" for size in ("22b", "175b", "530b")]
     assert failed == ["KORTH: mean error of 7 runs, %", *named]
     # All of them 5 % slower: the mean of all fails.
-    failed = [one.name for one in checks_of(slower(found, 1.05)) if one.verdict == "fail"]
+    failed = [one.name for one in error_checks(slower(found, 1.05)) if one.verdict == "fail"]
     assert "all: mean error of 181 runs, %" in failed
     # Half as fast as predicted: listed, whatever else fails.
     far = slower(found, 2.0, names="TITANA100-llama2-13b-none").far

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from netplan.performance.serving.closed_form import PassTime, Phase
-from netplan.published.checks import Check, Measured, stated
+from netplan.published.checks import Check, Measured, checks_of
 from netplan.published.dataflow import (
     ACCEPTANCES,
     DRAFTS,
@@ -27,7 +27,7 @@ def test_sentences_hold(suites: Mapping[str, Callable[[], tuple[Check, ...]]]) -
 
 
 def verdicts(statements: Iterator[Measured]) -> dict[str, str]:
-    return {one.name: one.verdict for one in stated(statements, "serving")}
+    return {one.name: one.verdict for one in checks_of(statements, "serving")}
 
 
 def test_fig_20_can_fail() -> None:
@@ -49,7 +49,7 @@ def test_fig_20_can_fail() -> None:
 def test_a_throughput_that_is_off_fails(factor: float) -> None:
     for name, value in (("measured", 1100), ("modelled", 1188)):
         row = f"Llama 3 8B on 16 SN40L, TP 16: {name}, tokens/s"
-        (check,) = stated([(row, factor * value)], "serving")
+        (check,) = checks_of([(row, factor * value)], "serving")
         assert check.verdict == "fail"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from netplan.published import tiled
-from netplan.published.checks import Check, published, stated
+from netplan.published.checks import Check, checks_of, published
 from netplan.published.tiled import measured_per_s, megatron_checks, sent_bytes
 from netplan.workloads.models import MODELS
 
@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "tiled_golden.csv"
 def test_a_value_that_is_off_fails(row: dict[str, str]) -> None:
     value, by = float(row["expected"]), 1.5 * float(row["tolerance"])
     for factor, verdict in ((1.0, "pass"), (1 + by, "fail"), (1 - by, "fail")):
-        (check,) = stated([(row["name"], factor * value)], "tiled")
+        (check,) = checks_of([(row["name"], factor * value)], "tiled")
         assert check.verdict == verdict
 
 
