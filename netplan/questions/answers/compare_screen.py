@@ -351,8 +351,10 @@ def _groups(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
 def _networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> Table[Any]:  # noqa: ANN401 - of any type
     """A row a network with its counts, money, power and time; what lies inside HB domains apart."""
     rows, first = [case.row for case in cases], cases[0].compared
-    costs = [_price(row, several=several) for row in rows]
-    scale = Scale.short(max((cost.base for cost in costs if cost), default=0.0), first.currency)
+    # What can be bought says how fine the money is: a product of another size may be far dearer.
+    bought = [row for row in rows if row.sold] or rows
+    prices = [cost.base for row in bought if (cost := _price(row, several=several))]
+    scale = Scale.short(max(prices, default=0.0), first.currency)
     watts = [row.power_w for row in rows if row.power_w is not None]
     factor, unit = (MEGA, "MW") if max(watts, default=0.0) >= LEAST_MEGAWATT else (KILO, "kW")
     titles = {"fabric": "Fabric", "tiers": "tiers", "switches": "switches", "modules": "modules"}
