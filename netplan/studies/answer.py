@@ -73,7 +73,7 @@ UNTUNED = (
 )
 COMPARED = columns("name", "published", "netplan", "gap", "unit", "source")
 PUBLISHED: tuple[Column[Published], ...] = (
-    column("value", lambda one: f"{one.name}, {one.unit}" if one.unit else one.name),
+    column("value", lambda row: f"{row.name}, {row.unit}" if row.unit else row.name),
     column("published"),
     column("netplan", "shown", form="code"),
     column("gap", "gap_shown", form="code"),
@@ -210,16 +210,20 @@ class StudyAnswer(Answer):
         spec, reader = self.spec, self._reader
         names = (*spec.axis_names, *spec.output_names)
         yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self, reader))))
-        found = verdict(self.rows, reader, complete=self.complete)
+        conclusion = verdict(self.rows, reader, complete=self.complete)
         on = f"on {self.study.base.name}" if spec.studied else ""
-        if found:
-            yield Paragraph(f"{on[:1].upper()}{on[1:]}: {found}" if on else found, "strong")
+        if conclusion:
+            yield Paragraph(
+                f"{on[:1].upper()}{on[1:]}: {conclusion}" if on else conclusion, "strong"
+            )
         plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]
         yield Table("points", plain, self.rows, only="programs")
-        tables = [one for chart in spec.charts for one in chart_tables(self.rows, chart, reader)]
-        yield from (one for one in tables if one.only == "texts")
+        tables = [
+            table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
+        ]
+        yield from (table for table in tables if table.only == "texts")
         yield from study_charts(self.rows, reader)
-        yield from (one for one in tables if one.only != "texts")
+        yield from (table for table in tables if table.only != "texts")
         if not spec.charts or not self.rows:
             yield from _points(self.rows[:MAX_ROWS], names, reader, only="texts")
         if self.published:
@@ -227,9 +231,9 @@ class StudyAnswer(Answer):
             yield Table("published", PUBLISHED, self.published, title, (UNTUNED,), only="people")
             yield Table("published", COMPARED, self.published, only="programs")
         yield from _question(reader, self.study.input_sha256)
-        told = (*spec.texts, *_missing_references(self.rows, spec))
-        if told:
-            yield Notes(tuple(("", note) for note in told))
+        notes = (*spec.texts, *_missing_references(self.rows, spec))
+        if notes:
+            yield Notes(tuple(("", note) for note in notes))
         if self.unexpected:
             yield Paragraph(f"{unexpected_points(self)}.")
         for title, rows in (("Failed", self.failures), ("No answer", self.without_answer)):
@@ -252,8 +256,8 @@ def study_answer(
     rows: list[dict[str, Scalar]] = []
     for point, outcome in zip(points, outcomes, strict=True):
         inputs = {name: point.inputs[name] for name in spec.axis_names}
-        found = outcome.outputs or {STATUS: f"{FAILED}{outcome.error}"}
-        outputs = {name: found.get(name) for name in (*spec.asked_names, STATUS)}
+        computed = outcome.outputs or {STATUS: f"{FAILED}{outcome.error}"}
+        outputs = {name: computed.get(name) for name in (*spec.asked_names, STATUS)}
         rows.append({POINT: point.index, **inputs, **outputs})
     for relative in spec.relative:
         for row, value in zip(rows, _relative(relative, spec.axis_names, rows), strict=True):
@@ -350,12 +354,12 @@ def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
     asked += [("And its bill", ASKED[BILL].says)] * (spec.bill is not None)
     asked += [("Only where", condition) for condition in spec.conditions]
     for name, value in spec.inputs.items():
-        found = reader.words(name)
-        asked.append((found.quantity, shown(value, found.unit)))
+        wording = reader.words(name)
+        asked.append((wording.quantity, shown(value, wording.unit)))
     for of in (spec.bill or {}).values():
         for value, inputs in of.items():
-            told = ", ".join(reader.texts([pair]) for pair in inputs.items())
-            asked.append((f"On the bill of {value}", told))
+            changes = ", ".join(reader.texts([pair]) for pair in inputs.items())
+            asked.append((f"On the bill of {value}", changes))
     asked.append(("Input SHA-256", sha256))
     computed = [*spec.formulas.items()]
     for row in spec.relative:
@@ -368,7 +372,7 @@ def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
         ("Computed from these", {"Output": "text", "Is": "text"}, computed),
     ):
         columns: list[Column[Any]] = [
-            column(head, str(at), form=form) for at, (head, form) in enumerate(heads.items())
+            column(head, str(index), form=form) for index, (head, form) in enumerate(heads.items())
         ]
         yield Table(title, columns, rows, title, only="pages")
 
@@ -401,8 +405,8 @@ def _on_a_screen(table: Table[Any], answer: str) -> Table[Any]:
         value = re.escape(table.columns[0].text(row))  # such as 8 and not 128
         named += [number] if re.search(rf"(?<![\w.,-]){value}(?![\w-]|[.,]\d)", answer) else []
     kept = {*named} if len(named) < SCREEN_ROWS else set()
-    kept |= {*spread([at for at in every if at not in kept], SCREEN_ROWS - len(kept))}
-    rows = [table.rows[at] for at in sorted(kept)]
+    kept |= {*spread([index for index in every if index not in kept], SCREEN_ROWS - len(kept))}
+    rows = [table.rows[index] for index in sorted(kept)]
     legend = (f"{len(rows)} of {len(every):,} rows.",) if len(rows) < len(every) else ()
     return replace(table, columns=(first, *others), rows=rows, legend=legend)
 

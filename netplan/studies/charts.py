@@ -84,19 +84,19 @@ class Reader(Struct, frozen=True):
         A point without an answer has no outputs, but still has a place on axes that its inputs
         alone decide.
         """
-        found = row[name] if name in row else self.spec.inputs.get(name)
+        value = row[name] if name in row else self.spec.inputs.get(name)
         formula = self.spec.formulas.get(name)
-        without = found is None and row.get(STATUS) != OK
+        without = value is None and row.get(STATUS) != OK
         if without and formula is not None and inputs_behind(self.spec, name) is not None:
             expression = parse_expression(formula)
             return expression.scalar({part: self.value(row, part) for part in expression.names})
-        return found
+        return value
 
     def words(self, name: str) -> Words:
         """Name of an input or output for people."""
-        found = _words(name, self.book_currency if name.startswith(PRICE_ROW) else self.currency)
+        wording = _words(name, self.book_currency if name.startswith(PRICE_ROW) else self.currency)
         title = (self.spec.titles or {}).get(name)
-        return found if title is None else replace(found, quantity=title)
+        return wording if title is None else replace(wording, quantity=title)
 
     def shown(self, name: str, value: Scalar) -> str:
         """A value of an input or output with its unit."""
@@ -110,12 +110,14 @@ class Reader(Struct, frozen=True):
 
     def in_millions(self, unit: str, values: Sequence[Scalar]) -> tuple[str, list[Scalar]]:
         """Unit and values, in millions if they are large amounts of money."""
-        numbers = [one for one in values if finite(one) is not None]
-        large = max((abs(float(one or 0)) for one in numbers), default=0.0)
+        numbers = [value for value in values if finite(value) is not None]
+        large = max((abs(float(value or 0)) for value in numbers), default=0.0)
         currencies = {self.currency, self.book_currency, "USD"} - {""}
         if large < MONEY_IN_MILLIONS_FROM or unit not in currencies:
             return unit, list(values)
-        return f"M {unit}", [one / 1e6 if isinstance(one, (int, float)) else one for one in values]
+        return f"M {unit}", [
+            value / 1e6 if isinstance(value, (int, float)) else value for value in values
+        ]
 
     def part(self, name: str) -> str:
         """What a part of a bar is called."""
@@ -123,8 +125,8 @@ class Reader(Struct, frozen=True):
 
     def head(self, name: str) -> tuple[str, str]:
         """Title of a column, and the unit of its cells: that stands there if it takes a prefix."""
-        found = self.words(name)
-        return (found.quantity, found.unit) if found.unit in PREFIXED else (found.title, "")
+        wording = self.words(name)
+        return (wording.quantity, wording.unit) if wording.unit in PREFIXED else (wording.title, "")
 
     def named(self, name: str, value: Scalar) -> str:
         """Name and value, such as ``HB domain 8 GPUs``."""
@@ -132,21 +134,21 @@ class Reader(Struct, frozen=True):
 
     def texts(self, values: Iterable[tuple[str, Scalar]]) -> str:
         """Names and values in one line, such as ``HB domain 8 GPUs``; a text stands for itself."""
-        found = []
+        parts = []
         for name, value in values:
             if value == NONE:
-                found.append(f"no {self.words(name).quantity}")
+                parts.append(f"no {self.words(name).quantity}")
             else:
-                found.append(value if isinstance(value, str) else self.named(name, value))
-        return ", ".join(found)
+                parts.append(value if isinstance(value, str) else self.named(name, value))
+        return ", ".join(parts)
 
     def box(self, row: Row, names: Sequence[str]) -> str:
         """Hover box: one line for each name that has a value at this point."""
-        found = [(name, self.value(row, name)) for name in names]
+        values = [(name, self.value(row, name)) for name in names]
         return hover(
             *(
                 short(f"{self.words(name).quantity}: {self.shown(name, value)}", LINE_LENGTH)
-                for name, value in found
+                for name, value in values
                 if value is not None
             )
         )
@@ -155,12 +157,12 @@ class Reader(Struct, frozen=True):
 @cache
 def _words(name: str, currency: str) -> Words:
     """Words of a name; amounts of a row are what they are without its steps."""
-    found, (head, dot, tail) = words(name, currency), name.partition(".")
-    if found.unit or not dot:
-        return found
+    wording, (head, dot, tail) = words(name, currency), name.partition(".")
+    if wording.unit or not dot:
+        return wording
     inner = _words(tail, currency)
-    said = f"{words(head).quantity} {inner.quantity}"
-    return replace(inner, quantity=said) if inner.unit else found
+    quantity = f"{words(head).quantity} {inner.quantity}"
+    return replace(inner, quantity=quantity) if inner.unit else wording
 
 
 def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
@@ -180,10 +182,10 @@ def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
         return None
     behind: set[str] = set()
     for part in parse_expression(formula).names:
-        found = inputs_behind(spec, part)
-        if found is None:
+        inner = inputs_behind(spec, part)
+        if inner is None:
             return None
-        behind |= found
+        behind |= inner
     return frozenset(behind)
 
 
@@ -192,22 +194,23 @@ def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragr
     specs = reader.spec.charts
     every = [panels_of(rows, spec, reader) for spec in specs]
     panels = [
-        [one for one in found if one.shows(spec)] for spec, found in zip(specs, every, strict=True)
+        [panel for panel in chart_panels if panel.shows(spec)]
+        for spec, chart_panels in zip(specs, every, strict=True)
     ]
-    room = PAGE_MARKS // max(sum(len(found[:MAX_PANELS]) for found in panels), 1)
-    for number, (spec, found) in enumerate(zip(specs, panels, strict=True), start=1):
-        scales = shared_scales(spec, found)
-        for place, panel in enumerate(found[:MAX_PANELS], start=1):
+    room = PAGE_MARKS // max(sum(len(chart_panels[:MAX_PANELS]) for chart_panels in panels), 1)
+    for number, (spec, chart_panels) in enumerate(zip(specs, panels, strict=True), start=1):
+        scales = shared_scales(spec, chart_panels)
+        for place, panel in enumerate(chart_panels[:MAX_PANELS], start=1):
             marks = min(room, MARKS[spec.kind])
             chart = _drawn(spec, panel, f"{number}-{place}", marks, scales)
             if scales.said:
                 chart = replace(chart, said=(*chart.said, scales.said))
             yield chart
-        if len(found) > MAX_PANELS:
-            more = len(found) - MAX_PANELS
+        if len(chart_panels) > MAX_PANELS:
+            more = len(chart_panels) - MAX_PANELS
             text = f"The first {MAX_PANELS} drawings are shown; {more:,} more are not."
             yield Paragraph(text, "quiet", only="pages")
-        empty = [one.heading for one in every[number - 1] if not one.shows(spec)]
+        empty = [panel.heading for panel in every[number - 1] if not panel.shows(spec)]
         if empty:
             of = f" for {'; '.join(empty)}" if any(empty) else ""
             yield Paragraph(f"{spec.title}: no values{of}.", "quiet", only="pages")
@@ -242,22 +245,26 @@ def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
         return Scales()
     names = {"x": spec.x, "y": spec.y} if spec.z is None else {"z": spec.z}
     logs = {"x": spec.x_log, "y": spec.y_log}
-    found: dict[str, list[Scalar]] = {}
-    own = []
+    shared: dict[str, list[Scalar]] = {}
+    unshared = []
     for axis, name in names.items():
         values = [_with_ends(panel, name, spec) for panel in panels]
-        texts = any(isinstance(one, (str, bool)) for panel in values for one in panel)
-        numbers = [one for panel in values for each in panel if (one := finite(each)) is not None]
+        texts = any(isinstance(value, (str, bool)) for panel in values for value in panel)
+        numbers = [
+            number for panel in values for value in panel if (number := finite(value)) is not None
+        ]
         log = plots.by_logarithm(numbers) if axis == "z" else logs[axis]
         if not texts and flattened(values, log=log):
-            own.append(panels[0].reader.words(name).quantity)
+            unshared.append(panels[0].reader.words(name).quantity)
         else:
-            found[axis] = [one for panel in values for one in panel]
-    said = ""
-    if own:
-        what = listed(own)
-        said = f"Each drawing has its own scale of {what}: on one for all, some would show nothing."
-    return Scales(found.get("x", ()), found.get("y", ()), found.get("z", ()), said)
+            shared[axis] = [value for panel in values for value in panel]
+    sentence = ""
+    if unshared:
+        what = listed(unshared)
+        sentence = (
+            f"Each drawing has its own scale of {what}: on one for all, some would show nothing."
+        )
+    return Scales(shared.get("x", ()), shared.get("y", ()), shared.get("z", ()), sentence)
 
 
 def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[Scalar]:
@@ -265,7 +272,7 @@ def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[Scalar]:
     values = [panel.reader.value(row, name) for row in panel.rows]
     if name == spec.y and spec.z is None:
         values += [end for ends in ends_of(panel.rows, name) for end in ends if end is not None]
-    return [one for one in values if one is not None]
+    return [value for value in values if value is not None]
 
 
 def panels_of(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
@@ -277,8 +284,8 @@ def panels_of(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Pane
     for row in rows:
         groups.setdefault(tuple(reader.value(row, name) for name in names), []).append(row)
     return [
-        Panel(found, reader.texts(zip(names, values, strict=True)), names, series, reader)
-        for values, found in groups.items()
+        Panel(panel_rows, reader.texts(zip(names, values, strict=True)), names, series, reader)
+        for values, panel_rows in groups.items()
     ]
 
 
@@ -307,16 +314,16 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
         xs=xs,
         ys=ys,
         series=[tuple(reader.value(row, name) for name in panel.series) for row in rows],
-        name=lambda one: reader.texts(zip(panel.series, one, strict=True)),
-        box=lambda at: reader.box(rows[at], boxed),
+        name=lambda series_key: reader.texts(zip(panel.series, series_key, strict=True)),
+        box=lambda index: reader.box(rows[index], boxed),
         ends=ends_of(rows, spec.y),
     )
     if spec.z is not None:
         z_words = reader.words(spec.z)
-        own = [reader.value(row, spec.z) for row in rows]
-        unit, (*zs,) = reader.in_millions(z_words.unit, [*own, *scales.z])
+        amounts = [reader.value(row, spec.z) for row in rows]
+        unit, (*zs,) = reader.in_millions(z_words.unit, [*amounts, *scales.z])
         named = replace(z_words, unit=unit)
-        return plots.heat_chart(points, zs[: len(own)], named, room, zs[len(own) :])
+        return plots.heat_chart(points, zs[: len(amounts)], named, room, zs[len(amounts) :])
     if spec.parts:
         parts = {
             reader.part(part): [reader.value(row, part) for row in rows] for part in spec.parts
@@ -353,11 +360,11 @@ def front_of(rows: Sequence[Row], spec: ChartSpec) -> list[int]:
     Of rows equal in both the first stands for all; rows without numbers are left out.
     """
     values = [
-        (at, finite(row[spec.x], log=spec.x_log), finite(row[spec.y], log=spec.y_log))
-        for at, row in enumerate(rows)
+        (index, finite(row[spec.x], log=spec.x_log), finite(row[spec.y], log=spec.y_log))
+        for index, row in enumerate(rows)
     ]
-    found = [(at, (x, y)) for at, x, y in values if x is not None and y is not None]
-    return [found[group[0]][0] for group in pareto_front([point for _, point in found])]
+    points = [(index, (x, y)) for index, x, y in values if x is not None and y is not None]
+    return [points[group[0]][0] for group in pareto_front([point for _, point in points])]
 
 
 def left_open(study: StudyDefinition, spec: ChartSpec) -> tuple[str, ...]:
@@ -368,8 +375,8 @@ def left_open(study: StudyDefinition, spec: ChartSpec) -> tuple[str, ...]:
     places = (spec.x, spec.y) if spec.kind == "heat" else (spec.x,)
     if any(inputs_behind(study, name) is None for name in places):
         return ()
-    each = (spec.each,) if spec.each else ()
-    return open_axes(study, (*places, *each, *spec.series))
+    panel_names = (spec.each,) if spec.each else ()
+    return open_axes(study, (*places, *panel_names, *spec.series))
 
 
 def open_axes(spec: StudyDefinition, names: Iterable[str]) -> tuple[str, ...]:
@@ -437,7 +444,7 @@ def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) ->
     plan = [PLAN] if PLAN in rows[0] else []
     keep = [*chart.series, chart.x, chart.y, *plan]
     names = [name for name in reader.spec.axis_names if name not in (*keep, chart.each)]
-    front = [rows[at] for at in front_of(rows, chart)[:MAX_ROWS]]
+    front = [rows[index] for index in front_of(rows, chart)[:MAX_ROWS]]
     columns = []
     for name in (*names, *keep):  # each of its values with as many decimals
         values = [row.get(name) for row in front]
@@ -451,16 +458,16 @@ def _spread(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -
     """Table of how far an input spreads an output: how many values, the least, median and most."""
     left = [name for name in left_open(reader.spec, chart) if name != chart.over]
     names = tuple(dict.fromkeys((chart.x, *chart.series, *left)))
-    found: dict[tuple[Scalar, ...], list[float]] = {}
+    groups: dict[tuple[Scalar, ...], list[float]] = {}
     for row in rows:
         value = row[chart.y]
         if isinstance(value, (int, float)):
-            found.setdefault(tuple(row[name] for name in names), []).append(value)
+            groups.setdefault(tuple(row[name] for name in names), []).append(value)
     cells: list[dict[str, Scalar]] = [
         dict(zip(names, place, strict=True))
         | {COUNTED: len(values), "least": min(values)}
         | {"median": median(values), "most": max(values)}
-        for place, values in found.items()
+        for place, values in groups.items()
     ]
     measures = ("least", "median", "most")
     values = [row[name] for row in cells for name in measures]
@@ -468,8 +475,8 @@ def _spread(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -
     others = [Column(replace(written, title=name), methodcaller("get", name)) for name in measures]
     count = column(COUNTED, methodcaller("get", COUNTED), form="count")
     places = [point_column(name, cells, reader) for name in names]
-    said = f"{_title(chart.y, reader, values)} over {reader.words(str(chart.over)).quantity}"
-    return Table(title, [*places, count, *others], cells, f"{title} ({said})", only="people")
+    what = f"{_title(chart.y, reader, values)} over {reader.words(str(chart.over)).quantity}"
+    return Table(title, [*places, count, *others], cells, f"{title} ({what})", only="people")
 
 
 def _parts(
@@ -508,8 +515,10 @@ def _pivot(
     cells = list(table.values())[:MAX_ROWS]
     values = [row.get(head) for row in cells for head in heads]
     written = _written(value, reader, values)
-    said = [_title(value, reader, values)]
-    said += [f"columns: {', '.join(reader.words(name).quantity for name in across)}"] * bool(across)
+    details = [_title(value, reader, values)]
+    details += [f"columns: {', '.join(reader.words(name).quantity for name in across)}"] * bool(
+        across
+    )
     others = [
         Column(replace(written, title=head), methodcaller("get", head))
         for head in list(heads)[:MAX_COLUMNS]
@@ -518,7 +527,7 @@ def _pivot(
         title,
         [_place_column(down, cells, reader), *others],
         cells,
-        f"{title} ({'; '.join(said)})",
+        f"{title} ({'; '.join(details)})",
         tuple(_cut(len(table), len(heads))),
         only="texts",
     )
@@ -547,17 +556,17 @@ def _cut(rows: int, columns: int) -> Iterator[str]:
 def _written(name: str, reader: Reader, values: Sequence[Scalar]) -> Quantity:
     """How values are written: with a prefix, with equal decimals, or as the texts that they are."""
     unit = reader.words(name).unit
-    numbers = [one for one in values if isinstance(one, (int, float))]
-    if any(isinstance(one, str) for one in values):
+    numbers = [value for value in values if isinstance(value, (int, float))]
+    if any(isinstance(value, str) for value in values):
         return Quantity(name, name)
     if unit in PREFIXED:
         return Quantity(name, name, unit, "si", DIGITS)
     large, millions = reader.in_millions(unit, values)
     if large != unit:
-        sizes = [float(one) for one in millions if isinstance(one, (int, float))]
+        sizes = [float(value) for value in millions if isinstance(value, (int, float))]
         digits = min(max(decimals_of(sizes) or 0, MILLION_DIGITS), MOST_DECIMALS)
         return Quantity(name, name, large, "fixed", digits, scale=1e6)
-    if all(isinstance(one, int) for one in numbers):
+    if all(isinstance(value, int) for value in numbers):
         return Quantity(name, name, unit, "count")
     decimals = PERCENT_DIGITS if unit == "%" else decimals_of(numbers)
     if decimals is None:
@@ -577,7 +586,7 @@ def decimals_of(values: Iterable[float]) -> int | None:
     >>> decimals_of([250_609_664.5, 1e8]), decimals_of([1e-6, 1.0])
     (0, None)
     """
-    sizes = [abs(one) for one in values if one and isfinite(one)]
+    sizes = [abs(value) for value in values if value and isfinite(value)]
     if not sizes:
         return 0
     if max(sizes) >= MAX_SPREAD * min(sizes):
@@ -603,5 +612,5 @@ def point_column(name: str, rows: Sequence[Row], reader: Reader) -> Column[Row]:
 
 def _title(name: str, reader: Reader, values: Sequence[Scalar]) -> str:
     """Name and unit of an input or output; of large amounts of money in millions."""
-    found = reader.words(name)
-    return replace(found, unit=reader.in_millions(found.unit, values)[0]).title
+    wording = reader.words(name)
+    return replace(wording, unit=reader.in_millions(wording.unit, values)[0]).title

@@ -284,7 +284,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
 
     def _answers_are_about_what_is_there(self) -> None:
         known = {*self.output_names, *self.axis_names, *self.inputs}
-        fronts = [(one.y, one.x) for one in self.charts if one.front]
+        fronts = [(chart.y, chart.x) for chart in self.charts if chart.front]
         for answer in self.answers:
             start = f"answer of {answer.of}"
             for name in (answer.of, answer.over, *answer.by, *answer.each, *answer.tuned):
@@ -314,7 +314,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     @property
     def texts(self) -> tuple[str, ...]:
         """The notes in words."""
-        return tuple(one if isinstance(one, str) else one.note for one in self.notes)
+        return tuple(note if isinstance(note, str) else note.note for note in self.notes)
 
     @property
     def formulas(self) -> dict[str, str]:
@@ -340,7 +340,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
 def _plainly(data: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     """The same data with inputs by their own names, in conditions and formulas, too."""
     if isinstance(data, str):
-        return PART_OF_SCENARIO.sub(lambda found: plain_name(found[0]), data)
+        return PART_OF_SCENARIO.sub(lambda match: plain_name(match[0]), data)
     if isinstance(data, Mapping):
         return {
             _plainly(key): value if key == STUDIED else _plainly(value)

@@ -46,7 +46,7 @@ def _of_numbers(join: Callable[..., Value]) -> Callable[..., Value]:
 
 def _has_text(value: Value) -> bool:
     if isinstance(value, np.ndarray) and value.dtype == object:
-        return any(isinstance(one, str) for one in value.flat)
+        return any(isinstance(cell, str) for cell in value.flat)
     return isinstance(value, str) or getattr(value, "dtype", np.dtype(float)).kind in "US"
 
 
@@ -96,19 +96,19 @@ class Expression(Struct, frozen=True):
         """
         try:
             with np.errstate(divide="raise", invalid="raise"):
-                found = self.compute(values)
+                result = self.compute(values)
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise InputError(f"{self.text!r} cannot be computed: {error}") from None
-        if isinstance(found, int) and abs(found) > LARGEST:
+        if isinstance(result, int) and abs(result) > LARGEST:
             raise InputError(f"{self.text!r} cannot be computed: it is too large a number")
-        return found
+        return result
 
     def scalar(self, values: Mapping[str, Scalar]) -> Scalar:
         """Evaluate on single values; the result is a plain one, None where one of them is None."""
         if any(values.get(key_of(name, values) or name, 0) is None for name in self.names):
             return None
-        found = self(values)
-        scalar: Scalar = found.item() if hasattr(found, "item") else found
+        result = self(values)
+        scalar: Scalar = result.item() if hasattr(result, "item") else result
         return scalar
 
 

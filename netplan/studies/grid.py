@@ -130,7 +130,9 @@ class Axis(Entry, frozen=True, kw_only=True, dict=True):
         if not self.whole:
             return values
         whole = [round(value) for value in values]
-        return whole[:1] + [two for one, two in pairwise(whole) if one != two]
+        return whole[:1] + [
+            following for number, following in pairwise(whole) if number != following
+        ]
 
 
 class Grid(Struct, frozen=True, eq=False):
@@ -162,14 +164,14 @@ class Grid(Struct, frozen=True, eq=False):
     def points(self, indices: Sequence[int]) -> list[Point]:
         """Points of these indices, in this order."""
         rows = [axis.rows for axis in self.axes]
-        found = []
+        points = []
         for index in indices:
             inputs = dict(self.fixed)
             for axis, values, step in zip(self.axes, rows, self.steps[index].tolist(), strict=True):
                 chosen = (axis.otherwise,) if step == OFF else values[step]
                 inputs.update(zip(axis.names, chosen, strict=True))
-            found.append(Point(index, inputs))
-        return found
+            points.append(Point(index, inputs))
+        return points
 
 
 def make_grid(
@@ -199,8 +201,8 @@ def make_grid(
             " together with zip"
         )
     steps = np.zeros((1, 0), np.int32)
-    for at, axis in enumerate(axes):
-        steps = _extend(steps, axes[: at + 1], axis, fixed)
+    for index, axis in enumerate(axes):
+        steps = _extend(steps, axes[: index + 1], axis, fixed)
     columns = dict(_columns(axes, steps, fixed))
     keep = np.ones(len(steps), bool)
     for text in conditions:
@@ -217,11 +219,11 @@ def _extend(
     holds = np.ones(len(steps), bool)
     if axis.when is not None:
         holds = _holds(axis.when, dict(_columns(axes[:-1], steps, fixed)), len(steps))
-    each = np.where(holds, len(axis.rows), 1)
-    before = np.repeat(steps, each, axis=0)
-    starts = np.repeat(np.cumsum(each) - each, each)
+    step_counts = np.where(holds, len(axis.rows), 1)
+    before = np.repeat(steps, step_counts, axis=0)
+    starts = np.repeat(np.cumsum(step_counts) - step_counts, step_counts)
     step = np.arange(len(before)) - starts
-    step[~np.repeat(holds, each)] = OFF
+    step[~np.repeat(holds, step_counts)] = OFF
     return np.column_stack([before, step]).astype(np.int32)
 
 
@@ -230,7 +232,7 @@ def _columns(
 ) -> Iterator[tuple[str, Scalar | NDArray[np.generic]]]:
     """Every input as a column or a single value."""
     yield from fixed.items()
-    for at, axis in enumerate(axes):
+    for index, axis in enumerate(axes):
         for name, values in zip(axis.names, zip(*axis.rows, strict=True), strict=True):
             numeric = all(isinstance(value, (int, float)) for value in values)
             known = axis.otherwise is not None or axis.when is None
@@ -239,7 +241,7 @@ def _columns(
                 table = np.array([*values, axis.otherwise or 0])
             else:
                 table = np.array([*values, axis.otherwise], object)
-            yield name, table[steps[:, at]]
+            yield name, table[steps[:, index]]
 
 
 def _holds(text: str, columns: Mapping[str, Scalar | NDArray[np.generic]], count: int) -> Bools:

@@ -158,8 +158,8 @@ def error_line(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except Exception:  # noqa: BLE001 - an error may be unable to say what it is
         lines = []
-    said = () if isinstance(error, NetplanError) and lines else (type(error).__name__,)
-    text = ": ".join((*said, *lines[:1]))
+    prefix = () if isinstance(error, NetplanError) and lines else (type(error).__name__,)
+    text = ": ".join((*prefix, *lines[:1]))
     # Half a surrogate pair cannot be written as UTF-8.
     return text[:ERROR_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
@@ -168,14 +168,14 @@ def _plain(outputs: Mapping[str, object]) -> dict[str, Scalar]:
     """Outputs as plain values that a store can keep, numpy's scalars included."""
     plain: dict[str, Scalar] = {}
     for name, value in outputs.items():
-        found = value.item() if isinstance(value, np.generic) else value
+        scalar = value.item() if isinstance(value, np.generic) else value
         if not isinstance(name, str):
             raise TypeError(f"the name of an output must be a text, got {name!r}")
-        if found is not None and not isinstance(found, int | float | str):
-            kind = type(found).__name__
+        if scalar is not None and not isinstance(scalar, int | float | str):
+            kind = type(scalar).__name__
             raise TypeError(
                 f"output {name} must be a number, a text, a truth value or None, got {kind}"
             )
-        plain[name] = found
+        plain[name] = scalar
     json.dumps(plain)  # what cannot be written must fail here, not in the driver
     return plain

@@ -98,9 +98,9 @@ def _figure(
         if isinstance(row["iteration_time_s"], float)
     }
     with suppress(KeyError):  # the study was run over fewer values than the figure has
-        for one in figure(lambda case: times[key(case)]):
-            name, printed = one.name.removesuffix(", %"), f"{one.published:g}"
-            yield Published(name, f"arXiv:2307.12169, {where}", printed, one.got, "%")
+        for value in figure(lambda case: times[key(case)]):
+            name, printed = value.name.removesuffix(", %"), f"{value.published:g}"
+            yield Published(name, f"arXiv:2307.12169, {where}", printed, value.got, "%")
 
 
 def _printed(
@@ -155,7 +155,7 @@ def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
         _systems(rows, name) for name in ("utilisation", "flops_per_s_per_usd", "flops_per_s_per_w")
     )
     yield from _printed("dataflow", design_space_ratios(there), unit="ratio")
-    ratios = {one.name: one for one in RATIOS}
+    ratios = {ratio.name: ratio for ratio in RATIOS}
     for line in table("dataflow-efficiency"):
         ratio = ratios[line["name"]]
         if not all(ratio.sides(there)):
@@ -164,8 +164,8 @@ def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
         dollars = {} if ratio.field == "accelerator" else a_dollar
         for measure, values in (("a_dollar", dollars), ("a_watt", a_watt)):
             name = f"{ratio.name}, FLOP/s {measure.replace('_', ' ')}"
-            found = ratio.of(values) if all(ratio.sides(values)) else None
-            yield Published(name, "DFModel, Sec. VI-C", line[measure], found, "ratio")
+            got = ratio.of(values) if all(ratio.sides(values)) else None
+            yield Published(name, "DFModel, Sec. VI-C", line[measure], got, "ratio")
 
 
 def _systems(rows: Sequence[Row], name: str) -> "dict[System, float]":
@@ -184,8 +184,10 @@ def _sram(rows: Sequence[Row]) -> Iterator[Published]:
     from netplan.published.dataflow import fig_19_ratios
 
     names = ("execution", "accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
-    found: dict[Any, Any] = {tuple(row[name] for name in names): row["utilisation"] for row in rows}
-    ratios = fig_19_ratios(found)
+    utilisations: dict[Any, Any] = {
+        tuple(row[name] for name in names): row["utilisation"] for row in rows
+    }
+    ratios = fig_19_ratios(utilisations)
     numbers = ((name, value) for name, value in ratios if isinstance(value, float))
     return _printed("dataflow", numbers, unit="ratio")
 
@@ -241,17 +243,17 @@ def _rates(row: Row) -> tuple[int, cluster_design.Rates]:
         "between": ("network_bytes_per_s", on.network_bytes_per_s),
         "expanded_bytes_per_s": ("expanded_bytes_per_s", 1.0),
     }
-    found = {
+    factors = {
         name: float(str(row[f"accelerator.{key}"])) / usual
         for name, (key, usual) in given.items()
         if f"accelerator.{key}" in row
     }
-    return int(str(row.get("fixed.tensor", 8))), cluster_design.Rates(**found)
+    return int(str(row.get("fixed.tensor", 8))), cluster_design.Rates(**factors)
 
 
 def _rounded(tensor: int, rates: cluster_design.Rates) -> tuple[str, ...]:
     """A case whose rates are equal to eight digits, as those of a study file may be."""
-    return (str(tensor), *(f"{one:.8g}" for one in rates))
+    return (str(tensor), *(f"{rate:.8g}" for rate in rates))
 
 
 CLUSTERS = {
@@ -272,9 +274,9 @@ def _eleven(rows: Sequence[Row]) -> Iterator[Published]:
                 speeds[str(row["iteration_model"]), title, cluster] = value
     for line in table("cluster-design"):
         title, _, both = line["name"].partition(": ")
-        one, _, other = both.partition(" over ")
+        first, _, other = both.partition(" over ")
         for model in dict.fromkeys(model for model, *_ in speeds):
-            pair = [speeds.get((model, title, cluster)) for cluster in (one, other)]
+            pair = [speeds.get((model, title, cluster)) for cluster in (first, other)]
             if pair[0] and pair[1]:
                 name = f"{model}: {line['name']}"
                 yield Published(name, line["source"], line["expected"], pair[0] / pair[1], "ratio")
@@ -288,8 +290,8 @@ def _serving(rows: Sequence[Row]) -> Iterator[Published]:
     chips = sorted(waits)
     if chips != [1, 2, 4, 8, 16]:
         return  # the study was run over fewer values than the figure has
-    rates = [max(chips) / each / waits[each] for each in chips]
-    falls = all(more < less for less, more in pairwise(waits[each] for each in chips))
+    rates = [max(chips) / degree / waits[degree] for degree in chips]
+    falls = all(more < less for less, more in pairwise(waits[degree] for degree in chips))
     rises = all(more < less for less, more in pairwise(rates))
     llama = "Llama 3 8B on 16 SN40L, TP 16"
     values: list[Measured] = [

@@ -239,8 +239,10 @@ def _step(value: Any, path: str, name: str) -> tuple[Any, str]:  # noqa: ANN401 
             str(unknown_name(f"output {name}: row", path.partition(".")[0], _steps(value)))
         )
     if len(rows) > 1:
-        at = ", ".join(str(number) for number, row in enumerate(value) if row in rows)
-        raise InputError(f"output {name}: {len(rows)} rows are called {text}: write one of {at}")
+        choices = ", ".join(str(number) for number, row in enumerate(value) if row in rows)
+        raise InputError(
+            f"output {name}: {len(rows)} rows are called {text}: write one of {choices}"
+        )
     return rows[0], path[len(text) + 1 :]
 
 
@@ -305,9 +307,9 @@ def _opened(ask: str) -> frozenset[str]:
     """Inputs of a question that are mappings: studies name their entries, after a dot."""
     inputs = question_of(ask).inputs_known()
     return frozenset(
-        each.name
-        for each in inputs
-        if each.name == FIXED.rstrip(".") or each.option.kind == "changes"
+        parameter.name
+        for parameter in inputs
+        if parameter.name == FIXED.rstrip(".") or parameter.option.kind == "changes"
     )
 
 
@@ -322,7 +324,7 @@ def known_inputs(ask: str) -> dict[str, Input]:
     ('workload', 'question', True)
     """
     inputs = question_of(ask).inputs_known()
-    known = {each.name: each for each in inputs if each.option.role == "input"}
+    known = {parameter.name: parameter for parameter in inputs if parameter.option.role == "input"}
     for name in _opened(ask):
         known.pop(name, None)
     return {FABRIC: known[FABRICS], **known} if FABRICS in known else known
@@ -394,7 +396,7 @@ def check_inputs(ask: str, given: Collection[str], kind: str = "training") -> No
         if dot and role not in {*ROLES, FIXED.rstrip("."), *_opened(ask)}:
             roles = {*ROLES, FIXED.rstrip("."), *_opened(ask)}
             raise unknown_name(f"input {name}: role", role, sorted(roles))
-    needed = {name for name, each in known.items() if each.needed}
+    needed = {name for name, parameter in known.items() if parameter.needed}
     missing = ", ".join(sorted(needed.difference(given)))
     if missing:
         raise InputError(f"{ask} needs {missing}: put it under inputs or on an axis")
@@ -481,7 +483,11 @@ def _own(
     ask: str, named: Mapping[str, set[Scalar]], *, runs: bool = True
 ) -> dict[str, set[Scalar]]:
     """Inputs that a question has, with catalog values of its roles; of what runs if it asks."""
-    known = {name for name, each in known_inputs(ask).items() if runs or each.group != "workload"}
+    known = {
+        name
+        for name, parameter in known_inputs(ask).items()
+        if runs or parameter.group != "workload"
+    }
     return {
         name: values
         for name, values in named.items()
@@ -506,12 +512,12 @@ def point_answer(
     """
     base = scenario or base_of(spec, catalog)
     single = {name: {value} for name, value in inputs.items()}
-    (ask, own), *bill = (
+    (ask, asked), *bill = (
         (ask, {name: value for name, (value,) in values.items()})
         for ask, values in questions_of(spec, single, base.kind)
     )
     several = any(name.startswith(f"{FABRICS}.") for name in spec.asked_names)
-    data = answer(ask, own, catalog, base, several=several)
+    data = answer(ask, asked, catalog, base, several=several)
     for question, its in bill:
         try:
             (bill_of,) = _ask(question, its, catalog, base)[FABRICS]

@@ -125,10 +125,10 @@ class Tracker:
         evaluated, elapsed_s = done - self._before, monotonic() - self._start
         left_s = (total - done) * elapsed_s / evaluated if evaluated else None
         damaged = tuple(self._store.damaged)
-        told = Progress(done, failed, total, evaluated, elapsed_s, left_s, damaged)
+        progress = Progress(done, failed, total, evaluated, elapsed_s, left_s, damaged)
         if self._report is not None:
-            self._report(told)
-        return told
+            self._report(progress)
+        return progress
 
 
 def run(
@@ -276,7 +276,7 @@ class Driver:
 
     def _take_in(self, ready: set[Chunk]) -> None:
         """Record what these chunks brought, the lost ones last."""
-        for chunk in sorted(ready, key=lambda one: one.cancelled() or bool(one.exception())):
+        for chunk in sorted(ready, key=lambda chunk: chunk.cancelled() or bool(chunk.exception())):
             self._settle(chunk, self._under_way[chunk])
             del self._under_way[chunk]
 

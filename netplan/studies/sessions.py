@@ -164,8 +164,8 @@ def read_study(path: Path, catalog: str | Path | None = None) -> StudyAnswer:
     """What a store holds, complete or not; errors as :func:`stored_study`."""
     with Store.open(path) as store:
         made = stored_study(store, catalog)
-        found = list(store.outcomes())
-        return study_answer(made, found, store.meta.netplan_version, store.damaged)
+        outcomes = list(store.outcomes())
+        return study_answer(made, outcomes, store.meta.netplan_version, store.damaged)
 
 
 def seconds_a_point(made: Study) -> float:
@@ -176,12 +176,12 @@ def seconds_a_point(made: Study) -> float:
     """
     count = made.point_count
     points = made.points([0, *sorted({0, count // 2, count - 1})])
-    found: list[PointResult] = []
+    outcomes: list[PointResult] = []
     with Interrupts() as interrupts:
         interrupts.run(
-            lambda: found.extend(attempt(made, one, interruptible=True) for one in points)
+            lambda: outcomes.extend(attempt(made, point, interruptible=True) for point in points)
         )
-    return fmean(outcome.seconds for outcome in found[1:])
+    return fmean(outcome.seconds for outcome in outcomes[1:])
 
 
 def facts_table(name: str, facts: Mapping[str, Cell]) -> Table[Mapping[str, Cell]]:
@@ -205,8 +205,8 @@ class StudyEstimate(Answer):
     def of(cls, made: Study, resources: Resources) -> Self:
         """Evaluate a few points."""
         made.check_outputs()
-        each = seconds_a_point(made)
-        return cls(made.name, made.point_count, each, resources.workers, resources.scheduler)
+        point_s = seconds_a_point(made)
+        return cls(made.name, made.point_count, point_s, resources.workers, resources.scheduler)
 
     @property
     def line(self) -> str:
@@ -297,10 +297,12 @@ class StatusOfStudy(Question[StudyStatus]):
         """Count its points, whichever version computed them."""
         with Store.open(store_path(self.store)) as store:
             meta, (done, failed) = store.meta, store.counts()
-            examples = [f"point {one.index}: {one.error}" for one in store.failures(EXAMPLES)]
+            examples = [
+                f"point {failure.index}: {failure.error}" for failure in store.failures(EXAMPLES)
+            ]
         name, version, points = meta.name, meta.netplan_version, meta.point_count
-        told = (tuple(examples), tuple(store.damaged))
-        return StudyStatus(str(store.path), name, version, points, done, failed, *told)
+        problems = (tuple(examples), tuple(store.damaged))
+        return StudyStatus(str(store.path), name, version, points, done, failed, *problems)
 
 
 @dataclass(frozen=True, kw_only=True)

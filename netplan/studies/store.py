@@ -362,8 +362,8 @@ def _plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        said = str(error)
-        plain = next((line for key, line in PLAIN.items() if key in said.lower()), said)
+        message = str(error)
+        plain = next((line for key, line in PLAIN.items() if key in message.lower()), message)
         raise InputError(f"{path}: {plain}") from None
     except UnicodeDecodeError:  # SQLite's own message quotes what is damaged
         raise InputError(f"{path}: {DAMAGED}") from None
@@ -400,7 +400,7 @@ def _read_meta(path: Path, faults: Iterable[tuple[str]], values: dict[str, Any])
         meta = convert(values, Meta)
     except ValidationError:
         raise InputError(f"{path}: {DAMAGED}") from None
-    sound = all(said == "ok" or said.startswith(OF_ROWS) for (said,) in faults)
+    sound = all(report == "ok" or report.startswith(OF_ROWS) for (report,) in faults)
     if not sound or checksum != _sum(*structs.astuple(meta)):
         raise InputError(f"{path}: {DAMAGED}")
     return meta
@@ -413,7 +413,7 @@ def _any_text(content: bytes) -> str:
 
 def _sum(*values: float | str | bytes | None) -> int:
     """Checksum of values as SQLite gives them back, texts as such or as their bytes."""
-    plain = tuple(one.encode() if isinstance(one, str) else one for one in values)
+    plain = tuple(value.encode() if isinstance(value, str) else value for value in values)
     return zlib.crc32(repr(plain).encode())
 
 

@@ -130,8 +130,8 @@ def _texts(data: Any) -> Iterator[str]:  # noqa: ANN401 - plain data of any dept
         yield from data
         yield from _texts([*data.values()])
     elif isinstance(data, (list, tuple)):
-        for each in data:
-            yield from _texts(each)
+        for value in data:
+            yield from _texts(value)
 
 
 def _of(names: Collection[str], table: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -143,11 +143,11 @@ def _replaced(spec: StudyDefinition, given: Scenario, settled: set[str]) -> str:
     """Says which scenario it is, and which values of the study gave way."""
     gone = [f"{name} = {brief(value)}" for name, value in spec.inputs.items() if name in settled]
     held = [name for name in spec.axis_names if name in settled]
-    told = [f"its values of {', '.join(held)}"] * bool(held) + [", ".join(gone)] * bool(gone)
+    gave_way = [f"its values of {', '.join(held)}"] * bool(held) + [", ".join(gone)] * bool(gone)
     start = f"Studied on {given.name}" + (f": {given.title}." if given.title else ".")
-    if not told:
+    if not gave_way:
         return start
-    return f"{start} Of the study gave way: {'; '.join(told)}. --vary sets single ones."
+    return f"{start} Of the study gave way: {'; '.join(gave_way)}. --vary sets single ones."
 
 
 class Study(Struct, frozen=True):
@@ -435,7 +435,7 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
                 f"{name} varies together with others ({zipped[0].title}): copy the"
                 " study file and change it there"
             )
-        places = [at for at, axis in enumerate(data["axes"]) if axis.get("input") == name]
+        places = [index for index, axis in enumerate(data["axes"]) if axis.get("input") == name]
         several = isinstance(value, (list, tuple))
         # An axis that is held at one value stays an axis: charts and tables know its name.
         axis = {"input": name, "values": list(value) if several else [value]}
@@ -456,7 +456,7 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
 def _number(spec: StudyDefinition, name: str, value: Any) -> Any:  # noqa: ANN401 - or several
     """A value of an input, such as 16k of one that is a number."""
     if isinstance(value, (list, tuple)):
-        return [_number(spec, name, each) for each in value]
+        return [_number(spec, name, part) for part in value]
     known = questions.known_inputs(spec.ask).get(name)
     kind = known.option.kind if known and isinstance(value, str) else ""
     with suppress(InputError):  # what is wrong with a value, its check says
@@ -508,7 +508,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:
     >>> parse_changes(["gpus=1024,2048", "accelerator=b200"])
     {'gpus': [1024, 2048], 'accelerator': 'b200'}
     """
-    found: dict[str, Scalar | list[Scalar]] = {}
+    changes: dict[str, Scalar | list[Scalar]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         parts = [part.strip() for part in values.split(",")]
@@ -520,10 +520,10 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Scalar | list[Scalar]]:
         scalars: list[Scalar] = [
             value if isinstance(value, bool | int | float) else part for part, value in read
         ]
-        if name.strip() in found:
+        if name.strip() in changes:
             raise InputError(f"--vary {name.strip()} is given twice: write all its values in one")
-        found[name.strip()] = scalars if len(scalars) > 1 else scalars[0]
-    return found
+        changes[name.strip()] = scalars if len(scalars) > 1 else scalars[0]
+    return changes
 
 
 def brief(value: Scalar) -> str:

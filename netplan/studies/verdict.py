@@ -60,13 +60,13 @@ def lower_is_better(spec: StudyDefinition, name: str, unit: str, quantity: str) 
     for row in spec.relative:
         if row.name == name:
             # The reference over the point's own: a short time is a high speed.
-            own = lower_is_better(spec, row.of, "s" if row.of.endswith("_s") else "", row.of)
-            return None if own is None else not own
-    said = f" {' '.join(re.findall(WORD, quantity.casefold()))} "
+            base_lower = lower_is_better(spec, row.of, "s" if row.of.endswith("_s") else "", row.of)
+            return None if base_lower is None else not base_lower
+    text = f" {' '.join(re.findall(WORD, quantity.casefold()))} "
     per = name.rpartition(".")[2].endswith(("_per_s", "_per_s_per_gpu"))
-    if per or any(f" {word} " in said for word in HIGH_WORDS):
+    if per or any(f" {word} " in text for word in HIGH_WORDS):
         return False
-    return True if unit in LOW_UNITS or any(f" {word} " in said for word in LOW_WORDS) else None
+    return True if unit in LOW_UNITS or any(f" {word} " in text for word in LOW_WORDS) else None
 
 
 def is_relative(spec: StudyDefinition, name: str) -> bool:
@@ -76,10 +76,10 @@ def is_relative(spec: StudyDefinition, name: str) -> bool:
 
 def better_low(reader: Reader, name: str) -> bool | None:
     """Whether less of an output is better, amounts of money among them."""
-    found = reader.words(name)
-    if found.unit and found.unit.removeprefix("M ") in (reader.currency, reader.book_currency):
+    wording = reader.words(name)
+    if wording.unit and wording.unit.removeprefix("M ") in (reader.currency, reader.book_currency):
         return True
-    return lower_is_better(reader.spec, name, found.unit, found.quantity)
+    return lower_is_better(reader.spec, name, wording.unit, wording.quantity)
 
 
 MOST_TURNS = 3
@@ -131,22 +131,22 @@ class SummaryWriter(Struct, frozen=True):
             "worth": self._worth,
             "range": self._reach,
         }
-        found = kinds[self.finding.kind](cases)
-        if not found.text:
+        answer = kinds[self.finding.kind](cases)
+        if not answer.text:
             return ""
-        if self.finding.says is not None and found.plain:
-            return self.finding.says.replace("{}", found.text)
-        return f"{self._where()}{found.start}{found.text}"
+        if self.finding.says is not None and answer.plain:
+            return self.finding.says.replace("{}", answer.text)
+        return f"{self._where()}{answer.start}{answer.text}"
 
     def _where(self) -> str:
         """Which points are read, if not all."""
-        said = []
+        conditions = []
         for name, value in self.finding.where.items():
             if isinstance(value, bool):
-                said.append(("" if value else "not ") + self.reader.words(name).quantity)
+                conditions.append(("" if value else "not ") + self.reader.words(name).quantity)
             else:
-                said.append(self.reader.texts([(name, value)]))
-        return f"with {listed(said)}, " if said else ""
+                conditions.append(self.reader.texts([(name, value)]))
+        return f"with {listed(conditions)}, " if conditions else ""
 
     @property
     def _lower(self) -> bool | None:
@@ -172,15 +172,15 @@ class SummaryWriter(Struct, frozen=True):
         for row in rows:
             y = finite(row.get(finding.of))
             x = finite(reader.value(row, finding.over)) if finding.over else 0.0
-            each, other, by = (
+            case, other, by = (
                 tuple(reader.value(row, name) for name in names)
                 for names in (finding.each, others, finding.by)
             )
             if y is None or x is None or (finding.kind == "best" and by == reference):
                 continue
-            line = cases.setdefault(each, {}).setdefault(other, {}).setdefault(by, {})
+            line = cases.setdefault(case, {}).setdefault(other, {}).setdefault(by, {})
             line[x] = pick(y, line.get(x, y))
-        return {each: tuple(found.values()) for each, found in cases.items()}
+        return {case: tuple(lines.values()) for case, lines in cases.items()}
 
     def _reference(self) -> Key | None:
         """The series that all are compared with, which is never the best."""
@@ -195,11 +195,11 @@ class SummaryWriter(Struct, frozen=True):
 
     def _best(self, cases: Cases) -> AxisFinding:
         """Which is best, where that turns, or how often each is."""
-        every = [lines for found in cases.values() for lines in found]
+        every = [lines for case_lines in cases.values() for lines in case_lines]
         if self._lower is None or (len(every) == 1 and not self.finding.over):
             return self._ends(every)
-        points = {key: list(self._points(found)) for key, found in cases.items()}
-        bests = [one for found in points.values() for one in found]
+        points = {key: list(self._points(case_lines)) for key, case_lines in cases.items()}
+        bests = [best for case_bests in points.values() for best in case_bests]
         if all(len(lines) == 1 for lines in every):
             relative = is_relative(self.reader.spec, self.finding.of)
             course = self._even if relative else self._knee
@@ -208,29 +208,29 @@ class SummaryWriter(Struct, frozen=True):
         before = self._before()
         if self._numbers:
             start, before = f"{start}{before}", ""
-        common = frozenset.intersection(*(one.keys for one in bests))
+        common = frozenset.intersection(*(best.keys for best in bests))
         if common:
             where = f" at all {len(bests)} points" if len(bests) > 1 else ""
-            said = f"{before}{self._winners(bests)}{where}"
-            return AxisFinding(start, f"{said}{self._ahead(bests)}")
+            text = f"{before}{self._winners(bests)}{where}"
+            return AxisFinding(start, f"{text}{self._ahead(bests)}")
         if self.finding.over and len(every) <= MOST_TOLD:
-            said = "; ".join(
+            text = "; ".join(
                 f"{self._case(key, cases)}{self._turns(lines)}"
-                for key, found in cases.items()
-                for lines in found
+                for key, case_lines in cases.items()
+                for lines in case_lines
             )
-            return AxisFinding("", said, plain=False)
-        told = {key: self._winners(found) for key, found in points.items()}
-        said = self._grouped(told, self._winners(bests))
-        return AxisFinding(start, f"{before}{said}{self._ahead(bests)}")
+            return AxisFinding("", text, plain=False)
+        winners = {key: self._winners(case_bests) for key, case_bests in points.items()}
+        text = self._grouped(winners, self._winners(bests))
+        return AxisFinding(start, f"{before}{text}{self._ahead(bests)}")
 
     def _ahead(self, bests: Sequence[leaders.Leaders]) -> str:
         """How far the best is ahead; of numbers the next are its neighbours, and go unsaid."""
-        return "" if self._numbers else leaders.ahead_by([one.lead for one in bests])
+        return "" if self._numbers else leaders.ahead_by([best.lead for best in bests])
 
-    def _points(self, found: Sequence[Lines]) -> Iterator[leaders.Leaders]:
+    def _points(self, case_lines: Sequence[Lines]) -> Iterator[leaders.Leaders]:
         """The best at every place of some cases, where there are several to choose from."""
-        for lines in found:
+        for lines in case_lines:
             for x in sorted({x for line in lines.values() for x in line}):
                 values = {key: line[x] for key, line in lines.items() if x in line}
                 if len(values) > 1 or len(lines) == 1:
@@ -257,19 +257,19 @@ class SummaryWriter(Struct, frozen=True):
 
     def _winners(self, bests: Sequence[leaders.Leaders]) -> str:
         """Which are best in some cases: one in all, a range of numbers, or each and how often."""
-        common = frozenset.intersection(*(one.keys for one in bests))
+        common = frozenset.intersection(*(best.keys for best in bests))
         if self._numbers:
-            keys = common or frozenset(key for one in bests for key in one.keys)
+            keys = common or frozenset(key for best in bests for key in best.keys)
             return self._range(self.finding.by[0], [float(key[0] or 0) for key in keys])
         if common:
             return self._names(common)
-        counts = Counter(self._names(one.keys) for one in bests).most_common()
+        counts = Counter(self._names(best.keys) for best in bests).most_common()
         named = MOST_NAMED + (len(counts) == MOST_NAMED + 1)  # not "1 others"
-        said = [f"{name} at {count}" for name, count in counts[:named]]
+        counted = [f"{name} at {count}" for name, count in counts[:named]]
         more = len(counts) - named
-        said += [f"{more} others at the rest"] * (more > 0)
-        said[0] += f" of {len(bests)} points"
-        return listed(said)
+        counted += [f"{more} others at the rest"] * (more > 0)
+        counted[0] += f" of {len(bests)} points"
+        return listed(counted)
 
     def _ends(self, every: Sequence[Lines]) -> AxisFinding:
         """The least and the most of all points, the better one first."""
@@ -281,50 +281,52 @@ class SummaryWriter(Struct, frozen=True):
         ]
         if len(known) < 2:  # noqa: PLR2004 - one point compares with nothing
             return AxisFinding()
-        low, high = (pick(known, key=lambda one: one[0]) for pick in (min, max))
+        low, high = (pick(known, key=lambda pair: pair[0]) for pick in (min, max))
         if high[0] - low[0] <= leaders.SAME * abs(high[0]):
             return AxisFinding(f"{self._quantity} is ", f"{self._value(low[0])} at every point")
         ends = {"lowest": low, "highest": high}
         order = ("highest", "lowest") if self._lower is False else ("lowest", "highest")
         keys = [key for _, key in known]
-        said = [
+        phrases = [
             f"{word} with {self._key(key, keys)} ({self._value(value)})"
             for word in order
             for value, key in (ends[word],)
         ]
         times = f", {high[0] / low[0]:.3g} times apart" if low[0] > 0 else ""
-        return AxisFinding(f"{self._quantity} is ", f"{said[0]} and {said[1]}{times}", plain=False)
+        return AxisFinding(
+            f"{self._quantity} is ", f"{phrases[0]} and {phrases[1]}{times}", plain=False
+        )
 
     def _turns(self, lines: Lines) -> str:
         """Who leads on which stretch, and where the leaders' lines cross."""
         spans = leaders.intervals_of(lines, lower=bool(self._lower))
         if len(spans) - 1 > MOST_TURNS:
             best = max(spans, key=lambda span: len(span.leads))
-            count = sum(len(one.leads) for one in spans)
+            count = sum(len(interval.leads) for interval in spans)
             where = self.reader.words(str(self.finding.over)).quantity
             return (
                 f"{self._quantity}: which is {self._word} changes {len(spans) - 1} times over"
                 f" {where}; longest it is {self._names(best.leaders)}, at {len(best.leads)} of"
                 f" {count}"
             )
-        parts = ", ".join(self._part(at, spans) for at in range(len(spans)))
+        parts = ", ".join(self._part(index, spans) for index in range(len(spans)))
         crossed = [
             self._x(place)
-            for one, two in pairwise(spans)
-            if (place := leaders.crossing(lines, one, two)) is not None
+            for interval, following in pairwise(spans)
+            if (place := leaders.crossing(lines, interval, following)) is not None
         ]
         places = f"; lines cross at about {listed(crossed)}" if crossed else ""
         return f"{self._quantity} is {self._word} {parts}{places}"
 
-    def _part(self, at: int, spans: Sequence[leaders.AxisInterval]) -> str:
+    def _part(self, index: int, spans: Sequence[leaders.AxisInterval]) -> str:
         """One stretch: who leads, where, and by how much at most."""
-        span = spans[at]
+        span = spans[index]
         where = f" from {self._x(span.first)} to {self._x(span.last)}"
         if len(spans) == 1:
             where = " throughout"
-        elif at == 0:
+        elif index == 0:
             where = f" up to {self._x(span.last, named=True)}"
-        elif at == len(spans) - 1:
+        elif index == len(spans) - 1:
             where = f" from {self._x(span.first)} on"
         elif span.first == span.last:
             where = f" at {self._x(span.first)}"
@@ -336,22 +338,24 @@ class SummaryWriter(Struct, frozen=True):
     def _knee(self, cases: Cases) -> AxisFinding:
         """From where on more of an input brings next to nothing, or where its best value is."""
         over = str(self.finding.over)
-        every = [line for found in cases.values() for lines in found for line in lines.values()]
+        every = [
+            line for case_lines in cases.values() for lines in case_lines for line in lines.values()
+        ]
         if self._lower is None or len({x for line in every for x in line}) <= 1:
             return replace(self._reach(cases), plain=False)
         inside = any(self._inside(line) for line in every)
         place = self._peak if inside else self._knee_of
         places = {
-            key: [place(line) for lines in found for line in lines.values()]
-            for key, found in cases.items()
+            key: [place(line) for lines in case_lines for line in lines.values()]
+            for key, case_lines in cases.items()
         }
         whole = self._range(over, [place(line) for line in every])
-        said = self._grouped({key: self._range(over, one) for key, one in places.items()}, whole)
+        text = self._grouped({key: self._range(over, xs) for key, xs in places.items()}, whole)
         if inside:
             start = f"{self._quantity} is {self._word} at {self._title(over)} "
-            return AxisFinding(start, said, plain=False)
+            return AxisFinding(start, text, plain=False)
         left = f"less than {100 * leaders.KNEE:.0f} % of {self._quantity} is left to gain"
-        return AxisFinding(f"{left} beyond {self._title(over)} ", said)
+        return AxisFinding(f"{left} beyond {self._title(over)} ", text)
 
     def _inside(self, line: leaders.Line) -> bool:
         """Whether both ends of a line are worse than its best value by more than a knee."""
@@ -362,21 +366,21 @@ class SummaryWriter(Struct, frozen=True):
         return (min if self._lower else max)(sorted(line), key=lambda x: line[x])
 
     def _knee_of(self, line: leaders.Line) -> float:
-        found = leaders.knee_of(line, lower=bool(self._lower))
-        return max(line) if found is None else found
+        knee = leaders.knee_of(line, lower=bool(self._lower))
+        return max(line) if knee is None else knee
 
     def _reach(self, cases: Cases) -> AxisFinding:
         """The least and the most of an output."""
         values = {
-            key: [y for lines in found for line in lines.values() for y in line.values()]
-            for key, found in cases.items()
+            key: [y for lines in case_lines for line in lines.values() for y in line.values()]
+            for key, case_lines in cases.items()
         }
-        every = [y for found in values.values() for y in found]
+        every = [y for ys in values.values() for y in ys]
         if len(every) <= 1:
             return AxisFinding()
-        told = {key: self._span(found, max(every)) for key, found in values.items()}
-        said = self._grouped(told, self._span(every, max(every)))
-        return AxisFinding(f"{self._quantity} is ", said)
+        ranges = {key: self._span(ys, max(every)) for key, ys in values.items()}
+        text = self._grouped(ranges, self._span(every, max(every)))
+        return AxisFinding(f"{self._quantity} is ", text)
 
     def _span(self, values: Sequence[float], most: float) -> str:
         """Least to most of some values of the output; of what is compared, in percent or times."""
@@ -390,27 +394,29 @@ class SummaryWriter(Struct, frozen=True):
     def _even(self, cases: Cases) -> AxisFinding:
         """Up to where an output is above or below 1."""
         over = str(self.finding.over)
-        told: dict[Key, str] = {}
+        ranges: dict[Key, str] = {}
         every: list[float] = []
         sides = set()
-        for key, found in cases.items():
-            lines = [line for one in found for line in one.values()]
+        for key, case_lines in cases.items():
+            lines = [line for series in case_lines for line in series.values()]
             passed = [x for line in lines if (x := leaders.even_at(line)) is not None]
             sides |= {line[min(line)] > 1 for line in lines}
             every += passed
-            told[key] = self._range(over, passed) if len(passed) == len(lines) else "no value"
+            ranges[key] = self._range(over, passed) if len(passed) == len(lines) else "no value"
         if not every or len(sides) > 1:
             return replace(self._knee(cases), plain=False)
         above = sides.pop()
         side = "above" if above else "below"
-        said = self._grouped(told, self._range(over, every))
+        text = self._grouped(ranges, self._range(over, every))
         start = f"{self._quantity} is {side} 1 up to about {self._title(over)} "
-        return AxisFinding(start, said, plain=above)
+        return AxisFinding(start, text, plain=above)
 
     def _worth(self, cases: Cases) -> AxisFinding:
         """How an output changes from the first value of an input, or that given, to the others."""
         (name,) = self.finding.by
-        values = in_order(key[0] for found in cases.values() for lines in found for key in lines)
+        values = in_order(
+            key[0] for case_lines in cases.values() for lines in case_lines for key in lines
+        )
         start = self.finding.start if self.finding.start is not None else values[0]
         others = [value for value in values if value != start]
         gone = self.finding.says is not None and self.finding.end not in (None, *others)
@@ -422,18 +428,18 @@ class SummaryWriter(Struct, frozen=True):
             last = others[-1]
         pick = min if self._lower else max
         changes: dict[Key, list[float]] = {}
-        for key, found in cases.items():
-            for lines in found:
+        for key, case_lines in cases.items():
+            for lines in case_lines:
                 first = lines.get((start,), {})
-                for x, one in first.items():
+                for x, base in first.items():
                     rest = [
                         line[x]
                         for other, line in lines.items()
                         if x in line and other != (start,) and last in (None, other[0])
                     ]
-                    if rest and one:
-                        changes.setdefault(key, []).append(pick(rest) / one)
-        every = [ratio for found in changes.values() for ratio in found]
+                    if rest and base:
+                        changes.setdefault(key, []).append(pick(rest) / base)
+        every = [ratio for ratios in changes.values() for ratio in ratios]
         if not every:
             return AxisFinding()
         quantity = self.reader.words(name).quantity
@@ -444,29 +450,29 @@ class SummaryWriter(Struct, frozen=True):
             ends = [self.reader.texts([(name, value)]) for value in (last or others[0], start)]
             best = "the best " + quantity if last is None and len(others) > 1 else ends[0]
             what = f"{best} against {ends[1]}"
-        told = {key: leaders.changed(found) for key, found in changes.items()}
+        phrases = {key: leaders.changed(ratios) for key, ratios in changes.items()}
         return AxisFinding(
-            f"{what}: {self._quantity} ", self._grouped(told, leaders.changed(every))
+            f"{what}: {self._quantity} ", self._grouped(phrases, leaders.changed(every))
         )
 
     def _front(self, rows: Sequence[Row]) -> str:
         """How many designs nothing beats, and the two ends of them."""
         finding, reader = self.finding, self.reader
         chart = next(
-            one
-            for one in reader.spec.charts
-            if one.front and (one.x, one.y) == (finding.over, finding.of)
+            candidate
+            for candidate in reader.spec.charts
+            if candidate.front and (candidate.x, candidate.y) == (finding.over, finding.of)
         )
-        said = []
+        sentences = []
         for panel in panels_of(rows, chart, reader):
-            front = [panel.rows[at] for at in front_of(panel.rows, chart)]
+            front = [panel.rows[index] for index in front_of(panel.rows, chart)]
             ends = [self._design(row, chart) for row in (front[:1] + front[-1:])]
             if ends:
                 start = f"{panel.heading}: " if panel.heading else ""
                 count = f"{len(front):,} of {len(panel.rows):,} designs"
                 span = f"from {' to '.join(ends)}" if len(front) > 1 else ends[0]
-                said.append(f"{start}{count} are on the Pareto front, {span}")
-        return "; ".join(said)
+                sentences.append(f"{start}{count} are on the Pareto front, {span}")
+        return "; ".join(sentences)
 
     def _design(self, row: Row, chart: ChartSpec) -> str:
         """What a design costs, what one gets for it, and which it is."""
@@ -476,13 +482,13 @@ class SummaryWriter(Struct, frozen=True):
 
     # Words.
 
-    def _grouped(self, told: Mapping[Key, str], whole: str) -> str:
+    def _grouped(self, answers: Mapping[Key, str], whole: str) -> str:
         """Answers with the cases that have them; the one of all where they are too many."""
         groups: dict[str, list[str]] = {}
-        for key, text in told.items():
+        for key, text in answers.items():
             named = self.reader.texts(zip(self.finding.each, key, strict=True))
             groups.setdefault(text, []).append(named)
-        if len(groups) == 1 or len(groups) > MOST_GROUPS or len(told) > 2 * MOST_GROUPS:
+        if len(groups) == 1 or len(groups) > MOST_GROUPS or len(answers) > 2 * MOST_GROUPS:
             return whole
         between = "; " if len(self.finding.each) > 1 else ", "
         return between.join(f"{text} for {listed(names)}" for text, names in groups.items())
@@ -499,12 +505,12 @@ class SummaryWriter(Struct, frozen=True):
 
     def _key(self, key: Key, among: Sequence[Key]) -> str:
         """Name of a series, by what differs among some; what it does not have goes unsaid."""
-        told = [
+        named = [
             (name, value)
-            for at, (name, value) in enumerate(zip(self.finding.by, key, strict=True))
-            if value is not None and (not among or len({one[at] for one in among}) > 1)
+            for index, (name, value) in enumerate(zip(self.finding.by, key, strict=True))
+            if value is not None and (not among or len({other[index] for other in among}) > 1)
         ]
-        return self.reader.texts(told) or "none"
+        return self.reader.texts(named) or "none"
 
     def _value(self, value: float) -> str:
         unit = self.reader.words(self.finding.of).unit
@@ -536,26 +542,26 @@ MOST_SAID = 3
 
 def verdict(rows: Sequence[Row], reader: Reader, *, complete: bool = True) -> str:
     """Say what the points of a study answer; empty where there is nothing to compare."""
-    said = _said(reader.spec.answers, rows, reader)
-    if not said:
-        said = _said(tuple(_of_charts(reader.spec, reader)), rows, reader)
-    said = _joined(said)
-    text = " ".join(f"{_capital(one)}." for one in said[:MOST_SAID])
-    more = len(said) - MOST_SAID
+    sentences = _said(reader.spec.answers, rows, reader)
+    if not sentences:
+        sentences = _said(tuple(_of_charts(reader.spec, reader)), rows, reader)
+    sentences = _joined(sentences)
+    text = " ".join(f"{_capital(sentence)}." for sentence in sentences[:MOST_SAID])
+    more = len(sentences) - MOST_SAID
     text += f" The charts show {more} more." if more > 0 else ""
     return text if complete or not text else f"So far: {text[:1].lower()}{text[1:]}"
 
 
 def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> list[str]:
     """Sentences of some findings, each once."""
-    found: dict[str, None] = {}
-    for one in findings:
-        wanted = one.where.items()
+    sentences: dict[str, None] = {}
+    for finding in findings:
+        wanted = finding.where.items()
         left = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
-        text = SummaryWriter(one, reader).sentence(left)
+        text = SummaryWriter(finding, reader).sentence(left)
         if text:
-            found[text] = None
-    return list(found)
+            sentences[text] = None
+    return list(sentences)
 
 
 def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
@@ -572,7 +578,7 @@ def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
         What is compared and in which case, from where to where, the winner, or who ties, and by
         which share the next is behind at least and at most [1].
     """
-    found = []
+    entries = []
     for finding in reader.spec.answers or tuple(_of_charts(reader.spec, reader)):
         lower = better_low(reader, finding.of)
         if finding.kind != "best" or lower is None:
@@ -586,7 +592,7 @@ def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
             ):
                 names = sorted(" ".join(map(str, key)) for key in span.leaders)
                 alone = len(names) == 1
-                found.append(
+                entries.append(
                     {
                         "of": finding.of,
                         "over": finding.over,
@@ -599,19 +605,19 @@ def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
                         "lead": [min(span.leads), max(span.leads)],
                     }
                 )
-    return found
+    return entries
 
 
-def _joined(said: Sequence[str]) -> list[str]:
+def _joined(sentences: Sequence[str]) -> list[str]:
     """Sentences on the same subject as one."""
-    found: list[str] = []
-    for text in said:
+    joined: list[str] = []
+    for text in sentences:
         subject, colon, rest = text.partition(": ")
-        if colon and found and found[-1].startswith(subject + colon):
-            found[-1] += f"; {rest}"
+        if colon and joined and joined[-1].startswith(subject + colon):
+            joined[-1] += f"; {rest}"
         else:
-            found.append(text)
-    return found
+            joined.append(text)
+    return joined
 
 
 def _capital(text: str) -> str:
@@ -622,7 +628,7 @@ def _capital(text: str) -> str:
 
 def _of_charts(spec: StudyDefinition, reader: Reader) -> Iterator[Finding]:
     """What each chart of a study that names no answers shows; bars only where nothing else is."""
-    charts = [one for one in spec.charts if one.kind != "bars"] or spec.charts
+    charts = [chart for chart in spec.charts if chart.kind != "bars"] or spec.charts
     for chart in charts:
         yield from _of_chart(chart, spec)
     if not charts:
@@ -634,17 +640,17 @@ def _of_charts(spec: StudyDefinition, reader: Reader) -> Iterator[Finding]:
 
 def _of_chart(chart: ChartSpec, spec: StudyDefinition) -> Iterator[Finding]:
     """What a chart shows."""
-    each = (chart.each,) if chart.each else ()
+    panel_names = (chart.each,) if chart.each else ()
     series = (*chart.series, *(left_open(spec, chart) if chart.kind == "lines" else ()))
-    given = (*each, *(name for name in series if name in GIVEN))
+    given = (*panel_names, *(name for name in series if name in GIVEN))
     chosen = tuple(name for name in series if name not in GIVEN)
     if chart.kind == "heat":
-        yield Finding(kind="best", of=str(chart.z), by=(chart.x, chart.y), each=each)
+        yield Finding(kind="best", of=str(chart.z), by=(chart.x, chart.y), each=panel_names)
     elif chart.kind == "scatter" and chart.front:
-        yield Finding(kind="front", of=chart.y, over=chart.x, each=each)
+        yield Finding(kind="front", of=chart.y, over=chart.x, each=panel_names)
     elif inputs_behind(spec, chart.x) is None or chart.kind != "lines" or _own_scales(chart, spec):
         by = (*chart.series, *((chart.x,) if inputs_behind(spec, chart.x) else ()))
-        yield Finding(kind="best", of=chart.y, by=by or spec.axis_names, each=each)
+        yield Finding(kind="best", of=chart.y, by=by or spec.axis_names, each=panel_names)
     elif chosen:
         yield Finding(kind="best", of=chart.y, by=chosen, over=chart.x, each=given)
     else:

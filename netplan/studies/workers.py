@@ -199,11 +199,11 @@ class Here(_Workers):
 
     def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:  # noqa: ARG002
         """Evaluate a chunk; what is done of it when a signal comes counts."""
-        found, chunk = list[PointResult](), Chunk()
+        outcomes, chunk = list[PointResult](), Chunk()
         points = attempt_some(self._work, indices, interruptible=True)
         with limited(self._limit_bytes):
-            self._interrupts.run(lambda: found.extend(points))
-        chunk.set_result(found)
+            self._interrupts.run(lambda: outcomes.extend(points))
+        chunk.set_result(outcomes)
         return chunk
 
 
@@ -237,13 +237,13 @@ class LocalWorkers(_Workers):
             process = self._idle.pop()
         except IndexError:
             process = self._ready()
-        found = process.ask(self._work, __version__, indices, self._limit_bytes)
-        if isinstance(found, MemoryError):
+        reply = process.ask(self._work, __version__, indices, self._limit_bytes)
+        if isinstance(reply, MemoryError):
             raise WorkerDiedError(process.end())
         self._idle.append(process)
-        if isinstance(found, Exception):
-            raise found
-        return found or []
+        if isinstance(reply, Exception):
+            raise reply
+        return reply or []
 
     def _ready(self) -> "_Process":
         """A new process; that one dies before it is ready is the fault of no point."""

@@ -321,7 +321,7 @@ def level_span_time(
         kinds = ", ".join(known.level_kinds)
         raise InputError(f"{name} does not run on a {level.kind}: use it on {kinds}, or None")
     if kind not in known.collectives:
-        fitting = [f"{one!r}" for one, row in ALGORITHMS.items() if kind in row.collectives]
+        fitting = [f"{choice!r}" for choice, row in ALGORITHMS.items() if kind in row.collectives]
         raise InputError(f"{name} has no {kind}: use {', '.join(fitting[:-1])} or None")
     carried, links, hops, delays, stations = known.charge(kind, span)
     rate = efficiency * level.link_bytes_per_s
@@ -532,10 +532,10 @@ def algorithm_of(name: str) -> Algorithm:
         return ALGORITHMS[name]
     plugs = added(PLUGS)
     check_choice("algorithm", name, (*ALGORITHMS, *sorted(plugs)))
-    found = plugs[name].load()
-    if not isinstance(found, Algorithm):
+    algorithm = plugs[name].load()
+    if not isinstance(algorithm, Algorithm):
         raise InputError(f"entry point {name} of {PLUGS} is no netplan Algorithm: name one")
-    return found
+    return algorithm
 
 
 def named_note(name: str) -> str:

@@ -199,11 +199,11 @@ def group_bound(
     """
     domain, *network = levels
     least = [domain, *(_at_least(level, port_bytes_per_s) for level in network)]
-    own = [_of_group(level, here) for level, here in zip(least, members, strict=True)]
+    group_levels = [_of_group(level, here) for level, here in zip(least, members, strict=True)]
     outer = [level for level, here in zip(least, members, strict=True) if here > 1][-1:]
     switched = [level.kind for level in outer] == ["switch"]
     fabric: Fabric = "rail-optimized" if any_to_any and switched else "rail-only"
-    return lower_bound(operation, own, data_bytes=data_bytes, fabric=fabric)
+    return lower_bound(operation, group_levels, data_bytes=data_bytes, fabric=fabric)
 
 
 def _at_least(level: Level, bytes_per_s: float) -> Level:

@@ -273,7 +273,7 @@ def hb_bandwidth_ratio(hb_size: Counts, hb_count: Counts, chunks: Counts = 1) ->
     check_number("hb_size", hb_size, minimum=2, whole=True)
     check_number("hb_count", hb_count, minimum=2, whole=True)
     check_number("chunks", chunks, minimum=1, whole=True)
-    x, y, c = (np.asarray(one, np.float64) for one in (hb_size, hb_count, chunks))
+    x, y, c = (np.asarray(number, np.float64) for number in (hb_size, hb_count, chunks))
     least = y * (x - 1) / (y - 1)
     return as_amount(np.maximum(least * (1 - 1 / c), np.sqrt(least / c)))
 

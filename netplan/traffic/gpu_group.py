@@ -140,10 +140,10 @@ class GpuGroup(Struct, frozen=True):
             crosses = self.domains > 1
             link = self.links.network if crosses else self.links.domain
             return transfer(link, np.array([1 / self.levels[crosses].link_bytes_per_s]))
-        found = self._collective(kind, None)
-        if not isinstance(found, Regimes):
+        measured = self._collective(kind, None)
+        if not isinstance(measured, Regimes):
             raise TypeError(kind)
-        return found
+        return measured
 
     def _by_algorithm(self, kind: GroupKind, name: str) -> CollectiveTime:
         """Time of an algorithm, with the start, steps and efficiency that a ring was measured."""
@@ -180,17 +180,17 @@ class GpuGroup(Struct, frozen=True):
 
     def error(self, kind: GroupKind, message_bytes: Floats) -> Floats:
         """Mean relative error of the time of each message [1]."""
-        domain, found = self.links.domain, [np.zeros(message_bytes.shape)]
+        domain, errors = self.links.domain, [np.zeros(message_bytes.shape)]
         if self.members > 1:
-            found.append(domain.error(message_bytes))
+            errors.append(domain.error(message_bytes))
         if self.domains > 1:
-            found.append(self.links.network.error(message_bytes))
+            errors.append(self.links.network.error(message_bytes))
         if self._untried(kind):
-            found.append(np.full(message_bytes.shape, domain.larger_error or 0.0))
+            errors.append(np.full(message_bytes.shape, domain.larger_error or 0.0))
         row = domain.in_switch_of(self.members)
         if kind != "send" and self.beyond and row:
-            found.append(np.full(message_bytes.shape, row.beyond_error or 0.0))
-        return reduce(np.maximum, found)
+            errors.append(np.full(message_bytes.shape, row.beyond_error or 0.0))
+        return reduce(np.maximum, errors)
 
     def _untried(self, kind: GroupKind) -> bool:
         """Whether more members of a domain take part than any that were measured so."""

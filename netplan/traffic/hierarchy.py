@@ -135,15 +135,15 @@ def _chunked(
             (algorithms.Affine(reduce(np.maximum, slopes), chunks * reduce(np.add, latencies)),)
         )
     ahead = kind == "all_reduce" and schedule == "hierarchical"
-    found = []
-    for at, busiest in enumerate(times):
+    candidates = []
+    for index, busiest in enumerate(times):
         # All chunks pass the busiest level, one of them those below it, or all others.
-        others = times[:at] if ahead else (*times[:at], *times[at + 1 :])
+        others = times[:index] if ahead else (*times[:index], *times[index + 1 :])
         follow = 1 + (chunks - 1) / busiest.stations
-        slope = busiest.s_per_byte * follow + sum(one.s_per_byte for one in others)
-        fixed_s = busiest.fixed_s * follow + sum(one.fixed_s for one in others)
-        found.append(algorithms.Affine(slope / chunks, fixed_s))
-    return algorithms.CombinedTime(tuple(found))
+        slope = busiest.s_per_byte * follow + sum(time.s_per_byte for time in others)
+        fixed_s = busiest.fixed_s * follow + sum(time.fixed_s for time in others)
+        candidates.append(algorithms.Affine(slope / chunks, fixed_s))
+    return algorithms.CombinedTime(tuple(candidates))
 
 
 def _level_times(
@@ -161,11 +161,11 @@ def _level_times(
     ring = np.asarray(math.prod(members)) if schedule == "flat_ring" else None
     inside: Amount = 1.0
     shares = shares or [1.0] * len(levels)
-    each = enumerate(zip(levels, members, strides, methods, shares, strict=True))
-    for at, (level, here, stride, method, share) in each:
+    rows = enumerate(zip(levels, members, strides, methods, shares, strict=True))
+    for index, (level, here, stride, method, share) in rows:
         working = None
         if group is not None and isinstance(level, Level) and level.tiers:
-            working = group.at_work(at)
+            working = group.at_work(index)
         span = algorithms.MemberRange(level, here, stride, inside, ring, working)
         yield algorithms.level_span_time(kind, span, method, share)
         if kind in _SHARED[schedule]:
@@ -232,8 +232,8 @@ def collective_s(
     algorithms.check_choice("collective", collective, get_args(CollectiveKind))
     algorithms.check_choice("schedule", schedule, get_args(Schedule))
     if schedule == "flat_ring":
-        one = group_time(collective, levels, None, methods=methods, schedule=schedule)
-        return algorithms.as_amount(one.s_per_byte * data_bytes + chunks * one.fixed_s)
+        ring_time = group_time(collective, levels, None, methods=methods, schedule=schedule)
+        return algorithms.as_amount(ring_time.s_per_byte * data_bytes + chunks * ring_time.fixed_s)
     times = list(_level_times(collective, levels, None, methods, schedule))
     chunk_bytes = algorithms.as_amount(np.divide(data_bytes, chunks))
     rows = [time.s_per_byte * chunk_bytes + time.fixed_s for time in times]
@@ -264,15 +264,15 @@ class Communication(Struct, frozen=True):
     direct: bool = False
     algorithm: str | None = None
 
-    def link(self, at: int, level: Level) -> MeasuredLink | None:
+    def link(self, index: int, level: Level) -> MeasuredLink | None:
         """What was measured on the links of a level, the HB domain first."""
         if self.links is None:
             return None
-        if self.direct and not at and level.kind == "mesh":
+        if self.direct and not index and level.kind == "mesh":
             return replace(self.links.domain, in_switch=())
         if level.kind != "switch":
             return None
-        return self.links.network if at else self.links.domain
+        return self.links.network if index else self.links.domain
 
 
 def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> Group:
@@ -289,9 +289,9 @@ def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> G
     degrees = placements.degrees
     members = degrees[:, list(dimensions)].prod(axis=1)
     stride = degrees[:, : min(dimensions)].prod(axis=1)
-    for at in sorted({*range(min(dimensions), max(dimensions))} - {*dimensions}):
-        beyond = degrees[:, [one for one in dimensions if one > at]].prod(axis=1)
-        stride = np.where(beyond > 1, stride * degrees[:, at], stride)
+    for dimension in sorted({*range(min(dimensions), max(dimensions))} - {*dimensions}):
+        beyond = degrees[:, [outer for outer in dimensions if outer > dimension]].prod(axis=1)
+        stride = np.where(beyond > 1, stride * degrees[:, dimension], stride)
     if not whole or placements.sizes is None:
         return Group(members, stride)
     return Group(members, stride, degrees.prod(axis=1))
@@ -325,15 +325,15 @@ class CollectiveNetwork(Struct, frozen=True):
             return _chunked(kind, times, schedule, used.chunks)
         if slips:
             kind = "reduce_scatter"
-        one = group_time(kind, levels, group, methods=methods, schedule=schedule, shares=shares)
+        time = group_time(kind, levels, group, methods=methods, schedule=schedule, shares=shares)
         if not slips:
             return (
-                one
+                time
                 if used.algorithm is None
-                else algorithms.Affine(one.s_per_byte, one.fixed_s + start_s)
+                else algorithms.Affine(time.s_per_byte, time.fixed_s + start_s)
             )
         several = (group.members > 1).sum(axis=0) > 1
-        return algorithms.Affine(one.s_per_byte * np.where(several, 2.0, 1.0), one.fixed_s)
+        return algorithms.Affine(time.s_per_byte * np.where(several, 2.0, 1.0), time.fixed_s)
 
     def _algorithm(self, kind: CollectiveKind, level: Level) -> str | None:
         """The named algorithm where it runs; else the default, in steps round a ring."""
@@ -349,34 +349,34 @@ class CollectiveNetwork(Struct, frozen=True):
         levels, share = list(self.levels), self.communication.bandwidth_efficiency
         shares = [share] * len(levels)
         start_s = np.zeros(group.members.shape[1])
-        for at, level in enumerate(self.levels):
-            link = self.communication.link(at, level)
+        for index, level in enumerate(self.levels):
+            link = self.communication.link(index, level)
             if link is not None:
                 ring = measured_of(link, kind).large
                 # All steps of an all_reduce, in both of its phases, were measured as one ring.
                 step_s = ring.step_s / (2 if kind == "all_reduce" else 1)
-                levels[at] = replace(level, link_latency_s=0.0, step_latency_s=step_s)
-                shares[at] = ring.efficiency
-                start_s += np.where(group.members[at] > 1, ring.start_s, 0.0)
+                levels[index] = replace(level, link_latency_s=0.0, step_latency_s=step_s)
+                shares[index] = ring.efficiency
+                start_s += np.where(group.members[index] > 1, ring.start_s, 0.0)
         return tuple(levels), shares, start_s
 
     @property
     def bandwidth_share(self) -> float:
         """Share of the links' bandwidth that messages get; of measured ones the records say it."""
-        if all(self.communication.link(at, level) for at, level in enumerate(self.levels)):
+        if all(self.communication.link(index, level) for index, level in enumerate(self.levels)):
             return 1.0
         return self.communication.bandwidth_efficiency
 
     def _measured(self, kind: CollectiveKind, group: Group) -> Regimes:
         """Time of a collective on measured links, at what leaves that block leave of the rate."""
-        links = [self.communication.link(at, level) for at, level in enumerate(self.levels)]
+        links = [self.communication.link(index, level) for index, level in enumerate(self.levels)]
         # Of measured links the record has the share of the bandwidth.
         shares = [1.0 if link else self.communication.bandwidth_efficiency for link in links]
         methods = [None] * len(links)
         times = _level_times(kind, self.levels, group, methods, "flat_ring", shares)
         members = group.members.astype(np.float64)
         inside = np.cumprod(members, axis=0) / members
-        each = zip(self.levels, links, times, members, inside, strict=True)
+        rows = zip(self.levels, links, times, members, inside, strict=True)
         return regimes(
             kind,
             [
@@ -384,29 +384,29 @@ class CollectiveNetwork(Struct, frozen=True):
                     link,
                     here,
                     below,
-                    one.s_per_byte,
+                    time.s_per_byte,
                     level.link_bytes_per_s,
-                    one.fixed_s,
+                    time.fixed_s,
                     forwards=level.kind == "switch",
                 )
-                for level, link, one, here, below in each
+                for level, link, time, here, below in rows
             ],
         )
 
-    def transfer_s(self, at: int, stride: Counts, sent_bytes: float) -> float:
+    def transfer_s(self, index: int, stride: Counts, sent_bytes: float) -> float:
         """Time of one message to the GPU so many places on at a level, alone there [s]."""
-        level, used = self.levels[at], self.communication
-        if used.link(at, level) is not None:
-            return float(self._transfer(at, np.ones(1), np.zeros(1)).seconds(sent_bytes)[0])
+        level, used = self.levels[index], self.communication
+        if used.link(index, level) is not None:
+            return float(self._transfer(index, np.ones(1), np.zeros(1)).seconds(sent_bytes)[0])
         seconds = sent_bytes / (used.bandwidth_efficiency * level.link_bytes_per_s)
         return seconds + float(level.hop_s(stride))
 
     def _transfer(
-        self, at: int, slowdown: Floats, latency_s: Floats
+        self, index: int, slowdown: Floats, latency_s: Floats
     ) -> algorithms.Affine | Regimes:
         """Time of a message at a level, so many times as long as alone; 0 where there is none."""
-        level, used = self.levels[at], self.communication
-        s_per_byte, link = slowdown / level.link_bytes_per_s, used.link(at, level)
+        level, used = self.levels[index], self.communication
+        s_per_byte, link = slowdown / level.link_bytes_per_s, used.link(index, level)
         if link is None:
             return algorithms.Affine(s_per_byte / used.bandwidth_efficiency, latency_s)
         return transfer(link, s_per_byte)
@@ -447,11 +447,11 @@ class CollectiveNetwork(Struct, frozen=True):
             return algorithms.CombinedTime(mean, tuple(hops)), algorithms.CombinedTime(slowest)
         fill = (hops * s_per_byte * on_average).sum(axis=0)
         s_per_byte = s_per_byte * crossing
-        at = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
+        slowest_level = np.where(stages > 1, s_per_byte, 0.0).argmax(axis=0)
         return (
             algorithms.Affine(fill, (hops * hop_s).sum(axis=0)),
             algorithms.Affine(
-                *(part[at, np.arange(placements.count)] for part in (s_per_byte, hop_s))
+                *(part[slowest_level, np.arange(placements.count)] for part in (s_per_byte, hop_s))
             ),
         )
 
@@ -477,10 +477,10 @@ class CollectiveNetwork(Struct, frozen=True):
     def _slowdowns(self, pipeline: Group) -> tuple[Floats, Floats]:
         """How much longer hops take at each level, shape (levels, groups): mean, crossing [1]."""
         mean, crossing = np.ones((2, *pipeline.members.shape))
-        for at, level in enumerate(self.levels):
+        for index, level in enumerate(self.levels):
             if level.tiers:
-                stages, stride = pipeline.members[at], pipeline.stride[at]
-                working, inside = pipeline.at_work(at), pipeline.members[:at].prod(axis=0)
+                stages, stride = pipeline.members[index], pipeline.stride[index]
+                working, inside = pipeline.at_work(index), pipeline.members[:index].prod(axis=0)
                 slower = hop_slowdowns(level, stages, stride, working, inside=inside)
-                mean[at], crossing[at] = slower
+                mean[index], crossing[index] = slower
         return mean, crossing

@@ -133,9 +133,9 @@ def hop_slowdowns(
 
 def _groups(*rows: Amount | Counts) -> Ints:
     """Members, stride, ranks and domains that work, of whole groups; shape (4, groups) [1]."""
-    found = np.stack(np.broadcast_arrays(*rows)).astype(np.int64)
-    found[3] -= found[3] % (found[0] * found[1])
-    return found
+    groups = np.stack(np.broadcast_arrays(*rows)).astype(np.int64)
+    groups[3] -= groups[3] % (groups[0] * groups[1])
+    return groups
 
 
 class _Line(NamedTuple):
@@ -204,12 +204,12 @@ class _Line(NamedTuple):
         m, s, ranks, _ = self
         held, more = (tier.held, 0) if tier.held else divmod(tier.spread[0], tier.groups)
         density: Amount = tier.groups / tier.spread[0]
-        each: Counts = math.gcd(held, tier.domains)
+        piece: Counts = math.gcd(held, tier.domains)
         if not tier.by_rank:
             density = density * tier.ranks / ranks
             whole = (held % tier.ranks == 0) | (ranks == tier.ranks)
-            each = np.where(whole, held * ranks // tier.ranks, 1)
-        step = np.gcd(each, self.block) if more == 0 else np.ones_like(s)
+            piece = np.where(whole, held * ranks // tier.ranks, 1)
+        step = np.gcd(piece, self.block) if more == 0 else np.ones_like(s)
         borders, near = self.block // step, -(-s // step) - 1
         mean = (step * near * (near + 1) + s * (borders - 1 - 2 * near)) / borders
         share: Floats = np.minimum(1.0, mean * density * m / np.maximum(m - 1, 1))
@@ -233,9 +233,9 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
         groups = slice(first, min(last, period) + 1)
         pieces = 1 + len(to_do) * (last - first) // AT_ONCE
         for some in np.array_split(to_do, pieces):
-            columns = _Line(*(one[some, None] for one in line))
-            found = _crossing(tier, what, columns, groups) / tier.links + besides[some]
-            slower[some] = np.maximum(slower[some], found)
+            columns = _Line(*(part[some, None] for part in line))
+            slowdown = _crossing(tier, what, columns, groups) / tier.links + besides[some]
+            slower[some] = np.maximum(slower[some], slowdown)
         to_do = to_do[slower[to_do] < most[to_do]]
         first, last = last, last * LOOK_AT
     return slower
@@ -243,13 +243,13 @@ def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:
 
 def _crossing(tier: Tier, what: _Traffic, line: _Line, groups: slice) -> Floats:
     """Members whose traffic crosses, of the group with most of them among some of a tier [1]."""
-    at = tier.at_work(line.domains, line.ranks, groups)
-    block, place = np.divmod(at, line.block)
-    edges, width = line.leaving(what, place), np.diff(at)
+    bounds = tier.at_work(line.domains, line.ranks, groups)
+    block, place = np.divmod(bounds, line.block)
+    edges, width = line.leaving(what, place), np.diff(bounds)
     both, inside = edges[:, :-1] + edges[:, 1:], line.leaving(what, width)
     if what == "hop":
         far = np.maximum(place[:, :-1], line.block - place[:, 1:])
         inside = np.minimum(inside, np.minimum(far, far + width - line.stride))
         both = np.maximum(edges[:, :-1], edges[:, 1:])
-    found: Floats = np.where(block[:, :-1] < block[:, 1:], both, inside).max(axis=1, initial=0)
-    return found
+    crossing: Floats = np.where(block[:, :-1] < block[:, 1:], both, inside).max(axis=1, initial=0)
+    return crossing

@@ -211,12 +211,12 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         5500000000.0
         """
         groups = []
-        for each in self.groups:
-            own = share[each.members[:, 0]]
-            for one in distinct_values(own[own > 0]):
-                members = each.members[own == one]
+        for group in self.groups:
+            shares = share[group.members[:, 0]]
+            for value in distinct_values(shares[shares > 0]):
+                members = group.members[shares == value]
                 groups.append(
-                    replace(each, members=members, pair_bytes=float(one) * each.pair_bytes)
+                    replace(group, members=members, pair_bytes=float(value) * group.pair_bytes)
                 )
         sent = share[self.source]
         flows = self._kept(sent > 0, tuple(groups))
@@ -248,7 +248,7 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         >>> matrix.relabelled(np.array([0, 2], dtype=np.int32), 4).destination
         array([2], dtype=int32)
         """
-        groups = tuple(replace(one, members=gpu_of_rank[one.members]) for one in self.groups)
+        groups = tuple(replace(group, members=gpu_of_rank[group.members]) for group in self.groups)
         ends = gpu_of_rank[self.source], gpu_of_rank[self.destination]
         return TrafficMatrix(gpus, *ends, self.flow_bytes, self.kind, groups)
 
@@ -411,9 +411,9 @@ def combine(matrices: Iterable[TrafficMatrix]) -> TrafficMatrix:
     if not (sends := amount > 0).all():
         source, destination, kind = source[sends], destination[sends], kind[sends]
         key, amount = key[sends], amount[sends]
-    one, total = _merged(key, amount)
+    index, total = _merged(key, amount)
     groups = tuple(group for part in parts for group in part.groups if group.pair_bytes > 0)
-    return TrafficMatrix(gpus, source[one], destination[one], total, kind[one], groups)
+    return TrafficMatrix(gpus, source[index], destination[index], total, kind[index], groups)
 
 
 def _merged(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
@@ -427,8 +427,8 @@ def _merged(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
         return order, amount[order]
     place = np.empty(len(key), np.int64)
     place[order] = np.cumsum(new) - 1
-    one = order[new]
-    return one, sum_by(place, amount, len(one))
+    index = order[new]
+    return index, sum_by(place, amount, len(index))
 
 
 def check_flows(matrix: TrafficMatrix) -> None:

@@ -226,5 +226,5 @@ def _checked(
         destination.astype(np.int32),
         flow_bytes.astype(np.float64),
         kind.astype(np.int8),
-        tuple(replace(one, members=one.members.astype(np.int32)) for one in groups),
+        tuple(replace(group, members=group.members.astype(np.int32)) for group in groups),
     )

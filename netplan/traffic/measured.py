@@ -86,9 +86,9 @@ class Regime(Struct, frozen=True, eq=False):
             Time, infinite of groups that have no such way, shape (groups,) [s].
         """
         root = np.sqrt(data_bytes)
-        each = (one.s_per_byte * data_bytes + one.s_per_root * root for one in self.levels)
-        found: Floats = self.fixed_s + reduce(np.maximum, each)
-        return found
+        parts = (level.s_per_byte * data_bytes + level.s_per_root * root for level in self.levels)
+        total_s: Floats = self.fixed_s + reduce(np.maximum, parts)
+        return total_s
 
     def sending_s(self, data_bytes: float) -> Floats:
         """The same without latencies and ramps [s]; infinite as the fixed time.
@@ -103,9 +103,9 @@ class Regime(Struct, frozen=True, eq=False):
         Floats
             Time of the bytes alone, shape (groups,) [s].
         """
-        each = (one.s_per_byte * data_bytes for one in self.levels)
-        found: Floats = np.where(np.isinf(self.fixed_s), np.inf, reduce(np.maximum, each))
-        return found
+        parts = (level.s_per_byte * data_bytes for level in self.levels)
+        total_s: Floats = np.where(np.isinf(self.fixed_s), np.inf, reduce(np.maximum, parts))
+        return total_s
 
     def take(self, index: Ints) -> "Regime":
         """Some of the entries.
@@ -120,7 +120,7 @@ class Regime(Struct, frozen=True, eq=False):
         Regime
             The same way of these groups, in the order of ``index``.
         """
-        levels = (Ramped(one.s_per_byte[index], one.s_per_root[index]) for one in self.levels)
+        levels = (Ramped(level.s_per_byte[index], level.s_per_root[index]) for level in self.levels)
         return Regime(self.name, self.fixed_s[index], tuple(levels))
 
 
@@ -151,7 +151,7 @@ class Regimes(Struct, frozen=True, eq=False):
         Floats
             Time of the fastest way, 0 without a message, shape (groups,) [s].
         """
-        fastest = reduce(np.minimum, (one.seconds(data_bytes) for one in self.ways))
+        fastest = reduce(np.minimum, (way.seconds(data_bytes) for way in self.ways))
         return np.where(np.asarray(data_bytes) > 0, fastest, 0.0)
 
     def sending_s(self, data_bytes: float) -> Floats:
@@ -167,7 +167,7 @@ class Regimes(Struct, frozen=True, eq=False):
         Floats
             Least time of the bytes alone, over all ways, shape (groups,) [s].
         """
-        return reduce(np.minimum, (one.sending_s(data_bytes) for one in self.ways))
+        return reduce(np.minimum, (way.sending_s(data_bytes) for way in self.ways))
 
     def take(self, index: Ints) -> "Regimes":
         """Some of the entries.
@@ -182,7 +182,7 @@ class Regimes(Struct, frozen=True, eq=False):
         Regimes
             The same ways of these groups, in the order of ``index``.
         """
-        return Regimes(tuple(one.take(index) for one in self.ways))
+        return Regimes(tuple(way.take(index) for way in self.ways))
 
     def names(self, data_bytes: Amount) -> "np.ndarray[tuple[int, ...], np.dtype[np.str_]]":
         """Which way it is for this many bytes.
@@ -197,11 +197,11 @@ class Regimes(Struct, frozen=True, eq=False):
         numpy.ndarray
             Name of the fastest way, ``small``, ``large`` or ``in-switch``, shape (groups,).
         """
-        every = np.stack([one.seconds(data_bytes) for one in self.ways])
-        found: np.ndarray[tuple[int, ...], np.dtype[np.str_]] = np.array(
-            [one.name for one in self.ways]
+        every = np.stack([way.seconds(data_bytes) for way in self.ways])
+        names: np.ndarray[tuple[int, ...], np.dtype[np.str_]] = np.array(
+            [way.name for way in self.ways]
         )[every.argmin(axis=0)]
-        return found
+        return names
 
 
 class LevelUse(NamedTuple):
@@ -315,8 +315,8 @@ def measured_of(link: MeasuredLink, kind: CollectiveKind) -> MeasuredCollective:
         Its constants.
     """
     name = "all_gather" if kind in ("broadcast", "reduce") else kind
-    found: MeasuredCollective = getattr(link, name)
-    return found
+    measured: MeasuredCollective = getattr(link, name)
+    return measured
 
 
 def _large(
@@ -332,9 +332,9 @@ def _large(
     if kind == "all_to_all":
         # All that leaves the members below, not what members of the level exchange.
         steps = np.where(several, 0.0, steps)
-        own = (use.members - 1) / use.members
-        leaving = (group - use.inside) / group if use.forwards else own
-        slope = slope * np.where(there, leaving / np.where(there, own, 1), 0)
+        share = (use.members - 1) / use.members
+        leaving = (group - use.inside) / group if use.forwards else share
+        slope = slope * np.where(there, leaving / np.where(there, share, 1), 0)
     fixed_s: Floats = there * sent.start_s + steps * sent.step_s
     return fixed_s, Ramped.of(slope, sent.ramp_s)
 

@@ -94,22 +94,23 @@ def msccl_lines(name: str, collective: Gathering, forest: Forest) -> Iterator[st
         f'<algo name={quoteattr(name)} proto="Simple" nchannels="1" nchunksperloop="{chunks}"'
         f' ngpus="{forest.gpus}" coll="{COLL[collective]}" inplace="1">\n'
     )
-    own, scattered = collective == "all_gather", collective == "reduce_scatter"
+    gathers, scattered = collective == "all_gather", collective == "reduce_scatter"
     for gpu in range(forest.gpus):
         sizes = (
-            f'i_chunks="{forest.per_root if own else chunks}"'
+            f'i_chunks="{forest.per_root if gathers else chunks}"'
             f' o_chunks="{forest.per_root if scattered else chunks}" s_chunks="0"'
         )
         yield f'  <gpu id="{gpu}" {sizes}>\n'
         for number, (peers, steps) in enumerate(blocks[gpu].items()):
             yield f'    <tb id="{number}" send="{peers[0]}" recv="{peers[1]}" chan="0">\n'
-            for at, one in enumerate(steps):
+            for index, step in enumerate(steps):
                 where = "".join(
-                    f' {end}buf="{one.buffer}" {end}off="{one.offset}"' for end in ("src", "dst")
+                    f' {end}buf="{step.buffer}" {end}off="{step.offset}"' for end in ("src", "dst")
                 )
                 yield (
-                    f'      <step s="{at}" type="{one.kind}"{where} cnt="{one.count}"'
-                    f' depid="{one.waits[0]}" deps="{one.waits[1]}" hasdep="{int(one.awaited)}"/>\n'
+                    f'      <step s="{index}" type="{step.kind}"{where} cnt="{step.count}"'
+                    f' depid="{step.waits[0]}" deps="{step.waits[1]}"'
+                    f' hasdep="{int(step.awaited)}"/>\n'
                 )
             yield "    </tb>\n"
         yield "  </gpu>\n"
@@ -122,17 +123,17 @@ def _blocks(collective: Gathering, forest: Forest) -> list[dict[tuple[int, int],
         defaultdict(list) for _ in range(forest.gpus)
     ]
     first, used = [], [0] * forest.gpus
-    for one in forest.trees:
-        first.append(used[one.root])
-        used[one.root] += one.count
+    for tree in forest.trees:
+        first.append(used[tree.root])
+        used[tree.root] += tree.count
     last: dict[tuple[int, int], tuple[int, int]] = {}  # GPU and tree: block and step before
     for move in sorted(_moves(collective, forest.trees)):
         tree = forest.trees[move.tree]
         for gpu, sends in ((move.sender, True), (move.receiver, False)):
             peers = (move.receiver, -1) if sends else (-1, move.sender)
-            own = collective == "all_gather" and gpu == tree.root
-            offset = first[move.tree] + (0 if own else tree.root * forest.per_root)
-            inside = own or collective != "all_gather"
+            at_root = collective == "all_gather" and gpu == tree.root
+            offset = first[move.tree] + (0 if at_root else tree.root * forest.per_root)
+            inside = at_root or collective != "all_gather"
             kind = "s" if sends else "rrc" if move.adds else "r"
             step = _Step(kind, "i" if inside else "o", offset, tree.count)
             known = blocks[gpu]

@@ -71,8 +71,8 @@ class _Case(Struct, frozen=True, eq=False):
 
     def from_proven(self, proven: Bools) -> Ints:
         """What each node gets from proven ones and from its own feed, shape (nodes,)."""
-        found: Ints = self.rate * (self.network.into @ proven.astype(np.int64)) + self.feed
-        return found
+        received: Ints = self.rate * (self.network.into @ proven.astype(np.int64)) + self.feed
+        return received
 
 
 def grown(network: CapacityGraph, ratio: Fraction, proven: Bools, flows: int) -> Bools:
@@ -117,9 +117,9 @@ def grown(network: CapacityGraph, ratio: Fraction, proven: Bools, flows: int) ->
         sinks = _sinks(case, proven, tried, width)
         if not len(sinks):
             break
-        found = _saturated(case, proven, sinks)
-        proven[found] = True
-        if len(found):
+        saturated = _saturated(case, proven, sinks)
+        proven[saturated] = True
+        if len(saturated):
             tried, width = proven.copy(), min(MOST_SINKS, 2 * width)
         elif width > 1:
             width = 1
@@ -149,10 +149,10 @@ def _sinks(case: _Case, proven: Bools, tried: Bools, width: int) -> Ints:
     begins[1:] = part[order][1:] != part[order][:-1]
     start = np.flatnonzero(begins)
     place = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
-    own = np.bincount(part, weights=case.feed[left]) > 0  # parts with a GPU
-    fit = (place < width) & own[part[order]] & ~tried[left][order]
-    found: Ints = left[order[fit]][: LARGEST_FLOW // case.need]
-    return found
+    fed = np.bincount(part, weights=case.feed[left]) > 0  # parts with a GPU
+    fit = (place < width) & fed[part[order]] & ~tried[left][order]
+    sinks: Ints = left[order[fit]][: LARGEST_FLOW // case.need]
+    return sinks
 
 
 def _saturated(case: _Case, proven: Bools, sinks: Ints) -> Ints:
@@ -160,18 +160,20 @@ def _saturated(case: _Case, proven: Bools, sinks: Ints) -> Ints:
     left = np.flatnonzero(~proven)
     arcs = case.network.out[left][:, left].tocoo()
     part = connected_parts(len(left), arcs.row, arcs.col)
-    at = np.searchsorted(left, sinks)
-    used = np.isin(part, part[at])
+    places = np.searchsorted(left, sinks)
+    used = np.isin(part, part[places])
     kept = used[arcs.row]
     here = np.flatnonzero(used)
     source, drain = len(left), len(left) + 1
-    tail = np.concatenate((arcs.row[kept], np.full(len(here), source), at))
-    head = np.concatenate((arcs.col[kept], here, np.full(len(at), drain)))
+    tail = np.concatenate((arcs.row[kept], np.full(len(here), source), places))
+    head = np.concatenate((arcs.col[kept], here, np.full(len(places), drain)))
     given = case.from_proven(proven)[left]
-    value = np.concatenate((case.rate * arcs.data[kept], given[here], np.full(len(at), case.need)))
+    value = np.concatenate(
+        (case.rate * arcs.data[kept], given[here], np.full(len(places), case.need))
+    )
     value = np.minimum(value, case.need)
     flow = solve_flow(drain + 1, (tail, head), value, source, drain).flow
-    into = np.asarray(flow[at][:, [drain]].todense()).ravel()
+    into = np.asarray(flow[places][:, [drain]].todense()).ravel()
     return sinks[into >= case.need]
 
 
@@ -302,15 +304,15 @@ def all_gather_optimum(
     gpus = network.gpus
     if gpus < 2:  # noqa: PLR2004 - one GPU sends to nobody
         raise InputError(f"{network.name} has {gpus} GPU: a collective needs two")
-    found, _ = representatives(network)
+    candidates, _ = representatives(network)
     into = network.into.sum(axis=1)[:gpus]
-    found = found[np.argsort(into[found], kind="stable")]
+    candidates = candidates[np.argsort(into[candidates], kind="stable")]
     least = int(into.argmin())
     if into[least] == 0:
         raise _apart(network)
     worst = _Cut(Fraction(gpus - 1, int(into[least])), np.array([least]))
-    worst, proven, asked = _all_asked(network, found, worst, work, tell)
-    left = int(np.count_nonzero(~proven[found]))
+    worst, proven, asked = _all_asked(network, candidates, worst, work, tell)
+    left = int(np.count_nonzero(~proven[candidates]))
     reached: Fraction | None = worst.ratio
     if left or not network.balanced:
         scheme = _scheme(network)
@@ -321,7 +323,7 @@ def all_gather_optimum(
         unit=network.unit,
         outside=worst.outside,
         asked=asked,
-        representatives=len(found),
+        representatives=len(candidates),
         left=left,
         reached=reached,
     )
@@ -362,8 +364,8 @@ def all_gather_optimum_s(graph: FabricGraph, data_bytes: float) -> tuple[float, 
     >>> all_gather_optimum_s(graph, 1e9)
     (0.00625, 0.00625)
     """
-    found = all_gather_optimum(CapacityGraph.of(graph))
-    return found.least_s(data_bytes), found.most_s(data_bytes)
+    optimum = all_gather_optimum(CapacityGraph.of(graph))
+    return optimum.least_s(data_bytes), optimum.most_s(data_bytes)
 
 
 class CollectiveOptimum(Struct, frozen=True, eq=False):
@@ -470,12 +472,12 @@ def collective_optimum(
     if collective != "all_gather":
         same = gather is not None and network.mirrored
         scatter = gather if same else all_gather_optimum(network.reversed, tell=tell)
-    parts = [one for one in (gather, scatter) if one is not None]
-    worst = max(parts, key=lambda one: one.ratio)
-    bound = sum(one.least_s(1.0) for one in parts)
+    parts = [part for part in (gather, scatter) if part is not None]
+    worst = max(parts, key=lambda part: part.ratio)
+    bound = sum(part.least_s(1.0) for part in parts)
     if collective == "all_reduce":
         bound = _all_reduce_bound_s(network, worst)
-    reached = sum(one.most_s(1.0) for one in parts)
+    reached = sum(part.most_s(1.0) for part in parts)
     return CollectiveOptimum(
         collective, worst, worst is not scatter or worst is gather, reached, bound
     )
@@ -531,7 +533,7 @@ class _Cut(Struct, frozen=True, eq=False):
 
 def _all_asked(
     network: CapacityGraph,
-    found: Ints,
+    candidates: Ints,
     worst: _Cut,
     work: int,
     tell: Callable[[int, int], None] | None,
@@ -539,22 +541,22 @@ def _all_asked(
     """The worst cut of all GPUs that stand for others, which nodes are proven, how many asked."""
     allowed = max(1, work // network.out.nnz)
     proven, asked = np.zeros(network.nodes, bool), 0
-    for number, gpu in enumerate(found.tolist()):
+    for number, gpu in enumerate(candidates.tolist()):
         if tell:
-            tell(number, len(found))
+            tell(number, len(candidates))
         if proven[gpu]:
             continue
         if asked == allowed:
             break
         worst = _asked(network, network.quotient(gpu), gpu, worst)
         proven[gpu], asked = True, asked + 1
-        if len(found) > FEW and not asked & (asked - 1):  # after 1, 2, 4, 8 ... of them
-            flows, left = work // (2 * network.out.nnz), int(np.count_nonzero(~proven[found]))
+        if len(candidates) > FEW and not asked & (asked - 1):  # after 1, 2, 4, 8 ... of them
+            flows, left = work // (2 * network.out.nnz), int(np.count_nonzero(~proven[candidates]))
             if left <= allowed - asked:  # all may be asked: a proof is to be less work than that
                 flows = min(flows, left)
             proven = grown(network, worst.ratio, proven, flows)
     if tell:
-        tell(len(found), len(found))
+        tell(len(candidates), len(candidates))
     return worst, proven, asked
 
 
@@ -569,14 +571,18 @@ def _asked(network: CapacityGraph, quotient: Quotient, sink: int, worst: _Cut) -
     ends = (np.concatenate((tail, np.full(len(feeds), classes))), np.concatenate((head, feeds)))
     while True:
         rate, feed = worst.ratio.numerator, worst.ratio.denominator
-        value = [rate * one for one in capacity] + [feed * int(one) for one in members[feeds]]
+        value = [rate * amount for amount in capacity] + [
+            feed * int(amount) for amount in members[feeds]
+        ]
         flow, side = max_flow(
             classes + 1, (*ends, value), source=classes, sink=int(quotient.of[sink])
         )
         if flow >= gpus * feed:
             return worst
         leaving = side[tail] & ~side[head]
-        out = sum(one for one, leaves in zip(capacity, leaving.tolist(), strict=True) if leaves)
+        out = sum(
+            amount for amount, leaves in zip(capacity, leaving.tolist(), strict=True) if leaves
+        )
         if out == 0:
             raise _apart(network)
         inside = int(members[side[:-1]].sum())
@@ -709,7 +715,7 @@ def _all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:
     goal[-1] = -1.0
     from scipy.optimize import linprog  # noqa: PLC0415 - seldom used, and slow to load
 
-    found = linprog(
+    solution = linprog(
         goal,
         A_ub=share.tocsr(),
         b_ub=capacity,
@@ -717,7 +723,7 @@ def _all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:
         b_eq=np.zeros(gpus * nodes),
         method="highs",
     )
-    rate = -found.fun * unit if found.status == 0 else 0.0
+    rate = -solution.fun * unit if solution.status == 0 else 0.0
     if rate <= 0:
         raise InputError(f"{graph.name}: its links do not join all GPUs, no all_to_all ends")
     return float(data_bytes / gpus / rate)

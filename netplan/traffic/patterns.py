@@ -239,7 +239,7 @@ def cache_traffic(
     [(0, 2, 1000000000.0), (0, 3, 1000000000.0), (1, 4, 1000000000.0), (1, 5, 1000000000.0)]
     """
     here, there = homes(prefill), homes(decode)
-    pairs = [overlaps(one, other) for one, other in zip(here.shape, there.shape, strict=True)]
+    pairs = [overlaps(ours, theirs) for ours, theirs in zip(here.shape, there.shape, strict=True)]
     sources, targets, shares = ([pair[part] for pair in pairs] for part in range(3))
     home, stage, heads = np.ix_(*shares)
     return flows_matrix(

@@ -180,13 +180,13 @@ class Placement(Struct, frozen=True):
     @property
     def gpu_of_rank(self) -> Indices:
         """Which GPU of the cluster each rank is, shape (gpus,)."""
-        found, inside = np.full(1, self.first, dtype=np.int32), 1
+        gpus, inside = np.full(1, self.first, dtype=np.int32), 1
         used = [prod(level) for level in self.levels]
         for ranks, size in zip(used, self.sizes or used, strict=True):
             steps = inside * np.arange(ranks, dtype=np.int32)
-            found = (steps[:, None] + found).ravel()
+            gpus = (steps[:, None] + gpus).ravel()
             inside *= size
-        return found
+        return gpus
 
     def degree(self, *dimensions: str) -> int:
         """Members of one group over these dimensions [1]."""
@@ -301,7 +301,9 @@ def fills_innermost(degrees: Ints, sizes: Sequence[int]) -> Bools:
     rest, good = degrees.prod(axis=0), np.ones(degrees.shape[1], dtype=np.bool_)
     for here, size in zip(degrees, sizes, strict=True):
         totals, which = np.unique(rest, return_inverse=True)
-        most = np.array([max(one for one in divisors(total) if one <= size) for total in totals])
+        most = np.array(
+            [max(divisor for divisor in divisors(total) if divisor <= size) for total in totals]
+        )
         good &= here == most[which]
         rest = rest // here
     return good

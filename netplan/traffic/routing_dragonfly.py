@@ -102,13 +102,13 @@ def dragonfly_map(graph: FabricGraph) -> DragonflyMap:
     if len(hosts) != graph.gpus or not np.array_equal(np.sort(gpus), np.arange(graph.gpus)):
         raise InputError(f"{graph.name}: dragonfly routing needs one host link a GPU")
     nodes = np.flatnonzero(graph.node_kind == SWITCH)
-    number, found = _mapped(graph, nodes, graph.links_with("local"), graph.links_with("global"))
-    if not found.joined.all():
-        one, other = np.argwhere(~found.joined)[0]
-        raise InputError(f"{graph.name}: no link joins groups {one} and {other} of the dragonfly")
+    number, mapped = _mapped(graph, nodes, graph.links_with("local"), graph.links_with("global"))
+    if not mapped.joined.all():
+        group, other = np.argwhere(~mapped.joined)[0]
+        raise InputError(f"{graph.name}: no link joins groups {group} and {other} of the dragonfly")
     switch_of_gpu = np.empty(graph.gpus, np.int64)
     switch_of_gpu[gpus] = number[graph.target[hosts]]
-    return replace(found, switch_of_gpu=switch_of_gpu)
+    return replace(mapped, switch_of_gpu=switch_of_gpu)
 
 
 def is_dragonfly(graph: FabricGraph) -> bool:
@@ -135,10 +135,10 @@ def damaged_map(graph: FabricGraph, nodes: Ints, links: Ints) -> tuple[Ints, Dra
     itself.
     """
     local, outer = (links[graph.is_role(role)[links]] for role in ("local", "global"))
-    number, found = _mapped(graph, nodes, local, outer)
+    number, mapped = _mapped(graph, nodes, local, outer)
     ends = number[graph.source[local]], number[graph.target[local]]
     mesh = SwitchMesh(len(nodes), len(nodes), *ends)
-    return number, replace(found, local=mesh)
+    return number, replace(mapped, local=mesh)
 
 
 def _mapped(graph: FabricGraph, nodes: Ints, local: Ints, outer: Ints) -> tuple[Ints, DragonflyMap]:
@@ -242,11 +242,11 @@ def dragonfly_detours(dragonfly: DragonflyMap, leg: Leg, link_count: int) -> Flo
     """
     group, switches = dragonfly.group_of_switch, dragonfly.switches
     of_gpu = dragonfly.switch_of_gpu
-    apart = [sum_by(of_gpu, one, switches) for one in leg.leaving(group[of_gpu])]
-    away = [sum_by(of_gpu, one, switches) for one in leg.leaving(of_gpu)]
+    apart = [sum_by(of_gpu, traffic, switches) for traffic in leg.leaving(group[of_gpu])]
+    away = [sum_by(of_gpu, traffic, switches) for traffic in leg.leaving(of_gpu)]
     size = np.bincount(group)
-    near = [(one - far) / size[group] for one, far in zip(away, apart, strict=True)]
-    sent, received = (one / switches for one in apart)
+    near = [(traffic - far) / size[group] for traffic, far in zip(away, apart, strict=True)]
+    sent, received = (traffic / switches for traffic in apart)
     loads = np.zeros(2 * link_count)
     member = dragonfly.membership
     elsewhere = (np.arange(dragonfly.groups) != group[:, None]) & dragonfly.joined[group]
@@ -338,14 +338,16 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
     """Demand of uniform groups."""
     switch, group = dragonfly.switch_of_gpu[products.gpu], dragonfly.group_of_switch
     member, entry = dragonfly.membership, np.arange(len(switch))
-    at = csr_array((np.ones(len(entry)), (switch, entry)), shape=(dragonfly.switches, len(entry)))
-    out, into = (at @ one for one in product_factors(products))
+    seats = csr_array(
+        (np.ones(len(entry)), (switch, entry)), shape=(dragonfly.switches, len(entry))
+    )
+    out, into = (seats @ factor for factor in product_factors(products))
 
     def by_group(ours: Matrix, theirs: Matrix) -> Matrix:
-        found = coo_array(ours @ (theirs.T @ member))
-        keep = (group[found.row] != found.col) & (found.data != 0)
-        entries = found.data[keep], (found.row[keep], found.col[keep])
-        return csr_array(entries, shape=found.shape) * products.pair_bytes
+        demand = coo_array(ours @ (theirs.T @ member))
+        keep = (group[demand.row] != demand.col) & (demand.data != 0)
+        entries = demand.data[keep], (demand.row[keep], demand.col[keep])
+        return csr_array(entries, shape=demand.shape) * products.pair_bytes
 
     blocks = []
     for number in range(dragonfly.groups):
@@ -360,10 +362,10 @@ def _product_demand(dragonfly: DragonflyMap, products: Products) -> tuple[Matrix
 
 def _by_pair(dragonfly: DragonflyMap, amounts: Matrix) -> Matrix:
     """Columns (other group) become (own group, other group)."""
-    found = coo_array(amounts)
-    pair = dragonfly.group_of_switch[found.row] * dragonfly.groups + found.col
+    entries = coo_array(amounts)
+    pair = dragonfly.group_of_switch[entries.row] * dragonfly.groups + entries.col
     shape = (dragonfly.switches, dragonfly.groups**2)
-    return csr_array((found.data, (found.row, pair)), shape=shape)
+    return csr_array((entries.data, (entries.row, pair)), shape=shape)
 
 
 def _add_global(dragonfly: DragonflyMap, loads: Floats, between: Floats) -> None:
@@ -373,9 +375,9 @@ def _add_global(dragonfly: DragonflyMap, loads: Floats, between: Floats) -> None
 
 def _add_local(dragonfly: DragonflyMap, loads: Floats, hop: Matrix) -> None:
     """Put traffic between switches of one group on the links that join them, evenly."""
-    found = coo_array(csr_array(hop))  # as rows, so that every pair occurs once
-    moves = (found.row != found.col) & (found.data > 0)
-    first, second, amount = found.row[moves], found.col[moves], found.data[moves]
+    entries = coo_array(csr_array(hop))  # as rows, so that every pair occurs once
+    moves = (entries.row != entries.col) & (entries.data > 0)
+    first, second, amount = entries.row[moves], entries.col[moves], entries.data[moves]
     pair = first * np.int64(dragonfly.switches) + second
     start = np.searchsorted(dragonfly.local_key, pair)
     count = np.searchsorted(dragonfly.local_key, pair, side="right") - start
@@ -399,11 +401,11 @@ def _add_round(
     """Put what has no link of its own on the shortest paths inside its group."""
     mesh = cast("SwitchMesh", dragonfly.local)
     pairs = csc_array(coo_array((amount, ends), shape=(dragonfly.switches,) * 2))
-    found = mesh.loads((Pairs(pairs),))
+    extra = mesh.loads((Pairs(pairs),))
     for row, (tail, head) in enumerate(((mesh.source, mesh.target), (mesh.target, mesh.source))):
         key = tail * np.int64(dragonfly.switches) + head
         place = np.searchsorted(dragonfly.local_key, key) + places(key)
-        loads[dragonfly.local_code[place]] += found[row]
+        loads[dragonfly.local_code[place]] += extra[row]
 
 
 def _valiant(dragonfly: DragonflyMap, demand: _SwitchDemand, loads: Floats) -> Matrix:
@@ -443,12 +445,12 @@ def _through_third(dragonfly: DragonflyMap, between: Floats) -> Matrix:
     bounds = np.searchsorted(dragonfly.group_of_switch, np.arange(groups + 1))
     rows, columns, data = [], [], []
     for k in range(groups):
-        pairs, own = slice(k * groups, (k + 1) * groups), slice(bounds[k], bounds[k + 1])
-        arrive, leave = dragonfly.receives[pairs][:, own], dragonfly.sends[pairs][:, own]
+        pairs, switches = slice(k * groups, (k + 1) * groups), slice(bounds[k], bounds[k + 1])
+        arrive, leave = dragonfly.receives[pairs][:, switches], dragonfly.sends[pairs][:, switches]
         hop = (arrive.T @ between) @ leave
         row, column = np.nonzero(hop)
-        rows.append(row + own.start)
-        columns.append(column + own.start)
+        rows.append(row + switches.start)
+        columns.append(column + switches.start)
         data.append(hop[row, column])
     entries = np.concatenate(data), (np.concatenate(rows), np.concatenate(columns))
     return csr_array(coo_array(entries, shape=(dragonfly.switches,) * 2))

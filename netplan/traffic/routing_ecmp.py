@@ -160,10 +160,10 @@ def _hashes(source: AnyInts, destination: AnyInts, rng: np.random.Generator) -> 
     begins = np.flatnonzero(np.diff(pair[order], prepend=-1))
     number = np.empty(len(pair), np.uint64)
     number[order] = np.arange(len(pair)) - np.repeat(begins, np.diff(begins, append=len(pair)))
-    found = np.full(len(pair), rng.integers(1 << 63, dtype=np.uint64))
+    hashes = np.full(len(pair), rng.integers(1 << 63, dtype=np.uint64))
     for word in (source, destination, number):
-        found = mixed(found ^ word.astype(np.uint64))
-    return found
+        hashes = mixed(hashes ^ word.astype(np.uint64))
+    return hashes
 
 
 def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
@@ -256,9 +256,9 @@ class _Batch(Struct, frozen=True, eq=False):
                     f" {self.target[left[0]]} through nodes that forward"
                 )
             seen |= fresh
-            found = fresh[word[left], self.node[left]] & bit[left] != 0
-            hops[left[found]] = len(passing)
-            left = left[~found]
+            arrived = fresh[word[left], self.node[left]] & bit[left] != 0
+            hops[left[arrived]] = len(passing)
+            left = left[~arrived]
             passing.append(fresh & forwards)
         return hops, passing
 

@@ -109,26 +109,26 @@ class Plane(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def present(self) -> Bools:
         """Whether each GPU, or sender, sends over the plane, shape (gpus,)."""
-        found: Bools = np.asarray(self.taken.sum(axis=0)).ravel() > 0
-        return found
+        present: Bools = np.asarray(self.taken.sum(axis=0)).ravel() > 0
+        return present
 
     def demand(self, leg: Leg) -> Matrix:
         """What each switch with hosts sends to each other one [B], shape (switches, switches)."""
         flows = coo_array(
             (leg.flow_bytes, (leg.source, leg.destination)), shape=(self.seats.shape[1],) * 2
         )
-        found = self.seats @ flows.tocsr() @ self.seats.T
+        demand = self.seats @ flows.tocsr() @ self.seats.T
         for products in leg.products:
-            found = found + self._of_products(products)
-        found = coo_array(found)
-        apart = (found.row != found.col) & (found.data > 0)
-        kept = found.data[apart], (found.row[apart], found.col[apart])
-        return csc_array(coo_array(kept, shape=found.shape))
+            demand = demand + self._of_products(products)
+        demand = coo_array(demand)
+        apart = (demand.row != demand.col) & (demand.data > 0)
+        kept = demand.data[apart], (demand.row[apart], demand.col[apart])
+        return csc_array(coo_array(kept, shape=demand.shape))
 
     def _of_products(self, products: Products) -> Matrix:
         """What uniform groups send, never listed."""
         seats = csc_array(self.seats)[:, products.gpu]
-        out, into = (seats @ one for one in product_factors(products))
+        out, into = (seats @ factor for factor in product_factors(products))
         return products.pair_bytes * (out @ into.T)
 
 
@@ -163,13 +163,15 @@ class JoinedMap(Struct, frozen=True, eq=False, dict=True):
             return [_scaled(leg, 1 / count)] * count
         flows = leg.listed()
         common = self.present[:, flows.source] & self.present[:, flows.destination]
-        each = flows.flow_bytes / np.maximum(common.sum(axis=0), 1)
-        return [Leg(flows.source[some], flows.destination[some], each[some]) for some in common]
+        plane_bytes = flows.flow_bytes / np.maximum(common.sum(axis=0), 1)
+        return [
+            Leg(flows.source[some], flows.destination[some], plane_bytes[some]) for some in common
+        ]
 
 
 def _scaled(leg: Leg, share: float) -> Leg:
     """A share of all of a leg."""
-    products = (replace(one, pair_bytes=one.pair_bytes * share) for one in leg.products)
+    products = (replace(product, pair_bytes=product.pair_bytes * share) for product in leg.products)
     return Leg(leg.source, leg.destination, leg.flow_bytes * share, tuple(products))
 
 
@@ -194,15 +196,15 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
     group = connected_parts(graph.node_count, graph.source[inside], graph.target[inside])
     tier = graph.node_tier[graph.node_kind == SWITCH].min(initial=1)
     planes = []
-    for one in np.unique(part[switch]):
-        node = np.flatnonzero((part == one) & (graph.node_kind != GPU))
+    for plane_part in np.unique(part[switch]):
+        node = np.flatnonzero((part == plane_part) & (graph.node_kind != GPU))
         takes_hosts = graph.node_tier[node] == tier
         node = np.concatenate((node[takes_hosts], node[~takes_hosts]))
         number = np.full(graph.node_count, -1, np.int64)
         number[node] = np.arange(len(node))
         with_hosts = node[: int(takes_hosts.sum())]
-        links = between[part[graph.source[between]] == one]
-        here = part[switch] == one
+        links = between[part[graph.source[between]] == plane_part]
+        here = part[switch] == plane_part
         taken = _taken(gpu[here], graph.gpus, relays)
         seat = number[switch[here]], np.arange(np.count_nonzero(here))
         seats = coo_array((np.ones(len(seat[0])), seat), shape=(len(with_hosts), len(seat[0])))
@@ -225,10 +227,10 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
 def _taken(gpu: Indices, gpus: int, relays: Matrix | None) -> Matrix:
     """Share that each link of these GPUs takes of what each GPU sends, shape (links, gpus)."""
     ones = np.ones(len(gpu))
-    found = coo_array((ones, (np.arange(len(gpu)), gpu)), shape=(len(gpu), gpus)).tocsr()
-    found = found if relays is None else found @ relays
-    ports = np.asarray(found.sum(axis=0)).ravel()
-    return csr_array(found @ diags_array(1 / np.where(ports > 0, ports, 1.0)))
+    taken = coo_array((ones, (np.arange(len(gpu)), gpu)), shape=(len(gpu), gpus)).tocsr()
+    taken = taken if relays is None else taken @ relays
+    ports = np.asarray(taken.sum(axis=0)).ravel()
+    return csr_array(taken @ diags_array(1 / np.where(ports > 0, ports, 1.0)))
 
 
 Ways = Callable[[FabricGraph, Plane, Matrix], tuple[Floats, Floats]]
@@ -253,9 +255,9 @@ def joined_loads(joined: JoinedMap, leg: Leg, ways: Ways, *, mixed: bool = True)
     for plane, part in zip(joined.planes, joined.by_plane(leg), strict=True):
         hosts += _host_loads(graph, plane, part)
         if len(plane.links):
-            one, other = ways(graph, plane, plane.demand(part))
-            direct += one
-            detours += other
+            shortest, detour = ways(graph, plane, plane.demand(part))
+            direct += shortest
+            detours += detour
     return mixed_with_hosts(graph, hosts, direct, detours) if mixed else hosts + detours
 
 
@@ -271,9 +273,9 @@ def _host_loads(graph: FabricGraph, plane: Plane, leg: Leg) -> Floats:
 
 def switch_ways(graph: FabricGraph, plane: Plane, demand: Matrix) -> tuple[Floats, Floats]:
     """Shortest paths by weights, and detours over any switch with hosts."""
-    found = plane.mesh.each_loads(((Pairs(demand),), tuple(_spreads(plane, demand))))
+    loads = plane.mesh.each_loads(((Pairs(demand),), tuple(_spreads(plane, demand))))
     both = np.zeros((2, 2, graph.link_count))
-    both[:, :, plane.links] = found
+    both[:, :, plane.links] = loads
     if plane.hubs:
         both[1] += _in_groups(graph, plane, demand)
     return both[0], both[1]
@@ -325,17 +327,17 @@ def best_mix(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: floa
     [6.0, 2.0, 2.0, 2.0]
     """
     used = bytes_per_s > 0
-    one, other = (
+    direct_s, detours_s = (
         np.where(used, loads / np.where(used, bytes_per_s, 1), 0) for loads in (direct, detours)
     )
-    least_s = max(least_s, _least_busy(one.ravel(), other.ravel()))
-    rising = one > other
-    room = (least_s - other[rising]) / (one - other)[rising]
+    least_s = max(least_s, _least_busy(direct_s.ravel(), detours_s.ravel()))
+    rising = direct_s > detours_s
+    room = (least_s - detours_s[rising]) / (direct_s - detours_s)[rising]
     share = min(1.0, float(room.min(initial=1.0)))
     return share * direct + (1 - share) * detours
 
 
-def _least_busy(one: Floats, other: Floats) -> float:
+def _least_busy(direct_s: Floats, detours_s: Floats) -> float:
     """Least time of the busiest link over all shares of the two ways [s].
 
     The busiest link of a share is a line in it; of all of them the lower hull falls, then rises:
@@ -343,8 +345,8 @@ def _least_busy(one: Floats, other: Floats) -> float:
     """
 
     def line(share: float) -> tuple[float, float]:
-        at = int((share * one + (1 - share) * other).argmax())
-        return float(other[at]), float(one[at] - other[at])
+        busiest = int((share * direct_s + (1 - share) * detours_s).argmax())
+        return float(detours_s[busiest]), float(direct_s[busiest] - detours_s[busiest])
 
     low, high = line(0.0), line(1.0)
     if low[1] >= 0:
@@ -388,21 +390,21 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, graph: FabricGraph, plane: Plane) -> "_DragonflyLeft":
         """What a plane holds."""
-        number, found = damaged_map(graph, plane.node, plane.links)
-        own = number[plane.node]
-        mesh = SwitchMesh(len(own), len(own), *own[plane.ends])
-        return cls(graph, plane, own, found, mesh)
+        number, dragonfly = damaged_map(graph, plane.node, plane.links)
+        numbers = number[plane.node]
+        mesh = SwitchMesh(len(numbers), len(numbers), *numbers[plane.ends])
+        return cls(graph, plane, numbers, dragonfly, mesh)
 
     def ways(self, demand: Matrix) -> tuple[Floats, Floats]:
         """Loads over links between groups, and on detours [B], shape (2, links) each."""
-        pairs, links, found = coo_array(demand), self.graph.link_count, self.dragonfly
+        pairs, links, dragonfly = coo_array(demand), self.graph.link_count, self.dragonfly
         leg = Leg(self.number[pairs.row], self.number[pairs.col], pairs.data)
-        direct = dragonfly_loads(found, leg, links)
-        detours = dragonfly_detours(found, leg, links)
-        if not found.joined.all():
-            group = found.group_of_switch
-            apart = ~found.joined[group[leg.source], group[leg.destination]]
-            shape = (found.switches,) * 2
+        direct = dragonfly_loads(dragonfly, leg, links)
+        detours = dragonfly_detours(dragonfly, leg, links)
+        if not dragonfly.joined.all():
+            group = dragonfly.group_of_switch
+            apart = ~dragonfly.joined[group[leg.source], group[leg.destination]]
+            shape = (dragonfly.switches,) * 2
             kept = leg.flow_bytes[apart], (leg.source[apart], leg.destination[apart])
             lost = Pairs(csc_array(coo_array(kept, shape=shape)))
             loads = self.mesh.each_loads(((lost,), (self._spread(leg),)))
@@ -412,14 +414,14 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
 
     def _spread(self, leg: Leg) -> "_SpreadApart":
         """Halves of detours between groups that no link joins any more."""
-        found = self.dragonfly
-        group = found.group_of_switch
+        dragonfly = self.dragonfly
+        group = dragonfly.group_of_switch
         leaves = group[leg.source] != group[leg.destination]
-        amount = leg.flow_bytes[leaves] / found.switches
+        amount = leg.flow_bytes[leaves] / dragonfly.switches
         sent, received = (
-            sum_by(end[leaves], amount, found.switches) for end in (leg.source, leg.destination)
+            sum_by(end[leaves], amount, dragonfly.switches) for end in (leg.source, leg.destination)
         )
-        return _SpreadApart(~found.joined, group, sent, received)
+        return _SpreadApart(~dragonfly.joined, group, sent, received)
 
 
 class _SpreadApart(Struct, frozen=True, eq=False):

@@ -65,9 +65,9 @@ def pair_count(matrix: TrafficMatrix) -> int:
     """
     used = matrix.flow_bytes > 0
     pairs = distinct_values(matrix.source[used] * np.int64(matrix.gpus) + matrix.destination[used])
-    each = [_labels(matrix.gpus, groups) for groups in matrix.groups if groups.pair_bytes > 0]
+    labelled = [_labels(matrix.gpus, groups) for groups in matrix.groups if groups.pair_bytes > 0]
     # Many collectives share their groups, and every distinct partition doubles the work.
-    labels = list({label.tobytes(): label for label in each}.values())
+    labels = list({label.tobytes(): label for label in labelled}.values())
     first, second = np.divmod(pairs, matrix.gpus)
     outside = np.ones(len(pairs), bool)
     for label in labels:

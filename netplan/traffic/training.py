@@ -53,7 +53,7 @@ def collectives_of(
     """
     cut, totals = program.sharding, placement.totals
     asked = (totals.tensor, totals.context, totals.expert)
-    given = tuple(int(np.max(one)) for one in (cut.tensor, cut.context, cut.expert))
+    given = tuple(int(np.max(degrees)) for degrees in (cut.tensor, cut.context, cut.expert))
     if asked != given:
         raise InputError(
             f"the program is cut over tensor, context and expert GPUs {given}, the placement has"
@@ -164,8 +164,8 @@ def training_traffic(
             f"{layers} layers do not split into {stages} pipeline stages"
             f" x {interleave} interleaved parts: change the pipeline degree"
         )
-    each, most = np.atleast_1d(microbatches), int(np.max(microbatches))
-    shares = _Shares.of(program, placement, each)
+    counts, most = np.atleast_1d(microbatches), int(np.max(microbatches))
+    shares = _Shares.of(program, placement, counts)
     parts = [
         _among_ranks(use, placement, algorithm).scaled(use.times).weighted(shares.of_use(use))
         for use in collectives_of(program, placement, most)

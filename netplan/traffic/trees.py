@@ -120,20 +120,20 @@ def pack_trees(network: CapacityGraph, ratio: Fraction) -> Forest:
             f"{network.name} has {gpus:,} GPUs: trees are packed for {MAX_TREE_GPUS} at most"
         )
     arcs = network.out.tocoo()
-    capacity = [int(one) for one in arcs.data.tolist()]
+    capacity = [int(amount) for amount in arcs.data.tolist()]
     common = gcd(ratio.denominator, *capacity)
     per_root, scale = ratio.denominator // common, ratio.numerator
     ends = zip(arcs.row.tolist(), arcs.col.tolist(), strict=True)
-    room = {arc: one // common * scale for arc, one in zip(ends, capacity, strict=True)}
-    routes = {arc: [Route(arc, one)] for arc, one in room.items()}
+    room = {arc: amount // common * scale for arc, amount in zip(ends, capacity, strict=True)}
+    routes = {arc: [Route(arc, amount)] for arc, amount in room.items()}
     for switch in range(gpus, network.nodes):
         _split_off(switch, room, routes, (gpus, per_root))
-    room = {arc: one for arc, one in room.items() if one and max(arc) < gpus}
+    room = {arc: amount for arc, amount in room.items() if amount and max(arc) < gpus}
     return Forest(
         gpus=gpus,
         per_root=per_root,
         tree_bytes_per_s=network.unit * common / scale,
-        trees=tuple(sorted(_packed(gpus, per_root, dict(room)), key=lambda one: one.root)),
+        trees=tuple(sorted(_packed(gpus, per_root, dict(room)), key=lambda tree: tree.root)),
         routes={arc: tuple(routes[arc]) for arc in room},
     )
 
@@ -143,8 +143,8 @@ def _split_off(
 ) -> None:
     """Join arcs into a switch to arcs out of it until none leaves it."""
     while True:
-        into = [a for (a, b), one in room.items() if b == switch and one]
-        out = [b for (a, b), one in room.items() if a == switch and one]
+        into = [a for (a, b), free in room.items() if b == switch and free]
+        out = [b for (a, b), free in room.items() if a == switch and free]
         joined = False
         # Everybody gets some of everybody's room, so that trees stay low, if there is time for it.
         share = max(1, len(out) - 1) if trees[0] <= EVEN_GPUS else 1
@@ -190,9 +190,9 @@ def _join(
         first, second = near.pop(), far.pop()
         both = min(first.room, second.room)
         ways.append(Route(first.nodes + second.nodes[1:], both))
-        for rest, one in ((near, first), (far, second)):
-            if one.room > both:
-                rest.append(Route(one.nodes, one.room - both))
+        for rest, route in ((near, first), (far, second)):
+            if route.room > both:
+                rest.append(Route(route.nodes, route.room - both))
 
 
 def _taken(ways: list[Route], much: int) -> list[Route]:
@@ -216,7 +216,7 @@ def _may_join(room: Room, nodes: tuple[int, int, int], least: int, trees: tuple[
     gpus, per_root = trees
     tail, switch, head = nodes
     need = gpus * per_root
-    arcs = [(a, b, one) for (a, b), one in room.items() if one]
+    arcs = [(a, b, free) for (a, b), free in room.items() if free]
     last = max(max(arc) for arc in room) + 1
     base = arcs + [(last, gpu, per_root) for gpu in range(gpus)]
     endless = need + least + 1
@@ -225,8 +225,8 @@ def _may_join(room: Room, nodes: tuple[int, int, int], least: int, trees: tuple[
         for sources, sinks in (((tail, head), (switch, gpu)), ((switch,), (tail, head, gpu))):
             if gpu in sources:
                 continue
-            more = [(last, one, endless) for one in sources]
-            more += [(one, gpu, endless) for one in sinks if one != gpu]
+            more = [(last, node, endless) for node in sources]
+            more += [(node, gpu, endless) for node in sinks if node != gpu]
             much = min(much, _flow(last + 1, base + more, last, gpu) - need)
             if much <= 0:
                 return 0
@@ -236,9 +236,9 @@ def _may_join(room: Room, nodes: tuple[int, int, int], least: int, trees: tuple[
 def _flow(nodes: int, arcs: list[tuple[int, int, int]], source: int, sink: int) -> int:
     """Largest flow; arcs that join the same pair add up."""
     total: defaultdict[Arc, int] = defaultdict(int)
-    for tail, head, one in arcs:
+    for tail, head, amount in arcs:
         if tail != head:
-            total[tail, head] += one
+            total[tail, head] += amount
     tails, heads = zip(*total, strict=True)
     ends = np.array(tails), np.array(heads)
     return max_flow(nodes, (*ends, list(total.values())), source=source, sink=sink)[0]
@@ -257,33 +257,33 @@ def _packed(gpus: int, per_root: int, room: Room) -> Iterator[Tree]:
     """Grow all trees until they span, and never let one take what another will need."""
     growing = [_Growing(root, {root: 0}, [], per_root) for root in range(gpus)]
     while growing:
-        one = growing[-1]
-        if len(one.reached) == gpus:
+        tree = growing[-1]
+        if len(tree.reached) == gpus:
             growing.pop()
-            yield Tree(one.root, tuple(one.arcs), one.count)
+            yield Tree(tree.root, tuple(tree.arcs), tree.count)
             continue
-        for tail, head in _next_arcs(one, room):
+        for tail, head in _next_arcs(tree, room):
             many = _may_grow(gpus, room, growing, (tail, head))
             if not many:
                 continue
-            if many < one.count:
-                rest = _Growing(one.root, dict(one.reached), list(one.arcs), one.count - many)
+            if many < tree.count:
+                rest = _Growing(tree.root, dict(tree.reached), list(tree.arcs), tree.count - many)
                 growing.insert(-1, rest)
-            one.count = many
-            one.reached[head] = one.reached[tail] + 1
-            one.arcs.append((tail, head))
+            tree.count = many
+            tree.reached[head] = tree.reached[tail] + 1
+            tree.arcs.append((tail, head))
             room[tail, head] -= many
             break
         else:
             raise InputError("no trees reach this ratio: some GPU is short of a link")
 
 
-def _next_arcs(one: _Growing, room: Room) -> list[Arc]:
+def _next_arcs(tree: _Growing, room: Room) -> list[Arc]:
     """Arcs out of what a tree has reached, those near its root and with most room first."""
     fit = [
-        (one.reached[a], -free, a, b)
+        (tree.reached[a], -free, a, b)
         for (a, b), free in room.items()
-        if free and a in one.reached and b not in one.reached
+        if free and a in tree.reached and b not in tree.reached
     ]
     return [(a, b) for _, _, a, b in sorted(fit)]
 
@@ -296,11 +296,11 @@ def _may_grow(gpus: int, room: Room, growing: list[_Growing], arc: Arc) -> int:
     tail, head = arc
     others = growing[:-1]
     most = min(room[arc], growing[-1].count)
-    needed = sum(one.count for one in others)
+    needed = sum(tree.count for tree in others)
     endless = needed + sum(room.values()) + 1
     arcs = [(a, b, free) for (a, b), free in room.items() if free]
-    for number, one in enumerate(others, gpus):
-        arcs.append((tail, number, one.count))
-        arcs += [(number, gpu, endless) for gpu in one.reached]
-    found = _flow(gpus + len(others), arcs, tail, head)
-    return max(0, min(most, found - needed))
+    for number, tree in enumerate(others, gpus):
+        arcs.append((tail, number, tree.count))
+        arcs += [(number, gpu, endless) for gpu in tree.reached]
+    flow = _flow(gpus + len(others), arcs, tail, head)
+    return max(0, min(most, flow - needed))
