@@ -299,10 +299,10 @@ class Answer(ABC):
         except ImportError:
             raise InputError("plots need plotly: pip install 'netplan-toolkit[plots]'") from None
 
-        sections = sorted(self.sections(), key=lambda one: not isinstance(one, Chart))
-        found = (chart for one in sections if (chart := chart_of(one)))
+        sections = sorted(self.sections(), key=lambda section: not isinstance(section, Chart))
+        drawings = (chart for section in sections if (chart := chart_of(section)))
         charts: dict[str, Chart] = {}
-        for chart in found:
+        for chart in drawings:
             charts.setdefault(chart.key, chart)
         if not charts or (key and key not in charts):
             if not charts:
@@ -314,9 +314,9 @@ class Answer(ABC):
 
     def __repr__(self) -> str:
         """One line: what was asked. The whole answer is ``text()``, or ``print`` of it."""
-        heads = (one.title for one in self.sections() if isinstance(one, Heading))
-        said = f": {head}" if (head := next(heads, "")) else ""
-        return f"<{type(self).__name__}{said}>"
+        heads = (section.title for section in self.sections() if isinstance(section, Heading))
+        suffix = f": {head}" if (head := next(heads, "")) else ""
+        return f"<{type(self).__name__}{suffix}>"
 
     def __str__(self) -> str:
         """What a terminal shows."""

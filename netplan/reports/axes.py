@@ -76,10 +76,10 @@ def in_order(values: Iterable[Scalar]) -> list[Scalar]:
     >>> in_order([64, 8, 64]), in_order(["torus-3d", "fat-tree"])
     ([8, 64], ['torus-3d', 'fat-tree'])
     """
-    found = list(dict.fromkeys(values))
-    numbers = [value for value in found if finite(value) is not None]
-    if len(numbers) < len(found):
-        return found
+    distinct = list(dict.fromkeys(values))
+    numbers = [value for value in distinct if finite(value) is not None]
+    if len(numbers) < len(distinct):
+        return distinct
     return sorted(numbers, key=lambda value: float(value or 0))
 
 
@@ -142,16 +142,16 @@ def number_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
     if axis.shared:
         layout["range"] = padded(axis.shared, log=axis.log)
     if axis.log:
-        own = [value for value in in_order(values) if finite(value, log=True) is not None]
+        plottable = [value for value in in_order(values) if finite(value, log=True) is not None]
         # Else plotly writes only the first digit between powers of ten.
         layout |= {"tickformat": "~s" if si else ",.6~g", "nticks": MAX_TICKS}
-        if axis.steps and 0 < len(own) <= STEPS:
+        if axis.steps and 0 < len(plottable) <= STEPS:
             unit = axis.words.unit if si else ""
-            ticks = [(finite(value), shown(value, unit)) for value in _every(own, MAX_TICKS)]
+            ticks = [(finite(value), shown(value, unit)) for value in _every(plottable, MAX_TICKS)]
             layout |= _ticks(ticks)
             if si:
                 layout["title"] = {"text": chart_label(axis.words.quantity, 60)}
-        elif own and ONE_DECADE < _decades(own) < THREE_DECADES:
+        elif plottable and ONE_DECADE < _decades(plottable) < THREE_DECADES:
             layout["dtick"] = "D2"  # 1, 2 and 5
     return Scale(None, axis.log, layout)
 
@@ -165,32 +165,32 @@ def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
     >>> scale.layout["ticktext"], scale.place(48.0)
     (['48', '96'], 0)
     """
-    found = in_order(values)
+    distinct = in_order(values)
     prefixed = words.unit in PREFIXED
     unit = words.unit if prefixed else ""
-    texts = [(place, shown(value, unit)) for place, value in enumerate(found)]
+    texts = [(place, shown(value, unit)) for place, value in enumerate(distinct)]
     layout: dict[str, object] = {
         "title": {"text": chart_label(words.quantity if prefixed else words.title, 60)},
         "type": "linear",
         "showgrid": False,
-        "range": [-0.5, len(found) - 0.5],
+        "range": [-0.5, len(distinct) - 0.5],
         **_ticks(_every(texts, STEPS)),
     }
-    return Scale({value: place for place, value in enumerate(found)}, log=False, layout=layout)
+    return Scale({value: place for place, value in enumerate(distinct)}, log=False, layout=layout)
 
 
 def fitting_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
     """Axis of numbers where all values are numbers, else of categories."""
-    found = list(dict.fromkeys(axis.shared or values))
-    if any(isinstance(value, (str, bool)) for value in found):
-        return category_scale(axis.words, found)
-    return number_scale(axis, found)
+    distinct = list(dict.fromkeys(axis.shared or values))
+    if any(isinstance(value, (str, bool)) for value in distinct):
+        return category_scale(axis.words, distinct)
+    return number_scale(axis, distinct)
 
 
 def along(values: Iterable[Scalar], *, log: bool) -> list[float]:
     """Where numbers stand on an axis: they, or their powers of ten."""
-    found = (finite(value, log=log) for value in values)
-    return [log10(one) if log else one for one in found if one is not None]
+    numbers = (finite(value, log=log) for value in values)
+    return [log10(number) if log else number for number in numbers if number is not None]
 
 
 def padded(values: Iterable[Scalar], *, log: bool) -> list[float] | None:
@@ -219,9 +219,9 @@ def flattened(panels: Sequence[Sequence[Scalar]], *, log: bool) -> bool:
     >>> flattened([[1, 2], [300, 900]], log=True), flattened([[1, 1], [300, 900]], log=False)
     (False, False)
     """
-    placed = [found for panel in panels if (found := along(panel, log=log))]
-    spans = [max(found) - min(found) for found in placed]
-    every = [place for found in placed for place in found]
+    placed = [places for panel in panels if (places := along(panel, log=log))]
+    spans = [max(places) - min(places) for places in placed]
+    every = [place for places in placed for place in places]
     whole = max(every, default=0.0) - min(every, default=0.0)
     # Values that are all the same are flat on any scale.
     return any(0 < span < FLAT * whole for span in spans)
@@ -240,9 +240,9 @@ def log_ticks(low: float, high: float) -> list[float]:
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
     for ladder in LADDERS:
         rungs = [float(f"{rung}e{power}") for power in powers for rung in ladder]
-        found = [rung for rung in rungs if low <= rung <= high]
-        if len(found) >= FEWEST:
-            return found
+        ticks = [rung for rung in rungs if low <= rung <= high]
+        if len(ticks) >= FEWEST:
+            return ticks
     return [low, high]
 
 
@@ -275,9 +275,9 @@ def _every(values: Sequence[Value], count: int) -> Sequence[Value]:
     return values[:: -(-len(values) // count)] if values else values
 
 
-def _ticks(found: Iterable[tuple[float | None, str]]) -> Json:
+def _ticks(pairs: Iterable[tuple[float | None, str]]) -> Json:
     """Ticks at these places with these texts."""
-    ticks = list(found)
+    ticks = list(pairs)
     return {
         "tickmode": "array",
         "tickvals": [place for place, _ in ticks],

@@ -221,7 +221,7 @@ def _traces(chart: Chart) -> list[Trace]:
             continue
         values, rows = _amounts(facts)
         starts = [float(start) for start in _each(facts.get("base", 0.0), len(values))]
-        thickness = [float(one) for one in _each(facts.get("width", share), len(values))]
+        thickness = [float(width) for width in _each(facts.get("width", share), len(values))]
         if mode == "stack":
             starts = [heights.get(row, 0.0) for row in rows]
             for row, value in zip(rows, values, strict=True):
@@ -352,18 +352,18 @@ def _axis_across(x: Ruler, y: Ruler, width: float) -> Iterator[Markup]:
         return
     free, foot = -1.0, max(y.start, y.end)
     for value, text in sorted(x.ticks, key=lambda tick: x.place(tick[0])):
-        at, half = x.place(value), len(text) * SIGN_PX / 2
+        centre_x, half = x.place(value), len(text) * SIGN_PX / 2
         if x.grid:
-            yield _path(((at, y.start), (at, y.end)), "rule")
-        if at - half > free:
-            at = min(at, width - half)
-            yield _text(at, foot + LINE_PX, text, "tick", "middle")
-            free = at + half + SIGN_PX
+            yield _path(((centre_x, y.start), (centre_x, y.end)), "rule")
+        if centre_x - half > free:
+            centre_x = min(centre_x, width - half)
+            yield _text(centre_x, foot + LINE_PX, text, "tick", "middle")
+            free = centre_x + half + SIGN_PX
     if x.title:
         title = short(x.title, int(width / SIGN_PX))
         half = len(title) * SIGN_PX / 2
-        at = min((x.start + x.end) / 2, width - half)
-        yield _text(at, foot + TICK_PX + LINE_PX, title, "title", "middle")
+        centre_x = min((x.start + x.end) / 2, width - half)
+        yield _text(centre_x, foot + TICK_PX + LINE_PX, title, "title", "middle")
 
 
 def _axis_up(y: Ruler, x: Ruler, width: float) -> Iterator[Markup]:
@@ -373,12 +373,12 @@ def _axis_up(y: Ruler, x: Ruler, width: float) -> Iterator[Markup]:
     left = min(x.start, x.end)
     most = int(LABEL_SHARE * width / SIGN_PX)
     for value, text in y.ticks:
-        at = y.place(value)
+        tick_y = y.place(value)
         if y.grid:
-            yield _path(((x.start, at), (x.end, at)), "rule")
+            yield _path(((x.start, tick_y), (x.end, tick_y)), "rule")
         lines = _folded(text, most)
         for number, line in enumerate(lines):
-            down = at + 4 + LINE_PX * (number - (len(lines) - 1) / 2)
+            down = tick_y + 4 + LINE_PX * (number - (len(lines) - 1) / 2)
             yield _text(left - GAP, down, line, "tick", "end")
     if y.title:
         middle = (y.start + y.end) / 2
@@ -408,8 +408,8 @@ def _scatter(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]
     mode = str(facts.get("mode", "markers"))
     count = len(facts["x"])
     spots = [
-        None if at is None or up is None else (x.place(at), y.place(up))
-        for at, up in zip(facts["x"], facts["y"], strict=True)
+        None if x_value is None or y_value is None else (x.place(x_value), y.place(y_value))
+        for x_value, y_value in zip(facts["x"], facts["y"], strict=True)
     ]
     if "lines" in mode:
         yield from _line(facts, spots)
@@ -573,7 +573,7 @@ def colour_at(share: float, stops: Sequence[str]) -> str:
 
 def _channels(colour: str) -> tuple[int, ...]:
     """Red, green and blue of a colour, of 255."""
-    return tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return tuple(int(colour[start : start + 2], 16) for start in (1, 3, 5))
 
 
 def _brightness(colour: str) -> float:
@@ -596,9 +596,9 @@ def _scale(chart: Chart, trace: Trace, width: float) -> Iterator[Markup]:
     stops = _stops(trace.facts)
     steps = Markup("").join(
         Markup('<stop offset="{}" stop-color="{}"/>').format(
-            f"{number / (len(stops) - 1):.3f}", one
+            f"{number / (len(stops) - 1):.3f}", colour
         )
-        for number, one in enumerate(stops)
+        for number, colour in enumerate(stops)
     )
     shape = Markup(
         '<linearGradient id="{}">{}</linearGradient>'
@@ -609,10 +609,10 @@ def _scale(chart: Chart, trace: Trace, width: float) -> Iterator[Markup]:
     free = -1.0
     for value, text in ruler.ticks:
         half = len(text) * SIGN_PX / 2
-        at = max(ruler.place(value), half)
-        if at - half > free:
-            yield _text(at, 44, text, "tick", "middle")
-            free = at + half + SIGN_PX
+        centre_x = max(ruler.place(value), half)
+        if centre_x - half > free:
+            yield _text(centre_x, 44, text, "tick", "middle")
+            free = centre_x + half + SIGN_PX
 
 
 def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, box: str) -> Markup:
@@ -653,15 +653,15 @@ def _labels(labels: Sequence[tuple[Any, str, str]], middle: float) -> Iterator[M
         up, _, side = place.partition(" ")
         text = words(str(name)).replace("\n", " ")
         anchor = {"left": "end", "right": "start"}.get(side, "middle")
-        at = x + {"left": -GAP, "right": GAP}.get(side, 0.0)
+        anchor_x = x + {"left": -GAP, "right": GAP}.get(side, 0.0)
         line = y + {"top": -GAP, "bottom": GAP + LINE_PX / 2}.get(up, 4.0)
         length, step = len(text) * SIGN_PX, LINE_PX if y < middle else -LINE_PX
-        left = at - length * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
-        beside = [one[2] for one in taken if left < one[1] and one[0] < left + length]
-        while any(abs(line - other) < LINE_PX for other in beside):
+        left = anchor_x - length * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+        occupied = [box[2] for box in taken if left < box[1] and box[0] < left + length]
+        while any(abs(line - other) < LINE_PX for other in occupied):
             line += step
         taken.append((left, left + length, line))
-        yield _text(at, line, text, "name", anchor)
+        yield _text(anchor_x, line, text, "name", anchor)
 
 
 def _swatch(trace: Json) -> Markup:

@@ -58,15 +58,15 @@ def depth_of(amount: float, least: float, largest: float) -> float:
 
 def _ends(heat: Heat) -> tuple[float, float]:
     """Least and largest amount that is not nothing."""
-    found = [cell for row in heat.cells for cell in row if cell > 0]
-    return (min(found), max(found)) if found else (1.0, 1.0)
+    amounts = [cell for row in heat.cells for cell in row if cell > 0]
+    return (min(amounts), max(amounts)) if amounts else (1.0, 1.0)
 
 
 def _square(x: float, y: float, side: float, kind: str, title: str, depth: float = 0.0) -> Markup:
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="{}"{}>{}</rect>')
     dark = Markup(' style="--depth:{}"').format(depth) if depth else Markup("")
-    said = Markup("<title>{}</title>").format(plain(title)) if title else Markup("")
-    return shape.format(*map(short_number, (x, y, side, side)), kind, dark, said)
+    title_tag = Markup("<title>{}</title>").format(plain(title)) if title else Markup("")
+    return shape.format(*map(short_number, (x, y, side, side)), kind, dark, title_tag)
 
 
 def _cells(heat: Heat, side: float) -> Iterator[Markup]:
@@ -75,17 +75,17 @@ def _cells(heat: Heat, side: float) -> Iterator[Markup]:
     for row, (sender, line_of) in enumerate(zip(heat.labels, heat.cells, strict=True)):
         for column, (receiver, cell) in enumerate(zip(heat.labels, line_of, strict=True)):
             if cell > 0:
-                said = f"{sender} to {receiver}: {heat.quantity.shown(cell)}"
+                label = f"{sender} to {receiver}: {heat.quantity.shown(cell)}"
                 place = LEFT + column * side, TOP + row * side
-                yield _square(*place, side, "cell", said, depth_of(cell, *ends))
+                yield _square(*place, side, "cell", label, depth_of(cell, *ends))
 
 
 def _borders(heat: Heat, side: float) -> Iterator[Markup]:
     """Lines between groups of cells, such as HB domains of several cells."""
     if heat.group < 2:  # noqa: PLR2004 - a group of one cell has the cell's own edge
         return
-    for at in range(heat.group, len(heat.labels), heat.group):
-        along = at * side
+    for index in range(heat.group, len(heat.labels), heat.group):
+        along = index * side
         yield line(LEFT + along, TOP, LEFT + along, TOP + CELLS_PX, "border")
         yield line(LEFT, TOP + along, LEFT + CELLS_PX, TOP + along, "border")
 
@@ -96,10 +96,10 @@ def _axes(heat: Heat, side: float) -> Iterator[Markup]:
     yield text(LEFT, 18, f"receives: {heat.axis}".removesuffix(": "), "label")
     yield text(8, TOP - 10, "sends", "label")
     step = -(-len(ticks) // MOST_TICKS)
-    for at in range(0, len(ticks), step):
-        middle = (at + 0.5) * side
-        yield text(LEFT + middle, TOP - 10, ticks[at], "sub", anchor="middle")
-        yield text(LEFT - 8, TOP + middle + 4, ticks[at], "sub", anchor="end")
+    for index in range(0, len(ticks), step):
+        middle = (index + 0.5) * side
+        yield text(LEFT + middle, TOP - 10, ticks[index], "sub", anchor="middle")
+        yield text(LEFT - 8, TOP + middle + 4, ticks[index], "sub", anchor="end")
 
 
 def _scale(heat: Heat) -> Iterator[Markup]:

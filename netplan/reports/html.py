@@ -76,16 +76,18 @@ def html_page(
     """
     known = list(sections)
     charts = [section for section in known if isinstance(section, Chart)]
-    starts = [at for at, one in enumerate(known) if isinstance(one, Heading) and one.key]
+    starts = [
+        index for index, section in enumerate(known) if isinstance(section, Heading) and section.key
+    ]
     first = _side_by_side(blocks(known[: starts[0]] if starts else known))
     shown = {
         "blocks": first,
         "lead": lead(first),
         "contents": contents(first),
         "chapters": [
-            Chapter(head.key, head.title, head.lines, blocks(known[at + 1 : end]))
-            for at, end in pairwise([*starts, len(known)])
-            if isinstance(head := known[at], Heading)
+            Chapter(head.key, head.title, head.lines, blocks(known[index + 1 : end]))
+            for index, end in pairwise([*starts, len(known)])
+            if isinstance(head := known[index], Heading)
         ],
         "page_title": title_of(known),
     }
@@ -94,38 +96,42 @@ def html_page(
     )
 
 
-def _is_long(one: Block) -> bool:
+def _is_long(block: Block) -> bool:
     """Whether it is a table that its reader may want to sort."""
-    return one.kind == "table" and isinstance(one.shown, tuple) and one.shown[1].long
+    return block.kind == "table" and isinstance(block.shown, tuple) and block.shown[1].long
 
 
-def _side_by_side(found: Sequence[Block]) -> list[Block]:
+def _side_by_side(page_blocks: Sequence[Block]) -> list[Block]:
     """Mark runs of small drawings of one chart."""
     placed: list[Block] = []
-    for (small, _), group in groupby(found, _of_one_chart):
+    for (small, _), group in groupby(page_blocks, _of_one_chart):
         run = list(group)
         if not small or len(run) == 1:
             placed += run
             continue
         placed.append(replace(run[0], beside="first"))
-        placed += [replace(one, beside="between") for one in run[1:-1]]
+        placed += [replace(block, beside="between") for block in run[1:-1]]
         placed.append(replace(run[-1], beside="last"))
     return placed
 
 
-def _of_one_chart(one: Block) -> tuple[bool, str]:
+def _of_one_chart(block: Block) -> tuple[bool, str]:
     """Whether it is a drawing that half of a page has room for, and of which chart."""
-    chart = one.shown
-    return isinstance(chart, Chart) and chart.small, one.title.partition(": ")[0]
+    chart = block.shown
+    return isinstance(chart, Chart) and chart.small, block.title.partition(": ")[0]
 
 
-def lead(found: Sequence[Block]) -> int:
+def lead(page_blocks: Sequence[Block]) -> int:
     """How many blocks make the summary at the head of a page: headings and texts [1]."""
-    rest = (at for at, one in enumerate(found) if one.kind not in ("heading", "paragraph"))
-    return next(rest, len(found))
+    rest = (
+        index
+        for index, block in enumerate(page_blocks)
+        if block.kind not in ("heading", "paragraph")
+    )
+    return next(rest, len(page_blocks))
 
 
-def contents(found: Sequence[Block]) -> list[tuple[str, str]]:
+def contents(page_blocks: Sequence[Block]) -> list[tuple[str, str]]:
     """Place and title of what a page shows; drawings of one chart stand there once.
 
     Examples
@@ -135,17 +141,17 @@ def contents(found: Sequence[Block]) -> list[tuple[str, str]]:
     [('part-1', 'Price')]
     """
     titles: dict[str, str] = {}
-    for one in found:
-        title = one.title.partition(": ")[0]
+    for block in page_blocks:
+        title = block.title.partition(": ")[0]
         if title:
-            titles.setdefault(title, one.key)
+            titles.setdefault(title, block.key)
     return [(key, title) for title, key in titles.items()]
 
 
 def html_fragment(sections: Iterable[Section]) -> str:
     """Headings, tables, texts and drawings for a notebook; charts are left to ``plot``."""
     # Several answers of a notebook are one page: no place of theirs has a name.
-    shown = [replace(one, key="") for one in blocks(sections) if one.kind != "chart"]
+    shown = [replace(block, key="") for block in blocks(sections) if block.kind != "chart"]
     body = page.rendered("fragment.html.j2", {"blocks": shown})
     style = FRAGMENT_STYLE + (_drawing_style() if 'class="drawing' in body else "")
     return f'{style}<div class="netplan">{body}</div>'
@@ -159,12 +165,12 @@ def _drawing_style() -> str:
 
 def title_of(sections: Iterable[Section]) -> str:
     """Title of the first heading."""
-    return next((one.title for one in sections if isinstance(one, Heading)), "netplan")
+    return next((section.title for section in sections if isinstance(section, Heading)), "netplan")
 
 
 def blocks(sections: Iterable[Section]) -> list[Block]:
     """Sections as the template draws them."""
-    found: list[Block] = []
+    drawn: list[Block] = []
     for section in sections:
         if not is_for(getattr(section, "only", None), "pages"):
             continue
@@ -182,25 +188,27 @@ def blocks(sections: Iterable[Section]) -> list[Block]:
         title = str(getattr(section, "title", "") or getattr(section, "label", ""))
         title = "Notes" if kind == "notes" else "" if kind == "heading" else title
         numbers = numbers_of(section) if isinstance(section, Chart) else None
-        found.append(Block(kind, shown, title, f"part-{len(found) + 1}", numbers))
-    return found
+        drawn.append(Block(kind, shown, title, f"part-{len(drawn) + 1}", numbers))
+    return drawn
 
 
 def drawn_table(table: TableSection[object]) -> page.Grid:
     """A table as texts under titles; rows of sums stand last and are set off."""
     columns = table.visible(wide=True)
-    heads = [(one.quantity.title, "number" if one.quantity.right else "text") for one in columns]
-    chosen = (at for at, row in enumerate(table.rows) if table.chosen and table.chosen(row))
+    heads = [
+        (column.quantity.title, "number" if column.quantity.right else "text") for column in columns
+    ]
+    chosen = (index for index, row in enumerate(table.rows) if table.chosen and table.chosen(row))
     at_chosen, last = next(chosen, None), len(table.closing) - 1
     rows: list[tuple[Sequence[str], bool]] = []
     ordered = bool(table.closing)  # sums stay last, and rows under their part
-    for at, (part, row) in enumerate(table.parted()):
+    for index, (part, row) in enumerate(table.parted()):
         if part is not None:
             ordered = True
             rows.append(((part, *[""] * (len(columns) - 1)), False))
-        rows.append(([one.text(row) for one in columns], at == at_chosen))
-    for at, row in enumerate(table.closing):
-        rows.append(([one.text(row) for one in columns], at_chosen is None and at == last))
+        rows.append(([column.text(row) for column in columns], index == at_chosen))
+    for index, row in enumerate(table.closing):
+        rows.append(([column.text(row) for column in columns], at_chosen is None and index == last))
     return page.Grid(heads, rows, table.title or table.name.capitalize() or "Table", ordered)
 
 

@@ -68,14 +68,14 @@ def layered_drawing(layer: Ints, source: Ints, target: Ints) -> LayeredDrawing:
     [0.5, 0.0, 1.0, 0.5]
     """
     chains = _chains(layer, source, target)
-    level = np.array([*layer.tolist(), *(at for _, bends in chains for at in bends)], np.int64)
+    level = np.array([*layer.tolist(), *(bend for _, bends in chains for bend in bends)], np.int64)
     first, ways = len(layer), []
     for (start, bends), end in zip(chains, target.tolist(), strict=True):
         ways.append((start, *range(first, first + len(bends)), end))
         first += len(bends)
     pairs = [pair for way in ways for pair in pairwise(way)]
     x = _places(level, pairs, len(layer))
-    edges = tuple(tuple((float(x[at]), int(level[at])) for at in way) for way in ways)
+    edges = tuple(tuple((float(x[node]), int(level[node])) for node in way) for way in ways)
     return LayeredDrawing(x[: len(layer)], edges)
 
 
@@ -95,7 +95,7 @@ def _places(level: Ints, pairs: Sequence[tuple[int, int]], nodes: int) -> Floats
     for high, low in pairs:
         above[low].append(high)
         below[high].append(low)
-    rows = [np.flatnonzero(level == at).tolist() for at in np.unique(level).tolist()]
+    rows = [np.flatnonzero(level == number).tolist() for number in np.unique(level).tolist()]
     gap = np.where(np.arange(len(level)) < nodes, 1.0, BEND_GAP)
     x = np.zeros(len(level))
     for row in rows:
@@ -105,10 +105,10 @@ def _places(level: Ints, pairs: Sequence[tuple[int, int]], nodes: int) -> Floats
     for turn in range(ROUNDS):
         near, order = (below, rows[::-1]) if turn % 2 else (above, rows)
         if turn >= ROUNDS // 2:  # the order is found: both sides say where
-            near = [[*one, *other] for one, other in zip(above, below, strict=True)]
+            near = [[*higher, *lower] for higher, lower in zip(above, below, strict=True)]
         for row in order:
-            want = [float(np.mean(x[near[at]])) if near[at] else float(x[at]) for at in row]
-            ranked = [row[at] for at in np.argsort(want, kind="stable").tolist()]
+            want = [float(np.mean(x[near[node]])) if near[node] else float(x[node]) for node in row]
+            ranked = [row[node] for node in np.argsort(want, kind="stable").tolist()]
             x[ranked] = _apart(np.sort(want), gap[ranked])
         if _length(x, ends) < shortest - 1e-9:
             best, shortest = x.copy(), _length(x, ends)

@@ -30,7 +30,7 @@ def markdown_text(sections: Iterable[Section]) -> str:
     |---|--:|
     | a\|b | 3 |
     """
-    shown = (one for one in sections if is_for(getattr(one, "only", None), "texts"))
+    shown = (section for section in sections if is_for(getattr(section, "only", None), "texts"))
     blocks = ["\n".join(lines) for section in shown if (lines := list(_lines(section)))]
     return "\n\n".join(blocks) + "\n"
 
@@ -77,14 +77,14 @@ def _table(table: Table[object]) -> Iterator[str]:
     if table.title:
         yield f"## {escaped(table.title)}"
         yield ""
-    yield _row([one.quantity.title for one in columns])
-    yield "|" + "|".join("--:" if one.quantity.right else "---" for one in columns) + "|"
+    yield _row([column.quantity.title for column in columns])
+    yield "|" + "|".join("--:" if column.quantity.right else "---" for column in columns) + "|"
     for part, row in table.parted():
         if part is not None:
             yield _row([part, *[""] * (len(columns) - 1)])
-        yield _row([one.text(row) for one in columns])
+        yield _row([column.text(row) for column in columns])
     for row in table.closing:
-        yield _row([one.text(row) for one in columns])
+        yield _row([column.text(row) for column in columns])
     if table.legend:
         yield ""
         yield "  \n".join(escaped(line) for line in table.legend)

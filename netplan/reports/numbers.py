@@ -25,8 +25,8 @@ def numbers_of(chart: Chart) -> tuple[Grid, int] | None:
     >>> [title for title, _ in grid.heads], [row for row, _ in grid.rows], count
     (['GPUs', 'time'], [['8', '2 s'], ['16', '1 s']], 2)
     """
-    found = {tuple(record.items()): record for record in _records(chart)}
-    records = list(found.values())
+    distinct = {tuple(record.items()): record for record in _records(chart)}
+    records = list(distinct.values())
     if not records:
         return None
     shown = records[:MOST_ROWS]
@@ -52,11 +52,11 @@ def _records(chart: Chart) -> Iterator[dict[str, str]]:
 
 
 def _flat(boxes: list[object]) -> Iterator[str]:
-    for one in boxes:
-        if isinstance(one, list):
-            yield from _flat(one)
+    for box in boxes:
+        if isinstance(box, list):
+            yield from _flat(box)
         else:
-            yield str(one)
+            yield str(box)
 
 
 def _kind(cells: list[str]) -> str:

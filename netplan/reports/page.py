@@ -75,7 +75,7 @@ def templates() -> Path:
 def drawing_style() -> str:
     """Colours and style of drawings, for one that stands alone."""
     style = _read(STYLE)
-    rules = [one for one in style.splitlines() if one.startswith(".drawing")]
+    rules = [rule for rule in style.splitlines() if rule.startswith(".drawing")]
     colours = style[: style.index("* {")].rstrip()
     return "\n".join([colours, *rules, ".drawing text { font-family: sans-serif; }"])
 

@@ -109,17 +109,22 @@ class Points(Struct, frozen=True):
 
     def drawn(self, marks: Sequence["Mark"], **facts: object) -> Json:
         """Some of them as plotly draws them; a gap has no hover box."""
-        boxes = ["" if mark.y is None else self.box(mark.at) for mark in marks]
+        boxes = ["" if mark.y is None else self.box(mark.index) for mark in marks]
         bars = {"error_y": self._bars(marks)} if self.ends else {}
         return drawn_marks(
-            "scatter", (at.x for at in marks), (at.y for at in marks), boxes, **facts, **bars
+            "scatter",
+            (mark.x for mark in marks),
+            (mark.y for mark in marks),
+            boxes,
+            **facts,
+            **bars,
         )
 
     def _bars(self, marks: Sequence["Mark"]) -> Json:
         """Error bars of marks; of no length where there are none."""
         above, below = [], []
         for mark in marks:
-            low, high = (finite(end, log=False) for end in self.ends[mark.at])
+            low, high = (finite(end, log=False) for end in self.ends[mark.index])
             known = mark.y is not None and low is not None and high is not None
             above.append((high or 0.0) - (mark.y or 0.0) if known else 0.0)
             below.append((mark.y or 0.0) - (low or 0.0) if known else 0.0)
@@ -131,7 +136,7 @@ class Mark(Struct, frozen=True):
 
     x: float | None
     y: float | None
-    at: int
+    index: int
 
 
 def series_styles(keys: Sequence[Key]) -> dict[Key, tuple[str, int]]:
@@ -142,19 +147,19 @@ def series_styles(keys: Sequence[Key]) -> dict[Key, tuple[str, int]]:
     >>> list(series_styles([("a100", 4), ("a100", 8), ("b200", 4)]).values())
     [('#3b74c9', 0), ('#3b74c9', 1), ('#d9702b', 0)]
     """
-    first = {value: at for at, value in enumerate(dict.fromkeys(key[:1] for key in keys))}
-    rest = {value: at for at, value in enumerate(dict.fromkeys(key[1:] for key in keys))}
-    found = {}
+    first = {value: number for number, value in enumerate(dict.fromkeys(key[:1] for key in keys))}
+    rest = {value: number for number, value in enumerate(dict.fromkeys(key[1:] for key in keys))}
+    styles = {}
     for key in keys:
         turn, colour = divmod(first[key[:1]], len(COLOURS))
-        found[key] = (COLOURS[colour], turn + rest[key[1:]])
-    return found
+        styles[key] = (COLOURS[colour], turn + rest[key[1:]])
+    return styles
 
 
 def _marks(points: Points, x_scale: Scale, y_scale: Scale) -> list[Mark]:
     return [
-        Mark(x_scale.place(x), y_scale.place(y), at)
-        for at, (x, y) in enumerate(zip(points.xs, points.ys, strict=True))
+        Mark(x_scale.place(x), y_scale.place(y), index)
+        for index, (x, y) in enumerate(zip(points.xs, points.ys, strict=True))
     ]
 
 
@@ -182,7 +187,7 @@ def line_chart(points: Points, room: int) -> Chart:
     scales = fitting_scale(points.x, points.xs), number_scale(points.y, points.ys)
     lines: dict[Key, list[Mark]] = {}
     for mark in _marks(points, *scales):
-        line = lines.setdefault(points.series[mark.at], [])
+        line = lines.setdefault(points.series[mark.index], [])
         if mark.x is not None:
             line.append(mark)
     for line in lines.values():
@@ -195,9 +200,9 @@ def line_chart(points: Points, room: int) -> Chart:
         for number, same in enumerate(_alike(drawn))
     )
     height, layout = _framed(scales, len(keys), legend=points.named)
-    said = tuple(_said_of_lines(points, lines, drawn))
+    sentences = tuple(_said_of_lines(points, lines, drawn))
     small = _is_small([points.name(key) for key in keys])
-    return Chart(points.key, points.label, height, data, layout, said, zoom=True, small=small)
+    return Chart(points.key, points.label, height, data, layout, sentences, zoom=True, small=small)
 
 
 def _is_small(names: Sequence[str]) -> bool:
@@ -220,10 +225,10 @@ def thinned(marks: Sequence[Mark], room: int) -> list[Mark]:
     kept: list[Mark] = []
     for part in range(parts):
         piece = marks[len(marks) * part // parts : len(marks) * (part + 1) // parts]
-        values = [(mark.y, at) for at, mark in enumerate(piece) if mark.y is not None]
+        values = [(mark.y, index) for index, mark in enumerate(piece) if mark.y is not None]
         stay = {min(values)[1], max(values)[1]} if values else set()
-        gaps = [at for at, mark in enumerate(piece) if mark.y is None]
-        kept += [piece[at] for at in sorted({*stay, *gaps[:1]})]
+        gaps = [index for index, mark in enumerate(piece) if mark.y is None]
+        kept += [piece[index] for index in sorted({*stay, *gaps[:1]})]
     return kept
 
 
@@ -307,31 +312,42 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
     drawn = _apart(points, marks, frozenset(front or ()), room)
     series: dict[Key, list[Mark]] = {}
     for mark in drawn:
-        series.setdefault(points.series[mark.at], []).append(mark)
+        series.setdefault(points.series[mark.index], []).append(mark)
     styles = series_styles(list(series))
     data = [
-        _cloud(points, key, found, (styles[key][0], number))
-        for number, (key, found) in enumerate(series.items())
+        _cloud(points, key, series_marks, (styles[key][0], number))
+        for number, (key, series_marks) in enumerate(series.items())
     ]
     if front:
-        data.insert(0, _rings([points.xs[at] for at in front], [points.ys[at] for at in front]))
+        data.insert(
+            0, _rings([points.xs[index] for index in front], [points.ys[index] for index in front])
+        )
     legend = points.named or front is not None
     height, layout = _framed(scales, len(series), legend=legend)
-    said = []
+    sentences = []
     if front is not None:
-        said.append("Rings mark the Pareto front: nothing to the left of a ring is as low.")
+        sentences.append("Rings mark the Pareto front: nothing to the left of a ring is as low.")
     if len(drawn) < len(marks):
-        said.append(
+        sentences.append(
             f"{len(drawn):,} of {len(marks):,} points are drawn: of those that would cover each"
             " other one stays, and all of the front."
         )
     if len(series) > NAMED_SERIES:
-        said.append("The series are too many for a legend: point at a mark to see which it is.")
+        sentences.append(
+            "The series are too many for a legend: point at a mark to see which it is."
+        )
     if len(marks) < len(points.xs):
-        said.append(f"{len(points.xs) - len(marks):,} points lack a value and are not drawn.")
+        sentences.append(f"{len(points.xs) - len(marks):,} points lack a value and are not drawn.")
     small = _is_small([points.name(key) for key in series])
     return Chart(
-        points.key, points.label, height, tuple(data), layout, tuple(said), zoom=True, small=small
+        points.key,
+        points.label,
+        height,
+        tuple(data),
+        layout,
+        tuple(sentences),
+        zoom=True,
+        small=small,
     )
 
 
@@ -345,11 +361,13 @@ def _apart(points: Points, marks: list[Mark], front: frozenset[int], room: int) 
     xs = _along([mark.x for mark in marks], log_scale=points.x.log)
     ys = _along([mark.y for mark in marks], log_scale=points.y.log)
     while len(drawn) > room and cells > 1:
-        found: dict[tuple[Key, int, int], Mark] = {}
+        first_marks: dict[tuple[Key, int, int], Mark] = {}
         for mark, x, y in zip(marks, xs, ys, strict=True):
-            found.setdefault((points.series[mark.at], int(x * cells), int(y * cells)), mark)
-        kept = {mark.at for mark in found.values()} | front
-        drawn = [mark for mark in marks if mark.at in kept]
+            first_marks.setdefault(
+                (points.series[mark.index], int(x * cells), int(y * cells)), mark
+            )
+        kept = {mark.index for mark in first_marks.values()} | front
+        drawn = [mark for mark in marks if mark.index in kept]
         cells = cells * 3 // 4
     return drawn
 
@@ -399,18 +417,23 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
     room
         Bars that the drawing may hold [1].
     """
-    whole = [at for at, y in enumerate(points.ys) if finite(y)]
-    every = [at for at in whole if all(finite(part[at]) is not None for part in parts.values())]
+    whole = [index for index, y in enumerate(points.ys) if finite(y)]
+    every = [
+        index for index in whole if all(finite(part[index]) is not None for part in parts.values())
+    ]
     bars = spread(every, room)
     unit = points.x.words.unit if points.x.words.unit in PREFIXED else ""
-    names = [(shown(points.xs[at], unit), points.name(points.series[at])) for at in bars]
+    names = [(shown(points.xs[index], unit), points.name(points.series[index])) for index in bars]
     labels = [chart_label(", ".join(filter(None, pair)), BAR_LABEL) for pair in names]
     data = tuple(
         drawn_marks(
             "bar",
-            [100 * (finite(values[at]) or 0.0) / (finite(points.ys[at]) or inf) for at in bars],
+            [
+                100 * (finite(values[index]) or 0.0) / (finite(points.ys[index]) or inf)
+                for index in bars
+            ],
             range(len(bars)),
-            [points.box(at) for at in bars],
+            [points.box(index) for index in bars],
             name=chart_label(title, 40),
             marker={"color": colour},
             orientation="h",
@@ -427,15 +450,15 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
         "showlegend": True,
         "hoverlabel": HOVER_BOX,
     }
-    said = []
+    sentences = []
     if len(bars) < len(every):
-        said.append(f"{len(bars):,} of {len(every):,} bars are drawn, taken evenly.")
+        sentences.append(f"{len(bars):,} of {len(every):,} bars are drawn, taken evenly.")
     if len(every) < len(points.xs):
-        said.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
+        sentences.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
     height = FRAME_PX + LEVEL_BAR_PX * len(bars)
     small = all(len(label) <= SMALL_LABEL for label in labels)
     return Chart(
-        points.key, points.label, height, data, layout, tuple(said), zoom=True, small=small
+        points.key, points.label, height, data, layout, tuple(sentences), zoom=True, small=small
     )
 
 
@@ -458,8 +481,8 @@ def heat_chart(
         Values of all drawings that are to have these colours; empty where they fit its own.
     """
     cells: dict[tuple[Scalar, Scalar], int] = {}
-    for at, place in enumerate(zip(points.xs, points.ys, strict=True)):
-        cells.setdefault(place, at)
+    for index, place in enumerate(zip(points.xs, points.ys, strict=True)):
+        cells.setdefault(place, index)
     every_x, every_y = in_order(x for x, _ in cells), in_order(y for _, y in cells)
     xs, ys = _fitting(every_x, every_y, room)
     grid = [[cells.get((x, y)) for x in xs] for y in ys]
@@ -467,18 +490,20 @@ def heat_chart(
     _, layout = _framed(scales, len(ys), legend=False)
     layout = {**layout, "margin": {"l": 8, "r": 16, "t": BAR_PX, "b": 48}}
     height = min(max(FRAME_PX + ROW_PX * len(ys), LEAST_PX), MOST_PX)
-    said = []
+    sentences = []
     if (len(xs), len(ys)) != (len(every_x), len(every_y)):
-        said.append(
+        sentences.append(
             f"{len(xs)} of {len(every_x):,} columns and {len(ys)} of {len(every_y):,} rows are"
             " drawn, taken evenly."
         )
     if len(cells) < len(points.xs):
-        said.append(f"{len(points.xs) - len(cells):,} points share a cell with one that is shown.")
+        sentences.append(
+            f"{len(points.xs) - len(cells):,} points share a cell with one that is shown."
+        )
     data = (_cells(points, grid, zs, words, shared),)
     small = len(xs) <= SMALL_COLUMNS
     return Chart(
-        points.key, points.label, height, data, layout, tuple(said), zoom=True, small=small
+        points.key, points.label, height, data, layout, tuple(sentences), zoom=True, small=small
     )
 
 
@@ -502,15 +527,18 @@ def _cells(
     shared: Sequence[Scalar],
 ) -> Json:
     """Cells as plotly draws them; blank, and without a hover box, where there is no value."""
-    values = [[None if at is None else finite(zs[at]) for at in line] for line in grid]
-    own = [value for line in values for value in line if value is not None]
-    found = [value for one in shared if (value := finite(one)) is not None] or own
-    log = by_logarithm(found)
+    values = [[None if index is None else finite(zs[index]) for index in line] for line in grid]
+    drawn = [value for line in values for value in line if value is not None]
+    scale_values = [value for amount in shared if (value := finite(amount)) is not None] or drawn
+    log = by_logarithm(scale_values)
     trace: dict[str, object] = {
         "type": "heatmap",
-        "z": [[log10(one) if log and one else one for one in line] for line in values],
+        "z": [[log10(amount) if log and amount else amount for amount in line] for line in values],
         "hovertext": [
-            ["" if at is None or finite(zs[at]) is None else points.box(at) for at in line]
+            [
+                "" if index is None or finite(zs[index]) is None else points.box(index)
+                for index in line
+            ]
             for line in grid
         ],
         "hoverinfo": "text",
@@ -518,15 +546,15 @@ def _cells(
         "colorscale": "Viridis",
         "xgap": 1,
         "ygap": 1,
-        "colorbar": _colour_bar(words, found, log=log),
+        "colorbar": _colour_bar(words, scale_values, log=log),
     }
-    if shared and found:
-        ends = min(found), max(found)
+    if shared and scale_values:
+        ends = min(scale_values), max(scale_values)
         trace["zmin"], trace["zmax"] = (log10(end) if log else end for end in ends)
     width = max((len(line) for line in grid), default=0)
     if width <= WRITTEN_COLUMNS and width * len(grid) <= WRITTEN_CELLS:
         trace["text"] = [
-            ["" if one is None else _short(one, words) for one in line] for line in values
+            ["" if amount is None else _short(amount, words) for amount in line] for line in values
         ]
         trace["texttemplate"] = "%{text}"
     return trace
@@ -548,7 +576,7 @@ def _short(value: float, words: Words) -> str:
     return si(value) if words.unit in PREFIXED else shown(float(f"{value:.3g}"))
 
 
-def _colour_bar(words: Words, found: Sequence[float], *, log: bool) -> Json:
+def _colour_bar(words: Words, numbers: Sequence[float], *, log: bool) -> Json:
     """Colour bar above the drawing, so that it takes no width on a phone."""
     bar: dict[str, object] = {
         "orientation": "h",
@@ -562,7 +590,7 @@ def _colour_bar(words: Words, found: Sequence[float], *, log: bool) -> Json:
         "exponentformat": "SI" if words.unit in PREFIXED else "B",
     }
     if log:
-        ticks = log_ticks(min(found), max(found))
+        ticks = log_ticks(min(numbers), max(numbers))
         bar |= {
             "tickmode": "array",
             "tickvals": [log10(tick) for tick in ticks],

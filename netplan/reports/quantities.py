@@ -132,8 +132,8 @@ def quantity(name: str, **changes: object) -> Quantity:
     >>> quantity("power_w").shown(3_592_192.0), quantity("power_w", digits=1).shown(3_592_192.0)
     ('3,592', '3,592.2')
     """
-    found = _known(name) or Quantity(name, name.replace("_", " "))
-    return replace(found, **changes) if changes else found
+    known = _known(name) or Quantity(name, name.replace("_", " "))
+    return replace(known, **changes) if changes else known
 
 
 @cache
@@ -440,14 +440,14 @@ def words(name: str, currency: str = "") -> Words:
     if case is None:
         path, case = name, ""
     if path.startswith(PRICE_ROW):
-        part, at, speed = path.removeprefix(PRICE_ROW).partition("@")
-        row = part_words(f"{part} at {speed} Gb/s" if at else part)
+        part, sign, speed = path.removeprefix(PRICE_ROW).partition("@")
+        row = part_words(f"{part} at {speed} Gb/s" if sign else part)
         return Words(f"price of {row}{case}", currency)
     if path in MONEY:
         return Words(MONEY[path] + case, currency)
     parts = [_part(part) for part in path.split(".")]
-    unit = next((found.unit for found in reversed(parts) if found.unit), "")
-    quantity = " ".join(found.quantity for found in parts if found.quantity)
+    unit = next((wording.unit for wording in reversed(parts) if wording.unit), "")
+    quantity = " ".join(wording.quantity for wording in parts if wording.quantity)
     if quantity == "million":
         return Words(f"cost{case}", f"M {unit}")
     if quantity == "billion":
@@ -496,8 +496,8 @@ def _part(part: str) -> Words:
 
 def _spelt(stem: str) -> str:
     """Words between underscores; products such as b200 in capitals."""
-    found = [
+    pieces = [
         word.upper() if re.fullmatch(r"[a-z]{1,2}\d{2,3}", word) else SPELT.get(word, word)
         for word in stem.split("_")
     ]
-    return " ".join(word for word in found if word)
+    return " ".join(word for word in pieces if word)

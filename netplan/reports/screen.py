@@ -241,7 +241,7 @@ def _in_one_part(screen: Screen) -> Screen:
         return screen
     shown = [column for column in table.columns if column.shown == "always"]
     few = replace(table, rows=table.rows[:MOST_LINES])
-    going = [name for name in screen.gives_way for one in shown if one.quantity.name == name]
+    going = [name for name in screen.gives_way for column in shown if column.quantity.name == name]
     while True:
         for gap in range(table.gap, screen.least_gap - 1, -1):
             fits = part_count(replace(few, columns=shown, gap=gap), WIDTH) == 1

@@ -31,8 +31,10 @@ def chart_of(section: Section) -> Chart | None:
 def _of_bars(bars: Bars) -> Chart:
     """One bar a part that is not nothing, the first one on top."""
     shares = bars.shares()[::-1]
-    boxes = [hover(name, f"{bars.quantity.shown(one)}, {share:.0%}") for name, one, share in shares]
-    drawn = marks("bar", (one for _, one, _ in shares), range(len(shares)), boxes)
+    boxes = [
+        hover(name, f"{bars.quantity.shown(amount)}, {share:.0%}") for name, amount, share in shares
+    ]
+    drawn = marks("bar", (amount for _, amount, _ in shares), range(len(shares)), boxes)
     look: Json = {"orientation": "h", "marker": {"color": ACCENT}}
     title = bars.quantity.unit or bars.quantity.title
     layout: Json = {

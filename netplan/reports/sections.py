@@ -67,7 +67,7 @@ class Column(Struct, Generic[RowT], frozen=True):
         return f"{before}{value}{behind}"
 
 
-def value_at(found: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
+def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
     """What stands at a dotted path of attributes, keys and places; None where the path ends early.
 
     Examples
@@ -76,16 +76,16 @@ def value_at(found: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands th
     (1.0, None)
     """
     for step in path.split("."):
-        if found is None:
+        if value is None:
             return None
-        if isinstance(found, Mapping):
-            found = found.get(step)
+        if isinstance(value, Mapping):
+            value = value.get(step)
         else:
-            found = found[int(step)] if step.isdecimal() else getattr(found, step)
-    return found
+            value = value[int(step)] if step.isdecimal() else getattr(value, step)
+    return value
 
 
-def values_at(found: Any, *paths: str) -> dict[str, Any]:  # noqa: ANN401 - as above
+def values_at(value: Any, *paths: str) -> dict[str, Any]:  # noqa: ANN401 - as above
     """What stands at several paths, each under the last step of its path.
 
     Examples
@@ -93,7 +93,7 @@ def values_at(found: Any, *paths: str) -> dict[str, Any]:  # noqa: ANN401 - as a
     >>> values_at({"plan": 8 + 1j}, "plan.real", "plan.imag")
     {'real': 8.0, 'imag': 1.0}
     """
-    return {path.rpartition(".")[2]: value_at(found, path) for path in paths}
+    return {path.rpartition(".")[2]: value_at(value, path) for path in paths}
 
 
 def column(
@@ -117,8 +117,8 @@ def column(
     '8'
     """
     named = quantity(name, **changes) if isinstance(name, str) else name
-    found = get if callable(get) else partial(value_at, path=get or named.name)
-    return Column(named, found, shown=shown, data=data, mark=mark)
+    read = get if callable(get) else partial(value_at, path=get or named.name)
+    return Column(named, read, shown=shown, data=data, mark=mark)
 
 
 def columns(*names: str, of: str = "", shown: Shown = "always") -> list[Column[Any]]:
@@ -187,7 +187,9 @@ class Table(Struct, Generic[RowT], frozen=True):
     def visible(self, *, wide: bool) -> list[Column[RowT]]:
         """Columns for people."""
         return [
-            one for one in self.columns if one.shown == "always" or (wide and one.shown == "wide")
+            candidate
+            for candidate in self.columns
+            if candidate.shown == "always" or (wide and candidate.shown == "wide")
         ]
 
 
@@ -369,7 +371,7 @@ class Data(Struct, frozen=True):
 
     def records(self) -> list[dict[str, Cell]]:
         """One mapping a row."""
-        names = [one.name for one in self.quantities]
+        names = [named.name for named in self.quantities]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
 
@@ -384,24 +386,28 @@ def data_tables(sections: Iterable[Section]) -> list[Data]:
     [{'switches': 3, 'tiers': 'abc'}]
     """
     known = list(sections)
-    tables = [one for one in known if isinstance(one, Table) and is_for(one.only, "programs")]
-    tables += [one.table for one in known if isinstance(one, (Bars, Heat))]
+    tables = [
+        section
+        for section in known
+        if isinstance(section, Table) and is_for(section.only, "programs")
+    ]
+    tables += [section.table for section in known if isinstance(section, (Bars, Heat))]
     rows: dict[str, Sequence[object]] = {}
     joined: dict[str, dict[str, Column[Any]]] = {}
     for table in tables:
         rows.setdefault(table.name, table.rows)
-        found = joined.setdefault(table.name, {})
-        for one in table.columns:
-            if one.data:
-                found.setdefault(one.quantity.name, one)
+        by_name = joined.setdefault(table.name, {})
+        for part in table.columns:
+            if part.data:
+                by_name.setdefault(part.quantity.name, part)
     return [
         Data(
             name,
-            tuple(one.quantity for one in found.values()),
-            tuple(tuple(one.get(row) for one in found.values()) for row in rows[name]),
+            tuple(part.quantity for part in by_name.values()),
+            tuple(tuple(part.get(row) for part in by_name.values()) for row in rows[name]),
         )
-        for name, found in joined.items()
-        if found
+        for name, by_name in joined.items()
+        if by_name
     ]
 
 
@@ -419,7 +425,7 @@ def flat_records(tables: Sequence[Data]) -> list[dict[str, Cell]]:
     """
     if len(tables) == 1:
         return tables[0].records()
-    names = dict.fromkeys(one.name for table in tables for one in table.quantities)
+    names = dict.fromkeys(named.name for table in tables for named in table.quantities)
     return [
         {"table": table.name, **dict.fromkeys(names), **record}
         for table in tables

@@ -37,7 +37,7 @@ def csv_text(sections: Iterable[Section]) -> str:
         writer.writerow(records[0])
         writer.writerows([inert(value) for value in record.values()] for record in records)
     elif tables:
-        writer.writerow([one.name for one in tables[0].quantities])
+        writer.writerow([quantity.name for quantity in tables[0].quantities])
     return text.getvalue()
 
 
@@ -54,5 +54,5 @@ def frame(sections: Iterable[Section]) -> "pd.DataFrame":
     import pandas as pd
 
     first = data_tables(sections)[0]
-    names = [one.name for one in first.quantities]
+    names = [quantity.name for quantity in first.quantities]
     return pd.DataFrame(first.rows, columns=names).set_index(names[0])

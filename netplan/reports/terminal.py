@@ -59,7 +59,7 @@ def terminal_text(sections: Iterable[Section], width: int, *, colour: bool = Fal
     ────────────────────
     rail-only          9
     """
-    shown = (one for one in sections if is_for(getattr(one, "only", None), "texts"))
+    shown = (section for section in sections if is_for(getattr(section, "only", None), "texts"))
     blocks = ["\n".join(lines) for section in shown if (lines := list(_lines(section, width)))]
     text = "\n\n".join(blocks) + "\n"
     return text if colour else CODE.sub("", text)
@@ -128,9 +128,9 @@ def shade(cell: float, largest: float) -> str:
     >>> shade(1.0, 1.0), shade(0.009, 1.0), shade(0.0, 1.0)
     ('█', '▓', ' ')
     """
-    for step, found in enumerate(reversed(SHADES[1:])):
+    for step, sign in enumerate(reversed(SHADES[1:])):
         if cell > 0 and cell * SHADE_FACTOR ** (step + 1) > largest:
-            return found
+            return sign
     return SHADES[1] if cell > 0 else SHADES[0]
 
 
@@ -253,7 +253,7 @@ def _filled(quantity: Quantity, texts: Iterable[str], width: int) -> Filled:
 
 def _parts(columns: list[Filled], width: int, gap: int) -> list[list[Filled]]:
     """Columns of each part: all of them if they fit or can wrap, else as many as fit."""
-    prose = any(one.form == "prose" for one, _, _ in columns)
+    prose = any(quantity.form == "prose" for quantity, _, _ in columns)
     widths = [
         min(longest(texts), _least(texts) if prose and wraps else width)
         for _, texts, wraps in columns
@@ -285,8 +285,10 @@ def _drawn(table: Table[object], columns: list[Filled], width: int) -> Iterator[
     rows = list(_rows(table, lines))
     cells = zip(head, *(line for line, _ in rows if len(line) == len(head)), strict=True)
     widths = [longest("\n".join(column).split("\n")) for column in cells]
-    widths = _narrowed(widths, [at for at, one in enumerate(columns) if one[2]], width)
-    shape = [(one.right, wraps, w) for (one, _, wraps), w in zip(columns, widths, strict=True)]
+    widths = _narrowed(widths, [index for index, column in enumerate(columns) if column[2]], width)
+    shape = [
+        (quantity.right, wraps, w) for (quantity, _, wraps), w in zip(columns, widths, strict=True)
+    ]
     yield from (_styled(line, "strong") for line in _row(head, shape, table.gap, head=True))
     yield "─" * (sum(widths) + table.gap * (len(widths) - 1))
     for row, style in rows:
@@ -298,18 +300,20 @@ def _drawn(table: Table[object], columns: list[Filled], width: int) -> Iterator[
 def _narrowed(widths: Sequence[int], wrapping: Sequence[int], room: int) -> list[int]:
     """Widths that fit: the widest columns that wrap give way first, alike, with their spaces."""
     last = len(widths) - 1
-    spaces = [(at > 0) + (at < last) for at in range(len(widths))]
-    found = [min(one + space, room - last) for one, space in zip(widths, spaces, strict=True)]
-    while wrapping and (excess := sum(found) + last - room) > 0:
-        levels = sorted({GAP, *(found[at] for at in wrapping)})
+    spaces = [(index > 0) + (index < last) for index in range(len(widths))]
+    narrowed = [
+        min(width + space, room - last) for width, space in zip(widths, spaces, strict=True)
+    ]
+    while wrapping and (excess := sum(narrowed) + last - room) > 0:
+        levels = sorted({GAP, *(narrowed[index] for index in wrapping)})
         if levels[-1] == GAP:
             break
-        widest = [at for at in wrapping if found[at] == levels[-1]]
-        for left, at in zip(range(len(widest), 0, -1), widest, strict=True):
+        widest = [index for index in wrapping if narrowed[index] == levels[-1]]
+        for left, index in zip(range(len(widest), 0, -1), widest, strict=True):
             less = min(levels[-1] - levels[-2], round(excess / left))
-            found[at] -= less
+            narrowed[index] -= less
             excess -= less
-    return [one - space for one, space in zip(found, spaces, strict=True)]
+    return [width - space for width, space in zip(narrowed, spaces, strict=True)]
 
 
 def _rows(
@@ -317,12 +321,12 @@ def _rows(
 ) -> Iterator[tuple[Sequence[str], Style]]:
     """Rows and closing rows with their styles, empty ones between parts, and names of parts."""
     empty = [""] * len(lines[0])
-    for at, (part, row) in enumerate(table.parted()):
+    for index, (part, row) in enumerate(table.parted()):
         if part is not None:
-            if at:
+            if index:
                 yield empty, "plain"
             yield (plain(part), *empty[1:]), "plain"
-        yield lines[at], "strong" if table.chosen and table.chosen(row) else "plain"
+        yield lines[index], "strong" if table.chosen and table.chosen(row) else "plain"
         if table.below and (text := table.below(row)):
             yield (plain(text),), "plain"
     if table.closing:
@@ -339,11 +343,11 @@ def _row(
         for cell, (_, wraps, width) in zip(cells, shape, strict=True)
     ]
     height = max(map(len, folds))
-    for at in range(height):
+    for index in range(height):
         texts = []
         for lines, (right, _, width) in zip(folds, shape, strict=True):
             filled = [*[""] * (height - len(lines)), *lines] if head else lines
-            cell = filled[at] if at < len(filled) else ""
+            cell = filled[index] if index < len(filled) else ""
             space = " " * (width - cell_len(cell))
             texts.append(space + cell if right else cell + space)
         yield (" " * gap).join(texts).rstrip()

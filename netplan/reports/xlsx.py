@@ -37,7 +37,7 @@ def xlsx_bytes(sections: Iterable[Section]) -> bytes:
     buffer = io.BytesIO()
     with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
         book.set_properties({"created": CREATED})
-        title = next((one.title for one in known if isinstance(one, Heading)), "")
+        title = next((section.title for section in known if isinstance(section, Heading)), "")
         write_tables(book, data_tables(known), title)
         _write_notes(book, book.add_worksheet(NOTES), known)
     return buffer.getvalue()
@@ -59,7 +59,7 @@ def sheet_names(names: Sequence[str]) -> list[str]:
     >>> sheet_names(["a/b", "a:b", "Notes"])
     ['a-b', 'a-b 2', 'Notes 2']
     """
-    taken, found = {NOTES.lower()}, []
+    taken, distinct = {NOTES.lower()}, []
     for name in names:
         base = re.sub(r"[^\w .-]", "-", name).strip("' ")[: MAX_SHEET_NAME - 4] or "table"
         chosen, number = base, 1
@@ -67,8 +67,8 @@ def sheet_names(names: Sequence[str]) -> list[str]:
             number += 1
             chosen = f"{base} {number}"
         taken.add(chosen.lower())
-        found.append(chosen)
-    return found
+        distinct.append(chosen)
+    return distinct
 
 
 def lines_of(text: str, width: float) -> int:
@@ -123,29 +123,29 @@ def number_format(quantity: Quantity) -> str:
     return "General"
 
 
-def write_cell(sheet: Worksheet, row: int, at: int, value: Cell, style: object = None) -> None:
+def write_cell(sheet: Worksheet, row: int, column: int, value: Cell, style: object = None) -> None:
     """Write one value: numbers as numbers, text as text, nothing for none."""
     if value is None:
         return
     if isinstance(value, bool):
-        sheet.write_boolean(row, at, value)
+        sheet.write_boolean(row, column, value)
     elif isinstance(value, (int, float)):
-        sheet.write_number(row, at, value, style)
+        sheet.write_number(row, column, value, style)
     else:
-        sheet.write_string(row, at, plain(value)[:MAX_CELL])
+        sheet.write_string(row, column, plain(value)[:MAX_CELL])
 
 
 def _write(book: Workbook, sheet: Worksheet, table: Data) -> None:
     base = {"bold": True, "bottom": 1, "text_wrap": True}
     left, right = book.add_format(base), book.add_format(base | {"align": "right"})
-    for at, quantity in enumerate(table.quantities):
+    for index, quantity in enumerate(table.quantities):
         style = book.add_format({"num_format": number_format(quantity)})
         unit = f" [{quantity.unit}]" if quantity.unit else ""
-        sheet.write_string(0, at, f"{quantity.name}{unit}", right if quantity.numeric else left)
+        sheet.write_string(0, index, f"{quantity.name}{unit}", right if quantity.numeric else left)
         for row, values in enumerate(table.rows, start=1):
-            write_cell(sheet, row, at, values[at], style)
-        longest = max((len(str(values[at])) for values in table.rows), default=0)
-        sheet.set_column(at, at, min(max(longest, len(quantity.name), NARROW), WIDE))
+            write_cell(sheet, row, index, values[index], style)
+        longest = max((len(str(values[index])) for values in table.rows), default=0)
+        sheet.set_column(index, index, min(max(longest, len(quantity.name), NARROW), WIDE))
     sheet.freeze_panes(1, 1)
     if table.rows and table.quantities:
         sheet.autofilter(0, 0, len(table.rows), len(table.quantities) - 1)
