@@ -45,10 +45,10 @@ class EventCounts:
 
     def copy(self) -> "EventCounts":
         """The same, which stays as it is."""
-        found = EventCounts()
-        found.bookings = self.bookings
-        found.waited_s = dict(self.waited_s)
-        return found
+        counts = EventCounts()
+        counts.bookings = self.bookings
+        counts.waited_s = dict(self.waited_s)
+        return counts
 
     def since(self, before: "EventCounts") -> "EventCounts":
         """What came to it after an earlier copy."""
@@ -101,7 +101,7 @@ class Engine:
 
     def pending(self) -> list[tuple[float, Actor]]:
         """Who goes on when, in order."""
-        return [(time, actor) for time, _, actor in sorted(self._heap, key=lambda one: one[:2])]
+        return [(time, actor) for time, _, actor in sorted(self._heap, key=lambda entry: entry[:2])]
 
     def book(self, burst: Burst) -> float:
         """Issue a burst now; the end of its last message [s]."""
@@ -161,8 +161,8 @@ class Branching:
         operation = self.work[self.next]
         self.next += 1
         self.open = len(operation)
-        for at, branch in enumerate(operation):
-            Steps(self.engine, branch, self, at).go_on()
+        for index, branch in enumerate(operation):
+            Steps(self.engine, branch, self, index).go_on()
 
     def go_on(self) -> None:
         """One branch less; the last one ends the operation."""
@@ -176,9 +176,9 @@ class Steps:
 
     __slots__ = ("after", "at", "branch", "engine", "next")
 
-    def __init__(self, engine: Engine, branch: Branch, after: Actor, at: int = 0) -> None:
-        """Take the first phase next; ``at`` tells branches of one actor apart."""
-        self.engine, self.branch, self.after, self.at = engine, branch, after, at
+    def __init__(self, engine: Engine, branch: Branch, after: Actor, index: int = 0) -> None:
+        """Take the first phase next; ``index`` tells branches of one actor apart."""
+        self.engine, self.branch, self.after, self.at = engine, branch, after, index
         self.next = 0
 
     def mark(self) -> Mark:
@@ -187,12 +187,12 @@ class Steps:
 
     def go_on(self) -> None:
         """Start the next phase; behind the last one, let ``after`` go on."""
-        engine, at = self.engine, self.next
-        if at == len(self.branch):
+        engine, index = self.engine, self.next
+        if index == len(self.branch):
             self.after.go_on()
             return
-        self.next = at + 1
-        phase = self.branch[at]
+        self.next = index + 1
+        phase = self.branch[index]
         if isinstance(phase, tuple):
             Branching(engine, phase, self).start()
             return

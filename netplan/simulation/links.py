@@ -52,9 +52,9 @@ class Channels(Struct, frozen=True, eq=False):
 
         Of shape (2, links); away from the cores is the direction that counts.
         """
-        found = np.zeros((2, graph.link_count))
-        found[0] = np.bincount(self.link[gpus], minlength=graph.link_count) / graph.bytes_per_s
-        return found
+        busy_s = np.zeros((2, graph.link_count))
+        busy_s[0] = np.bincount(self.link[gpus], minlength=graph.link_count) / graph.bytes_per_s
+        return busy_s
 
 
 def channels_of(graph: FabricGraph) -> Channels | None:
@@ -260,8 +260,8 @@ class FlowRouter:
         gpus = self.transport.graph.gpus
         if flows.memory:
             senders = self._senders(flows)
-            at = self._channels.core[senders]
-            ends = {"source": senders[at != senders], "destination": at[at != senders]}
+            cores = self._channels.core[senders]
+            ends = {"source": senders[cores != senders], "destination": cores[cores != senders]}
             return flows_matrix(gpus, **ends, flow_bytes=1.0, kind="pipeline")
         if not flows.dimensions:
             ends = {"source": self._senders(flows), "destination": self._senders(flows, flows.to)}
@@ -283,13 +283,13 @@ class FlowRouter:
     @cached_property
     def _channels(self) -> Channels:
         """Memory channels, where something is moved to them."""
-        found = channels_of(self.transport.graph)
-        if found is None:
+        channels = channels_of(self.transport.graph)
+        if channels is None:
             raise InputError(
                 f"{self.transport.graph.name} has no memory channel for every core: give its tiles"
                 " channels"
             )
-        return found
+        return channels
 
     def _collective(self, flows: Flows) -> TrafficMatrix:
         """One byte of a collective in all groups; of single replicas, pair by pair."""
@@ -300,9 +300,9 @@ class FlowRouter:
             transport = self.transport
             ranks = Placement(transport.placement.levels, kinds=transport.placement.kinds)
             among = use_traffic(use, ranks, transport.algorithm, gpus=ranks.gpus)
-            found = among.relabelled(transport.gpu_of_rank, transport.graph.gpus)
-            found = both_ways(found) if transport.two_way_rings else found
-            self._matrices[key] = found if flows.replica is None else combine([found.listed()])
+            matrix = among.relabelled(transport.gpu_of_rank, transport.graph.gpus)
+            matrix = both_ways(matrix) if transport.two_way_rings else matrix
+            self._matrices[key] = matrix if flows.replica is None else combine([matrix.listed()])
         return self._matrices[key]
 
     @cached_property
@@ -316,10 +316,10 @@ class FlowRouter:
     @cached_property
     def _replica_of_gpu(self) -> Ints:
         """Data parallel replica of each GPU; -1 of idle ones, shape (gpus,)."""
-        found = np.full(self.transport.graph.gpus, -1, np.int64)
+        replicas = np.full(self.transport.graph.gpus, -1, np.int64)
         ranks = self.transport.placement.groups("data")
-        found[self.transport.gpu_of_rank[ranks]] = np.arange(ranks.shape[1])
-        return found
+        replicas[self.transport.gpu_of_rank[ranks]] = np.arange(ranks.shape[1])
+        return replicas
 
 
 def _rounded(times: Floats) -> Floats:

@@ -232,14 +232,14 @@ def busiest_links(
     chosen = np.argsort(-busy_s, kind="stable")[:count]
     chosen = chosen[busy_s[chosen] > 0]
     ends = np.stack((graph.source, graph.target))
-    found = []
+    outcomes = []
     for code, name in zip(chosen.tolist(), graph.direction_names(chosen), strict=True):
         direction, link = divmod(code, graph.link_count)
         sender, receiver = (graph.node_name(int(end)) for end in np.roll(ends[:, link], direction))
         group = graph.group_names[graph.group[link]]
         amounts = float(busy_s[code]), float(waited_s[code]), float(busy_s[code] / time_s)
-        found.append(LinkOutcome(code, group, sender, receiver, name, *amounts))
-    return tuple(found)
+        outcomes.append(LinkOutcome(code, group, sender, receiver, name, *amounts))
+    return tuple(outcomes)
 
 
 def link_groups(
@@ -260,12 +260,12 @@ def link_groups(
     >>> group.group, group.directions, group.unused, group.busy_s, group.utilisation
     ('host', 16, 15, 1.0, 0.015625)
     """
-    found = []
+    outcomes = []
     for name in graph.links_per_group():
         links = graph.links_of(name)
         codes = np.concatenate((links, links + graph.link_count))
         busy = busy_s[codes]
-        found.append(
+        outcomes.append(
             GroupOutcome(
                 group=name,
                 directions=len(codes),
@@ -275,7 +275,7 @@ def link_groups(
                 utilisation=float(busy.mean() / time_s),
             )
         )
-    return tuple(found)
+    return tuple(outcomes)
 
 
 def stage_outcomes(

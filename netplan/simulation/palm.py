@@ -313,9 +313,9 @@ class TileNetwork:
             return (tasks.in_ticks(2 * (members - 1) / members * size_bytes / rate, self.tick_s),)
         step = tasks.Burst(
             tuple(
-                self._message(one, following, size_bytes / members)
+                self._message(sender, following, size_bytes / members)
                 for group in groups
-                for one, following in zip(group, [*group[1:], group[0]], strict=True)
+                for sender, following in zip(group, [*group[1:], group[0]], strict=True)
             )
         )
         return (step,) * (2 * (members - 1))
@@ -323,9 +323,9 @@ class TileNetwork:
     def access(self, members: Members, access: Access) -> tasks.Branch:
         """Every core takes its path and its channel at once, in the order of the members."""
         messages = []
-        for one in members:
-            channel, core = self.mesh.channel_of(one)
-            links = (*self._path(one, core), self._link[core, self._memories + channel])
+        for member in members:
+            channel, core = self.mesh.channel_of(member)
+            links = (*self._path(member, core), self._link[core, self._memories + channel])
             seconds = _access_s(access, self._rate_of(links), self.rules)
             messages.append(tasks.Message(links, tasks.in_ticks(seconds, self.tick_s)))
         return self._alone(tasks.Burst(tuple(messages)))
@@ -453,8 +453,8 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
     def stationary_factor(self) -> float:
         """Share of memory traffic where something stays on the chip: given, or the fabric's [1]."""
         memory = self.rules.memory
-        own = memory.gpu_stationary_factor if self.spec.tile is None else None
-        return memory.stationary_factor or own or memory.tile_stationary_factor
+        given = memory.gpu_stationary_factor if self.spec.tile is None else None
+        return memory.stationary_factor or given or memory.tile_stationary_factor
 
     @property
     def layers(self) -> list[int]:
@@ -472,7 +472,7 @@ def layers_of_stages(layers: int, stages: int) -> list[int]:
     >>> layers_of_stages(5, 2)
     [2, 3]
     """
-    return [(one + 1) * layers // stages - one * layers // stages for one in range(stages)]
+    return [(stage + 1) * layers // stages - stage * layers // stages for stage in range(stages)]
 
 
 def simulate_palm(
@@ -528,14 +528,14 @@ def simulate_palm(
     simulated = run.microbatches
     if not full:
         simulated = min(simulated, run.rules.pipeline.simulated_microbatches)
-    found = simulate_pipelines(
+    result = simulate_pipelines(
         [stages.pipeline(simulated, run.schedule)],
         links=2 * graph.link_count,
         full=True,
         spans=True,
         tick=tick,
     )
-    return _Account(run, graph, stages, found, simulated).outcome(hot, perf_counter() - began)
+    return _Account(run, graph, stages, result, simulated).outcome(hot, perf_counter() - began)
 
 
 class _Stage(Struct, frozen=True):
@@ -548,20 +548,20 @@ class _Stage(Struct, frozen=True):
 class _Stages(Struct, frozen=True):
     """All stages and what goes between them."""
 
-    each: tuple[_Stage, ...]
+    in_order: tuple[_Stage, ...]
     onward: tuple[tasks.Branch, ...]
     back: tuple[tasks.Branch, ...]
 
     def pipeline(self, microbatches: int, schedule: PalmSchedule) -> tasks.Pipeline:
         """As the simulator takes it."""
         return tasks.Pipeline(
-            len(self.each),
+            len(self.in_order),
             microbatches,
-            tuple(tasks.Pass(one.works[FORWARD]) for one in self.each),
-            tuple(tasks.Pass(one.works[BACKWARD]) for one in self.each),
+            tuple(tasks.Pass(stage.works[FORWARD]) for stage in self.in_order),
+            tuple(tasks.Pass(stage.works[BACKWARD]) for stage in self.in_order),
             self.onward,
             self.back,
-            finish=tuple(one.works[FINISH] for one in self.each),
+            finish=tuple(stage.works[FINISH] for stage in self.in_order),
             eager=True,
             finish_together=True,
             schedule=schedule,
@@ -585,12 +585,15 @@ def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
         network = TileNetwork(*given, tick_s=_tick_s(run), contention=contention)
         order = tile_order(run.spec, graph.gpus, "snake")
     places = (order if run.gpus is None else run.gpus).tolist()
-    each = run.tensor * run.data
-    held = [places[stage * each : (stage + 1) * each] for stage in range(run.pipeline)]
+    gpus_per_stage = run.tensor * run.data
+    held = [
+        places[stage * gpus_per_stage : (stage + 1) * gpus_per_stage]
+        for stage in range(run.pipeline)
+    ]
     sent = _layer(run, layers=1).input_bytes
     pairs = [(held[stage], held[stage + 1]) for stage in range(run.pipeline - 1)]
     return _Stages(
-        tuple(_stage(run, network, *one) for one in zip(held, run.layers, strict=True)),
+        tuple(_stage(run, network, *pair) for pair in zip(held, run.layers, strict=True)),
         tuple(network.transfer(here, there, sent) for here, there in pairs),
         tuple(network.transfer(there, here, sent) for here, there in pairs),
     )
@@ -638,17 +641,17 @@ class _Account(Struct, frozen=True):
     run: PalmRun
     graph: FabricGraph
     stages: _Stages
-    found: SimulationResult
+    result: SimulationResult
     simulated: int
 
     def outcome(self, hot: int, seconds: float) -> SimulationOutcome:
         """The answer."""
-        run, stages, passes_s = self.run, self.stages.each, self._passes_s()
+        run, stages, passes_s = self.run, self.stages.in_order, self._passes_s()
         slot_s = float((passes_s[FORWARD] + passes_s[BACKWARD]).max())
-        time_s = self.found.iteration_time_s + (run.microbatches - self.simulated) * slot_s
+        time_s = self.result.iteration_time_s + (run.microbatches - self.simulated) * slot_s
         repeats, links_s = np.array([run.microbatches, run.microbatches, 1]), self._links_s()
-        compute_s = np.array([repeats @ one.compute_s for one in stages])
-        alone_s = np.array([repeats @ [*map(tasks.alone_s, one.works)] for one in stages])
+        compute_s = np.array([repeats @ stage.compute_s for stage in stages])
+        alone_s = np.array([repeats @ [*map(tasks.alone_s, stage.works)] for stage in stages])
         return outcome_of(
             self.graph,
             (compute_s, alone_s, repeats @ passes_s),
@@ -663,16 +666,16 @@ class _Account(Struct, frozen=True):
             period=None,
             replicas=run.data,
             replicas_simulated=run.data,
-            bookings=self.found.tally.bookings,
+            bookings=self.result.tally.bookings,
             seconds=seconds,
-            spans=self.found.spans,
+            spans=self.result.spans,
             notes=tuple(self._notes(slot_s)),
         )
 
     def _passes_s(self) -> Floats:
         """Mean length of each kind of pass on each stage, shape (3, stages) [s]."""
         total_s, count = np.zeros((2, 3, self.run.pipeline))
-        for span in self.found.spans:
+        for span in self.result.spans:
             if span.kind <= FINISH:
                 total_s[span.kind, span.stage] += span.end_s - span.start_s
                 count[span.kind, span.stage] += 1
@@ -684,7 +687,7 @@ class _Account(Struct, frozen=True):
         Waiting is that of the microbatches simulated, taken as many times as there are others.
         """
         count = 2 * self.graph.link_count
-        busy_s, waited_s, tally = np.zeros(count), np.zeros(count), self.found.tally
+        busy_s, waited_s, tally = np.zeros(count), np.zeros(count), self.result.tally
         issued: Counter[int] = Counter()
         bursts: dict[int, tasks.Burst] = {}
         run = self.run

@@ -111,7 +111,7 @@ class StageWeights:
         if name == "all_reduce":
             both: tuple[CollectiveKind, ...] = ("reduce_scatter", "all_gather")
             return tasks.joined(
-                p for one in both for p in self._collective(one, group, sent_bytes, thread, share)
+                p for half in both for p in self._collective(half, group, sent_bytes, thread, share)
             )
         plan, over = self.plan, map(DIMENSIONS.index, group)
         if not (sent_bytes and plan.trains):
@@ -183,7 +183,7 @@ class StageWeights:
         program = self.plan.program
         first = program.first if self.stage == 0 else None
         last = program.last if self.stage == self.plan.stages - 1 else None
-        held_bytes = sum(number(one.weight_bytes) for one in (first, last) if one is not None)
+        held_bytes = sum(number(end.weight_bytes) for end in (first, last) if end is not None)
         group = program.repetition.weight_group
         return self._collective("all_reduce", group, held_bytes, None, share)
 
@@ -206,11 +206,13 @@ class StageWeights:
             return tasks.Pass(
                 tasks.one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind)
             )
-        beside = self._of_one_layer(ahead=ahead, thread=tasks.BESIDE)
+        collectives = self._of_one_layer(ahead=ahead, thread=tasks.BESIDE)
 
         def work(hidden: int) -> tasks.Work:
             alone = layer * (layers - hidden)
-            together: tasks.Branch = (((layer, beside),),) * hidden if beside else layer * hidden
+            together: tasks.Branch = (
+                (((layer, collectives),),) * hidden if collectives else layer * hidden
+            )
             order = (*together, *alone) if ahead else (*alone, *together)
             return tasks.one_after_the_other(*ends[0], *order, *ends[1])
 
@@ -331,8 +333,8 @@ def plan_work(
     if not scope.each_replica:
         return PlanWork((maker.pipeline(plan.microbatches),), maker.sender.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
-    each = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
-    return PlanWork(each, maker.sender.uses)
+    pipelines = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
+    return PlanWork(pipelines, maker.sender.uses)
 
 
 def _check_simulated(rules: IterationModel) -> None:
@@ -356,12 +358,12 @@ def stage_level(placement: Placement, stage: int, to: int) -> int:
     [0, 1, 0]
     """
     ends = placement.groups("pipeline", snake=True)[0, [stage, to]]
-    found = 0
+    outermost = 0
     for level, degrees in enumerate(placement.levels):
         first, last = ends % prod(degrees)
-        found = level if first != last else found
+        outermost = level if first != last else outermost
         ends = ends // prod(degrees)
-    return found
+    return outermost
 
 
 class _EventBuilder:
@@ -397,7 +399,7 @@ class _EventBuilder:
             self.calibrated = calibrated_times(
                 self.setting, plan.sharding, self.program, self.groups
             )
-        self.layers = tuple(self._layers_of(at) for at in range(self.stages * chunks))
+        self.layers = tuple(self._layers_of(virtual) for virtual in range(self.stages * chunks))
         self.overlaps = setting.assumptions.overlap.data == "overlapped"
         self.update_s = sum(parts_s.get(part, 0.0) for part in ONCE)
         # What collectives show of themselves in an iteration, where the model says so as a whole.
@@ -413,29 +415,29 @@ class _EventBuilder:
         return tasks.Pipeline(
             self.stages,
             microbatches,
-            tuple(self._passes(weights, at, ahead=True) for at in virtual),
-            tuple(self._passes(weights, at, ahead=False) for at in back),
-            tuple(self._transfer(at, at + 1) for at in virtual[:-1]),
-            tuple(self._transfer(at + 1, at) for at in back[:-1]),
-            begin=tuple(one.begin() for one in weights if self.trains),
-            prepare=tuple(weights[at % self.stages].aside(at, ahead=True) for at in back),
-            settle=tuple(weights[at % self.stages].aside(at, ahead=False) for at in back),
-            finish=tuple(one.finish() for one in weights if self.trains),
+            tuple(self._passes(weights, index, ahead=True) for index in virtual),
+            tuple(self._passes(weights, index, ahead=False) for index in back),
+            tuple(self._transfer(index, index + 1) for index in virtual[:-1]),
+            tuple(self._transfer(index + 1, index) for index in back[:-1]),
+            begin=tuple(stage_weights.begin() for stage_weights in weights if self.trains),
+            prepare=tuple(weights[index % self.stages].aside(index, ahead=True) for index in back),
+            settle=tuple(weights[index % self.stages].aside(index, ahead=False) for index in back),
+            finish=tuple(stage_weights.finish() for stage_weights in weights if self.trains),
             schedule=self.schedule,
             trains=self.trains,
             name="" if replica is None else f"replica {replica}",
         )
 
-    def _transfer(self, at: int, to: int) -> tasks.Branch:
+    def _transfer(self, virtual: int, to: int) -> tasks.Branch:
         """What one virtual stage sends to another."""
-        stage, next_stage = at % self.stages, to % self.stages
+        stage, next_stage = virtual % self.stages, to % self.stages
         if stage == next_stage:
             return ()
         sent_bytes = number(self.program.layer.boundary_bytes)
-        at = stage_level(self.plan.placement, stage, next_stage)
-        stride = group_of(self.placements, PIPELINE).stride[at, 0]
+        level = stage_level(self.plan.placement, stage, next_stage)
+        stride = group_of(self.placements, PIPELINE).stride[level, 0]
         # As long as alone: what the search adds on rings and blocking leaves is waited for here.
-        seconds = self.network.transfer_s(at, stride, sent_bytes)
+        seconds = self.network.transfer_s(level, stride, sent_bytes)
         if self.calibrated is not None:  # as much of it as a stage waits for
             shown = _total(self.setting.sharing.pipeline_visible)
             seconds = shown * (seconds + self.setting.calibration.collective_s)
@@ -472,11 +474,12 @@ class _EventBuilder:
         self, operations: Sequence[Operation], stage: int, *, ahead: bool
     ) -> tasks.Branch:
         """A pass through a layer, one operation after the other; its branches side by side."""
-        alone = [self._operation(one, stage, ahead=ahead) for one in operations]
+        alone = [self._operation(operation, stage, ahead=ahead) for operation in operations]
         phases: list[tasks.Phase] = []
         for places in sections(operations):
             ways = (
-                tasks.joined(phase for at in way for phase in alone[at]) for way in places.values()
+                tasks.joined(phase for index in way for phase in alone[index])
+                for way in places.values()
             )
             phases.append((tuple(ways),))
         return tasks.joined(phases)
@@ -487,11 +490,11 @@ class _EventBuilder:
         """A pass through a layer as calibrated: collectives show a part, the rest goes beside."""
         if self.calibrated is None:
             return ()
-        one = self.calibrated.passes
-        busy_s, shown_s = one.forward_s, one.forward_comm_s
+        times = self.calibrated.passes
+        busy_s, shown_s = times.forward_s, times.forward_comm_s
         if not ahead:
-            busy_s = one.backward_s + one.again_s + one.layer_s
-            shown_s = one.backward_comm_s
+            busy_s = times.backward_s + times.again_s + times.layer_s
+            shown_s = times.backward_comm_s
         return self._beside(_total(busy_s), _total(shown_s), operations, stage, ahead=ahead)
 
     def _beside(
@@ -508,7 +511,7 @@ class _EventBuilder:
         Each message shows the same share; what shows beyond the time of all has no bytes.
         """
         works = (work for operation in operations for work in _works(operation, ahead=ahead))
-        sent = [self._sent(one, stage) for work in works for one in work.collectives]
+        sent = [self._sent(collective, stage) for work in works for collective in work.collectives]
         needed_s = sum(seconds for _, seconds, _ in sent)
         if not needed_s:
             return (busy_s + shown_s,)
@@ -535,9 +538,9 @@ class _EventBuilder:
         is_last = virtual == self.stages * self.chunks - 1
         if self.calibrated is not None:
             # A third of both passes is the forward one.
-            share, one = 1 / 3 if ahead else 2 / 3, self.calibrated.passes
-            front: tasks.Branch = (share * _total(one.embedding_s),) if virtual == 0 else ()
-            back: tasks.Branch = (share * _total(one.head_s),) if is_last else ()
+            share, passes = 1 / 3 if ahead else 2 / 3, self.calibrated.passes
+            front: tasks.Branch = (share * _total(passes.embedding_s),) if virtual == 0 else ()
+            back: tasks.Branch = (share * _total(passes.head_s),) if is_last else ()
             return (front, back) if ahead else (back, front)
         before = self._operation(first, stage, ahead=ahead) if first and virtual == 0 else ()
         behind = self._operation(last, stage, ahead=ahead) if last and is_last else ()
@@ -557,8 +560,8 @@ class _EventBuilder:
         thread = tasks.thread_of(operation.branch)
         one_panel: list[tasks.Phase] = []
         others: list[tasks.Phase] = []
-        for one in work.collectives:
-            flows, seconds, sent = self._sent(one, stage, panels, share=operation.share)
+        for collective in work.collectives:
+            flows, seconds, sent = self._sent(collective, stage, panels, share=operation.share)
             one_panel.append(self.sender.message(flows, seconds, sent, thread))
             # All of them again, as the closed form has it; the bytes that are left.
             others.append(self.sender.message(flows, panels * seconds, (panels - 1) * sent, thread))
@@ -592,17 +595,17 @@ class _EventBuilder:
         return busy
 
     def _sent(
-        self, one: Collective, stage: int, panels: float = 1.0, *, share: float = 1.0
+        self, collective: Collective, stage: int, panels: float = 1.0, *, share: float = 1.0
     ) -> tuple[tasks.Flows, float, float]:
         """Flows, time and sent bytes of a collective of an operation, or of one of its panels.
 
         Of an operation that a share of the layers has, that much of both.
         """
-        amount = one.message_bytes / panels
-        seconds = share * _total(self.groups.seconds(one.kind, one.group, amount))
+        amount = collective.message_bytes / panels
+        seconds = share * _total(self.groups.seconds(collective.kind, collective.group, amount))
         # An all_reduce is sent twice: reduced and scattered, then gathered.
-        sent = share * _total(amount) * (2 if one.kind == "all_reduce" else 1)
-        return self.sender.among(stage, one.kind, (one.group,)), seconds, sent
+        sent = share * _total(amount) * (2 if collective.kind == "all_reduce" else 1)
+        return self.sender.among(stage, collective.kind, (collective.group,)), seconds, sent
 
 
 def _total(amount: Amount) -> float:

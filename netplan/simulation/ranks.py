@@ -41,8 +41,8 @@ def snake(sizes: Sequence[int]) -> Ints:
     array([0, 1, 2, 5, 4, 3])
     """
     places = np.arange(int(np.prod(sizes)), dtype=np.int32)[None]
-    found: Ints = turned(places, sizes)[0].astype(np.int64)
-    return found
+    order: Ints = turned(places, sizes)[0].astype(np.int64)
+    return order
 
 
 def strided(placement: Placement) -> Ints:
@@ -63,10 +63,10 @@ def strided(placement: Placement) -> Ints:
     groups, stage_of = placement.groups("tensor"), np.empty(placement.gpus, np.int64)
     stage_of[stages] = np.arange(len(stages))[:, None]
     by_stage = groups[np.argsort(stage_of[groups[:, 0]], kind="stable")]
-    each = by_stage.reshape(len(stages), -1, groups.shape[1])
-    found = np.empty(placement.gpus, np.int64)
-    found[each.transpose(0, 2, 1).ravel()] = stages.ravel()
-    return found
+    members = by_stage.reshape(len(stages), -1, groups.shape[1])
+    ranks = np.empty(placement.gpus, np.int64)
+    ranks[members.transpose(0, 2, 1).ravel()] = stages.ravel()
+    return ranks
 
 
 def read_ranks(path: Path, ranks: int, gpus: int) -> Ints:

@@ -105,13 +105,13 @@ class _Rows(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, columns: Sequence[LinkTimes]) -> "_Rows":
         """Turn columns, one for each of the flows, into rows."""
-        sizes = [len(one.links) for one in columns]
-        link = np.concatenate([np.empty(0, np.int64), *(one.links for one in columns)])
-        seconds = np.concatenate([np.empty(0), *(one.seconds_per_byte for one in columns)])
+        sizes = [len(column.links) for column in columns]
+        link = np.concatenate([np.empty(0, np.int64), *(column.links for column in columns)])
+        seconds = np.concatenate([np.empty(0), *(column.seconds_per_byte for column in columns)])
         order = np.argsort(link, kind="stable")
-        found, counts = np.unique(link, return_counts=True)
+        links, counts = np.unique(link, return_counts=True)
         start = np.concatenate([[0], np.cumsum(counts)])
-        return cls(found, start, np.repeat(np.arange(len(sizes)), sizes)[order], seconds[order])
+        return cls(links, start, np.repeat(np.arange(len(sizes)), sizes)[order], seconds[order])
 
     def row(self, number: int) -> tuple[Ints, Floats]:
         """Flows and times of one link."""
@@ -133,15 +133,17 @@ def _in_sequence(rows: _Rows, issuers: Sequence[Issuer]) -> Bools:
     if not len(rows.link):
         return np.empty(0, np.bool_)
     stage, threads, pace = (
-        np.array([getattr(one, name) for one in issuers])[rows.flow]
+        np.array([getattr(issuer, name) for issuer in issuers])[rows.flow]
         for name in ("stage", "threads", "seconds_per_byte")
     )
     first = rows.start[:-1]
     lowest, highest = np.minimum.reduceat(stage, first), np.maximum.reduceat(stage, first)
     both = np.bitwise_or.reduceat(threads, first)
     fits = np.logical_and.reduceat(rows.seconds <= pace * CLOSE, first)
-    found: Bools = (lowest == highest) & (lowest != NO_THREAD) & (both & (both - 1) == 0) & fits
-    return found
+    in_sequence: Bools = (
+        (lowest == highest) & (lowest != NO_THREAD) & (both & (both - 1) == 0) & fits
+    )
+    return in_sequence
 
 
 def _undominated(rows: _Rows) -> list[int]:
@@ -153,7 +155,7 @@ def _undominated(rows: _Rows) -> list[int]:
         if seen.setdefault(flows.tobytes() + seconds.tobytes(), number) == number:
             sets[tuple(flows.tolist())].append(number)
     best = {
-        flows: _slowest(numbers, np.array([rows.row(one)[1] for one in numbers]))
+        flows: _slowest(numbers, np.array([rows.row(link)[1] for link in numbers]))
         for flows, numbers in sets.items()
     }
     if len(best) <= MOST_SETS:
@@ -165,10 +167,10 @@ def _slowest(numbers: list[int], seconds: Floats) -> list[int]:
     """Those of links with the same flows that no other one is slower than for all of them."""
     order = np.argsort(-seconds.sum(axis=1), kind="stable")
     kept: list[int] = []
-    for at in order.tolist():
-        if not kept or not np.any(np.all(seconds[kept] >= seconds[at], axis=1)):
-            kept.append(at)
-    return [numbers[at] for at in kept]
+    for index in order.tolist():
+        if not kept or not np.any(np.all(seconds[kept] >= seconds[index], axis=1)):
+            kept.append(index)
+    return [numbers[index] for index in kept]
 
 
 def _beside_larger(
@@ -179,7 +181,7 @@ def _beside_larger(
     for flows in best:
         for flow in flows:
             having[flow].add(flows)
-    found = {}
+    kept = {}
     for flows, numbers in best.items():
         others = set.intersection(*(having[flow] for flow in flows)) - {flows}
         slower = [_of_flows(rows, flows, number) for other in others for number in best[other]]
@@ -187,8 +189,8 @@ def _beside_larger(
         if slower:
             table = np.array(slower)
             left = [n for n in numbers if not np.any(np.all(table >= rows.row(n)[1], axis=1))]
-        found[flows] = left
-    return found
+        kept[flows] = left
+    return kept
 
 
 def _of_flows(rows: _Rows, flows: Iterable[int], number: int) -> Floats:

@@ -89,7 +89,7 @@ class Repeats:
         """Iterations of a pipeline that count, and of their mean the time and the work [s]."""
         count = self.counted[number]
         ones = self.iterations[number][:count]
-        busy_s: Floats = np.sum([one.busy_s for one in ones], axis=0) / count
+        busy_s: Floats = np.sum([iteration.busy_s for iteration in ones], axis=0) / count
         return count, ones[-1].end_s / count, busy_s
 
 
@@ -111,9 +111,9 @@ def sharing(pipelines: Sequence[Pipeline]) -> list[list[int]]:
     sets: list[tuple[list[int], set[int]]] = []
     for number, pipeline in enumerate(pipelines):
         numbers, links = [number], _links(pipeline)
-        for one in [other for other in sets if other[1] & links]:
-            sets.remove(one)
-            numbers, links = one[0] + numbers, one[1] | links
+        for touching in [other for other in sets if other[1] & links]:
+            sets.remove(touching)
+            numbers, links = touching[0] + numbers, touching[1] | links
         sets.append((sorted(numbers), links))
     return [numbers for numbers, _ in sets]
 
@@ -177,7 +177,7 @@ class SimulationResult(Struct, frozen=True):
     @property
     def iteration_time_s(self) -> float:
         """End of the last pipeline [s]."""
-        return max(one.iterations * one.iteration_time_s for one in self.pipelines)
+        return max(pipeline.iterations * pipeline.iteration_time_s for pipeline in self.pipelines)
 
 
 class _State(Struct):
@@ -236,16 +236,18 @@ def simulate_pipelines(
     """
     engine = Engine(links)
     kept: list[BusyInterval] | None = [] if spans else None
-    runs = [PipelineRun(engine, one, number, kept) for number, one in enumerate(pipelines)]
+    runs = [
+        PipelineRun(engine, pipeline, number, kept) for number, pipeline in enumerate(pipelines)
+    ]
     watch = _Watch(engine, runs, full=full, tick=tick)
     if repeat:
-        sets = [[runs[number] for number in one] for one in sharing(pipelines)]
-        watch.repeats = [Repeats(one) for one in sets]
+        sets = [[runs[number] for number in numbers] for numbers in sharing(pipelines)]
+        watch.repeats = [Repeats(together) for together in sets]
     for run in runs:
         run.start()
     watch.run()
     watch.extrapolate()
-    found = [
+    results = [
         PipelineResult(run.end_s, np.array(run.busy_s), run.pipeline.microbatches, run.microbatches)
         for run in runs
     ]
@@ -253,8 +255,8 @@ def simulate_pipelines(
         for number in repeats.counted:
             count, time_s, busy_s = repeats.mean(number)
             mean = {"iteration_time_s": time_s, "busy_s": busy_s, "iterations": count}
-            found[number] = replace(found[number], **mean)
-    return SimulationResult(tuple(found), watch.period, engine.tally, tuple(kept or ()))
+            results[number] = replace(results[number], **mean)
+    return SimulationResult(tuple(results), watch.period, engine.tally, tuple(kept or ()))
 
 
 class _Watch:
@@ -303,7 +305,7 @@ class _Watch:
         engine, first = self.engine, max(self.runs, key=lambda run: run.microbatches)
         through = 0
         while engine.step():
-            if self.repeats and all(one.over for one in self.repeats):
+            if self.repeats and all(repeats.over for repeats in self.repeats):
                 return
             if len(first.completions_s) == through:
                 continue

@@ -163,14 +163,14 @@ class _Order:
 
     def take(self) -> tuple[int, int] | None:
         """Start the next pass if it is ready."""
-        found = self.next()
-        if found is None or found not in self.ready:
+        upcoming = self.next()
+        if upcoming is None or upcoming not in self.ready:
             return None
-        if found[0] in self.run.unprepared and not self.turned:
+        if upcoming[0] in self.run.unprepared and not self.turned:
             return None
-        self.ready.remove(found)
+        self.ready.remove(upcoming)
         self.started += 1
-        return found
+        return upcoming
 
 
 class PipelineRun:
@@ -193,7 +193,7 @@ class PipelineRun:
             for stage in range(pipeline.stages)
         ]
         self._asides = [_DeferredPass(self, stage) for stage in range(pipeline.stages)]
-        self.unprepared = {at for at, work in enumerate(pipeline.prepare) if work}
+        self.unprepared = {virtual for virtual, work in enumerate(pipeline.prepare) if work}
         """Virtual stages that lack what they need for their first pass."""
         self._finished_stages = 0
         self._open = pipeline.stages if pipeline.finish else 0
@@ -258,20 +258,20 @@ class PipelineRun:
         all_begun = forward.started == self.microbatches * self.pipeline.chunks
         eager = self.pipeline.eager and self.pipeline.schedule == "1f1b"
         if eager or all_begun or in_flight == limit:
-            found = backward.take()
-            if found is not None:
-                return BACKWARD, found
-        found = forward.take() if in_flight < limit else None
-        return None if found is None else (FORWARD, found)
+            started = backward.take()
+            if started is not None:
+                return BACKWARD, started
+        started = forward.take() if in_flight < limit else None
+        return None if started is None else (FORWARD, started)
 
     def _start_next(self, stage: int) -> None:
         """Start what is next at a stage, if it is idle and anything is ready."""
         if self._working[stage]:
             return
-        found = self._next_pass(stage)
-        if found is None:
+        upcoming = self._next_pass(stage)
+        if upcoming is None:
             return
-        kind, (virtual, microbatch) = found
+        kind, (virtual, microbatch) = upcoming
         if kind == FORWARD and virtual == 0:
             self._let_in()
         passes = (self.pipeline.forward, self.pipeline.backward)[kind]
@@ -291,65 +291,65 @@ class PipelineRun:
         else:
             Branching(self.engine, work, after).start()
 
-    def passed(self, one: _InFlight) -> None:
+    def passed(self, ended: _InFlight) -> None:
         """A pass has ended: send what it made, and go on with the next."""
         now, pipeline = self.engine.now, self.pipeline
-        stage = one.virtual % pipeline.stages
-        self.busy_s[stage] += now - one.start_s
+        stage = ended.virtual % pipeline.stages
+        self.busy_s[stage] += now - ended.start_s
         if self.spans is not None:
-            if id(one.work) not in self._known_s:
-                self._known_s[id(one.work)] = alone_s(one.work)
-            self.keep(one, one.kind, one.virtual, self._known_s[id(one.work)])
-        if one.kind == FINISH:
+            if id(ended.work) not in self._known_s:
+                self._known_s[id(ended.work)] = alone_s(ended.work)
+            self.keep(ended, ended.kind, ended.virtual, self._known_s[id(ended.work)])
+        if ended.kind == FINISH:
             self.end_s = now
             self._open -= 1
             self._tell_end()
             return
         self._working[stage] = False
-        first = (one.kind, one.virtual, one.microbatch) == (FORWARD, 0, 0)
+        first = (ended.kind, ended.virtual, ended.microbatch) == (FORWARD, 0, 0)
         # The first stage gathers weights beside its first pass, too.
-        if first or (one.kind == BEGIN and one.virtual > 0):
+        if first or (ended.kind == BEGIN and ended.virtual > 0):
             self._prepare(stage)
-        if one.kind == BACKWARD and one.microbatch == self.microbatches - 1:
-            self._asides[stage].add(BACKWARD, one.virtual)
-        if one.kind != BEGIN:
-            self._hand_on(one)
+        if ended.kind == BACKWARD and ended.microbatch == self.microbatches - 1:
+            self._asides[stage].add(BACKWARD, ended.virtual)
+        if ended.kind != BEGIN:
+            self._hand_on(ended)
         self._start_next(stage)
         self._end_of(stage)
         self._tell_end()
 
     def _tell_end(self) -> None:
         """Say once that the last microbatch is through and all stages have finished."""
-        told = self.at_end
-        if told is None or self._open or len(self.completions_s) < self.microbatches:
+        callback = self.at_end
+        if callback is None or self._open or len(self.completions_s) < self.microbatches:
             return
         self.at_end = None
-        told(self)
+        callback(self)
 
-    def keep(self, one: "_InFlight | _Sending", kind: int, virtual: int, alone_s: float) -> None:
+    def keep(self, ended: "_InFlight | _Sending", kind: int, virtual: int, alone_s: float) -> None:
         """Note something that ends now, where spans are wanted."""
         if self.spans is not None:
             now, stage = self.engine.now, virtual % self.pipeline.stages
-            which = self.number, stage, virtual, one.microbatch, kind
-            waited_s = now - one.start_s - alone_s
+            which = self.number, stage, virtual, ended.microbatch, kind
+            waited_s = now - ended.start_s - alone_s
             if waited_s < SUM_ERROR * now:
                 waited_s = 0.0
-            self.spans.append(BusyInterval(*which, one.start_s, now, waited_s))
+            self.spans.append(BusyInterval(*which, ended.start_s, now, waited_s))
 
-    def _hand_on(self, one: _InFlight) -> None:
+    def _hand_on(self, ended: _InFlight) -> None:
         """What follows a pass: a transfer, the backward pass of the last virtual stage, the end."""
-        pipeline, virtual = self.pipeline, one.virtual
-        if one.kind == FORWARD and virtual + 1 < len(pipeline.forward):
+        pipeline, virtual = self.pipeline, ended.virtual
+        if ended.kind == FORWARD and virtual + 1 < len(pipeline.forward):
             branch, to = pipeline.send_forward[virtual], virtual + 1
-        elif one.kind == FORWARD and pipeline.trains:
-            self.arrived(BACKWARD, virtual, one.microbatch)
+        elif ended.kind == FORWARD and pipeline.trains:
+            self.arrived(BACKWARD, virtual, ended.microbatch)
             return
-        elif one.kind == BACKWARD and virtual:
+        elif ended.kind == BACKWARD and virtual:
             branch, to = pipeline.send_backward[virtual - 1], virtual - 1
         else:
             self.completions_s.append(self.engine.now)
             return
-        sending = _Sending(self, one.kind, to, one.microbatch)
+        sending = _Sending(self, ended.kind, to, ended.microbatch)
         sending.branch = branch
         Steps(self.engine, branch, sending).go_on()
 
@@ -397,5 +397,5 @@ class PipelineRun:
         """Let fewer microbatches in than asked for; those at work go on."""
         self.microbatches = microbatches
         self._orders[0][FORWARD].ready = {
-            one for one in self._orders[0][FORWARD].ready if one[1] < microbatches
+            waiting for waiting in self._orders[0][FORWARD].ready if waiting[1] < microbatches
         }

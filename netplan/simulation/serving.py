@@ -86,50 +86,50 @@ def simulate_round(
     result = simulate_pipelines(linked.pipelines, links=links, full=True, spans=True)
     last, rounds = maker.stages * maker.rounds - 1, maker.rounds
     ends_s = {
-        virtual: max(one.end_s for one in result.spans if (one.kind, one.virtual) == at)
+        virtual: max(span.end_s for span in result.spans if (span.kind, span.virtual) == place)
         for virtual in {last, last - maker.stages}
         if virtual >= 0
-        for at in [(FORWARD, virtual)]
+        for place in [(FORWARD, virtual)]
     }
     round_s = result.iteration_time_s
     if rounds > 1:
         round_s = ends_s[last] - ends_s[last - maker.stages]
     homes = int(pool.plan.replicas[0] * pool.plan.attention_data[0])
-    found = Account([work], linked, result, graph).outcome(
+    outcome = Account([work], linked, result, graph).outcome(
         conditions.hot,
         clock() - began,
         analytic_time_s=tpot_s,
         sequences_per_s=homes * float(job.outcome.running[0]) / round_s,
         replicas=int(pool.plan.replicas[0]),
     )
-    return found if rounds == 1 else _of_one(found, rounds, round_s)
+    return outcome if rounds == 1 else _of_one(outcome, rounds, round_s)
 
 
-def _of_one(found: SimulationOutcome, rounds: int, round_s: float) -> SimulationOutcome:
+def _of_one(outcome: SimulationOutcome, rounds: int, round_s: float) -> SimulationOutcome:
     """What is told of several rounds, as that of the last one."""
     stages = []
-    for one in found.stages:
-        busy_s = (one.compute_s, one.communication_s, one.waiting_s)
+    for row in outcome.stages:
+        busy_s = (row.compute_s, row.communication_s, row.waiting_s)
         compute_s, sent_s, waiting_s = (part / rounds for part in busy_s)
         idle_s = max(0.0, round_s - compute_s - sent_s - waiting_s)
-        stages.append(StageOutcome(one.stage, compute_s, sent_s, waiting_s, idle_s))
+        stages.append(StageOutcome(row.stage, compute_s, sent_s, waiting_s, idle_s))
     links, groups = (
         tuple(
             replace(
-                one,
-                busy_s=one.busy_s / rounds,
-                waited_s=one.waited_s / rounds,
-                utilisation=one.utilisation * found.iteration_time_s / (rounds * round_s),
+                row,
+                busy_s=row.busy_s / rounds,
+                waited_s=row.waited_s / rounds,
+                utilisation=row.utilisation * outcome.iteration_time_s / (rounds * round_s),
             )
-            for one in rows
+            for row in rows
         )
-        for rows in (found.links, found.groups)
+        for rows in (outcome.links, outcome.groups)
     )
     return replace(
-        found,
+        outcome,
         iteration_time_s=round_s,
-        lower_bound_s=found.lower_bound_s / rounds,
-        waiting_s=found.waiting_s / rounds,
+        lower_bound_s=outcome.lower_bound_s / rounds,
+        waiting_s=outcome.waiting_s / rounds,
         stages=tuple(stages),
         links=links,
         groups=groups,
@@ -168,7 +168,7 @@ class _RoundBuilder:
     def pipeline(self) -> tasks.Pipeline:
         """Stages, and microbatches that go round."""
         held = stage_layers(self.program.repetition.layers, self.stages).tolist()
-        each = [
+        passes = [
             tasks.Pass(tasks.one_after_the_other(*self._stage(stage, layers)))
             for stage, layers in enumerate(held)
         ]
@@ -176,7 +176,7 @@ class _RoundBuilder:
         return tasks.Pipeline(
             self.stages,
             min(self.stages, max(1, round(self.running))),
-            tuple(each * self.rounds),
+            tuple(passes * self.rounds),
             (),
             tuple((sent * self.rounds)[:-1]),
             (),
@@ -187,14 +187,16 @@ class _RoundBuilder:
     def _stage(self, stage: int, layers: int) -> Iterator[tasks.Phase]:
         """One pass of a microbatch through a stage."""
         layer = tasks.joined(
-            phase for one in self.program.layer.operations for phase in self._operation(one, stage)
+            phase
+            for operation in self.program.layer.operations
+            for phase in self._operation(operation, stage)
         )
         for _ in range(layers):
             yield from layer
         if stage == self.stages - 1:
-            for one in self.passes:
-                head = inference_head(self.served.model, self.plan.cut, one.step)
-                yield one.times * self._kernel_s(head)
+            for repeated in self.passes:
+                head = inference_head(self.served.model, self.plan.cut, repeated.step)
+                yield repeated.times * self._kernel_s(head)
         yield self.prompts * self.chunks * self.case.launch_s / self.stages
         if self.stages == 1:
             yield self._host_s
@@ -206,28 +208,31 @@ class _RoundBuilder:
         spilled = float(spill_s(self.case, self.plan, held, self.outcome.running)[0])
         return float(self.outcome.parts["host"][0]) + spilled
 
-    def _kernel_s(self, one: Operation) -> float:
-        time = self.served.kernels.time(one, self.served.formats.cache_bytes)
+    def _kernel_s(self, operation: Operation) -> float:
+        time = self.served.kernels.time(operation, self.served.formats.cache_bytes)
         return float(np.ravel(time.seconds)[0])
 
-    def _operation(self, one: Operation, stage: int) -> Iterator[tasks.Phase]:
+    def _operation(self, operation: Operation, stage: int) -> Iterator[tasks.Phase]:
         """The kernel, then its collectives; of both the share that layers and rounds have."""
-        yield one.share * self._kernel_s(one)
+        yield operation.share * self._kernel_s(operation)
         cut = self.plan.cut
-        for each in one.forward.collectives:
-            over = self.program.repetition.dimensions(each.group)
-            amount = np.atleast_1d(each.message_bytes)
-            seconds = float(self.served.collective_s(each.kind, amount, over, cut)[0])
+        for collective in operation.forward.collectives:
+            over = self.program.repetition.dimensions(collective.group)
+            amount = np.atleast_1d(collective.message_bytes)
+            seconds = float(self.served.collective_s(collective.kind, amount, over, cut)[0])
             # An all_reduce is sent twice: reduced and scattered, then gathered.
-            sent = float(amount[0]) * (2 if each.kind == "all_reduce" else 1)
-            flows = self.sender.among(stage, each.kind, over)
-            yield self.sender.message(flows, one.share * seconds, one.share * sent, tasks.IN_PASS)
+            sent = float(amount[0]) * (2 if collective.kind == "all_reduce" else 1)
+            flows = self.sender.among(stage, collective.kind, over)
+            yield self.sender.message(
+                flows, operation.share * seconds, operation.share * sent, tasks.IN_PASS
+            )
 
     def _transfer(self, stage: int, to: int) -> tasks.Branch:
         """What a stage sends on; behind the last one a token is chosen."""
         hops = (
-            one.times * float(np.ravel(self.served.hop_s(self.plan.cut, one.step.rows))[0])
-            for one in self.passes
+            repeated.times
+            * float(np.ravel(self.served.hop_s(self.plan.cut, repeated.step.rows))[0])
+            for repeated in self.passes
         )
         boundary = float(np.ravel(self.program.layer.boundary_bytes)[0])
         if stage == to:

@@ -56,7 +56,7 @@ class LinkedWork(Struct, frozen=True, eq=False):
         first = 0
         for job in jobs:
             linked = partial(_linked, job.columns, reduced.times[first:], tick_s)
-            pipelines += [tasks.mapped_pipeline(one, linked) for one in job.pipelines]
+            pipelines += [tasks.mapped_pipeline(pipeline, linked) for pipeline in job.pipelines]
             first += len(job.columns)
         return cls(tuple(pipelines), reduced.links)
 
@@ -136,10 +136,10 @@ class Account:
             yield whole_s / own_s if len(self.jobs) > 1 else 1.0
             first += len(job.pipelines)
 
-    def outcome(self, hot: int, seconds: float, **said: Any) -> SimulationOutcome:  # noqa: ANN401 - its fields
+    def outcome(self, hot: int, seconds: float, **fields: Any) -> SimulationOutcome:  # noqa: ANN401 - its fields
         """All of it, with the ``hot`` busiest links, and what only the asker knows."""
         result = self.result
-        slowest = max(result.pipelines, key=lambda one: one.microbatches)
+        slowest = max(result.pipelines, key=lambda pipeline: pipeline.microbatches)
         return outcome_of(
             self.graph,
             self._stages(),
@@ -154,7 +154,7 @@ class Account:
             bookings=result.tally.bookings,
             seconds=seconds,
             spans=result.spans,
-            **said,
+            **fields,
         )
 
     def _stages(self) -> tuple[Floats, Floats, Floats]:
@@ -162,7 +162,7 @@ class Account:
 
         Stages are numbered on from job to job; of replicas in step one is looked at.
         """
-        found: list[tuple[Floats, Floats, Floats]] = []
+        columns: list[tuple[Floats, Floats, Floats]] = []
         first = 0
         for job, pace in zip(self.jobs, self._times(), strict=True):
             linked, given = self.linked.pipelines[first], job.pipelines[0]
@@ -172,9 +172,9 @@ class Account:
             for stage, work, times in tasks.work_of_stages(given):
                 compute[stage] += times * tasks.alone_s(work, messages=False)
             busy = self.result.pipelines[first].busy_s
-            found.append((pace * compute, pace * alone, pace * busy))
+            columns.append((pace * compute, pace * alone, pace * busy))
             first += len(job.pipelines)
-        compute, alone, busy = (np.concatenate(column) for column in zip(*found, strict=True))
+        compute, alone, busy = (np.concatenate(column) for column in zip(*columns, strict=True))
         return compute, alone, busy
 
 
@@ -293,22 +293,22 @@ def simulate_training(
     (0.9992, 4)
     """
     job = Job(setting, timed, fabric, conditions.gpus)
-    found, seconds = _simulated((job,), graph, conditions, tick)
-    return found.outcome(
+    account, seconds = _simulated((job,), graph, conditions, tick)
+    return account.outcome(
         conditions.hot,
         seconds,
         analytic_time_s=timed.iteration_time_s if conditions.trains else None,
-        sequences_per_s=setting.training.batch / found.result.iteration_time_s,
+        sequences_per_s=setting.training.batch / account.result.iteration_time_s,
         replicas=timed.plan.data,
-        notes=tuple(_notes(found, job, conditions)),
+        notes=tuple(_notes(account, job, conditions)),
     )
 
 
-def _notes(found: Account, job: "Job", conditions: Conditions) -> Iterator[str]:
+def _notes(account: Account, job: "Job", conditions: Conditions) -> Iterator[str]:
     """How fast inference is, and where memory traffic is counted if it is sent."""
     if not conditions.trains:
-        yield from _pace(found.result.spans, job)
-    if any(flows.memory for work in found.jobs for flows in work.uses):
+        yield from _pace(account.result.spans, job)
+    if any(flows.memory for work in account.jobs for flows in work.uses):
         yield (
             "Memory lies behind channels: what operations move goes there, and what of it FLOPs do"
             " not hide counts as communicating. Closed forms give each GPU its share of a channel."
@@ -319,7 +319,7 @@ def _pace(spans: Sequence[BusyInterval], job: "Job") -> Iterator[str]:
     """How fast a full pipeline infers, by the later half of its microbatches."""
     plan, counts = job.timed.plan, job.setting.training.model.counts
     last = max((span.virtual for span in spans), default=0)
-    ends_s = [one.end_s for one in spans if (one.kind, one.virtual) == (FORWARD, last)]
+    ends_s = [span.end_s for span in spans if (span.kind, span.virtual) == (FORWARD, last)]
     half = len(ends_s) // 2
     if half:
         interval_s = (ends_s[-1] - ends_s[half - 1]) / (len(ends_s) - half)
@@ -412,17 +412,19 @@ def simulate_jobs(
     >>> simulate_jobs((first, second), graph).times_s == (alone_s, alone_s)
     True
     """
-    found, seconds = _simulated(jobs, graph, replace(conditions, each_replica=False), tick)
-    times_s = tuple(one.iteration_time_s for one in found.result.pipelines)
+    account, seconds = _simulated(jobs, graph, replace(conditions, each_replica=False), tick)
+    times_s = tuple(pipeline.iteration_time_s for pipeline in account.result.pipelines)
     rates = (job.setting.training.batch / time_s for job, time_s in zip(jobs, times_s, strict=True))
-    whole = found.outcome(
+    whole = account.outcome(
         conditions.hot,
         seconds,
         analytic_time_s=None,
         sequences_per_s=sum(rates),
         replicas=sum(job.timed.plan.data for job in jobs),
     )
-    return JobsOutcome(whole, times_s, tuple(one.iterations for one in found.result.pipelines))
+    return JobsOutcome(
+        whole, times_s, tuple(pipeline.iterations for pipeline in account.result.pipelines)
+    )
 
 
 def _simulated(
@@ -480,6 +482,7 @@ def on_links(work: PlanWork, conditions: Conditions, **where: Any) -> PlanWork: 
 def _tick_s(plans: Sequence[PlanTime]) -> float:
     """Ticks for the longest of the iterations, or for their first microbatches [s]."""
     times_s = (
-        one.iteration_time_s * min(1.0, tasks.TICKED / one.plan.microbatches) for one in plans
+        plan_time.iteration_time_s * min(1.0, tasks.TICKED / plan_time.plan.microbatches)
+        for plan_time in plans
     )
     return tasks.tick_of(max(times_s), TICK_DIGITS)

@@ -112,7 +112,7 @@ class Burst(Struct, frozen=True):
     @property
     def alone_s(self) -> float:
         """How long it takes where nothing else is on its links [s]."""
-        return max(one.seconds for one in self.messages)
+        return max(message.seconds for message in self.messages)
 
 
 class FlowMessage(Struct, frozen=True):
@@ -247,7 +247,7 @@ def mapped(work: Work, change: Callable[[Part], Phase]) -> Work:
         tuple(filter(None, (mapped_branch(branch, change) for branch in operation)))
         for operation in work
     )
-    return one_after_the_other(*(plain((one,)) for one in operations if one))
+    return one_after_the_other(*(plain((branches,)) for branches in operations if branches))
 
 
 def mapped_branch(branch: Branch, change: Callable[[Part], Phase]) -> Branch:
@@ -380,8 +380,8 @@ def work_of_stages(pipeline: Pipeline) -> Iterator[tuple[int, Work, int]]:
     24.0
     """
     for passes in (pipeline.forward, pipeline.backward):
-        for virtual, one in enumerate(passes):
-            for work, times in one.counted(pipeline.microbatches):
+        for virtual, stage_pass in enumerate(passes):
+            for work, times in stage_pass.counted(pipeline.microbatches):
                 yield virtual % pipeline.stages, work, times
     for edge in (pipeline.begin, pipeline.finish):
         for stage, work in enumerate(edge):
@@ -410,23 +410,23 @@ def mapped_pipeline(pipeline: Pipeline, change: Callable[[Part], Phase]) -> Pipe
     (((2.0,),),)
     """
 
-    def pass_of(one: Pass) -> Pass:
+    def pass_of(stage_pass: Pass) -> Pass:
         first, last, only = (
             None if work is None else mapped(work, change)
-            for work in (one.first, one.last, one.only)
+            for work in (stage_pass.first, stage_pass.last, stage_pass.only)
         )
-        return Pass(mapped(one.middle, change), first, last, only)
+        return Pass(mapped(stage_pass.middle, change), first, last, only)
 
     return replace(
         pipeline,
         forward=tuple(map(pass_of, pipeline.forward)),
         backward=tuple(map(pass_of, pipeline.backward)),
-        send_forward=tuple(mapped_branch(one, change) for one in pipeline.send_forward),
-        send_backward=tuple(mapped_branch(one, change) for one in pipeline.send_backward),
-        begin=tuple(mapped(one, change) for one in pipeline.begin),
-        prepare=tuple(mapped(one, change) for one in pipeline.prepare),
-        settle=tuple(mapped(one, change) for one in pipeline.settle),
-        finish=tuple(mapped(one, change) for one in pipeline.finish),
+        send_forward=tuple(mapped_branch(branch, change) for branch in pipeline.send_forward),
+        send_backward=tuple(mapped_branch(branch, change) for branch in pipeline.send_backward),
+        begin=tuple(mapped(work, change) for work in pipeline.begin),
+        prepare=tuple(mapped(work, change) for work in pipeline.prepare),
+        settle=tuple(mapped(work, change) for work in pipeline.settle),
+        finish=tuple(mapped(work, change) for work in pipeline.finish),
     )
 
 
