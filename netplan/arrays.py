@@ -141,10 +141,10 @@ def distinct_values(values: NDArray[NumberT]) -> NDArray[NumberT]:
     >>> distinct_values(np.array([7, 3, 7, 5]))
     array([3, 5, 7])
     """
-    found = np.sort(values, axis=None)
-    new = np.ones(len(found), bool)
-    np.not_equal(found[1:], found[:-1], out=new[1:])
-    return found[new]
+    ordered = np.sort(values, axis=None)
+    new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return ordered[new]
 
 
 def mixed(words: Words) -> Words:
@@ -157,7 +157,7 @@ def mixed(words: Words) -> Words:
     >>> hex(int(mixed(np.zeros(1, np.uint64))[0]))
     '0xe220a8397b1dcdaf'
     """
-    found = words + np.uint64(0x9E3779B97F4A7C15)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
+    stirred = words + np.uint64(0x9E3779B97F4A7C15)
+    stirred = (stirred ^ (stirred >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    stirred = (stirred ^ (stirred >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return stirred ^ (stirred >> np.uint64(31))

@@ -73,11 +73,11 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
 
     def paths(self, roots: Sequence[Path] = ()) -> dict[str, Path]:
         """Files on the shelf by name; a user's file hides a shipped one of the same name."""
-        found: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         for root in (*roots, shipped_root()):
             for path in sorted((root / self.folder).glob(f"*{SUFFIX}")):
-                found.setdefault(path.stem, path)
-        return dict(sorted(found.items()))
+                files.setdefault(path.stem, path)
+        return dict(sorted(files.items()))
 
     def load(
         self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
@@ -157,10 +157,10 @@ Version = tuple[int, int]
 
 def _version(path: Path) -> Version:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return (0, 0)  # reading it says what is wrong
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 # A study asks thousands of times for the same few files; what is kept is small and never changed.
@@ -234,9 +234,9 @@ def shipped_date() -> str:
     True
     """
     folders = ("traffic", "topologies", "costing", "reports")
-    files = (path for one in folders for path in (shipped_root() / one).rglob(f"*{SUFFIX}"))
+    files = (path for folder in folders for path in (shipped_root() / folder).rglob(f"*{SUFFIX}"))
     dates = (DATE.search(path.read_bytes()[:HEAD_BYTES]) for path in files)
-    return max((found[1].decode() for found in dates if found), default="")
+    return max((match[1].decode() for match in dates if match), default="")
 
 
 def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
@@ -277,7 +277,9 @@ def _replace(
         if isinstance(inner, list) and number + 1 < len(parents):
             # Rows of a list are named as the next step says; they become a mapping for one look.
             row = _row_of(inner, parents[number + 1], f"{origin}: {parent}")
-            place[number + 1] = str(next(at for at, one in enumerate(inner) if one is row))
+            place[number + 1] = str(
+                next(index for index, entry in enumerate(inner) if entry is row)
+            )
             inner = {parents[number + 1]: row}
         if not isinstance(inner, dict):
             raise CatalogError(f"{origin}: no key {parent!r}: known: {', '.join(data)}")
@@ -305,16 +307,16 @@ def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:
     CatalogError
         If no row has them, or several do.
     """
-    name, at, number = wanted.partition("@")
+    name, sign, number = wanted.partition("@")
     named = [row for row in rows if isinstance(row, dict) and name in row.values()]
-    found = named
-    if at:
+    matching = named
+    if sign:
         wanted_number = read_yaml_value(number)
-        found = [row for row in named if wanted_number in row.values()]
-    if len(found) > 1:
-        found = [row for row in found if "model" not in row] or found
-    if len(found) == 1:
-        row: dict[str, Any] = found[0]
+        matching = [row for row in named if wanted_number in row.values()]
+    if len(matching) > 1:
+        matching = [row for row in matching if "model" not in row] or matching
+    if len(matching) == 1:
+        row: dict[str, Any] = matching[0]
         return row
     known = sorted({text for row in rows for text in row.values() if isinstance(text, str)})
     short = [text for text in known if len(text) <= MAX_NAME]
@@ -323,7 +325,7 @@ def _row_of(rows: list[Any], wanted: str, origin: str) -> dict[str, Any]:
     numbers = [value for value in named[0].values() if isinstance(value, (int, float))]
     number = f"{numbers[0]:g}" if numbers else "1"  # that a row could be told by
     raise CatalogError(
-        f"{origin}: {len(found)} rows are called {wanted!r}: write NAME@NUMBER, such as"
+        f"{origin}: {len(matching)} rows are called {wanted!r}: write NAME@NUMBER, such as"
         f" {name}@{number}"
     )
 
@@ -339,8 +341,8 @@ def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, s
             # What is wrong with several values together is so for those of them that were replaced.
             within = f"{field}." if field else ""
             given = [
-                said
-                for key, said in applied.items()
+                setting
+                for key, setting in applied.items()
                 if f"{field}.".startswith(f"{key}.")
                 or (key.startswith(within) and key.rpartition(".")[2] in text)
             ]

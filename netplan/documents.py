@@ -194,14 +194,14 @@ def _value(following: Callable[[], Any], event: object, depth: int) -> object:
         while type(inner := following()) is not yaml.SequenceEndEvent:
             items.append(_value(following, inner, depth - 1))
         return items
-    found: dict[object, object] = {}
+    mapping: dict[object, object] = {}
     seen: set[str] = set()
     while type(key := following()) is not yaml.MappingEndEvent:
         if type(key) is not yaml.ScalarEvent or key.value in seen:
             raise _UnusualError
         seen.add(key.value)
-        found[_scalar(key)] = _value(following, following(), depth - 1)
-    return found
+        mapping[_scalar(key)] = _value(following, following(), depth - 1)
+    return mapping
 
 
 def _scalar(event: Any) -> object:  # noqa: ANN401 - events have no types
@@ -230,8 +230,8 @@ def _careful(path: Path, text: str) -> dict[str, Any]:
         try:
             root, second = (loader.get_node() if loader.check_node() else None for _ in range(2))
             if second is not None:
-                at = f"{path}:{_line(second)}"
-                raise CatalogError(f"{at}: a second document: put each into a file of its own")
+                place = f"{path}:{_line(second)}"
+                raise CatalogError(f"{place}: a second document: put each into a file of its own")
             if not isinstance(root, MappingNode):
                 raise CatalogError(f"{path}:1: expected a mapping of keys to values")
             _refuse_tricks(path, root)

@@ -122,23 +122,23 @@ class Tier(Struct, frozen=True):
         rank by rank or domain by domain.
         """
         major, minor = (place[groups] for place in _places(self))
-        lines, each = (ranks, domains) if self.by_rank else (domains, ranks)
-        found: Ints = np.minimum(major * each + np.minimum(minor, each), lines * each)
-        return found
+        lines, per_line = (ranks, domains) if self.by_rank else (domains, ranks)
+        working: Ints = np.minimum(major * per_line + np.minimum(minor, per_line), lines * per_line)
+        return working
 
     def oversubscription(self, size: int) -> float:
         """Most GPUs of a group that can talk beyond it, over the links out of it [1].
 
         That are all of the first ``size`` domains, but for ranks that it holds as a whole.
         """
-        each = 1 if self.by_rank else self.ranks
-        block = size * each
+        per_domain = 1 if self.by_rank else self.ranks
+        block = size * per_domain
         lines, place = np.divmod(self.at_work(size, self.ranks), block)
         cut = lines[:-1] < lines[1:]
         parts = np.where(cut, [block - place[:-1], place[1:]], [np.diff(place), np.zeros_like(cut)])
-        talking = parts - np.maximum(0, parts - (block - each)) * size
-        found = float(talking.sum(axis=0).max(initial=0)) / self.links
-        return found + (self.beyond.oversubscription(size) if self.beyond else 0.0)
+        talking = parts - np.maximum(0, parts - (block - per_domain)) * size
+        worst = float(talking.sum(axis=0).max(initial=0)) / self.links
+        return worst + (self.beyond.oversubscription(size) if self.beyond else 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -239,12 +239,12 @@ class Level(Struct, frozen=True):
             }
             for tier in self.tiers
         ]
-        found = asdict(self) | {"tiers": tiers}
+        fields = asdict(self) | {"tiers": tiers}
         if not self.interlaced:
-            del found["interlaced"]
+            del fields["interlaced"]
         if self.network_kind == "infiniband":
-            del found["network_kind"]
-        return found
+            del fields["network_kind"]
+        return fields
 
     @property
     def step_s(self) -> float:

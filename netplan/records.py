@@ -82,8 +82,11 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         """
         if not _in_range(data):
             faults = [
-                Fault(at, f"{_path(at)}: got {value}: input should be a finite number, {SIZES}")
-                for at, value in _floats(data, ())
+                Fault(
+                    location,
+                    f"{_path(location)}: got {value}: input should be a finite number, {SIZES}",
+                )
+                for location, value in _floats(data, ())
                 if not _in_range(value)
             ]
             raise RecordError(faults)
@@ -135,9 +138,11 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         return {key: _plain(getattr(value, name)) for key, name in names}
     if dataclasses.is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+        return {
+            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     if type(value) in {list, tuple}:
         return type(value)(map(_plain, value))
     return value
@@ -152,16 +157,16 @@ def _in_range(data: object) -> bool:
     return not isinstance(data, (list, tuple)) or all(map(_in_range, data))
 
 
-def _floats(data: object, at: Location) -> Iterator[tuple[Location, float]]:
+def _floats(data: object, location: Location) -> Iterator[tuple[Location, float]]:
     """Every number with a fraction or exponent, and where it stands."""
     if isinstance(data, float):
-        yield at, data
+        yield location, data
     elif isinstance(data, dict):
         for key, value in data.items():
-            yield from _floats(value, (*at, key))
+            yield from _floats(value, (*location, key))
     elif isinstance(data, (list, tuple)):
         for number, value in enumerate(data):
-            yield from _floats(value, (*at, number))
+            yield from _floats(value, (*location, number))
 
 
 def _plainer(data: object) -> object:
@@ -177,7 +182,7 @@ def _plainer(data: object) -> object:
     return data
 
 
-def _faults(schema: type[Struct], kind: Any, data: Any, at: Location) -> Iterator[Fault]:  # noqa: ANN401
+def _faults(schema: type[Struct], kind: Any, data: Any, location: Location) -> Iterator[Fault]:  # noqa: ANN401
     """Everything that is wrong with data of a type, from the inside out.
 
     ``schema`` is the record of the whole file: its keys are offered for a key that is unknown.
@@ -188,30 +193,34 @@ def _faults(schema: type[Struct], kind: Any, data: Any, at: Location) -> Iterato
         cause, message = error.__cause__, str(error)
     else:
         return
-    if (fault := _wrong_tag(kind, data, at)) is not None:
+    if (fault := _wrong_tag(kind, data, location)) is not None:
         yield fault
         return
     arm = _arm(kind, data)
-    found = [
+    faults = [
         f
         for step, inner, part in _parts(arm, data)
-        for f in _faults(schema, inner, part, (*at, step))
+        for f in _faults(schema, inner, part, (*location, step))
     ]
     if isinstance(arm, type) and issubclass(arm, Struct) and isinstance(data, dict):
-        known = {one.encode_name: one for one in structs.fields(arm)}
-        missing = [key for key, one in known.items() if one.required and key not in data]
-        found += [Fault((*at, key), f"{_path((*at, key))} is missing") for key in missing]
-        found += [
-            Fault((*at, key), _unknown(schema, (*at, key)))
+        known = {field.encode_name: field for field in structs.fields(arm)}
+        missing = [key for key, field in known.items() if field.required and key not in data]
+        faults += [
+            Fault((*location, key), f"{_path((*location, key))} is missing") for key in missing
+        ]
+        faults += [
+            Fault((*location, key), _unknown(schema, (*location, key)))
             for key in data
             if key not in known and key != _tag_of(arm)[0]
         ]
-    if found:
-        yield from found
+    if faults:
+        yield from faults
     elif cause is not None:
-        yield Fault(at, f"{_path(at)}: {cause}" if at else str(cause))
+        yield Fault(location, f"{_path(location)}: {cause}" if location else str(cause))
     else:
-        yield Fault(at, f"{_path(at)}: got {data!r:.60}: {_expected(arm, data, message)}")
+        yield Fault(
+            location, f"{_path(location)}: got {data!r:.60}: {_expected(arm, data, message)}"
+        )
 
 
 _OF_PARTS = {tuple, dict, Union, UnionType}
@@ -224,30 +233,40 @@ def _arm(kind: Any, data: object) -> Any:  # noqa: ANN401 - types are values her
         kind = get_args(kind)[0]
     if get_origin(kind) not in {Union, UnionType}:
         return kind
-    arms = [one for one in get_args(kind) if one is not type(None)]
+    arms = [option for option in get_args(kind) if option is not type(None)]
     if isinstance(data, dict):
-        arms = [one for one in arms if not isinstance(one, type) or issubclass(one, Struct)] or arms
-        tagged = [one for one in arms if isinstance(one, type) and _tag_of(one) in data.items()]
+        arms = [
+            option for option in arms if not isinstance(option, type) or issubclass(option, Struct)
+        ] or arms
+        tagged = [
+            option
+            for option in arms
+            if isinstance(option, type) and _tag_of(option) in data.items()
+        ]
         arms = tagged or arms
     return arms[-1] if isinstance(data, dict) else arms[0]
 
 
-def _wrong_tag(kind: Any, data: object, at: Location) -> Fault | None:  # noqa: ANN401
+def _wrong_tag(kind: Any, data: object, location: Location) -> Fault | None:  # noqa: ANN401
     """What is wrong with the tag that says which struct of a union data is, if anything."""
     if get_origin(kind) not in {Union, UnionType} or not isinstance(data, dict):
         return None
-    tags = [_tag_of(one) for one in get_args(kind) if isinstance(one, type)]
+    tags = [_tag_of(option) for option in get_args(kind) if isinstance(option, type)]
     known = {tag: key for key, tag in tags if key}
     key = next(iter(known.values()), "")
     if not key or (key in data and data[key] in [*known]):
         return None
     if key not in data:
-        return Fault((*at, key), f"{_path((*at, key))} is missing: {' or '.join(map(str, known))}")
+        return Fault(
+            (*location, key),
+            f"{_path((*location, key))} is missing: {' or '.join(map(str, known))}",
+        )
     names = " or ".join(map(repr, known))
     near = _near(str(data[key]), [str(tag) for tag in known])
     hint = f": did you mean {near}?" if near else ""
     return Fault(
-        (*at, key), f"{_path((*at, key))}: got {data[key]!r:.60}: input should be {names}{hint}"
+        (*location, key),
+        f"{_path((*location, key))}: got {data[key]!r:.60}: input should be {names}{hint}",
     )
 
 
@@ -266,13 +285,13 @@ def _parts(kind: Any, data: object) -> Iterator[tuple[str | int, Any, object]]: 
     elif get_origin(kind) is dict and isinstance(data, dict):
         yield from ((key, inner[1], value) for key, value in data.items())
     elif isinstance(kind, type) and issubclass(kind, Struct) and isinstance(data, dict):
-        for one in structs.fields(kind):
-            if one.encode_name in data:
-                yield one.encode_name, one.type, data[one.encode_name]
+        for field in structs.fields(kind):
+            if field.encode_name in data:
+                yield field.encode_name, field.type, data[field.encode_name]
 
 
-def _path(at: Location) -> str:
-    return ".".join(map(str, at))
+def _path(location: Location) -> str:
+    return ".".join(map(str, location))
 
 
 _WORDS = {
@@ -304,19 +323,19 @@ def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
     return words.replace("Expected", "input should be").replace("`", "")
 
 
-def _unknown(schema: type[Struct], at: Location) -> str:
+def _unknown(schema: type[Struct], location: Location) -> str:
     """One line for a key that no record knows, with the nearest one that is known."""
-    key, here = str(at[-1]), [str(step) for step in at if not isinstance(step, int)]
+    key, here = str(location[-1]), [str(step) for step in location if not isinstance(step, int)]
     places = [(path, tag) for path, tag in _places(schema) if path[-1] == key]
     if places:
         path, tag = places[0]
         if path == here:
-            return f"unknown key {_path(at)}: it is one of {tag}"
-        return f"unknown key {_path(at)}: did you mean {'.'.join(path)}?"
+            return f"unknown key {_path(location)}: it is one of {tag}"
+        return f"unknown key {_path(location)}: did you mean {'.'.join(path)}?"
     known = list(dict.fromkeys(_keys(schema)))
     near = _near(key, known)
     hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
-    return f"unknown key {_path(at)}: {hint}"
+    return f"unknown key {_path(location)}: {hint}"
 
 
 def _near(name: str, known: Sequence[str]) -> str:
@@ -328,24 +347,26 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 def _places(
     kind: Any,  # noqa: ANN401 - types are values here
-    at: tuple[str, ...] = (),
+    location: tuple[str, ...] = (),
     tag: str = "",
 ) -> Iterator[tuple[list[str], str]]:
     """Where the keys of a record stand, and in which kind of it if there are several."""
     if isinstance(kind, type) and issubclass(kind, Struct):
         key, value = _tag_of(kind)
         tag = f"{key} {value}" if key else tag
-        for one in structs.fields(kind):
-            yield [*at, one.encode_name], tag
-            yield from _places(one.type, (*at, one.encode_name), tag)
+        for field in structs.fields(kind):
+            yield [*location, field.encode_name], tag
+            yield from _places(field.type, (*location, field.encode_name), tag)
     else:
         for inner in get_args(kind):
-            yield from _places(inner, at, tag)
+            yield from _places(inner, location, tag)
 
 
 def _keys(kind: Any) -> list[str]:  # noqa: ANN401
     """All keys of a record and of the records inside it."""
     if isinstance(kind, type) and issubclass(kind, Struct):
-        own = structs.fields(kind)
-        return [one.encode_name for one in own] + [key for one in own for key in _keys(one.type)]
+        fields = structs.fields(kind)
+        return [field.encode_name for field in fields] + [
+            key for field in fields for key in _keys(field.type)
+        ]
     return [key for inner in get_args(kind) for key in _keys(inner)]

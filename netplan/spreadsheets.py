@@ -124,10 +124,10 @@ def place_of(reference: str) -> tuple[int, int]:
     >>> place_of("B7"), place_of("AB1")
     ((6, 1), (0, 27))
     """
-    found = REFERENCE.fullmatch(reference)
-    if not found:
+    match = REFERENCE.fullmatch(reference)
+    if not match:
         raise ValueError(f"{reference[:20]!r} is no cell")
-    return int(found[2]) - 1, _column(found[1])
+    return int(match[2]) - 1, _column(match[1])
 
 
 @cache  # there are 18,278 of up to three letters
@@ -150,13 +150,13 @@ def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
 
     def find(archive: zipfile.ZipFile) -> dict[str, Sheet]:
         names, strings = _names(archive), _strings(archive, FORM)
-        found = {}
+        contents = {}
         for name, part in names.items():
             if name in sheets:
                 cells = _Cells(name, strings, FORM)
                 _parse(archive, part, FORM, cells.start, cells.end, cells.data)
-                found[name] = Sheet(name, cells.cells)
-        return found
+                contents[name] = Sheet(name, cells.cells)
+        return contents
 
     return _read(path, find)
 
@@ -189,13 +189,13 @@ def read_first_sheet(path: Path, bounds: Bounds) -> list[Row]:
     return _read(path, find)
 
 
-def _read(path: Path, found: Callable[[zipfile.ZipFile], T]) -> T:
+def _read(path: Path, read: Callable[[zipfile.ZipFile], T]) -> T:
     """What is found in an archive, or one clear line."""
     if path.exists() and not path.is_file():
         raise CatalogError(f"{path}: no spreadsheet: it is a pipe, a device or a folder")
     try:
         with zipfile.ZipFile(path) as archive:
-            return found(archive)
+            return read(archive)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None
     except DAMAGED:
@@ -235,11 +235,11 @@ def _names(archive: zipfile.ZipFile) -> dict[str, str]:
 
     _parse(archive, BOOK_PARTS, FORM, relation)
     _parse(archive, BOOK, FORM, sheet)
-    found = {}
-    for one in sheets:
-        identity = next((value for key, value in one.items() if key.endswith(":id")), "")
-        found[one.get("name", "")] = targets.get(identity, "")
-    return found
+    parts = {}
+    for attributes in sheets:
+        identity = next((value for key, value in attributes.items() if key.endswith(":id")), "")
+        parts[attributes.get("name", "")] = targets.get(identity, "")
+    return parts
 
 
 def _whole(text: str) -> int:
@@ -265,7 +265,7 @@ def _parse(
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = lambda tag, found: start(tag.rpartition(":")[2], found)
+    parser.StartElementHandler = lambda tag, attributes: start(tag.rpartition(":")[2], attributes)
     if end is not None:
         parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
     parser.CharacterDataHandler = data

@@ -127,8 +127,10 @@ def si_span(value: float, ends: tuple[float, float], unit: str = "", digits: int
     if unit == "s" and abs(whole) >= _THOUSAND:
         scale, prefix = 1.0, ""
     places = digits - 1 - (floor(log10(abs(whole / scale))) if whole else 0)
-    one, low, high = (f"{round(end / scale, places):,.{max(places, 0)}f}" for end in (value, *ends))
-    return f"{one} {prefix.strip()}{unit}".rstrip() + f" ({low}-{high})"
+    middle, low, high = (
+        f"{round(end / scale, places):,.{max(places, 0)}f}" for end in (value, *ends)
+    )
+    return f"{middle} {prefix.strip()}{unit}".rstrip() + f" ({low}-{high})"
 
 
 def rounded(value: float, digits: int = 4) -> str:
@@ -154,17 +156,17 @@ def rounded(value: float, digits: int = 4) -> str:
     return f"{float(f'{value:.{digits}g}'):,.12g}"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
+def counted(count: int, singular: str, many: str = "") -> str:
     """A count with its noun.
 
     Parameters
     ----------
     count
         How many [1].
-    one
+    singular
         The noun of one.
     many
-        The noun of any other count; ``one`` with an s where it is empty.
+        The noun of any other count; ``singular`` with an s where it is empty.
 
     Returns
     -------
@@ -176,7 +178,7 @@ def counted(count: int, one: str, many: str = "") -> str:
     >>> counted(1, "design"), counted(1280, "switch", "switches")
     ('1 design', '1,280 switches')
     """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else many or singular + 's'}"
 
 
 def duration(seconds: float) -> str:

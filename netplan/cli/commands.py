@@ -58,10 +58,12 @@ class Strict(click.Command):
                 raise
             what = "No such option '--output': a file is written with -o FILE"
             raise click.NoSuchOption("--output", what, ctx=ctx) from None
-        for one in given:
-            once = isinstance(one, click.Option) and not (one.multiple or one.is_flag)
-            if once and sum(other is one for other in given) > 1:
-                raise click.UsageError(f"Option '{one.opts[-1]}' is given twice: give it once", ctx)
+        for option in given:
+            once = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
+            if once and sum(other is option for other in given) > 1:
+                raise click.UsageError(
+                    f"Option '{option.opts[-1]}' is given twice: give it once", ctx
+                )
         return super().parse_args(ctx, args)
 
 
@@ -105,7 +107,11 @@ class AskingCommand(Strict):
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line: the scenario, then options."""
-        pieces = [one.make_metavar(ctx) for one in self.params if isinstance(one, click.Argument)]
+        pieces = [
+            parameter.make_metavar(ctx)
+            for parameter in self.params
+            if isinstance(parameter, click.Argument)
+        ]
         formatter.write_usage(ctx.command_path, " ".join([*pieces, "[OPTIONS]"]))
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -335,7 +341,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     *,
     formats: Sequence[str] = FORMATS,
     unsaid: str = "",
-    beside: Sequence[Beside] = (),
+    other_files: Sequence[Beside] = (),
     extra: Sequence[click.Option] = (),
     before: Callable[[Mapping[str, Any]], bool] | None = None,
     show: Show | None = None,
@@ -352,7 +358,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         if ``show`` knows a single one.
     unsaid
         What form an answer has if none is asked for, where ``show`` decides: it gets an empty one.
-    beside
+    other_files
         Further files to write; all are made before one is written.
     extra
         Other options, which are no inputs of the question.
@@ -363,12 +369,12 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     scenario_first
         Whether the scenario stands before the arguments of the question.
     """
-    others = [*(one.option for one in beside), *extra]
+    others = [*(file.option for file in other_files), *extra]
     names = {option.name for option in others}
     files = [
-        one.option.name
-        for one in beside
-        if isinstance(one.option.type, click.Path) and one.option.type.file_okay
+        file.option.name
+        for file in other_files
+        if isinstance(file.option.type, click.Path) and file.option.type.file_okay
     ]
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
@@ -389,7 +395,9 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         if named is not None and asked.setdefault(SCENARIO, named) != named:
             raise InputError(f"{asked[SCENARIO]} and --scenario {named}: name one scenario")
         answer = question.on(**asked).ask()
-        wanted = [(given[one.option.name], one.make) for one in beside if given[one.option.name]]
+        wanted = [
+            (given[file.option.name], file.make) for file in other_files if given[file.option.name]
+        ]
         for place, content in [(place, make(answer, place)) for place, make in wanted]:
             if content is not None:
                 write_atomically(place, content)
@@ -401,10 +409,10 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
             sys.exit(answer.exit_code)
 
     known = question.inputs_known()
-    made = [(one, option_of(question, one)) for one in known if one.name != SCENARIO]
-    arguments = [option for one, option in made if one.option.argument]
+    made = [(entry, option_of(question, entry)) for entry in known if entry.name != SCENARIO]
+    arguments = [option for entry, option in made if entry.option.argument]
     scenario = _scenario_options(known)
-    options = [option for one, option in made if not one.option.argument]
+    options = [option for entry, option in made if not entry.option.argument]
     parameters = [*scenario[:1], *arguments, *scenario[1:]] if scenario_first else []
     parameters = parameters or [*arguments, *scenario]
     return AskingCommand(
@@ -414,13 +422,15 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         help=help_of(question),
         short_help=sentence_of(question.__doc__),
         question=question,
-        groups={one.name: one for one in known},
+        groups={entry.name: entry for entry in known},
     )
 
 
 def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
     """Where the scenario is named: as an argument, where no other takes its place; as an option."""
-    option = next((one.option for one in known if one.name == SCENARIO), None)
+    option = next(
+        (known_input.option for known_input in known if known_input.name == SCENARIO), None
+    )
     if option is None:
         return []
     complete = completer_of(SCENARIO)
@@ -433,7 +443,7 @@ def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
             shell_complete=complete,
         )
     ]
-    if not any(one.option.argument and one.option.many for one in known):
+    if not any(known_input.option.argument and known_input.option.many for known_input in known):
         argument = click.Argument([SCENARIO], type=text, required=False, shell_complete=complete)
         made.insert(0, argument)
     return made
@@ -465,12 +475,14 @@ def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
         )
     flag = option.flag_of(name)
     default = shown_default(question, known)
-    said = f"{option.help}  [default: {default}]" if default else option.help
+    description = f"{option.help}  [default: {default}]" if default else option.help
     if option.kind == "flag" and "/" in flag:
-        return click.Option([flag, name], default=None, help=said)
+        return click.Option([flag, name], default=None, help=description)
     if option.kind == "flag":
         off = flag.startswith("--no-")
-        return click.Option([flag, name], is_flag=True, flag_value=not off, default=None, help=said)
+        return click.Option(
+            [flag, name], is_flag=True, flag_value=not off, default=None, help=description
+        )
     kind = click.Choice(option.choices) if option.kind == "choice" else TYPES[option.kind]
     kind = answer_tokens if flag == FILE_OF_BEFORE else kind
     return click.Option(
@@ -480,7 +492,7 @@ def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
         nargs=option.values,
         required=known.needed,
         metavar=option.metavar or None,
-        help=said,
+        help=description,
         shell_complete=completer,
     )
 

@@ -99,12 +99,18 @@ def _items(name: str, typed: str, roots: tuple[Path, ...]) -> "Iterator[Completi
         from netplan.scenarios.scenario import every_place
 
         inputs = every_place()
-        yield from (CompletionItem(f"{one}=") for one in inputs if one.startswith(typed))
+        yield from (
+            CompletionItem(f"{candidate}=") for candidate in inputs if candidate.startswith(typed)
+        )
     if name in (SETTINGS, *CHANGES):
         # Roles, then the keys of their records: ``accelerator.memory_bytes=``.
         role, dot, begun = typed.partition(".")
         if not dot:
-            yield from (CompletionItem(f"{one}.") for one in shelves if one.startswith(role))
+            yield from (
+                CompletionItem(f"{candidate}.")
+                for candidate in shelves
+                if candidate.startswith(role)
+            )
         elif role in shelves and "=" not in begun:
             keys = shelves[role].schema.__struct_fields__
             yield from (CompletionItem(f"{role}.{key}=") for key in keys if key.startswith(begun))
@@ -118,9 +124,11 @@ def _items(name: str, typed: str, roots: tuple[Path, ...]) -> "Iterator[Completi
         role = SHELF_OF_INPUT[name]
         wanted = BOTH_STACKS if role == "stack" else (role,)
     before, comma, last = typed.rpartition(",")
-    found = {one for role in wanted for one in shelves[role].paths(roots)}
+    names = {candidate for role in wanted for candidate in shelves[role].paths(roots)}
     yield from (
-        CompletionItem(f"{before}{comma}{one}") for one in sorted(found) if one.startswith(last)
+        CompletionItem(f"{before}{comma}{candidate}")
+        for candidate in sorted(names)
+        if candidate.startswith(last)
     )
 
 
@@ -201,9 +209,9 @@ def command(shell: str | None, *, into: bool) -> None:
     if shell is None:  # the user's, as the environment says
         shell = Path(os.environ.get("SHELL", "")).name
         if shell not in SHELLS:
-            said = f"SHELL is {shell!r:.40}" if shell else "SHELL is not set"
+            state = f"SHELL is {shell!r:.40}" if shell else "SHELL is not set"
             names = "|".join(SHELLS)
-            raise InputError(f"{said}: say which one: netplan completion {names} --install")
+            raise InputError(f"{state}: say which one: netplan completion {names} --install")
     if not into:
         emit(script_of(shell), None)
         return

@@ -86,7 +86,7 @@ class Diagnosis(Answer):
     @property
     def exit_code(self) -> int:
         """2 if something is missing that netplan needs, or a catalog file is not sound."""
-        missing = any(one.state == "missing" for one in self.parts)
+        missing = any(part.state == "missing" for part in self.parts)
         return EXIT_UNSOUND if missing or self.catalogs.faults else 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Diagnosis(Answer):
             sound=not self.exit_code,
             catalog_date=self.catalog_date,
             catalog_folder=self.catalog_folder,
-            parts=[asdict(one) for one in self.parts],
+            parts=[asdict(part) for part in self.parts],
             catalogs=self.catalogs.to_dict(),
         )
 
@@ -139,13 +139,13 @@ class Diagnosis(Answer):
         yield from self.catalogs.sections()
         for fault in self.catalogs.faults:
             yield Paragraph(str(fault.error))
-        missing = [one.name for one in self.parts if one.state == "missing"]
+        missing = [part.name for part in self.parts if part.state == "missing"]
         if missing:
             yield Paragraph(f"Missing: {', '.join(missing)}. Install netplan again.")
-        absent_ = [f"{one.name}: {one.get}" for one in self.parts if one.state == "not there"]
+        absent_ = [f"{part.name}: {part.get}" for part in self.parts if part.state == "not there"]
         if absent_:
             yield Paragraph("To get what is not there:")
-            yield from (Paragraph(one) for one in absent_)
+            yield from (Paragraph(part) for part in absent_)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ class Heartbeat:
             self._write("\r\x1b[K")
 
     def _beat(self) -> None:
-        waited, pause, told_s, told = 0.0, self.first_s, -EVERY_IN_A_FILE_S, ""
+        waited, pause, told_s, outermost = 0.0, self.first_s, -EVERY_IN_A_FILE_S, ""
         while not self._done.wait(pause):
             waited += pause
             if Heartbeat.quiet:
@@ -72,10 +72,10 @@ class Heartbeat:
                 busy = short(busy, max(LEAST_BUSY, columns - 1 - len(head) - len(left)))
             often = EVERY_S if say is None else BAR_EVERY_S
             pause = often if live else EVERY_S
-            known = say is not None or UnderWay.outermost() == told
+            known = say is not None or UnderWay.outermost() == outermost
             if not live and known and waited - told_s < EVERY_IN_A_FILE_S:
                 continue
-            told_s, told = waited, UnderWay.outermost()
+            told_s, outermost = waited, UnderWay.outermost()
             text = one_line(f"{head}{busy}{left}" if say is None else say())
             # Such a line may become shorter: what it leaves is wiped.
             wipe = "\x1b[K" if say or busy else ""

@@ -66,7 +66,7 @@ GROUPS = {
     },
 }
 """Commands and what each does, by what they are for; those that a newcomer needs come first."""
-COMMANDS = {name: said for group in GROUPS.values() for name, said in group.items()}
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 NAME_WIDTH = 10
 """Columns of the longest name of a command [1]."""
 NAMES = ("SIGTERM", "SIGHUP")
@@ -102,8 +102,8 @@ class LazyCommands(click.Group):
         from click.shell_completion import CompletionItem
 
         return [
-            CompletionItem(name, help=said)
-            for name, said in COMMANDS.items()
+            CompletionItem(name, help=summary)
+            for name, summary in COMMANDS.items()
             if name.startswith(incomplete)
         ]
 
@@ -111,7 +111,7 @@ class LazyCommands(click.Group):
         """List the commands for ``--help`` without importing them."""
         for title, commands in GROUPS.items():
             with formatter.section(title):
-                rows = [(f"{name:<{NAME_WIDTH}}", said) for name, said in commands.items()]
+                rows = [(f"{name:<{NAME_WIDTH}}", summary) for name, summary in commands.items()]
                 formatter.write_dl(rows)
         formatter.write_paragraph()
         formatter.write_text(
@@ -252,8 +252,8 @@ def _message(error: click.ClickException | NetplanError | OSError) -> str:
         # Where the options of the failed command are listed.
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
         # Choices are listed on lines of their own where a needed option is missing.
-        said = re.sub(r"\s*\n\s*", " ", error.format_message())
-        return one_line(said.rstrip(".")) + hint
+        text = re.sub(r"\s*\n\s*", " ", error.format_message())
+        return one_line(text.rstrip(".")) + hint
     if isinstance(error, click.ClickException):
         return one_line(error.format_message())
     if isinstance(error, OSError):

@@ -255,8 +255,8 @@ def _result(tool: str, given: Mapping[str, Any]) -> "protocol.CallToolResult":
         return _told("the memory is full: ask for less at once", None, wrong=True)
     except Exception as error:  # noqa: BLE001 - a defect ends one call, not the server
         traceback.print_exc(file=sys.stderr)
-        said = f"a defect of netplan: {one_line(f'{type(error).__name__}: {error}')}"
-        return _told(said, None, wrong=True)
+        message = f"a defect of netplan: {one_line(f'{type(error).__name__}: {error}')}"
+        return _told(message, None, wrong=True)
     return _told(text, data, wrong=False)
 
 

@@ -73,7 +73,7 @@ def say_form(form: str, path: Path | None) -> None:
         say(f"{path}: holds {form}, as --format says, though its name says {meant}")
 
 
-def say_written(answer: "Answer", path: Path | None, beside: Iterable[Path] = ()) -> None:
+def say_written(answer: "Answer", path: Path | None, others: Iterable[Path] = ()) -> None:
     """Say on stderr what was written: the answer with its verdict in a line, and files beside it.
 
     Such as ``wrote report.html: order rail-only, 27.6 M USD; bill.xlsx``.
@@ -82,7 +82,7 @@ def say_written(answer: "Answer", path: Path | None, beside: Iterable[Path] = ()
     if path is not None and not path.is_char_device():
         verdict = answer.in_a_line()
         written.append(f"{path}: {verdict}" if verdict else f"{path}")
-    written += [f"{other}" for other in beside if not other.is_char_device()]
+    written += [f"{other}" for other in others if not other.is_char_device()]
     if written:
         say(f"wrote {'; '.join(written)}")
 

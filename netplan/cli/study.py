@@ -59,10 +59,12 @@ def _evaluated(asked: Evaluating, made: Study, path: Path) -> Answer:
     resources = asked.resources
     if made.point_count >= ESTIMATED_FROM:
         say(StudyEstimate.of(made, resources).line)
-    told: list[Progress] = []
-    Heartbeat.describe = lambda: _bar(made.name, told[-1]) if told else f"{made.name}: starting"
+    reports: list[Progress] = []
+    Heartbeat.describe = lambda: (
+        _bar(made.name, reports[-1]) if reports else f"{made.name}: starting"
+    )
     try:
-        ended = run_study(made, path, resources, told.append)
+        ended = run_study(made, path, resources, reports.append)
     except KeyboardInterrupt:
         say(f"\nstopped; what is done is kept: netplan study resume {path}")
         raise

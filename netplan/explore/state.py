@@ -324,9 +324,9 @@ def steps(scenario: str = "") -> dict[str, Sequence[Any]]:
     }
 
 
-def _and(numbers: Sequence[float], own: float) -> Sequence[float]:
+def _and(numbers: Sequence[float], given: float) -> Sequence[float]:
     """Steps of a slider with one more, which the scenario has."""
-    return numbers if own in numbers else tuple(sorted((*numbers, own)))
+    return numbers if given in numbers else tuple(sorted((*numbers, given)))
 
 
 def is_slider(name: str) -> bool:

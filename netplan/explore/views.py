@@ -125,10 +125,10 @@ def price_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
         "xaxis": {"title": {"text": chart_label(title)}, "range": [0.0, 1.22 * max(ends)]},
         "yaxis": named_ticks([mark.label for mark in fabrics]) | {"autorange": "reversed"},
     }
-    told = ", ".join(f"{mark.name} {mark.price}" for mark in fabrics)
+    prices_text = ", ".join(f"{mark.name} {mark.price}" for mark in fabrics)
     height = FRAME_PX + ROW_PX * len(fabrics)
     return drawing(
-        Chart("price", f"{title}: {told}", height, (bars, ranges, prices), layout), WIDTH_PX
+        Chart("price", f"{title}: {prices_text}", height, (bars, ranges, prices), layout), WIDTH_PX
     )
 
 
@@ -165,8 +165,8 @@ def time_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
         "xaxis": {"title": {"text": chart_label(title)}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": "iteration time, s"}},
     }
-    told = ", ".join(f"{mark.name} {mark.price} and {mark.time_s:.4g} s" for mark in fabrics)
-    label = f"iteration time against price, M {currency}: {told}"
+    marks_text = ", ".join(f"{mark.name} {mark.price} and {mark.time_s:.4g} s" for mark in fabrics)
+    label = f"iteration time against price, M {currency}: {marks_text}"
     return drawing(Chart("time", label, PLANE_PX, (spots,), layout), WIDTH_PX)
 
 

@@ -156,18 +156,18 @@ def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN40
     alone = not several or isinstance(value, (str, Path)) or not isinstance(value, Iterable)
     values = (value,) if alone else value
     try:
-        found = tuple(read_value(option.kind, one) for one in values)
+        read_values = tuple(read_value(option.kind, entry) for entry in values)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    if option.values > 1 and len(found) != option.values:
-        raise InputError(f"{name}: give {option.values}, got {len(found)}")
+    if option.values > 1 and len(read_values) != option.values:
+        raise InputError(f"{name}: give {option.values}, got {len(read_values)}")
     if option.many and option.kind == "text" and not option.metavar:
-        found = tuple(one for words in found for one in split_names(str(words)))
-    unknown = [one for one in found if one not in option.choices]
+        read_values = tuple(entry for words in read_values for entry in split_names(str(words)))
+    unknown = [entry for entry in read_values if entry not in option.choices]
     if option.choices and unknown:
         flag = option.flag_of(name)
         raise InputError(f"unknown {flag} {unknown[0]!r:.40}: use {', '.join(option.choices)}")
-    read = found if several else found[0]
+    read = read_values if several else read_values[0]
     _check_size(option.flag_of(name), option, read)
     return read
 

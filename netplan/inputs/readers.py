@@ -19,13 +19,13 @@ _SCALES = {prefix: power for power, prefix in enumerate("KMGTP", start=1)}
 
 def _scaled(text: str) -> "Fraction | None":
     """The number of a text such as ``16k`` or ``1Mi``; None of another one."""
-    found = _SCALED.fullmatch(text.strip()) if len(text) <= _LONGEST else None
-    if found is None:
+    match = _SCALED.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    if match is None:
         return None
-    base = 1024 if found[2].endswith("i") else 1000
+    base = 1024 if match[2].endswith("i") else 1000
     from fractions import Fraction  # noqa: PLC0415 - seldom used
 
-    return Fraction(found[1]) * int(base ** _SCALES[found[2][0].upper()])
+    return Fraction(match[1]) * int(base ** _SCALES[match[2][0].upper()])
 
 
 def integer(text: str) -> int:
@@ -81,8 +81,8 @@ def per_gpu(value: object) -> float | None:
     >>> per_gpu("0.25/gpu"), per_gpu(2048)
     (0.25, None)
     """
-    found = _PER_GPU.fullmatch(value.strip()) if isinstance(value, str) else None
-    return None if found is None else decimal(found[1])
+    match = _PER_GPU.fullmatch(value.strip()) if isinstance(value, str) else None
+    return None if match is None else decimal(match[1])
 
 
 def batch(value: object) -> int | str:
@@ -112,12 +112,12 @@ def ratio(text: str) -> float:
     """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
     down, _, up = text.partition(":")
     try:
-        found = float(down) / float(up or 1)
+        oversubscription = float(down) / float(up or 1)
     except (ValueError, ZeroDivisionError):
         raise InputError(f"{text!r} is not a ratio: write 3 or 3:1") from None
-    if not 1 <= found < float("inf"):
+    if not 1 <= oversubscription < float("inf"):
         raise InputError(f"{text!r} is out of range: at least 1:1")
-    return found
+    return oversubscription
 
 
 def percent(text: str) -> float:
@@ -155,12 +155,12 @@ def size(text: object) -> float | tuple[float, float]:
 
 
 def _bytes(text: str) -> float:
-    found = _SIZE.fullmatch(text.strip().replace(",", "").replace("_", ""))
-    if found is None or len(text) > _LONGEST:
+    match = _SIZE.fullmatch(text.strip().replace(",", "").replace("_", ""))
+    if match is None or len(text) > _LONGEST:
         raise InputError(f"{text!r:.40} is no size: write 8e9, 512MiB, 512MB, or 1MiB..1GiB")
-    prefix = (found[2] or "").lower()
+    prefix = (match[2] or "").lower()
     base = 1024.0 if prefix.endswith("i") else 1000.0
-    return float(found[1]) * base ** _PREFIXES[prefix.removesuffix("i")]
+    return float(match[1]) * base ** _PREFIXES[prefix.removesuffix("i")]
 
 
 NUMBERS: Mapping[str, Callable[[str], float]] = {
@@ -200,14 +200,14 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
 
 def _number(kind: str, value: object) -> float:
     """A number, whole ones without a fraction."""
-    found = getattr(value, "item", lambda: value)()  # numpy's numbers as Python's
-    if isinstance(found, bool) or not isinstance(found, int | float):
+    number = getattr(value, "item", lambda: value)()  # numpy's numbers as Python's
+    if isinstance(number, bool) or not isinstance(number, int | float):
         raise InputError(f"{value!r:.60} is no number")
-    if kind in ("ratio", "percent") and not isfinite(found):
+    if kind in ("ratio", "percent") and not isfinite(number):
         raise InputError(f"{value!r:.60} is no finite number")
-    if kind == "whole" and found % 1 != 0:
-        raise InputError(f"{found!r} is not a whole number")
-    return int(found) if kind == "whole" else found
+    if kind == "whole" and number % 1 != 0:
+        raise InputError(f"{number!r} is not a whole number")
+    return int(number) if kind == "whole" else number
 
 
 def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Mapping[str, int]:
@@ -225,7 +225,7 @@ def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Map
     """
     if isinstance(value, Mapping):
         return {str(name): integer(str(number)) for name, number in value.items()}
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for pair in _texts(flag, value):
         name, _, amount = pair.partition("=")
         name = name.strip().removeprefix("fixed.")  # as studies call it
@@ -233,9 +233,11 @@ def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Map
             number = int(amount)
         except ValueError:
             raise InputError(f"{flag} {pair!r}: write NAME=N, such as pipeline=64") from None
-        if found.setdefault(name, number) != number:
-            raise InputError(f"{flag} {name} is given twice, {found[name]} and {number}: give one")
-    return found
+        if amounts.setdefault(name, number) != number:
+            raise InputError(
+                f"{flag} {name} is given twice, {amounts[name]} and {number}: give one"
+            )
+    return amounts
 
 
 def read_amounts(
@@ -253,7 +255,7 @@ def read_amounts(
     >>> read_amounts("--limit", ["price=200M", "cables=10k"])
     {'price': 200000000.0, 'cables': 10000.0}
     """
-    found: dict[str, float] = {}
+    amounts: dict[str, float] = {}
     pairs: Iterable[tuple[str, Any]] = value.items() if isinstance(value, Mapping) else ()
     if not isinstance(value, Mapping):
         parts = [(text, *text.partition("=")) for text in _texts(flag, value)]
@@ -264,8 +266,8 @@ def read_amounts(
     for name, amount in pairs:
         if known and name not in known:
             raise InputError(f"{flag} {name!r:.40}: use one of {', '.join(known)}")
-        found[str(name)] = decimal(amount) if isinstance(amount, str) else float(amount)
-    return found
+        amounts[str(name)] = decimal(amount) if isinstance(amount, str) else float(amount)
+    return amounts
 
 
 def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
@@ -281,7 +283,7 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
     >>> parse_overrides(["accelerator.memory_bytes=96e9"])
     {'accelerator.memory_bytes': '96e9'}
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         role, dot, field = key.strip().partition(".")
@@ -291,10 +293,10 @@ def parse_overrides(texts: Sequence[str]) -> dict[str, str]:
             )
         if field.strip() == "name":
             raise InputError(f"--set {text!r}: a name tells records apart: name a copy of the file")
-        known = found.setdefault(key.strip(), value.strip())
+        known = settings.setdefault(key.strip(), value.strip())
         if known != value.strip():
             raise InputError(f"--set {key.strip()} is given twice, {known} and {value.strip()}")
-    return found
+    return settings
 
 
 def read_changes(flag: str, value: Mapping[str, object] | Sequence[str] | str) -> dict[str, object]:
@@ -314,15 +316,15 @@ def read_changes(flag: str, value: Mapping[str, object] | Sequence[str] | str) -
     """
     if isinstance(value, Mapping):
         return {str(name): given for name, given in value.items()}
-    found: dict[str, object] = {}
+    changes: dict[str, object] = {}
     for text in _texts(flag, value):
         name, equals, given = (part.strip() for part in text.partition("="))
         if not (name and equals and given):
             raise InputError(f"{flag} {text!r:.60}: write NAME=VALUE, such as radix=64")
-        known = found.setdefault(name, given)
+        known = changes.setdefault(name, given)
         if known != given:
             raise InputError(f"{flag} {name} is given twice, {known} and {given}: give one")
-    return found
+    return changes
 
 
 def read_settings(value: Mapping[str, object] | Sequence[str] | str) -> dict[str, str]:
@@ -331,8 +333,8 @@ def read_settings(value: Mapping[str, object] | Sequence[str] | str) -> dict[str
         import json  # noqa: PLC0415 - seldom used
 
         return {
-            str(key): one if isinstance(one, str) else json.dumps(one, default=str)
-            for key, one in value.items()
+            str(key): setting if isinstance(setting, str) else json.dumps(setting, default=str)
+            for key, setting in value.items()
         }
     return parse_overrides(_texts("--set", value))
 
@@ -341,10 +343,10 @@ def _texts(flag: str, value: object) -> list[str]:
     """One text or several; anything else is refused."""
     alone = isinstance(value, str) or not isinstance(value, Iterable)
     texts = []
-    for one in (value,) if alone else cast("Iterable[object]", value):
-        if not isinstance(one, str):
-            raise InputError(f"{flag} {one!r:.60} is no text: give texts, or a mapping")
-        texts.append(one)
+    for entry in (value,) if alone else cast("Iterable[object]", value):
+        if not isinstance(entry, str):
+            raise InputError(f"{flag} {entry!r:.60} is no text: give texts, or a mapping")
+        texts.append(entry)
     return texts
 
 

@@ -61,7 +61,7 @@ def option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values he
 @cache
 def _typed(kind: Any, option: Typed) -> Option:  # noqa: ANN401 - types are values here
     """An option with the kind and the words of its type."""
-    (plain,) = {one for one in _alternatives(kind) if one is not type(None)}
+    (plain,) = {alternative for alternative in _alternatives(kind) if alternative is not type(None)}
     facts = structs.asdict(option)
     if get_origin(plain) is Literal:
         words = get_args(plain)
