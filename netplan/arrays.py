@@ -147,14 +147,14 @@ def distinct_values(values: NDArray[NumberT]) -> NDArray[NumberT]:
     return ordered[new]
 
 
-def mixed(words: Words) -> Words:
+def hash64(words: Words) -> Words:
     """Words with all bits stirred, as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014).
 
     Examples
     --------
     The first word of its stream with seed 0.
 
-    >>> hex(int(mixed(np.zeros(1, np.uint64))[0]))
+    >>> hex(int(hash64(np.zeros(1, np.uint64))[0]))
     '0xe220a8397b1dcdaf'
     """
     stirred = words + np.uint64(0x9E3779B97F4A7C15)

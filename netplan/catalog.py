@@ -47,7 +47,7 @@ class Record(Entry, frozen=True, kw_only=True):
 RecordT = TypeVar("RecordT", bound=Record)
 
 
-class Shelf(Struct, Generic[RecordT], frozen=True):
+class Catalog(Struct, Generic[RecordT], frozen=True):
     """One folder of records of one kind.
 
     Parameters
@@ -63,13 +63,13 @@ class Shelf(Struct, Generic[RecordT], frozen=True):
     role: str
     folder: str
     schema: type[RecordT]
-    all: ClassVar[list["Shelf[Any]"]] = []
+    all: ClassVar[list["Catalog[Any]"]] = []
     group: ClassVar[Group | None] = None  # of entry points that add records
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read though they are no YAML
 
     def __post_init__(self) -> None:
         """Make the shelf known to ``netplan catalog``."""
-        Shelf.all.append(self)
+        Catalog.all.append(self)
 
     def paths(self, roots: Sequence[Path] = ()) -> dict[str, Path]:
         """Files on the shelf by name; a user's file hides a shipped one of the same name."""
@@ -165,7 +165,7 @@ def _version(path: Path) -> Version:
 
 # A study asks thousands of times for the same few files; what is kept is small and never changed.
 @lru_cache(maxsize=512)
-def _read(shelf: Shelf[Any], path: Path, version: Version) -> Document:  # noqa: ARG001 - in the key
+def _read(shelf: Catalog[Any], path: Path, version: Version) -> Document:  # noqa: ARG001 - in the key
     """A file as parsed; callers copy its data before they change it."""
     if path.parent != ADDED or shelf.group is None:
         return shelf.read(path)
@@ -173,7 +173,7 @@ def _read(shelf: Shelf[Any], path: Path, version: Version) -> Document:  # noqa:
 
 
 @lru_cache(maxsize=512)
-def _record(shelf: Shelf[Any], path: Path, version: Version) -> Record:
+def _record(shelf: Catalog[Any], path: Path, version: Version) -> Record:
     """A record as its file has it."""
     document = _read(shelf, path, version)
     record: Record = _validate(shelf.schema_of(document), document, {})
@@ -181,12 +181,14 @@ def _record(shelf: Shelf[Any], path: Path, version: Version) -> Record:
 
 
 @lru_cache(maxsize=512)
-def _check_names(shelf: Shelf[Any], path: Path, version: Version, roots: tuple[Path, ...]) -> None:
+def _check_names(
+    shelf: Catalog[Any], path: Path, version: Version, roots: tuple[Path, ...]
+) -> None:
     """Refuse names of other files that are none, once a version of a file."""
     shelf.check_names(_read(shelf, path, version), roots)
 
 
-def check_file(shelf: Shelf[Any], path: Path, roots: Sequence[Path] = ()) -> str | None:
+def check_file(shelf: Catalog[Any], path: Path, roots: Sequence[Path] = ()) -> str | None:
     """Error text of one catalog file, or None if it is sound.
 
     One that may leave its name out is called as its file.

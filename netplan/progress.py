@@ -19,7 +19,7 @@ LEAST_SHARE, LEAST_S = 0.02, 3.0
 """Share of the work [1] and time [s] from which the time left is said."""
 
 
-class Step(Struct, eq=False):
+class ProgressStage(Struct, eq=False):
     """One loop: what it works on, how many items are done, of how many, since when [s].
 
     An item may have several loops in it, one after the other; ``most`` is the largest share that
@@ -36,7 +36,7 @@ class Step(Struct, eq=False):
 class UnderWay:
     """What is being worked on, from the outermost loop in; empty if nobody says."""
 
-    steps: ClassVar[list[Step]] = []
+    steps: ClassVar[list[ProgressStage]] = []
 
     @classmethod
     def text(cls) -> str:
@@ -103,7 +103,7 @@ def each(items: Collection[Item], name: Callable[[Item], str]) -> Iterator[Item]
     """
     if not items:
         return
-    step = Step("", 0, len(items), time.monotonic())
+    step = ProgressStage("", 0, len(items), time.monotonic())
     UnderWay.steps.append(step)
     try:
         for number, item in enumerate(items):
@@ -126,7 +126,7 @@ def share_done(name: str) -> Callable[[int, int], None]:
     >>> UnderWay.text()
     ''
     """
-    step = Step("", 0, 1, 0.0)
+    step = ProgressStage("", 0, 1, 0.0)
 
     def tell(done: int, of: int) -> None:
         if step not in UnderWay.steps:
@@ -162,7 +162,7 @@ def through(items: Iterable[Item], of: int, name: str) -> Iterator[Item]:
         tell(of, of)
 
 
-def _end(step: Step) -> None:
+def _end(step: ProgressStage) -> None:
     """Take a loop out, with those that were left inside it by an error."""
     if step in UnderWay.steps:
         del UnderWay.steps[UnderWay.steps.index(step) :]

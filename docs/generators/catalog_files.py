@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from msgspec import NODEFAULT, Meta, Struct, structs
 
 from docs.generators.tables import Pages, code, markdown, table
-from netplan.catalog import Record, Shelf, shipped_root
+from netplan.catalog import Catalog, Record, shipped_root
 from netplan.inputs.option import Option
 from netplan.questions.shelves import all_shelves
 from netplan.reports.quantities import words
@@ -78,11 +78,11 @@ def catalog_pages() -> Pages:
     return {"files/index.md": _index(_shelves()), **made}
 
 
-def _shelves() -> dict[str, Shelf[Any]]:
+def _shelves() -> dict[str, Catalog[Any]]:
     return dict(sorted({**all_shelves(), STUDIES.role: STUDIES}.items()))
 
 
-def _index(shelves: dict[str, Shelf[Any]]) -> str:
+def _index(shelves: dict[str, Catalog[Any]]) -> str:
     rows = [
         (f"[{role}](keys-{role}.md)", code(f"{one.folder}/"), str(len(one.paths())))
         for role, one in shelves.items()
@@ -140,7 +140,7 @@ def _levelled(text: str) -> str:
     return "".join(lines)
 
 
-def _keys_page(role: str, shelf: Shelf[Any]) -> Iterator[str]:
+def _keys_page(role: str, shelf: Catalog[Any]) -> Iterator[str]:
     """Every key of a role's files: of the record, then of what stands inside it."""
     yield f"# Keys: {role}\n"
     folder = shelf.folder.partition("/")[0]
@@ -157,7 +157,7 @@ def _keys_page(role: str, shelf: Shelf[Any]) -> Iterator[str]:
         yield from _struct(one, role, folder)
 
 
-def _kinds(shelf: Shelf[Any]) -> list[type[Struct]]:
+def _kinds(shelf: Catalog[Any]) -> list[type[Struct]]:
     """Types of a shelf's shipped records; most shelves have one."""
     records = [shelf.load(name) for name in shelf.paths()]
     # Families of fabrics share a page, which says who reads which key.

@@ -17,7 +17,7 @@ from netplan.calibration.fit import Fitted
 from netplan.calibration.kernel_fits import changed_link, starting_rates
 from netplan.calibration.measurements import KINDS
 from netplan.calibration.runs import Calibration
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.documents import CoreLoader
 from netplan.errors import InputError
 from netplan.files import replacing
@@ -108,10 +108,10 @@ def trainable(
     return accelerator.changed(training=rates.changed(gemm=rates.gemm | missing, peaks=peaks))
 
 
-def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Shelf[Any], Record]]:
+def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Catalog[Any], Record]]:
     """Records of the cluster, each with its shelf: accelerator, and links and stack if fitted."""
     accelerator = _accelerator(bases.accelerator, fits, origin)
-    records: list[tuple[Shelf[Any], Record]] = [(ACCELERATORS, accelerator)]
+    records: list[tuple[Catalog[Any], Record]] = [(ACCELERATORS, accelerator)]
     if fits.collectives:
         records.append((MEASURED_LINKS, _link(bases.link, fits, origin)))
     if fits.steps:

@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from netplan.arrays import Amount, Floats
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.inputs.choices import NetworkKind, Precision, Recompute, ScheduleName
 from netplan.performance import calibrated
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
@@ -307,7 +307,7 @@ class Calibration(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-CALIBRATIONS = Shelf("calibration", "traffic/calibrations", Calibration)
+CALIBRATIONS = Catalog("calibration", "traffic/calibrations", Calibration)
 
 Applies = Callable[[MeasuredRun], bool]
 

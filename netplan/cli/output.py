@@ -10,7 +10,7 @@ import click
 
 from netplan.errors import InputError, one_line
 from netplan.files import check_place, write_atomically
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 
 if TYPE_CHECKING:
     from netplan.reports.answer import Answer
@@ -183,7 +183,7 @@ def line_of_file(line: str) -> str:
     ('leaf-0\t1', True)
     """
     text = line.removesuffix("\n")
-    return text if text.isprintable() else "\t".join(map(plain, text.split("\t")))
+    return text if text.isprintable() else "\t".join(map(strip_control, text.split("\t")))
 
 
 def terminal_width(path: Path | None) -> tuple[int, bool]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.errors import CatalogError
 from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.graph import Medium
@@ -248,4 +248,4 @@ class CablingBook(Record, frozen=True, kw_only=True):
         )
 
 
-CABLING_BOOKS = Shelf("cabling", "costing/cabling", CablingBook)
+CABLING_BOOKS = Catalog("cabling", "costing/cabling", CablingBook)

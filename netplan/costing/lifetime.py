@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.costing.prices import Currency
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
@@ -50,7 +50,7 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-ECONOMICS_BOOKS = Shelf("economics", "costing/economics", EconomicsBook)
+ECONOMICS_BOOKS = Catalog("economics", "costing/economics", EconomicsBook)
 NONE = Range.point(0.0)
 
 

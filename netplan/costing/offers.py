@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.costing.materials import BillItem, Category
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -119,7 +119,7 @@ def _same_number(part_number: str) -> str:
 
 def _said(text: str) -> str:
     """A text as one cell holds it: in one line, without control signs, cut to a length."""
-    return plain(" ".join(text.split()))[:MAX_TEXT].strip()
+    return strip_control(" ".join(text.split()))[:MAX_TEXT].strip()
 
 
 class Request(Struct, frozen=True):

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field, structs
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, one_line
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, replace
@@ -516,7 +516,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
 OTHER = ".other_speeds"
 
 
-class PriceShelf(Shelf[PriceBook], frozen=True):
+class PriceCatalog(Catalog[PriceBook], frozen=True):
     """Price books, each with the rows that stand in from another."""
 
     def load(
@@ -556,7 +556,7 @@ class PriceShelf(Shelf[PriceBook], frozen=True):
         return super().load(name, roots, mine).with_speeds_of(other)
 
 
-PRICE_BOOKS = PriceShelf("prices", "costing/prices", PriceBook)
+PRICE_BOOKS = PriceCatalog("prices", "costing/prices", PriceBook)
 
 
 class Draw(Entry, frozen=True, kw_only=True):
@@ -601,4 +601,4 @@ class PowerBook(Record, frozen=True, kw_only=True):
         return next((draw for draw in self.draws if (draw.part, draw.speed_gbps) == key), None)
 
 
-POWER_BOOKS = Shelf("power", "costing/power", PowerBook)
+POWER_BOOKS = Catalog("power", "costing/power", PowerBook)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.errors import InputError
 from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric, Sizing
@@ -102,7 +102,7 @@ class SwitchModel(Record, frozen=True, kw_only=True):
         return self.cages * self.links_per_cage(speed_gbps)
 
 
-SWITCHES = Shelf("switch", "costing/switches", SwitchModel)
+SWITCHES = Catalog("switch", "costing/switches", SwitchModel)
 
 
 def check_switch(

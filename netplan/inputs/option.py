@@ -208,11 +208,13 @@ def check_range(name: str, option: Option, value: object) -> None:
         raise InputError(f"{flag} {value:,} is out of range: give a number {allowed}")
 
 
-def spelled(flag: str, given: object) -> str:
+def flag_text(flag: str, given: object) -> str:
     """An option as it is written on a command line.
 
-    >>> spelled("--fix", {"tensor": 2}), spelled("--lm-head", True), spelled("--no-overlap", False)
-    ('--fix tensor=2', '--lm-head', '--no-overlap')
+    >>> [flag_text(*given) for given in (("--fix", {"tensor": 2}), ("--lm-head", True))]
+    ['--fix tensor=2', '--lm-head']
+    >>> flag_text("--no-overlap", False)
+    '--no-overlap'
     """
     if isinstance(given, Mapping):
         given = tuple(f"{name}={number}" for name, number in given.items())

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from netplan.added import Group
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import MemoryPart as Part
@@ -231,7 +231,7 @@ SIMULATED = ("palm",)
 """Families of iteration models that only the simulator runs."""
 
 
-class IterationModelShelf(Shelf[IterationModel], frozen=True):
+class IterationModelCatalog(Catalog[IterationModel], frozen=True):
     """Iteration models that a search evaluates, beside which simulated ones stand."""
 
     group: ClassVar[Group | None] = "netplan.iteration_models"
@@ -252,6 +252,6 @@ class IterationModelShelf(Shelf[IterationModel], frozen=True):
         return self.schema
 
 
-ITERATION_MODELS = IterationModelShelf(
+ITERATION_MODELS = IterationModelCatalog(
     "iteration-model", "traffic/iteration-models", IterationModel
 )

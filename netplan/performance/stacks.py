@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveShare, Share
 from netplan.workloads.accelerators import AttentionKernel
 
@@ -45,7 +45,7 @@ class Stack(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-STACKS = Shelf("stack", "traffic/stacks", Stack)
+STACKS = Catalog("stack", "traffic/stacks", Stack)
 DEFAULT_STACK = "megatron-2025"
 
 
@@ -111,6 +111,6 @@ class ServingStack(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-SERVING_STACKS = Shelf("serving-stack", "traffic/serving-stacks", ServingStack)
+SERVING_STACKS = Catalog("serving-stack", "traffic/serving-stacks", ServingStack)
 DEFAULT_SERVING_STACK = "typical-server"
 DATAFLOW_SERVING_STACK = "no-host"

@@ -24,7 +24,7 @@ from xlsxwriter.worksheet import Worksheet
 from netplan.costing.offers import BETWEEN, Offer, OfferedLine, Request, RequestLine
 from netplan.errors import CatalogError
 from netplan.records import replace
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 from netplan.reports.xlsx import CREATED, LINE_HEIGHT, SAFE, lines_of, set_page
 from netplan.spreadsheets import Cell, Sheet, address, read_workbook
 
@@ -94,7 +94,7 @@ def request_xlsx(request: Request) -> bytes:
 
 
 def _inert(text: str) -> str:
-    return plain(text)[:32_000]
+    return strip_control(text)[:32_000]
 
 
 class _Forms:
@@ -313,7 +313,7 @@ class _Reader:
             return ""
         if cell.kind == "number":
             return f"{cell.number:.15g}"
-        return plain(" ".join(cell.text.split()))[:WORDS_LENGTH]
+        return strip_control(" ".join(cell.text.split()))[:WORDS_LENGTH]
 
 
 def _said(cell: Cell) -> str:
@@ -323,7 +323,7 @@ def _said(cell: Cell) -> str:
     if cell.kind == "truth":
         return "a truth value, not a number"
     kind = "a formula as text" if cell.text.lstrip(" '").startswith("=") else "text, not a number"
-    return f"{plain(cell.text.strip())[:40]!r} is {kind}"
+    return f"{strip_control(cell.text.strip())[:40]!r} is {kind}"
 
 
 def _request(reader: _Reader) -> Request:
@@ -348,8 +348,8 @@ def _request(reader: _Reader) -> Request:
     if not lines or request.fingerprint != sheet.text(1, 1):
         raise CatalogError(
             f"{path}: {HIDDEN}!B2: what was asked has been changed: its fingerprint is"
-            f" {request.fingerprint}, not {plain(sheet.text(1, 1))[:20]!r}: fill in the file as it"
-            " was sent"
+            f" {request.fingerprint}, not {strip_control(sheet.text(1, 1))[:20]!r}: fill in the"
+            " file as it was sent"
         )
     return request
 
@@ -445,7 +445,7 @@ def _read_offer(
     if not currency and (start or delivery) and not reader.faults:
         reader.fault(OFFER, at, "sums without a currency: write one here, such as USD")
     return Offer(
-        name=words.get(SUPPLIER, "")[:NAME_LENGTH] or plain(reader.path.stem)[:NAME_LENGTH],
+        name=words.get(SUPPLIER, "")[:NAME_LENGTH] or strip_control(reader.path.stem)[:NAME_LENGTH],
         file=str(reader.path),
         lines=lines,
         lot_discounts=_lot_discounts(reader, request, cover),
@@ -528,7 +528,7 @@ def _offered(
             continue
         place = (row, heads["Line"])
         if identity not in known:
-            got = plain(reader.words(sheet, place))[:20]
+            got = strip_control(reader.words(sheet, place))[:20]
             reader.fault(LINES, place, f"{got!r} is no line of the request: keep lines as sent")
         elif identity in seen:
             first = address(seen[identity], place[1])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date as calendar_date
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from netplan.catalog import Shelf
+from netplan.catalog import Catalog
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.materials import ACCELERATORS_TOO
@@ -216,7 +216,7 @@ class Report(Question[Procurement]):
         scenario = self.scenario.replace(fabrics=fabrics)
         return replace(self, scenario=scenario, given=self.given | {"fabrics"})
 
-    def files(self) -> Iterator[tuple[Shelf[Any], str | None]]:
+    def files(self) -> Iterator[tuple[Catalog[Any], str | None]]:
         """Catalog files of the report, by shelf and name."""
         yield from ((FABRICS, name) for name in self.cluster.fabrics)
         yield from (

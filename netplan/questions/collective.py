@@ -24,7 +24,7 @@ from netplan.questions.question import Question
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.axes import Axis, spread
+from netplan.reports.axes import ChartAxis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words
@@ -193,8 +193,8 @@ class CollectiveAnswer(Answer):
             Points(
                 key="bus-bandwidth",
                 label="Bus bandwidth over the size of the message",
-                x=Axis(Words("size", "B"), log=True),
-                y=Axis(Words("bus bandwidth", "B/s")),
+                x=ChartAxis(Words("size", "B"), log=True),
+                y=ChartAxis(Words("bus bandwidth", "B/s")),
                 xs=[row.message_bytes for row in rows] * 2,
                 ys=[row.busbw_bytes_per_s for row in rows] + bounds,
                 series=[(name,) for name in ("measured links", "bound") for _ in rows],

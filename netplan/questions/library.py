@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.records import PositiveInt
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.specs import FABRICS
@@ -51,7 +51,9 @@ class Library(Struct, frozen=True):
         return {key: text for key, text in overrides.items() if key.partition(".")[0] in known}
 
 
-def read_library(reader: CatalogReader, wanted: Iterable[tuple[Shelf[Any], str | None]]) -> Library:
+def read_library(
+    reader: CatalogReader, wanted: Iterable[tuple[Catalog[Any], str | None]]
+) -> Library:
     """Load the named records; None stands for one that the question does not have."""
     named = [(shelf, name) for shelf, name in wanted if name is not None]
     fabrics = iter(reader.fabrics(name for shelf, name in named if shelf is FABRICS))
@@ -95,4 +97,4 @@ class ReportDefinition(Record, frozen=True, kw_only=True):
     template: Annotated[str, Meta(pattern=r"^[\w-]+\.html\.j2$")]
 
 
-REPORTS = Shelf("report", "reports/definitions", ReportDefinition)
+REPORTS = Catalog("report", "reports/definitions", ReportDefinition)

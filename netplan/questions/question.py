@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from netplan.catalog import unknown_name, user_roots
 from netplan.errors import InputError
-from netplan.inputs.option import Option, check_range, read_option, spelled
+from netplan.inputs.option import Option, check_range, flag_text, read_option
 from netplan.questions import own_inputs
 from netplan.records import replace
 from netplan.reports.answer import Answer
@@ -289,7 +289,7 @@ class Question(Generic[AnswerT_co]):
         """
         for name, option, value in self.asked_for():
             if name in names:
-                text = spelled(option.flag_of(name), value)
+                text = flag_text(option.flag_of(name), value)
                 raise InputError(f"{text} means nothing for {who}: leave it out")
 
     def asked_for(self) -> Iterator[tuple[str, Option, object]]:
@@ -459,7 +459,7 @@ def _known(
         option = place.option
         if option.kind == "flag" and value == place.default:
             continue
-        text = spelled(option.flag_of(name), read_option(name, option, value))
+        text = flag_text(option.flag_of(name), read_option(name, option, value))
         if name not in question.reads:
             raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
         who = "training" if kind == "training" else "--workload serving"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from netplan.calibration.runs import CALIBRATIONS
-from netplan.catalog import Shelf, check_file, unknown_name, user_roots
+from netplan.catalog import Catalog, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
@@ -38,7 +38,7 @@ from netplan.workloads.measured_links import ANY_LINK
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
 
-ORDER: tuple[Shelf[Any], ...] = (
+ORDER: tuple[Catalog[Any], ...] = (
     SCENARIOS,
     *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL, STACKS, SERVING_STACKS),
     *(CALIBRATIONS,),
@@ -47,7 +47,7 @@ ORDER: tuple[Shelf[Any], ...] = (
 )
 
 
-def all_shelves() -> dict[str, Shelf[Any]]:
+def all_shelves() -> dict[str, Catalog[Any]]:
     """Every shelf by its role: ours, then those that other rooms have made.
 
     Examples
@@ -55,7 +55,7 @@ def all_shelves() -> dict[str, Shelf[Any]]:
     >>> list(all_shelves())[:2]
     ['scenario', 'model']
     """
-    return {shelf.role: shelf for shelf in (*ORDER, *Shelf.all)}
+    return {shelf.role: shelf for shelf in (*ORDER, *Catalog.all)}
 
 
 MOST_TITLES = 15
@@ -245,15 +245,15 @@ class CheckRecords(Question[CatalogCheck]):
 EXIT_FAULTS = 2
 
 
-def find_record(name: str, roots: Sequence[Path]) -> tuple[Shelf[Any], Path]:
-    """Shelf and file of a record, whatever its role.
+def find_record(name: str, roots: Sequence[Path]) -> tuple[Catalog[Any], Path]:
+    """Catalog and file of a record, whatever its role.
 
     Raises
     ------
     UnknownNameError
         If no shelf has this name.
     """
-    known: dict[str, tuple[Shelf[Any], Path]] = {}
+    known: dict[str, tuple[Catalog[Any], Path]] = {}
     for shelf in all_shelves().values():
         for found, path in shelf.paths(roots).items():
             known.setdefault(found, (shelf, path))
@@ -274,7 +274,7 @@ def _check(path: Path, role: str | None) -> FileCheck:
     return FileCheck(role, path, check_file(_shelves(role)[0], path))
 
 
-def _shelves(role: str | None) -> list[Shelf[Any]]:
+def _shelves(role: str | None) -> list[Catalog[Any]]:
     known = all_shelves()
     if role is None:
         return list(known.values())

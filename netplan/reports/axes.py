@@ -34,7 +34,7 @@ ROUND_TICKS, ROUND_STEPS = 4, (1.0, 2.0, 2.5, 5.0, 10.0)
 """Steps of an axis of numbers at most, and what times a power of ten each may be [1]."""
 
 
-class Axis(Struct, frozen=True):
+class ChartAxis(Struct, frozen=True):
     """What an axis shows.
 
     Parameters
@@ -119,15 +119,15 @@ class Scale(Struct, frozen=True):
         return finite(value, log=self.log) if self.places is None else self.places.get(value)
 
 
-def number_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
+def number_scale(axis: ChartAxis, values: Iterable[Scalar]) -> Scale:
     """Axis of numbers.
 
     Examples
     --------
-    >>> scale = number_scale(Axis(Words("batch"), log=True, steps=True), [8, 16, 0])
+    >>> scale = number_scale(ChartAxis(Words("batch"), log=True, steps=True), [8, 16, 0])
     >>> scale.layout["ticktext"], scale.place(0)
     (['8', '16'], None)
-    >>> scale = number_scale(Axis(Words("rate", "B/s"), log=True, steps=True), [1e11, 2e12])
+    >>> scale = number_scale(ChartAxis(Words("rate", "B/s"), log=True, steps=True), [1e11, 2e12])
     >>> scale.layout["title"], scale.layout["ticktext"]
     ({'text': 'rate'}, ['100 GB/s', '2 TB/s'])
     """
@@ -179,7 +179,7 @@ def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
     return Scale({value: place for place, value in enumerate(distinct)}, log=False, layout=layout)
 
 
-def fitting_scale(axis: Axis, values: Iterable[Scalar]) -> Scale:
+def fitting_scale(axis: ChartAxis, values: Iterable[Scalar]) -> Scale:
     """Axis of numbers where all values are numbers, else of categories."""
     distinct = list(dict.fromkeys(axis.shared or values))
     if any(isinstance(value, (str, bool)) for value in distinct):

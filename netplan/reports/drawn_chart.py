@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from netplan.reports.axes import log_ticks, round_ticks
 from netplan.reports.charts import ACCENT, Chart, Json
-from netplan.reports.escape import plain, short
+from netplan.reports.escape import short, strip_control
 from netplan.reports.svg import short_number
 from netplan.units import si
 
@@ -163,7 +163,9 @@ def words(text: str) -> str:
     >>> words("a &lt; b<br>c")
     'a < b\nc'
     """
-    return plain(unescape(text.replace("<br>", "\x00")).replace("\x00", "\n")) if text else ""
+    return (
+        strip_control(unescape(text.replace("<br>", "\x00")).replace("\x00", "\n")) if text else ""
+    )
 
 
 def drawing(chart: Chart, width: float) -> Markup:
@@ -204,7 +206,11 @@ def drawing(chart: Chart, width: float) -> Markup:
     return Markup(
         '<svg viewBox="0 0 {} {}" role="img" aria-label="{}" class="plot {}">{}</svg>'
     ).format(
-        short_number(width), chart.height_px, plain(chart.label), kind, Markup("").join(shapes)
+        short_number(width),
+        chart.height_px,
+        strip_control(chart.label),
+        kind,
+        Markup("").join(shapes),
     )
 
 
@@ -693,7 +699,7 @@ def _rectangle(
 def _text(x: float, y: float, text: str, kind: str, anchor: str) -> Markup:
     """One line of text."""
     shape = Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>')
-    return shape.format(short_number(x), short_number(y), kind, anchor, plain(text))
+    return shape.format(short_number(x), short_number(y), kind, anchor, strip_control(text))
 
 
 def _path(points: Any, kind: str, *, pairs: bool = False) -> Markup:  # noqa: ANN401 - places

@@ -9,12 +9,12 @@ TIMES = "\u00d7"
 """Sign between a count and what is counted."""
 
 
-def plain(text: str) -> str:
+def strip_control(text: str) -> str:
     r"""Text without control signs, whose effect on a page nobody sees.
 
     Examples
     --------
-    >>> plain("rail\u202eonly\x00") == "rail\ufffdonly\ufffd"
+    >>> strip_control("rail\u202eonly\x00") == "rail\ufffdonly\ufffd"
     True
     """
     return "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text)
@@ -28,7 +28,7 @@ def short(text: str, length: int = LABEL_LENGTH) -> str:
     >>> short("rail-optimized", 8)
     'rail-op…'
     """
-    shown = plain(text)
+    shown = strip_control(text)
     return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 from netplan.reports.sections import (
     Bars,
     Heading,
@@ -43,7 +43,7 @@ def escaped(text: str) -> str:
     >>> escaped("a|b <i>*c*")
     'a\\|b &lt;i&gt;\\*c\\*'
     """
-    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    shown = strip_control(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     for sign in "\\|*_`[":
         shown = shown.replace(sign, f"\\{sign}")
     return " ".join(shown.split())
@@ -67,7 +67,7 @@ def _lines(section: Section) -> Iterator[str]:
     elif isinstance(section, Heat):
         yield from _grid(section)
     elif isinstance(section, Verbatim):
-        yield from ("```text", *(plain(line) for line in section.lines), "```")
+        yield from ("```text", *(strip_control(line) for line in section.lines), "```")
 
 
 def _table(table: Table[object]) -> Iterator[str]:

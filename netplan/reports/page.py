@@ -17,7 +17,7 @@ from msgspec import Struct
 from netplan.catalog import shipped_root
 from netplan.reports.charts import Chart
 from netplan.reports.drawn_chart import draw
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 from netplan.version import __version__
 
 TEMPLATES = "reports/templates"
@@ -112,7 +112,9 @@ def _environment(folder: Path) -> Environment:
 
 def _visible(value: object) -> object:
     """Text without control signs; markup of our own as it is."""
-    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return (
+        strip_control(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    )
 
 
 class Grid(Struct, frozen=True):

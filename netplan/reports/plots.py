@@ -10,7 +10,7 @@ from math import inf, log10
 from msgspec import Struct
 
 from netplan.reports.axes import (
-    Axis,
+    ChartAxis,
     Scale,
     category_scale,
     finite,
@@ -93,8 +93,8 @@ class Points(Struct, frozen=True):
 
     key: str
     label: str
-    x: Axis
-    y: Axis
+    x: ChartAxis
+    y: ChartAxis
     xs: Sequence[Scalar]
     ys: Sequence[Scalar]
     series: Sequence[Key]

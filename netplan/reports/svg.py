@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 
 
 def text(x: float, y: float, words: str, kind: str, *, anchor: str = "start") -> Markup:
@@ -16,7 +16,7 @@ def text(x: float, y: float, words: str, kind: str, *, anchor: str = "start") ->
     Markup('<text x="1" y="2" class="label" text-anchor="start">&lt;b&gt;</text>')
     """
     return Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>').format(
-        short_number(x), short_number(y), kind, anchor, plain(words)
+        short_number(x), short_number(y), kind, anchor, strip_control(words)
     )
 
 
@@ -49,7 +49,7 @@ def drawing(width: float, height: float, title: str, shapes: Iterable[Markup]) -
     ).format(
         short_number(width),
         short_number(height),
-        plain(title),
+        strip_control(title),
         short_number(width),
         Markup("\n").join(shapes),
     )
@@ -103,7 +103,7 @@ def shifted(shapes: Iterable[Markup], down: float) -> Markup:
 
 def _title(words: str) -> Markup:
     """What a browser says where the pointer rests."""
-    return Markup("<title>{}</title>").format(plain(words)) if words else Markup("")
+    return Markup("<title>{}</title>").format(strip_control(words)) if words else Markup("")
 
 
 def standalone(drawn: Markup, style: str) -> str:

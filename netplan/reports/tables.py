@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 from netplan.reports.quantities import Cell
 from netplan.reports.sections import Section, data_tables, flat_records
 
@@ -45,7 +45,7 @@ def inert(value: Cell) -> Cell:
     """A value that no spreadsheet takes for a formula, and no terminal for a command."""
     if not isinstance(value, str):
         return value
-    text = plain(value)
+    text = strip_control(value)
     return "'" + text if value.startswith(FORMULA_STARTS) else text
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 from netplan.reports.quantities import Quantity
 from netplan.reports.sections import (
     GAP,
@@ -155,7 +155,7 @@ def _lines(section: Section, width: int) -> Iterator[str]:
 
 
 def _text(text: str, width: int, style: Style = "plain") -> Iterator[str]:
-    yield from (_styled(line, style) for line in folded(plain(text), width))
+    yield from (_styled(line, style) for line in folded(strip_control(text), width))
 
 
 def _styled(text: str, style: Style) -> str:
@@ -164,7 +164,7 @@ def _styled(text: str, style: Style) -> str:
 
 def _cut(line: str, width: int) -> str:
     """A line that does not wrap, as far as there is room."""
-    shown = plain(line)
+    shown = strip_control(line)
     if cell_len(shown) <= width:
         return shown.rstrip()
     from rich.cells import set_cell_size
@@ -174,8 +174,8 @@ def _cut(line: str, width: int) -> str:
 
 def _notes(notes: Notes, width: int) -> Iterator[str]:
     for subject, text in notes.groups:
-        head = f"{plain(subject)}: " if subject else ""
-        first, *others = folded(head + plain(text), width)
+        head = f"{strip_control(subject)}: " if subject else ""
+        first, *others = folded(head + strip_control(text), width)
         yield _styled(first[: len(head)], "strong") + first[len(head) :]
         yield from others
 
@@ -246,7 +246,7 @@ def _columns(table: Table[Any], width: int) -> list[Filled]:
 
 def _filled(quantity: Quantity, texts: Iterable[str], width: int) -> Filled:
     """A column: prose wraps, and text longer than half the width."""
-    known = [plain(text) for text in texts]
+    known = [strip_control(text) for text in texts]
     wraps = quantity.form == "prose" or longest(known) > width // 2
     return quantity, known, wraps and not quantity.right
 
@@ -325,10 +325,10 @@ def _rows(
         if part is not None:
             if index:
                 yield empty, "plain"
-            yield (plain(part), *empty[1:]), "plain"
+            yield (strip_control(part), *empty[1:]), "plain"
         yield lines[index], "strong" if table.chosen and table.chosen(row) else "plain"
         if table.below and (text := table.below(row)):
-            yield (plain(text),), "plain"
+            yield (strip_control(text),), "plain"
     if table.closing:
         yield empty, "plain"
         yield from ((line, "plain") for line in lines[len(table.rows) :])

@@ -12,7 +12,7 @@ import xlsxwriter
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
-from netplan.reports.escape import plain
+from netplan.reports.escape import strip_control
 from netplan.reports.quantities import Cell, Quantity
 from netplan.reports.sections import Data, Heading, Notes, Paragraph, Section, data_tables
 
@@ -99,7 +99,7 @@ def set_page(sheet: Worksheet, footer: str, header: str = "", *, landscape: bool
         sheet.set_portrait()
     sheet.fit_to_pages(1, 0)
     sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.7)
-    left, above = (plain(text)[:MAX_FOOTER].replace("&", "&&") for text in (footer, header))
+    left, above = (strip_control(text)[:MAX_FOOTER].replace("&", "&&") for text in (footer, header))
     if above:
         sheet.set_header(f"&L&B{above}")
     sheet.set_footer(f"&L&8{left}&C&8&A&R&8&P / &N")
@@ -132,7 +132,7 @@ def write_cell(sheet: Worksheet, row: int, column: int, value: Cell, style: obje
     elif isinstance(value, (int, float)):
         sheet.write_number(row, column, value, style)
     else:
-        sheet.write_string(row, column, plain(value)[:MAX_CELL])
+        sheet.write_string(row, column, strip_control(value)[:MAX_CELL])
 
 
 def _write(book: Workbook, sheet: Worksheet, table: Data) -> None:
@@ -168,7 +168,7 @@ def _write_notes(book: Workbook, sheet: Worksheet, sections: Sequence[Section]) 
         elif isinstance(section, Notes):
             lines = list(section.groups)
         for first, second in lines:
-            texts = [plain(text)[:MAX_CELL] for text in (first, second)]
+            texts = [strip_control(text)[:MAX_CELL] for text in (first, second)]
             high = lines_of(texts[1], 2 * WIDE)
             if not second:  # a text takes both columns
                 sheet.merge_range(row, 0, row, 1, "", usual)

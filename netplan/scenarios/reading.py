@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from netplan.catalog import Record, Shelf, unknown_name, user_roots
+from netplan.catalog import Catalog, Record, unknown_name, user_roots
 from netplan.costing.switches import SWITCHES, packet_ports
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError
@@ -40,7 +40,7 @@ class CatalogReader:
         self.overrides = dict(overrides or {})
         self._known: list[str] = []
 
-    def load(self, shelf: Shelf[RecordT], name: str) -> RecordT:
+    def load(self, shelf: Catalog[RecordT], name: str) -> RecordT:
         """Load a record by name or path."""
         record = shelf.load(name, self.roots, self.overrides)
         self._known += [shelf.role, record.name]
@@ -100,13 +100,13 @@ class CatalogReader:
         faults = faults_of(spec.family, common)
         return {common[str(place[0])]: text.partition(": leave")[0] for place, text in faults}
 
-    def beside(self, shelf: Shelf[RecordT], name: str) -> RecordT:
+    def beside(self, shelf: Catalog[RecordT], name: str) -> RecordT:
         """Load a record that is none of the question's own: only its name replaces values in it."""
         mine = {key: text for key, text in self.overrides.items() if key.startswith(f"{name}.")}
         self._known.append(name)
         return shelf.load(name, self.roots, mine)
 
-    def named(self, shelf: Shelf[RecordT], name: str | None) -> RecordT | None:
+    def named(self, shelf: Catalog[RecordT], name: str | None) -> RecordT | None:
         """Load a record where one is named."""
         return self.load(shelf, name) if name else None
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 from msgspec import Struct, structs
 
 from netplan.added import added
-from netplan.catalog import SUFFIX, Record, Shelf, shipped_root, unknown_name, user_roots
+from netplan.catalog import SUFFIX, Catalog, Record, shipped_root, unknown_name, user_roots
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.inputs.option import Option, read_option
@@ -68,7 +68,7 @@ OF_FILES = frozenset(
 """Endings of files; other dots are parts of names."""
 
 
-class NamingShelf(Shelf[Any], frozen=True):
+class NamingCatalog(Catalog[Any], frozen=True):
     """Scenarios, whose names of other catalog files are looked up with them."""
 
     def check_names(self, document: Document, roots: Sequence[Path] = ()) -> None:
@@ -842,4 +842,4 @@ def _with(struct: Struct, path: tuple[str, ...], value: object) -> Struct:
     return structs.replace(struct, **{first: value})
 
 
-SCENARIOS = NamingShelf("scenario", "topologies/scenarios", Scenario)
+SCENARIOS = NamingCatalog("scenario", "topologies/scenarios", Scenario)

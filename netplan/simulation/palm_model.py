@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.performance.iteration_model import SIMULATED, IterationModel
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
@@ -85,7 +85,7 @@ class PalmModel(Record, frozen=True, kw_only=True):
         return self.units.megabyte_bytes / 1e6
 
 
-class AnyIterationModelShelf(Shelf[Any], frozen=True):
+class AnyIterationModelCatalog(Catalog[Any], frozen=True):
     """Iteration models of every family."""
 
     def schema_of(self, document: Document) -> type[Any]:
@@ -93,6 +93,6 @@ class AnyIterationModelShelf(Shelf[Any], frozen=True):
         return PalmModel if document.data.get("family") in SIMULATED else IterationModel
 
 
-ANY_ITERATION_MODEL = AnyIterationModelShelf(
+ANY_ITERATION_MODEL = AnyIterationModelCatalog(
     "iteration-model", "traffic/iteration-models", IterationModel
 )

@@ -37,7 +37,7 @@ from netplan.studies.charts import (
     study_charts,
 )
 from netplan.studies.definition import ASKED, STUDIES, Relative, StudyDefinition
-from netplan.studies.grid import Axis
+from netplan.studies.grid import StudyAxis
 from netplan.studies.points import UNEXPECTED, PointResult
 from netplan.studies.published import Published, published_values
 from netplan.studies.questions import BILL, currency_of
@@ -377,7 +377,7 @@ def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
         yield Table(title, columns, rows, title, only="pages")
 
 
-def _varying(axis: Axis, reader: Reader) -> tuple[str, int, str]:
+def _varying(axis: StudyAxis, reader: Reader) -> tuple[str, int, str]:
     """Names of an axis, how many values it has, and these: all if they are few, else some."""
     titles, units = zip(*map(reader.head, axis.names), strict=True)
     texts = [

@@ -17,7 +17,7 @@ from msgspec import Struct
 from netplan.performance.pareto import pareto_front
 from netplan.records import replace
 from netplan.reports import plots
-from netplan.reports.axes import Axis, finite, flattened
+from netplan.reports.axes import ChartAxis, finite, flattened
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
 from netplan.reports.quantities import (
@@ -309,8 +309,8 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
     points = plots.Points(
         key=key,
         label=f"{spec.title}: {panel.heading}" if panel.heading else spec.title,
-        x=Axis(reader.words(spec.x), spec.x_log, steps, scales.x),
-        y=Axis(replace(y_words, unit=unit), spec.y_log, shared=shared_ys),
+        x=ChartAxis(reader.words(spec.x), spec.x_log, steps, scales.x),
+        y=ChartAxis(replace(y_words, unit=unit), spec.y_log, shared=shared_ys),
         xs=xs,
         ys=ys,
         series=[tuple(reader.value(row, name) for name in panel.series) for row in rows],

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Meta, field
 
-from netplan.catalog import Record, Shelf, unknown_name
+from netplan.catalog import Catalog, Record, unknown_name
 from netplan.records import Entry, Fault, RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, plain_name
 from netplan.studies.expressions import parse_expression, require_expression
-from netplan.studies.grid import Axis
+from netplan.studies.grid import StudyAxis
 
 FABRICS = "fabrics"
 
@@ -211,7 +211,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     studied: dict[str, Any] | None = None
     inputs: dict[str, Scalar] = field(default_factory=dict)
     bill: dict[str, dict[str, dict[str, Scalar]]] | None = None
-    axes: Annotated[tuple[Axis, ...], Meta(min_length=1)]
+    axes: Annotated[tuple[StudyAxis, ...], Meta(min_length=1)]
     conditions: tuple[str, ...] = ()
     outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]
     relative: tuple[Relative, ...] = ()
@@ -330,7 +330,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
             self.output_names
         )
 
-    def stays(self, axis: Axis) -> bool:
+    def stays(self, axis: StudyAxis) -> bool:
         """Whether an axis still varies where somebody studies a scenario of their own."""
         if self.about:
             return not {*axis.names}.isdisjoint(self.about)
@@ -349,4 +349,4 @@ def _plainly(data: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     return [*map(_plainly, data)] if isinstance(data, (list, tuple)) else data
 
 
-STUDIES = Shelf("study", "reports/studies", StudyDefinition)
+STUDIES = Catalog("study", "reports/studies", StudyDefinition)

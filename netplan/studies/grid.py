@@ -52,7 +52,7 @@ class Factor(Entry, frozen=True, kw_only=True):
     factor: Annotated[float, Meta(gt=1)]
 
 
-class Axis(Entry, frozen=True, kw_only=True, dict=True):
+class StudyAxis(Entry, frozen=True, kw_only=True, dict=True):
     """One axis: an input with its values, or several inputs that vary together (``zip``).
 
     With ``when`` the axis varies only where the condition holds; elsewhere its input is
@@ -106,7 +106,7 @@ class Axis(Entry, frozen=True, kw_only=True, dict=True):
 
         Examples
         --------
-        >>> Axis(input="hb_size", times=Factor(start=2, to=10, factor=2), whole=True).rows
+        >>> StudyAxis(input="hb_size", times=Factor(start=2, to=10, factor=2), whole=True).rows
         ((2,), (4,), (8,))
         """
         if self.zip is not None:
@@ -148,7 +148,7 @@ class Grid(Struct, frozen=True, eq=False):
         Expressions that every point meets.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[StudyAxis, ...]
     fixed: Mapping[str, Scalar]
     steps: Indices
     conditions: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class Grid(Struct, frozen=True, eq=False):
 
 
 def make_grid(
-    axes: tuple[Axis, ...], fixed: Mapping[str, Scalar], conditions: Sequence[str] = ()
+    axes: tuple[StudyAxis, ...], fixed: Mapping[str, Scalar], conditions: Sequence[str] = ()
 ) -> Grid:
     """Lay out the points that meet all conditions, expressions over the inputs.
 
@@ -186,7 +186,8 @@ def make_grid(
 
     Examples
     --------
-    >>> axes = (Axis(input="gpus", values=(16, 64)), Axis(input="hb_size", values=(8, 32)))
+    >>> sizes = {"gpus": (16, 64), "hb_size": (8, 32)}
+    >>> axes = tuple(StudyAxis(input=name, values=of) for name, of in sizes.items())
     >>> grid = make_grid(axes, {"radix": 64}, ("hb_size <= gpus",))
     >>> [point.inputs["hb_size"] for point in grid.points(range(len(grid)))]
     [8, 8, 32]
@@ -213,7 +214,7 @@ def make_grid(
 
 
 def _extend(
-    steps: Indices, axes: tuple[Axis, ...], axis: Axis, fixed: Mapping[str, Scalar]
+    steps: Indices, axes: tuple[StudyAxis, ...], axis: StudyAxis, fixed: Mapping[str, Scalar]
 ) -> Indices:
     """Cross the points so far with one more axis; where its condition fails it has one step."""
     holds = np.ones(len(steps), bool)
@@ -228,7 +229,7 @@ def _extend(
 
 
 def _columns(
-    axes: tuple[Axis, ...], steps: Indices, fixed: Mapping[str, Scalar]
+    axes: tuple[StudyAxis, ...], steps: Indices, fixed: Mapping[str, Scalar]
 ) -> Iterator[tuple[str, Scalar | NDArray[np.generic]]]:
     """Every input as a column or a single value."""
     yield from fixed.items()

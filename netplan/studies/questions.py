@@ -22,7 +22,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from netplan.catalog import Shelf, shipped_root, unknown_name, user_roots
+from netplan.catalog import Catalog, shipped_root, unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError, UnknownNameError
 from netplan.inputs.option import Option, read_option
@@ -61,10 +61,10 @@ OTHER_INPUTS = {"draft": "model", "expanded_memory": "memory", "ocs": "switch", 
 
 
 @cache
-def shelf_of(role: str) -> Shelf[Any]:
+def shelf_of(role: str) -> Catalog[Any]:
     """The shelf of a role, loaded when a study first names a file of it."""
     home, _, name = ROLES[role].partition(":")
-    shelf: Shelf[Any] = getattr(import_module(f"netplan.{home}"), name)
+    shelf: Catalog[Any] = getattr(import_module(f"netplan.{home}"), name)
     return shelf
 
 

@@ -26,7 +26,7 @@ from netplan.studies import questions
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import OF_EVERY_SCENARIO, STUDIES, StudyDefinition
 from netplan.studies.expressions import key_of, parse_expression
-from netplan.studies.grid import Axis, Grid, make_grid
+from netplan.studies.grid import Grid, StudyAxis, make_grid
 from netplan.studies.points import Point
 
 
@@ -100,11 +100,11 @@ def on_scenario(
         for name, value in spec.inputs.items()
         if name not in settled or name in used or (name in OF_EVERY_SCENARIO and values[name])
     }
-    axes: list[Axis] = []
+    axes: list[StudyAxis] = []
     for axis in spec.axes:
         # Inputs that stay are axes of one value, whose names tables and charts know.
         names = [] if spec.stays(axis) else [name for name in axis.names if name in held]
-        axes += [Axis(input=name, values=(values[name],)) for name in names]
+        axes += [StudyAxis(input=name, values=(values[name],)) for name in names]
         axes += [axis] if spec.stays(axis) else []
     notes = [note for note in spec.notes if isinstance(note, str) or settled.isdisjoint(note.of)]
     known = {*inputs, *(name for axis in axes for name in axis.names), *spec.output_names}

@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from netplan.catalog import Record, Shelf, unknown_name
+from netplan.catalog import Catalog, Record, unknown_name
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
@@ -517,7 +517,7 @@ SCHEMAS: Mapping[str, type[Design]] = {
 """Schema of a design by its family."""
 
 
-class DesignShelf(Shelf[Design], frozen=True):
+class DesignCatalog(Catalog[Design], frozen=True):
     """Designs of all families in one folder."""
 
     def schema_of(self, document: Document) -> type[Design]:
@@ -538,4 +538,4 @@ class DesignShelf(Shelf[Design], frozen=True):
 
 
 # The shelf's one schema stands for none of them: schema_of tells them apart.
-DESIGNS = DesignShelf("design", "topologies/designs", FabricSpec)
+DESIGNS = DesignCatalog("design", "topologies/designs", FabricSpec)

@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 from msgspec import Meta
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing, clos_parts
@@ -68,7 +68,7 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
         return nodes + services + switches * self.ports_per_switch
 
 
-SITE_NETWORKS = Shelf("network", "topologies/networks", SiteNetwork)
+SITE_NETWORKS = Catalog("network", "topologies/networks", SiteNetwork)
 
 
 def build_site_network(

@@ -17,7 +17,7 @@ from msgspec import Meta, structs
 
 from netplan.added import Group, added
 from netplan.arrays import Ints
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.documents import Document, lineless
 from netplan.errors import CatalogError
 from netplan.inputs.choices import NetworkKind
@@ -343,7 +343,7 @@ def faults_of(family: str, keys: Iterable[str]) -> list[Fault]:
     return faults
 
 
-class FabricShelf(Shelf[FabricSpec], frozen=True):
+class FabricCatalog(Catalog[FabricSpec], frozen=True):
     """Fabric files; a graph of somebody's network stands for a fabric, too."""
 
     group: ClassVar[Group | None] = "netplan.fabrics"
@@ -406,4 +406,4 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return found.st_mtime_ns, found.st_size
 
 
-FABRICS = FabricShelf("fabric", "topologies", FabricSpec)
+FABRICS = FabricCatalog("fabric", "topologies", FabricSpec)

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
-from netplan.catalog import Shelf
+from netplan.catalog import Catalog
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.traffic.algorithms import CollectiveTime, algorithm_of, check_choice
@@ -59,7 +59,7 @@ class GpuGroup(Struct, frozen=True):
         accelerator: Accelerator,
         gpus: int,
         hb_size: int | None = None,
-        load: Callable[[Shelf[MeasuredLink], str], MeasuredLink] | None = None,
+        load: Callable[[Catalog[MeasuredLink], str], MeasuredLink] | None = None,
     ) -> "GpuGroup":
         """So many GPUs in whole HB domains, the accelerator's own unless another size is given.
 

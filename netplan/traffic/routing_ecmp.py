@@ -21,7 +21,7 @@ from typing import cast
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints, Words, mixed
+from netplan.arrays import AnyInts, Bools, Floats, Ints, Words, hash64
 from netplan.errors import InputError
 from netplan.topologies.graph import connected_parts
 from netplan.traffic.matrix import places, sum_by
@@ -136,7 +136,7 @@ def ecmp_loads(
     if hashes is None and arcs.weight is None:
         flows = _between_neighbours(arcs, flows, loads)
     for batch in _batches(arcs, flows):
-        passed = batch.pour() if hashes is None else batch.walk()
+        passed = batch.push_flow() if hashes is None else batch.walk()
         for code, amount in passed:
             # Few arcs of a large graph: adding in place beats a full-length sum a batch.
             np.add.at(loads, code, amount)
@@ -162,7 +162,7 @@ def _hashes(source: AnyInts, destination: AnyInts, rng: np.random.Generator) -> 
     number[order] = np.arange(len(pair)) - np.repeat(begins, np.diff(begins, append=len(pair)))
     hashes = np.full(len(pair), rng.integers(1 << 63, dtype=np.uint64))
     for word in (source, destination, number):
-        hashes = mixed(hashes ^ word.astype(np.uint64))
+        hashes = hash64(hashes ^ word.astype(np.uint64))
     return hashes
 
 
@@ -281,7 +281,7 @@ class _Batch(Struct, frozen=True, eq=False):
         near = np.flatnonzero(passing[word[origin], self.arcs.head[arc]] & bit[origin])
         return origin[near], arc[near]
 
-    def pour(self) -> Iterator[tuple[Ints, Floats]]:
+    def push_flow(self) -> Iterator[tuple[Ints, Floats]]:
         """Split evenly: arcs and what passes over them, level by level from the farthest."""
         start, passing = self.search()
         slot, amount = np.empty(0, np.int64), np.empty(0)
@@ -314,7 +314,7 @@ class _Batch(Struct, frozen=True, eq=False):
             moving = np.flatnonzero(left >= level)
             origin, arc = self.downhill(passing[level - 1], self.slot[moving], node[moving])
             choices = np.bincount(origin, minlength=len(moving))
-            shares = (mixed(hashes[moving] ^ np.uint64(level)) >> np.uint64(11)) * 2.0**-53
+            shares = (hash64(hashes[moving] ^ np.uint64(level)) >> np.uint64(11)) * 2.0**-53
             pick = (shares * choices).astype(np.int64)
             taken = arc[np.cumsum(choices) - choices + pick]
             yield self.arcs.code[taken], self.amount[moving]

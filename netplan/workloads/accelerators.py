@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import field
 
-from netplan.catalog import Record, Shelf, user_roots
+from netplan.catalog import Catalog, Record, user_roots
 from netplan.errors import CatalogError, one_line
 from netplan.inputs.choices import Execution, Precision
 from netplan.records import (
@@ -159,7 +159,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
             )
 
 
-class AcceleratorShelf(Shelf[Accelerator], frozen=True):
+class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
     """Accelerator files, beside which tables of corrections may lie."""
 
     def load(
@@ -180,7 +180,7 @@ class AcceleratorShelf(Shelf[Accelerator], frozen=True):
         return accelerator.changed(measured=measured)
 
 
-ACCELERATORS = AcceleratorShelf("accelerator", "traffic/accelerators", Accelerator)
+ACCELERATORS = AcceleratorCatalog("accelerator", "traffic/accelerators", Accelerator)
 
 
 def accelerator_of(accelerator: Accelerator | str) -> Accelerator:

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.errors import CatalogError
 from netplan.records import Entry, ErrorShare, NonNegativeFloat, PositiveInt, PositiveShare
@@ -124,7 +124,7 @@ class Links(Struct, frozen=True):
     def of(
         cls,
         accelerator: Accelerator,
-        load: Callable[[Shelf[MeasuredLink], str], MeasuredLink] | None = None,
+        load: Callable[[Catalog[MeasuredLink], str], MeasuredLink] | None = None,
     ) -> "Links":
         """Links of an accelerator: those that its file names, else the pooled ones.
 
@@ -147,7 +147,7 @@ class Links(Struct, frozen=True):
         return cls(load(MEASURED_LINKS, name), load(MEASURED_LINKS, NETWORK))
 
 
-class MeasuredLinkShelf(Shelf[MeasuredLink], frozen=True):
+class MeasuredLinkCatalog(Catalog[MeasuredLink], frozen=True):
     """Measured links, beside which links of other studies stand."""
 
     def schema_of(self, document: Document) -> type[MeasuredLink]:
@@ -166,7 +166,7 @@ class MeasuredLinkShelf(Shelf[MeasuredLink], frozen=True):
         return self.schema
 
 
-class AnyLinkShelf(Shelf[Any], frozen=True):
+class AnyLinkCatalog(Catalog[Any], frozen=True):
     """Link files, each of the type that its family says."""
 
     def schema_of(self, document: Document) -> type[Any]:
@@ -174,5 +174,5 @@ class AnyLinkShelf(Shelf[Any], frozen=True):
         return MeasuredLink if "family" in document.data else Link
 
 
-MEASURED_LINKS = MeasuredLinkShelf("link", "traffic/links", MeasuredLink)
-ANY_LINK = AnyLinkShelf("link", "traffic/links", Record)
+MEASURED_LINKS = MeasuredLinkCatalog("link", "traffic/links", MeasuredLink)
+ANY_LINK = AnyLinkCatalog("link", "traffic/links", Record)

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import field
 
 from netplan.arrays import Amount
-from netplan.catalog import Record, Shelf, user_roots
+from netplan.catalog import Catalog, Record, user_roots
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
 from netplan.records import (
@@ -194,7 +194,7 @@ class PooledRates(Record, frozen=True, kw_only=True):
         return self.experts.error if kernel == "experts" else self.of_attention(kernel).error
 
 
-KERNELS = Shelf("kernels", "traffic/kernels", PooledRates)
+KERNELS = Catalog("kernels", "traffic/kernels", PooledRates)
 
 
 def pooled() -> PooledRates:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from netplan.catalog import Record, RecordT, Shelf
+from netplan.catalog import Catalog, Record, RecordT
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import Entry, LayerCount, NonNegativeInt, PositiveFloat, PositiveInt
@@ -346,7 +346,7 @@ def refuse_unlike(model: Model, who: str) -> None:
         )
 
 
-class ModelShelf(Shelf[RecordT], frozen=True):
+class ModelCatalog(Catalog[RecordT], frozen=True):
     """Model files, and configurations of published models."""
 
     other_suffixes: ClassVar[tuple[str, ...]] = (".json",)
@@ -361,7 +361,7 @@ class ModelShelf(Shelf[RecordT], frozen=True):
         return as_model_file(path, document.data) if document else read_configuration(path)
 
 
-class TransformerShelf(ModelShelf[Model], frozen=True):
+class TransformerCatalog(ModelCatalog[Model], frozen=True):
     """Model files of transformers, beside which other families stand."""
 
     def schema_of(self, document: Document) -> type[Model]:
@@ -381,7 +381,7 @@ class TransformerShelf(ModelShelf[Model], frozen=True):
         return self.schema
 
 
-class WorkloadShelf(ModelShelf[Any], frozen=True):
+class WorkloadCatalog(ModelCatalog[Any], frozen=True):
     """Model files, each of the type that its family says (`netplan.workloads.families`)."""
 
     def schema_of(self, document: Document) -> type[Any]:
@@ -406,5 +406,5 @@ class WorkloadShelf(ModelShelf[Any], frozen=True):
         return FAMILIES[family]
 
 
-MODELS = TransformerShelf("model", "traffic/models", Model)
-WORKLOADS = WorkloadShelf("model", "traffic/models", Model)
+MODELS = TransformerCatalog("model", "traffic/models", Model)
+WORKLOADS = WorkloadCatalog("model", "traffic/models", Model)

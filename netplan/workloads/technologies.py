@@ -2,7 +2,7 @@
 
 from math import inf
 
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.errors import CatalogError
 from netplan.records import NonNegativeFloat, PositiveFloat, replace
@@ -38,7 +38,7 @@ class Link(Record, frozen=True, kw_only=True):
     switch_price_usd_per_bytes_per_s: PositiveFloat | None = None
 
 
-class LinkShelf(Shelf[Link], frozen=True):
+class LinkCatalog(Catalog[Link], frozen=True):
     """Links of chips, beside which measured ones stand (`netplan.workloads.measured_links`)."""
 
     def schema_of(self, document: Document) -> type[Link]:
@@ -57,8 +57,8 @@ class LinkShelf(Shelf[Link], frozen=True):
         return self.schema
 
 
-MEMORIES = Shelf("memory", "traffic/memories", Memory)
-LINKS = LinkShelf("link", "traffic/links", Link)
+MEMORIES = Catalog("memory", "traffic/memories", Memory)
+LINKS = LinkCatalog("link", "traffic/links", Link)
 
 
 def expanded(chip: Accelerator, memory: Memory | None) -> Accelerator:

@@ -7,20 +7,20 @@ from typing import Any, SupportsIndex
 import pytest
 
 import netplan
-from netplan.progress import Step, UnderWay, through
+from netplan.progress import ProgressStage, UnderWay, through
 
 SMALL: dict[str, Any] = {"gpus": 64, "radix": 16, "hb_size": 8}
 RUN: dict[str, Any] = SMALL | {"model": "gpt-22b", "batch": 64, "fabric": "rail-only"}
 
 
-class Told(list[Step]):
+class Told(list[ProgressStage]):
     """Loops under way, which remembers all that ever were."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.ever: list[Step] = []
+        self.ever: list[ProgressStage] = []
 
-    def append(self, step: Step) -> None:
+    def append(self, step: ProgressStage) -> None:
         super().append(step)
         self.ever.append(step)
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from netplan.catalog import Record, Shelf, check_file, shipped_root
+from netplan.catalog import Catalog, Record, check_file, shipped_root
 from netplan.costing.cabling import CABLING_BOOKS, Cable, CablingBook, Card, Length, Module, Racks
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook
 from netplan.costing.prices import (
@@ -25,7 +25,7 @@ from netplan.costing.switches import SWITCHES, Breakout, SwitchModel
 
 README = (shipped_root() / "costing" / "README.md").read_text(encoding="utf-8")
 PRICES = [(name, price) for name in PRICE_BOOKS.paths() for price in PRICE_BOOKS.load(name).prices]
-SHELVES: tuple[Shelf[Record], ...] = (
+SHELVES: tuple[Catalog[Record], ...] = (
     PRICE_BOOKS,  # type: ignore[assignment]
     POWER_BOOKS,
     SWITCHES,
@@ -51,7 +51,7 @@ def price_id(value: object) -> str:
 
 
 @pytest.mark.parametrize(("shelf", "path"), FILES, ids=lambda value: getattr(value, "stem", None))
-def test_file_is_sound(shelf: Shelf[Record], path: Path) -> None:
+def test_file_is_sound(shelf: Catalog[Record], path: Path) -> None:
     assert check_file(shelf, path) is None
 
 

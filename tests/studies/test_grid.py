@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.records import RecordError
 from netplan.studies.definition import STUDIES
-from netplan.studies.grid import Axis, make_grid
+from netplan.studies.grid import StudyAxis, make_grid
 
 SIZES = st.lists(st.integers(1, 64), min_size=1, max_size=6, unique=True)
 
 
-def axis(**given: object) -> Axis:
+def axis(**given: object) -> StudyAxis:
     """An axis as a study file gives it."""
-    return Axis.read(given)
+    return StudyAxis.read(given)
 
 
 @given(SIZES, SIZES, SIZES)
@@ -100,7 +100,7 @@ def test_a_study_of_a_trillion_points_is_refused_before_it_is_laid_out() -> None
 )
 def test_wrong_axes(given: dict[str, object], message: str) -> None:
     with pytest.raises(RecordError, match=message):
-        Axis.read(given)
+        StudyAxis.read(given)
 
 
 GOOD = """\

@@ -25,7 +25,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
-from netplan.catalog import Record, Shelf, unknown_name
+from netplan.catalog import Catalog, Record, unknown_name
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.switches import check_switch
@@ -486,7 +486,7 @@ class FailureBook(Record, frozen=True, kw_only=True):
         return _hours(self.leads, kind)
 
 
-FAILURE_BOOKS = Shelf("failures", "costing/failures", FailureBook)
+FAILURE_BOOKS = Catalog("failures", "costing/failures", FailureBook)
 
 
 def unit_counts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, int]:

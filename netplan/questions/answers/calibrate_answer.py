@@ -16,7 +16,7 @@ from netplan.calibration.cluster import (
     write_records,
 )
 from netplan.calibration.fit import Fitted
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.files import read_bounded
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.reports import sections as show
@@ -78,7 +78,7 @@ class Calibrated(Answer):
     bases: Bases
     fits: Fits
     origin: Origin
-    records: tuple[tuple[Shelf[Any], Record], ...]
+    records: tuple[tuple[Catalog[Any], Record], ...]
 
     @property
     def groups(self) -> list[Group]:

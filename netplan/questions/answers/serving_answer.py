@@ -14,7 +14,7 @@ from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
-from netplan.reports.axes import Axis, spread
+from netplan.reports.axes import ChartAxis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words, listed, quantity
@@ -316,8 +316,8 @@ class ServingAnswer(Answer):
             Points(
                 key="front",
                 label="Throughput over time per token",
-                x=Axis(Words("time per token", "ms"), log=True),
-                y=Axis(Words("tokens a second and GPU", "1/s")),
+                x=ChartAxis(Words("time per token", "ms"), log=True),
+                y=ChartAxis(Words("tokens a second and GPU", "1/s")),
                 xs=[row.tpot_s / MILLI for row in rows],
                 ys=[row.tokens_per_s_per_gpu for row in rows],
                 series=[()] * len(rows),

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import AnyStrategy
-from netplan.inputs.option import spelled
+from netplan.inputs.option import flag_text
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.search import PlanSearch
@@ -234,7 +234,7 @@ def _tiered(asked: Asked, assumptions: IterationModel) -> IterationModel:
     policy = asked.training.memory.memory_policy or memory.policy
     if asked.training.memory.offload and policy == "uniform":
         raise InputError(
-            f"{spelled('--offload', asked.training.memory.offload[0])} means nothing where all"
+            f"{flag_text('--offload', asked.training.memory.offload[0])} means nothing where all"
             " parts spill alike: leave it out, or take --memory-policy states-first"
         )
     offload = asked.training.memory.offload or (memory.offload if policy == memory.policy else ())
@@ -252,7 +252,7 @@ def check_tiers(asked: Asked, *chips: Accelerator) -> None:
     ):
         if given:
             raise InputError(
-                f"{spelled(flag, given[0] if flag == '--offload' else given)} needs an"
+                f"{flag_text(flag, given[0] if flag == '--offload' else given)} needs an"
                 f" expanded memory, and {chips[0].name} has none: give one, such as --set"
                 " accelerator.expanded_bytes=480e9 --set accelerator.expanded_bytes_per_s=64e9"
             )

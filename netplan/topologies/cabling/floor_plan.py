@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from netplan.arrays import Floats, Ints
-from netplan.catalog import Record, Shelf
+from netplan.catalog import Catalog, Record
 from netplan.errors import InputError
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt
 from netplan.topologies.families.clos import ceil_div
@@ -69,7 +69,7 @@ class FloorPlan(Record, frozen=True, kw_only=True):
         )
 
 
-FLOOR_PLANS = Shelf("floor-plan", "topologies/floor-plans", FloorPlan)
+FLOOR_PLANS = Catalog("floor-plan", "topologies/floor-plans", FloorPlan)
 
 
 class Place(Struct, frozen=True):

@@ -33,7 +33,7 @@ from zlib import crc32
 import numpy as np
 from msgspec import Struct, field
 
-from netplan.arrays import Ints, Words, mixed
+from netplan.arrays import Ints, Words, hash64
 from netplan.topologies.cabling.as_built import Cable, End
 from netplan.topologies.cabling.device_names import natural
 
@@ -70,12 +70,12 @@ def refined(ports: Ports, colours: Colours) -> Colours:
     3
     """
     seen = np.append(colours, NOBODY)[ports.peer]  # -1 takes the last
-    key = mixed(ports.port.astype(np.uint64)) + np.uint64(3) * mixed(
+    key = hash64(ports.port.astype(np.uint64)) + np.uint64(3) * hash64(
         ports.peer_port.astype(np.uint64) ^ PEER
     )
     sums = np.zeros(len(colours), np.uint64)
-    np.add.at(sums, ports.node, mixed(key ^ mixed(seen)))
-    return mixed(sums ^ mixed(colours))
+    np.add.at(sums, ports.node, hash64(key ^ hash64(seen)))
+    return hash64(sums ^ hash64(colours))
 
 
 ROUNDS = 6

@@ -29,7 +29,7 @@ from msgspec import Struct
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from netplan.arrays import AnyInts, Codes, Floats, Ints, Words, mixed
+from netplan.arrays import AnyInts, Codes, Floats, Ints, Words, hash64
 from netplan.topologies.graph import MANAGER, MEMORY, FabricGraph
 
 SEED = 20_240_207
@@ -182,11 +182,11 @@ class CapacityGraph(Struct, frozen=True, eq=False, dict=True):
         out, into = (_words(one) for one in (self.out, self.into))
         known, check = 0, 1
         for done in count(1):
-            stirred = mixed(colour)
-            colour = colour * np.uint64(3) + mixed(out @ stirred)
+            stirred = hash64(colour)
+            colour = colour * np.uint64(3) + hash64(out @ stirred)
             if not self.mirrored:
-                colour += np.uint64(5) * mixed(into @ stirred)
-            colour = mixed(colour)
+                colour += np.uint64(5) * hash64(into @ stirred)
+            colour = hash64(colour)
             if done == rounds:
                 return colour, done
             if rounds is None and done == check:
@@ -331,7 +331,7 @@ def _words(matrix: csr_array) -> csr_array:
 
 def _total(words: Words) -> int:
     """A number that does not depend on the order of words."""
-    return int(mixed(words).sum(dtype=np.uint64))
+    return int(hash64(words).sum(dtype=np.uint64))
 
 
 def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
@@ -348,7 +348,7 @@ def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
 def _same_links(network: CapacityGraph) -> Ints:
     """Number of each GPU, or of the first one with the same links in and out."""
     names = np.random.default_rng(SEED).integers(0, 1 << 63, network.nodes, dtype=np.uint64)
-    word = mixed(_words(network.out) @ names) + _words(network.into) @ names
+    word = hash64(_words(network.out) @ names) + _words(network.into) @ names
     _, first, of = np.unique(word[: network.gpus], return_index=True, return_inverse=True)
     same = first[of]
     for rows in (network.out, network.into):
@@ -390,7 +390,7 @@ def _shifted(colour: Words, small: Ints, large: Ints) -> Ints:
     block = np.searchsorted(small, gpus, side="right") - 1
     place = gpus - small[block]
     word = np.zeros(len(small), np.uint64)
-    np.add.at(word, block, mixed(colour + mixed(place.astype(np.uint64))))
+    np.add.at(word, block, hash64(colour + hash64(place.astype(np.uint64))))
     around = np.searchsorted(large, small, side="right")
     order = np.lexsort((word, around))
     first = np.ones(len(order), bool)

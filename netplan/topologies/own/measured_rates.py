@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from netplan.arrays import Bools, Floats, Ints, mixed
+from netplan.arrays import Bools, Floats, Ints, hash64
 from netplan.topologies.graph import FabricGraph, connected_parts, switches_suffice
 from netplan.topologies.graph.splitting import propagate_demand, rounds_from
 
@@ -88,7 +88,7 @@ def _alike(network: FabricGraph) -> Ints:
     """Group of every GPU by the switches that it is joined to, and at which rates."""
     signature = np.zeros(network.node_count, np.uint64)
     for end, other in ((network.source, network.target), (network.target, network.source)):
-        word = mixed(mixed(other.astype(np.uint64)) ^ network.bytes_per_s.view(np.uint64))
+        word = hash64(hash64(other.astype(np.uint64)) ^ network.bytes_per_s.view(np.uint64))
         np.add.at(signature, end, word)
     return np.unique(signature[: network.gpus], return_inverse=True)[1].reshape(-1)
 

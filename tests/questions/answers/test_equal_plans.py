@@ -18,7 +18,7 @@ from netplan.procurement.side_by_side import speed_chart
 from netplan.questions.answers.plan_notes import equal_to_best, told_apart
 from netplan.questions.search import SearchAnswer
 from netplan.records import replace
-from netplan.reports.axes import Axis
+from netplan.reports.axes import ChartAxis
 from netplan.reports.plots import Points, line_chart, scatter_chart
 from netplan.reports.quantities import Scale, Words
 from netplan.studies.charts import ends_of
@@ -207,7 +207,7 @@ def test_studies_draw_bars_of_outputs_that_have_ends() -> None:
     assert ends_of(rows[:1], "t_s") == [(0.9, 1.2)]
     assert ends_of(rows, "t_s") == []
     points = Points(
-        *("times", "Times", Axis(Words("GPUs")), Axis(Words("time", "s")), [8], [1.0]),
+        *("times", "Times", ChartAxis(Words("GPUs")), ChartAxis(Words("time", "s")), [8], [1.0]),
         series=[()],
         name=lambda _: "",
         box=lambda _: "",
