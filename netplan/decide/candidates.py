@@ -104,8 +104,8 @@ class Candidate(Struct, frozen=True):
 
 def bought(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Candidates that somebody sells for these accelerators; all if nobody sells any."""
-    native = [one for one in candidates if not one.built_with]
-    return [one for one in native if not one.unsold] or native
+    native = [candidate for candidate in candidates if not candidate.built_with]
+    return [candidate for candidate in native if not candidate.unsold] or native
 
 
 class Run(Struct, frozen=True):
@@ -119,17 +119,17 @@ class Run(Struct, frozen=True):
         """What a day of all GPUs costs."""
         return HOURS_PER_DAY * self.hour
 
-    def days(self, one: Candidate) -> float:
+    def days(self, candidate: Candidate) -> float:
         """Days of the run on a fabric."""
-        return self.iterations * one.time_s / DAY_S
+        return self.iterations * candidate.time_s / DAY_S
 
-    def network(self, one: Candidate) -> float:
+    def network(self, candidate: Candidate) -> float:
         """The network's share: its yearly cost for so many days."""
-        return self.days(one) * one.per_year / DAYS_PER_YEAR
+        return self.days(candidate) * candidate.per_year / DAYS_PER_YEAR
 
-    def cost(self, one: Candidate) -> float:
+    def cost(self, candidate: Candidate) -> float:
         """Cost of the run: GPU hours, and the network's share."""
-        return self.days(one) * self.day + self.network(one)
+        return self.days(candidate) * self.day + self.network(candidate)
 
 
 class Basis(Struct, frozen=True):
@@ -150,7 +150,7 @@ class Basis(Struct, frozen=True):
         """The model's error, in words."""
         return "error" if self.barred else f"{100 * self.within:g} %"
 
-    def same_time(self, one: Candidate, other: Candidate) -> bool:
+    def same_time(self, first: Candidate, other: Candidate) -> bool:
         """Whether two iteration times cannot be told apart.
 
         Examples
@@ -161,23 +161,24 @@ class Basis(Struct, frozen=True):
         >>> basis.same_time(clos, rails)
         True
         """
-        if one.timed and other.timed and (one.barred or other.barred):
-            return one.timed.equals(other.timed)
-        short, long = sorted((one.time_s, other.time_s))
+        if first.timed and other.timed and (first.barred or other.barred):
+            return first.timed.equals(other.timed)
+        short, long = sorted((first.time_s, other.time_s))
         return long <= short * (1 + self.within)
 
-    def nearly(self, one: Candidate, best: Candidate) -> bool:
+    def nearly(self, candidate: Candidate, best: Candidate) -> bool:
         """Whether one is as fast as another for a buyer: in tolerance, or for all that is known."""
-        within = one.time_s <= nearly_fastest_s([best.time_s], self.within)
-        return within or (one.time_s < inf and self.same_time(one, best))
+        within = candidate.time_s <= nearly_fastest_s([best.time_s], self.within)
+        return within or (candidate.time_s < inf and self.same_time(candidate, best))
 
     def amount(self, value: float) -> str:
         """An amount with its unit."""
         return f"{self.money.one(value)} {self.money.title}"
 
-    def amount_on(self, one: Candidate, value: float) -> str:
+    def amount_on(self, candidate: Candidate, value: float) -> str:
         """An amount that grows with the time on a fabric, with its unit."""
-        return f"{one.barred_text(value / self.money.factor, self.money.digits)} {self.money.title}"
+        scaled = candidate.barred_text(value / self.money.factor, self.money.digits)
+        return f"{scaled} {self.money.title}"
 
     def unscaled(self, value: float) -> str:
         """An amount that has nothing to do with prices of networks: in millions or thousands."""

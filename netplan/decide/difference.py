@@ -190,12 +190,12 @@ def line_differences(first: Bill, second: Bill) -> tuple[PartDifference, ...]:
     return _laid_beside(first, second, _line_of)
 
 
-def difference_words(bill: Bill, beside: Bill, *, most: int = SHOWN) -> str:
+def difference_words(bill: Bill, other: Bill, *, most: int = SHOWN) -> str:
     """What a bill has more or less than the one beside it, in a phrase.
 
     Parameters
     ----------
-    bill, beside
+    bill, other
         Bills in one currency, such as that of the order and that of the runner-up.
     most
         Parts to name, the largest difference of money first [1].
@@ -219,7 +219,7 @@ def difference_words(bill: Bill, beside: Bill, *, most: int = SHOWN) -> str:
     >>> difference_words(rails, rails)
     'the same money for every part'
     """
-    parts = telling(differences(beside, bill))
+    parts = telling(differences(other, bill))
     return ", ".join(part.words for part in parts[:most]) or "the same money for every part"
 
 
@@ -351,14 +351,14 @@ def money_words(parts: Sequence[PartDifference], currency: str) -> str:
     return f"{least} {short_money(abs(more), currency)} {'more' if more > 0 else 'less'}"
 
 
-def most_more(bill: Bill, beside: Bill) -> float:
+def most_more(bill: Bill, other: Bill) -> float:
     """What one bill may cost more than another, at the prices that are worst for it.
 
     Parts that both have cost the same in both.
 
     Parameters
     ----------
-    bill, beside
+    bill, other
         Bills in one currency.
 
     Returns
@@ -368,7 +368,7 @@ def most_more(bill: Bill, beside: Bill) -> float:
     """
     units: dict[str, float] = {}
     prices: dict[str, Range] = {}
-    for sign, priced in ((1, bill), (-1, beside)):
+    for sign, priced in ((1, bill), (-1, other)):
         for item in priced.quote.items:
             if item.price is not None:
                 count = sign * item.line.order * item.price_units

@@ -61,19 +61,19 @@ def intervals_of(lines: Mapping[Key, Line], *, lower: bool) -> list[AxisInterval
     >>> [(sorted(one.leaders), one.first, one.last) for one in intervals_of(lines, lower=True)]
     [([('a',)], 1.0, 2.0), ([('b',)], 3.0, 3.0)]
     """
-    found: list[AxisInterval] = []
+    spans: list[AxisInterval] = []
     for x in sorted({float(x) for line in lines.values() for x in line}):
         values = {key: line[x] for key, line in lines.items() if x in line}
         here = leaders_of(values, lower=lower)
-        both = found[-1].leaders & here.keys if found else frozenset()
+        both = spans[-1].leaders & here.keys if spans else frozenset()
         if both:
-            found[-1] = AxisInterval(both, found[-1].first, x, (*found[-1].leads, here.lead))
+            spans[-1] = AxisInterval(both, spans[-1].first, x, (*spans[-1].leads, here.lead))
         else:
-            found.append(AxisInterval(here.keys, x, x, (here.lead,)))
-    return found
+            spans.append(AxisInterval(here.keys, x, x, (here.lead,)))
+    return spans
 
 
-def crossing(lines: Mapping[Key, Line], one: AxisInterval, two: AxisInterval) -> float | None:
+def crossing(lines: Mapping[Key, Line], earlier: AxisInterval, later: AxisInterval) -> float | None:
     """Where the leaders of two neighbouring stretches cross, on straight lines between points.
 
     Examples
@@ -82,8 +82,8 @@ def crossing(lines: Mapping[Key, Line], one: AxisInterval, two: AxisInterval) ->
     >>> crossing(lines, *intervals_of(lines, lower=True))
     2.5
     """
-    here, there = one.last, two.first
-    first, second = (min(span.leaders, key=str) for span in (one, two))
+    here, there = earlier.last, later.first
+    first, second = (min(span.leaders, key=str) for span in (earlier, later))
     places = [(lines[key].get(here), lines[key].get(there)) for key in (first, second)]
     (a, c), (b, d) = places
     if a is None or b is None or c is None or d is None or (a - b) * (c - d) >= 0:
@@ -101,9 +101,9 @@ def even_at(line: Line) -> float | None:
     (5.0, None)
     """
     for here, there in pairwise(sorted(line)):
-        one, two = line[here] - 1, line[there] - 1
-        if one * two < 0:
-            return here + (there - here) * one / (one - two)
+        here_gap, there_gap = line[here] - 1, line[there] - 1
+        if here_gap * there_gap < 0:
+            return here + (there - here) * here_gap / (here_gap - there_gap)
     return None
 
 
@@ -155,9 +155,9 @@ def changed(ratios: Sequence[float]) -> str:
     """
     low, high = min(ratios), max(ratios)
     if high >= DOUBLE:
-        ends = dict.fromkeys(f"{one:.3g}" for one in (low, high))
+        ends = dict.fromkeys(f"{ratio:.3g}" for ratio in (low, high))
         return f"{' to '.join(ends)} times as high"
-    below, above = (percent(abs(one - 1)) for one in (low, high))
+    below, above = (percent(abs(end - 1)) for end in (low, high))
     if below == above == "0":
         return "the same"
     if low < 1 < high and "0" not in (below, above):
@@ -187,7 +187,7 @@ def ahead_by(leads: Sequence[float], *, most: bool = False) -> str:
     low, high = min(leads), max(leads)
     if high <= SAME:
         return ""
-    low_text, high_text = (percent(one) for one in (low, high))
+    low_text, high_text = (percent(lead) for lead in (low, high))
     if low_text == "0" or (most and len(leads) > 1):
         return f" (by up to {high_text} %)"
     between = high_text if low_text == high_text else f"{low_text} to {high_text}"

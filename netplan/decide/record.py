@@ -104,17 +104,20 @@ class Record(Struct, frozen=True):
         ]
         drivers = [part["part"] for part in parts if part["money"]][:DRIVERS]
         known = {**asdict(self), "difference": parts, "drivers": drivers, "flips": flips}
-        return {name: list(one) if isinstance(one, tuple) else one for name, one in known.items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in known.items()
+        }
 
 
 def beside_the_next(
-    told: Record, best: Candidate, others: Sequence[Candidate], *, weighed: bool = True
+    record: Record, best: Candidate, others: Sequence[Candidate], *, weighed: bool = True
 ) -> Record:
     """Lay the winner, or the cheapest of a tie, beside who comes next.
 
     Parameters
     ----------
-    told
+    record
         Rule, tie, flips and the rest that is known already.
     best, others
         The winner, and all who compete with it. Who ties comes next, else whom a change lets win,
@@ -136,16 +139,16 @@ def beside_the_next(
     ('rails', 'clos', 40000000.0, 0.4)
     """
     known = {other.name: other for other in others if other.name != best.name}
-    named = (*told.tied, *(change.fabric for change in told.flips))
+    named = (*record.tied, *(change.fabric for change in record.flips))
     second = next((known[name] for name in named if name in known), None)
     if second is None:
         rest = known.values()
         second = min(rest, key=lambda other: (not other.complete, other.price), default=None)
-    facts: dict[str, Any] = {"winner": None if told.tied else best.name}
+    facts: dict[str, Any] = {"winner": None if record.tied else best.name}
     if best.bill is not None:
         lines = (line.item for line in best.bill.quote.unpriced)
         facts["unpriced"] = tuple(dict.fromkeys(lines))
-    kind: Kind = "undecided" if told.tied else "buy"
+    kind: Kind = "undecided" if record.tied else "buy"
     if second is not None:
         base = second.price - best.price
         margin = Range.point(base)
@@ -161,4 +164,4 @@ def beside_the_next(
             facts["margin_time_share"] = second.time_s / best.time_s - 1
             if best.timed and second.timed:
                 facts["times_told_apart"] = not best.timed.equals(second.timed)
-    return replace(told, kind=kind, **facts)
+    return replace(record, kind=kind, **facts)

@@ -87,7 +87,7 @@ def decide(
     Within 5 % of the fastest, rails costs least: 60.0 M USD.
     """
     candidates = bought(candidates)
-    if basis.rule not in ("price", "tokens") and all(one.time_s == inf for one in candidates):
+    if basis.rule not in ("price", "tokens") and all(fabric.time_s == inf for fabric in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."
             return Verdict(None, _rule_words(basis), none, ())
@@ -95,8 +95,8 @@ def decide(
     field = list(_field(candidates, basis))
     if not field:
         return _too_slow(candidates, basis)
-    best = min(field, key=lambda one: _value(one, basis))
-    even = [one for one in field if not any(_beats(other, one, basis) for other in field)]
+    best = min(field, key=lambda fabric: _value(fabric, basis))
+    even = [fabric for fabric in field if not any(_beats(other, fabric, basis) for other in field)]
     near = [] if basis.rule != "near-fastest" else _barely_slow(candidates, field, best, basis)
     caveats = (
         *_aside(candidates, best, basis),
@@ -109,46 +109,46 @@ def decide(
     if near:
         changes = _by_bandwidth(candidates, near, best, basis, probe)
     else:
-        apart = [one for one in field if one is best or one not in even]
+        apart = [fabric for fabric in field if fabric is best or fabric not in even]
         changes = _changes(candidates, apart, best, basis, probe)
-    names = tuple(one.name for one in sorted((*even, *near), key=lambda one: one.price))
+    names = tuple(fabric.name for fabric in sorted((*even, *near), key=lambda fabric: fabric.price))
     alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
     rule, flips = _rule_words(basis), tuple(changes)
-    told = Record("buy", rule, tied=tied, flips=flips, caveats=caveats)
-    first = next(one for one in candidates if one.name == names[0])
-    record = beside_the_next(told, first, candidates, weighed=basis.rule != "fastest")
+    outcome = Record("buy", rule, tied=tied, flips=flips, caveats=caveats)
+    first = next(fabric for fabric in candidates if fabric.name == names[0])
+    record = beside_the_next(outcome, first, candidates, weighed=basis.rule != "fastest")
     return Verdict(alone, rule, sentence, tied, flips, caveats, record)
 
 
 def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:
     """No fabric, where those with a whole price are slow beside one without; else nothing."""
-    fastest = min(candidates, key=lambda one: one.time_s, default=None)
+    fastest = min(candidates, key=lambda fabric: fabric.time_s, default=None)
     if (
         fastest is None
         or basis.rule != "near-fastest"
-        or not any(one.complete for one in candidates)
+        or not any(fabric.complete for fabric in candidates)
     ):
         return None
-    said = (
+    sentence = (
         f"No fabric with a whole price trains as fast as {fastest.name}, of which parts have none,"
         f" within {100 * basis.within:g} %: none is recommended."
     )
-    return Verdict(None, _rule_words(basis), said, ())
+    return Verdict(None, _rule_words(basis), sentence, ())
 
 
 def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]:
     """Who competes."""
-    fastest = min(candidates, key=lambda one: one.time_s, default=None)
-    for one in candidates:
-        timed = one.time_s < inf
+    fastest = min(candidates, key=lambda fabric: fabric.time_s, default=None)
+    for fabric in candidates:
+        timed = fabric.time_s < inf
         if {
-            "price": one.complete,
-            "tokens": one.complete,
-            "near-fastest": one.complete and (fastest is None or basis.nearly(one, fastest)),
-            "run-cost": one.complete and timed and one.life is not None,
+            "price": fabric.complete,
+            "tokens": fabric.complete,
+            "near-fastest": fabric.complete and (fastest is None or basis.nearly(fabric, fastest)),
+            "run-cost": fabric.complete and timed and fabric.life is not None,
             "fastest": timed,
         }[basis.rule]:
-            yield one
+            yield fabric
 
 
 def _barely_slow(
@@ -156,9 +156,12 @@ def _barely_slow(
 ) -> list[Candidate]:
     """Cheaper fabrics that are too slow by the fastest, but not told apart from the best."""
     return [
-        one
-        for one in candidates
-        if one.complete and one.price < best.price and basis.nearly(one, best) and one not in field
+        fabric
+        for fabric in candidates
+        if fabric.complete
+        and fabric.price < best.price
+        and basis.nearly(fabric, best)
+        and fabric not in field
     ]
 
 
@@ -166,31 +169,31 @@ def _but(near: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     """Say who is aside for less than the model's error."""
     if not near:
         return ""
-    one = min(near, key=lambda one: one.time_s)
-    less, slower = basis.money.less(one.price, best.price), one.time_s / best.time_s - 1
+    nearest = min(near, key=lambda fabric: fabric.time_s)
+    less, slower = basis.money.less(nearest.price, best.price), nearest.time_s / best.time_s - 1
     return (
-        f" But {one.name}, {less} {basis.money.title} less, trains only"
+        f" But {nearest.name}, {less} {basis.money.title} less, trains only"
         f" {100 * slower:.1f} % slower than {best.name}, less than the model's error: neither is"
         " recommended over the other."
     )
 
 
-def _value(one: Candidate, basis: Basis) -> float:
+def _value(fabric: Candidate, basis: Basis) -> float:
     """What the rule makes small."""
     if basis.rule == "fastest":
-        return one.time_s
-    return basis.run.cost(one) if basis.rule == "run-cost" and basis.run else one.price
+        return fabric.time_s
+    return basis.run.cost(fabric) if basis.rule == "run-cost" and basis.run else fabric.price
 
 
-def _beats(one: Candidate, other: Candidate, basis: Basis) -> bool:
+def _beats(fabric: Candidate, other: Candidate, basis: Basis) -> bool:
     """Whether one is better than another, by more than the model's error where times decide."""
-    value, least = _value(one, basis), _value(other, basis)
+    value, least = _value(fabric, basis), _value(other, basis)
     if value >= least or isclose(value, least, rel_tol=1e-9):
         return False
-    if basis.rule in ("price", "tokens", "near-fastest") or not basis.same_time(one, other):
+    if basis.rule in ("price", "tokens", "near-fastest") or not basis.same_time(fabric, other):
         return True
     # Times so near are not told apart: only the network's own cost counts, if no time is lost.
-    return basis.rule == "run-cost" and one.per_year <= other.per_year
+    return basis.rule == "run-cost" and fabric.per_year <= other.per_year
 
 
 def _rule_words(basis: Basis) -> str:
@@ -210,7 +213,7 @@ def _rule_words(basis: Basis) -> str:
 
 def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     """Who wins, or ties, and with what."""
-    names, alone = listed([one.name for one in even]), len(even) == 1
+    names, alone = listed([fabric.name for fabric in even]), len(even) == 1
     near = f"{100 * basis.within:g} %"
     if basis.rule == "tokens":
         price = f"{best.price:,.4g} {basis.money.title}"
@@ -218,14 +221,14 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     if basis.rule == "fastest":
         if alone:
             return f"{names} trains fastest: {best.time_text} an iteration"
-        ends = best.time_s, max(one.time_s for one in even)
+        ends = best.time_s, max(fabric.time_s for fabric in even)
         span = f"{' to '.join(dict.fromkeys(f'{end:.3f}' for end in ends))} s"
         span = best.time_text if basis.barred else span
         return f"{names} train as fast as each other, within the model's {basis.near}: {span}"
     if basis.rule == "run-cost" and basis.run:
         run = basis.run
         if not alone:
-            costs = " or ".join(basis.amount(run.cost(one)) for one in even)
+            costs = " or ".join(basis.amount(run.cost(fabric)) for fabric in even)
             return (
                 f"The training run costs as much on {names}, within the model's {basis.near} of"
                 f" time: {costs}"
@@ -243,7 +246,7 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
 
 def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
     """Who might cost less, but lacks prices."""
-    passed = [one.name for one in candidates if one.lacking and one.price <= best.price]
+    passed = [fabric.name for fabric in candidates if fabric.lacking and fabric.price <= best.price]
     if passed and basis.rule != "fastest":
         yield f"Aside, since parts have no price: {listed(passed)}."
 
@@ -251,42 +254,42 @@ def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> It
 def _unlike(candidates: Sequence[Candidate], best: Candidate) -> Iterator[str]:
     """Say where fabrics have other network bandwidths than the best."""
     rates: dict[str, list[str]] = {}
-    for one in candidates:
-        rate = one.gpu_bytes_per_s  # 0 where there is no network, or none can be built
+    for fabric in candidates:
+        rate = fabric.gpu_bytes_per_s  # 0 where there is no network, or none can be built
         if rate and not isclose(rate, best.gpu_bytes_per_s, rel_tol=1e-6):
-            rates.setdefault(_gigabytes(rate, 4), []).append(one.name)
-    told = [f"{listed(names)} {rate}" for rate, names in rates.items()]
-    own = _gigabytes(best.gpu_bytes_per_s, 4)
-    if told and not best.gpu_bytes_per_s:  # one HB domain, and the fabric joins domains alone
+            rates.setdefault(_gigabytes(rate, 4), []).append(fabric.name)
+    others = [f"{listed(names)} {rate}" for rate, names in rates.items()]
+    best_rate = _gigabytes(best.gpu_bytes_per_s, 4)
+    if others and not best.gpu_bytes_per_s:  # one HB domain, and the fabric joins domains alone
         yield (
             f"Not like for like: {best.name} has no network, as one HB domain holds all GPUs;"
-            f" others have one, in GB/s a GPU: {', '.join(told)}."
+            f" others have one, in GB/s a GPU: {', '.join(others)}."
         )
-    elif told:
-        yield f"Not like for like: {best.name} has {own} GB/s a GPU, {', '.join(told)}."
+    elif others:
+        yield f"Not like for like: {best.name} has {best_rate} GB/s a GPU, {', '.join(others)}."
 
 
 def _other_lines(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
     """Say where the price of one holds gear inside HB domains that has no price for another."""
-    field = [one for one in candidates if one.complete]
-    bare = [one for one in field if not one.geared]
-    paid = [one for one in field if one.gear]
+    field = [fabric for fabric in candidates if fabric.complete]
+    bare = [fabric for fabric in field if not fabric.geared]
+    paid = [fabric for fabric in field if fabric.gear]
     if basis.rule != "fastest" and bare and paid and (best in bare or best in paid):
-        amounts = [f"{basis.amount(one.gear)} in that of {one.name}" for one in paid]
+        amounts = [f"{basis.amount(fabric.gear)} in that of {fabric.name}" for fabric in paid]
         yield (
             "Prices do not hold the same: gear inside HB domains has none for"
-            f" {listed([one.name for one in bare])}, and is {listed(amounts)}."
+            f" {listed([fabric.name for fabric in bare])}, and is {listed(amounts)}."
         )
 
 
 def _switchless(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
     """Say what a network without switches lacks, and what the cheapest with switches costs."""
     if best.direct and best.gpu_bytes_per_s:
-        switched = [one for one in candidates if one.complete and not one.direct]
-        said = f"{best.name} has no switches: a GPU reaches its neighbours, all others through them"
-        for least in sorted(switched, key=lambda one: one.price)[:1]:
-            said += f"; the cheapest with switches is {least.name}, {basis.amount(least.price)}"
-        yield f"{said}."
+        switched = [fabric for fabric in candidates if fabric.complete and not fabric.direct]
+        text = f"{best.name} has no switches: a GPU reaches its neighbours, all others through them"
+        for least in sorted(switched, key=lambda fabric: fabric.price)[:1]:
+            text += f"; the cheapest with switches is {least.name}, {basis.amount(least.price)}"
+        yield f"{text}."
 
 
 def _changes(
@@ -297,20 +300,22 @@ def _changes(
     probe: Probe | None,
 ) -> Iterator[Change]:
     """What would let another win: price, bandwidth, value of a day."""
-    others = sorted((one for one in field if one is not best), key=lambda one: _value(one, basis))
+    others = sorted(
+        (fabric for fabric in field if fabric is not best), key=lambda fabric: _value(fabric, basis)
+    )
     slow: list[Candidate] = []
     if basis.rule == "fastest":
         slow = others[:1]
     elif others and best.price and basis.rule != "tokens":
         yield _by_price(best, others[0], basis)
     if basis.rule == "near-fastest":
-        fastest = min(candidates, key=lambda one: one.time_s)
+        fastest = min(candidates, key=lambda fabric: fabric.time_s)
         late = [
-            one
-            for one in candidates
-            if one.complete and one.time_s < inf and not basis.nearly(one, fastest)
+            fabric
+            for fabric in candidates
+            if fabric.complete and fabric.time_s < inf and not basis.nearly(fabric, fastest)
         ]
-        slow = [one for one in late if one.price < best.price] or ([] if others else late)
+        slow = [fabric for fabric in late if fabric.price < best.price] or ([] if others else late)
     yield from _by_bandwidth(candidates, slow, best, basis, probe)
     if basis.run and best.life is not None:
         yield from _by_day(candidates, best, basis, basis.run)
@@ -342,8 +347,8 @@ def _by_bandwidth(
     """Network bandwidth at which the least slow one counts as fast."""
     if not slow or probe is None:
         return
-    other = min(slow, key=lambda one: one.time_s)
-    limit_s = nearly_fastest_s((one.time_s for one in candidates), basis.within)
+    other = min(slow, key=lambda fabric: fabric.time_s)
+    limit_s = nearly_fastest_s((fabric.time_s for fabric in candidates), basis.within)
     needed, now = probe(other.name, limit_s), other.gpu_bytes_per_s
     slower = f"trains {100 * (other.time_s / best.time_s - 1):.1f} % slower than {best.name}"
     if other.complete and best.complete and other.price != best.price:
@@ -372,23 +377,25 @@ def _by_day(
     candidates: Sequence[Candidate], best: Candidate, basis: Basis, run: Run
 ) -> Iterator[Change]:
     """Value of a day of training at which a faster one wins, or a slower one, whose run is near."""
-    known = [one for one in candidates if one.complete and one.time_s < inf and one is not best]
+    known = [
+        rival for rival in candidates if rival.complete and rival.time_s < inf and rival is not best
+    ]
     if basis.rule != "run-cost" and (ahead := _ahead(known, best, basis, run)):
         yield ahead
         return
-    found = []
-    for one in known:
-        saved = run.days(best) - run.days(one)
+    pays = []
+    for rival in known:
+        saved = run.days(best) - run.days(rival)
         # Only a dearer run that is faster, or a cheaper one that is slower, is a trade.
-        differ = abs(best.time_s / one.time_s - 1) >= LEAST_PACE
-        value = (run.network(one) - run.network(best)) / saved if differ else 0.0
+        differ = abs(best.time_s / rival.time_s - 1) >= LEAST_PACE
+        value = (run.network(rival) - run.network(best)) / saved if differ else 0.0
         faster = saved > 0
         if value > 0 and (faster or basis.rule == "run-cost"):
-            found.append((value, faster, one))
-    if not found:
+            pays.append((value, faster, rival))
+    if not pays:
         return
     near = run.day if basis.rule == "run-cost" else 0.0
-    value, faster, other = min(found, key=lambda row: abs(row[0] - near))
+    value, faster, other = min(pays, key=lambda row: abs(row[0] - near))
     pace = abs(best.time_s / other.time_s - 1)
     error = ", less than the model's error," if basis.same_time(best, other) else ""
     text = (
@@ -401,16 +408,16 @@ def _by_day(
 
 def _ahead(known: Sequence[Candidate], best: Candidate, basis: Basis, run: Run) -> Change | None:
     """Who trains faster and pays less for the network of the run, whatever a day is worth."""
-    found = [
-        one
-        for one in known
-        if best.time_s >= one.time_s * (1 + LEAST_PACE)
-        and not basis.same_time(best, one)
-        and 0 < run.network(one) <= run.network(best)
+    faster = [
+        fabric
+        for fabric in known
+        if best.time_s >= fabric.time_s * (1 + LEAST_PACE)
+        and not basis.same_time(best, fabric)
+        and 0 < run.network(fabric) <= run.network(best)
     ]
-    if not found:
+    if not faster:
         return None
-    other = min(found, key=run.network)
+    other = min(faster, key=run.network)
     text = (
         f"{other.name} trains {100 * (best.time_s / other.time_s - 1):.1f} % faster, and the"
         f" {basis.bought}'s share of its training run is {basis.unscaled(run.network(other))}, of"
