@@ -89,8 +89,8 @@ def recommend(
         for bill in answer.bills
     ]
     verdict = decide(candidates, basis, probe)
-    own = {one.name: one for one in bought(candidates)}
-    times_s = {name: one.time_s for name, one in own.items() if one.time_s < inf}
+    sold = {candidate.name: candidate for candidate in bought(candidates)}
+    times_s = {name: candidate.time_s for name, candidate in sold.items() if candidate.time_s < inf}
     if verdict is None:
         return _none(answer, times_s)
     aside = (f"{row.name}: {row.notes[-1]}" for row in rows if row.built_with)
@@ -99,15 +99,15 @@ def recommend(
         return Recommendation(None, _undecided(answer, verdict), rule, verdict)
     rule = (*verdict.caveats, *rule)
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
-    rivals = [bill for bill in answer.bills if bill.name in own and bill is not chosen]
+    rivals = [bill for bill in answer.bills if bill.name in sold and bill is not chosen]
     others = [bill for bill in rivals if bill.complete]
     slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
     if basis.barred and times_s:
-        fastest = own[min(times_s, key=times_s.__getitem__)]
-        slower |= {name: 0.0 for name in slower if basis.same_time(own[name], fastest)}
+        fastest = sold[min(times_s, key=times_s.__getitem__)]
+        slower |= {name: 0.0 for name in slower if basis.same_time(sold[name], fastest)}
     sentence = _sentence(answer.scale, chosen, others, slower)
-    told = {change.fabric for change in verdict.changes}
-    untold = {name: late for name, late in slower.items() if name not in told}
+    turned = {change.fabric for change in verdict.changes}
+    untold = {name: late for name, late in slower.items() if name not in turned}
     reasons = _reasons(answer, chosen, others, untold)
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
 
@@ -392,7 +392,7 @@ class Findings:
         bill = self.chosen
         if self.books is None or bill.fabric.link_count > MOST_DRAWN_LINKS:
             return None
-        spec = next(one for one in self.library.all(FabricSpec) if one.name == bill.name)
+        spec = next(spec for spec in self.library.all(FabricSpec) if spec.name == bill.name)
         return elevations(bill, spec, self.books)
 
     def row(self, name: str) -> FabricRow:

@@ -23,7 +23,7 @@ EVEN = 5e-4
 """Difference below which two amounts are the same for a reader [1]."""
 
 
-def headline(found: Findings) -> tuple[str, ...]:
+def headline(findings: Findings) -> tuple[str, ...]:
     r"""Three lines that a board can read: what to order, what it costs in use, why.
 
     Examples
@@ -38,50 +38,50 @@ def headline(found: Findings) -> tuple[str, ...]:
     'Why: lowest cost, of rail-optimized and rail-only. rail-optimized instead: 1,024 switches
     +98.0 M, 131,072 modules +49.0 M.'
     """
-    recommended = found.recommendation
-    return (recommended.sentence, *_in_use(found), *_why(found))
+    recommended = findings.recommendation
+    return (recommended.sentence, *_in_use(findings), *_why(findings))
 
 
-def _in_use(found: Findings) -> Iterator[str]:
+def _in_use(findings: Findings) -> Iterator[str]:
     """What it costs over the years, a run, and a useful PFLOP/s, beside the runner-up."""
-    own, other = _sides(found)
-    if own.bill.cost is None:
+    order, other = _sides(findings)
+    if order.bill.cost is None:
         return
-    days = f" of {own.run.days:,.1f} days" if own.run and own.run.days else ""
-    years = f"Over {own.bill.life.years} years, with energy and upkeep, present value"
+    days = f" of {order.run.days:,.1f} days" if order.run and order.run.days else ""
+    years = f"Over {order.bill.life.years} years, with energy and upkeep, present value"
     amounts = (
-        (years, found.cost.scale, own.over_life, other and other.over_life),
-        (f"a training run{days}", found.thousands, own.run_cost, other and other.run_cost),
-        ("a useful PFLOP/s", found.whole, own.useful, other and other.useful),
-        ("a million tokens", found.cents, own.tokens_cost, other and other.tokens_cost),
+        (years, findings.cost.scale, order.over_life, other and other.over_life),
+        (f"a training run{days}", findings.thousands, order.run_cost, other and other.run_cost),
+        ("a useful PFLOP/s", findings.whole, order.useful, other and other.useful),
+        ("a million tokens", findings.cents, order.tokens_cost, other and other.tokens_cost),
     )
     parts = []
-    for what, scale, amount, beside in amounts:
+    for what, scale, amount, rival_amount in amounts:
         if amount is None:
             continue
-        text = f"{what[0].upper()}{what[1:]}: {own.least}{scale.one(amount)} {scale.title}"
-        if other is not None and beside is not None:
-            text += f" ({other.bill.name} {other.least}{scale.one(beside)})"
+        text = f"{what[0].upper()}{what[1:]}: {order.least}{scale.one(amount)} {scale.title}"
+        if other is not None and rival_amount is not None:
+            text += f" ({other.bill.name} {other.least}{scale.one(rival_amount)})"
         parts.append(text)
     yield f"{'. '.join(parts)}."
 
 
-def _why(found: Findings) -> Iterator[str]:
+def _why(findings: Findings) -> Iterator[str]:
     """The rule, and what was not told apart."""
-    verdict = found.recommendation.verdict
-    candidates = {row.name for row in found.comparison.bought}
-    names = [bill.name for bill in found.cost.bills if bill.name in candidates]
+    verdict = findings.recommendation.verdict
+    candidates = {row.name for row in findings.comparison.bought}
+    names = [bill.name for bill in findings.cost.bills if bill.name in candidates]
     if verdict is None:
-        yield from found.recommendation.reasons[:1]
+        yield from findings.recommendation.reasons[:1]
         return
-    runner_up = found.runner_up
+    runner_up = findings.runner_up
     text = f"Why: {verdict.rule}"
     if len(names) > 1:
         text += f", of {listed(names)}"
     if verdict.tied:
         text += f". {listed(verdict.tied)} tie, so the cheapest of them is shown in full"
     if runner_up is not None:
-        parts = difference_words(runner_up, found.chosen)
+        parts = difference_words(runner_up, findings.chosen)
         text += f". {runner_up.name} instead: {parts}"
     yield f"{text}."
 
@@ -175,16 +175,16 @@ class Side(NamedTuple):
         return " / ".join(f"{count:,}" for count in counts)
 
 
-def _sides(found: Findings) -> tuple[Side, Side | None]:
+def _sides(findings: Findings) -> tuple[Side, Side | None]:
     """The order, and the runner-up if there is one."""
-    runs = {run.fabric: run for run in found.runs}
-    served = {one.fabric: one.served for one in found.cost.served}
+    runs = {run.fabric: run for run in findings.runs}
+    served = {row.fabric: row.served for row in findings.cost.served}
 
     def side(bill: FabricBill) -> Side:
         name = bill.name
-        return Side(bill, runs.get(name), found.timed.get(name), served.get(name))
+        return Side(bill, runs.get(name), findings.timed.get(name), served.get(name))
 
-    return side(found.chosen), side(found.runner_up) if found.runner_up else None
+    return side(findings.chosen), side(findings.runner_up) if findings.runner_up else None
 
 
 class Line(NamedTuple):
@@ -196,28 +196,28 @@ class Line(NamedTuple):
     difference: str = ""
 
 
-def decision_chapter(found: Findings) -> Iterator[Section]:
+def decision_chapter(findings: Findings) -> Iterator[Section]:
     """The order beside the runner-up, figure by figure."""
-    own, other = _sides(found)
-    alone = found.recommendation.fabric is not None
+    order, other = _sides(findings)
+    alone = findings.recommendation.fabric is not None
     words = "The order beside the runner-up" if alone else "The cheapest beside the next"
     yield Heading(words, (), "decision")
     columns = [
         told_column("", "figure", "what"),
-        told_column(own.bill.name, "order", "chosen", form="code"),
+        told_column(order.bill.name, "order", "chosen", form="code"),
     ]
     if other is not None:
         columns += [
             told_column(other.bill.name, "runner_up", "second", form="code"),
             told_column("difference", get="difference", form="code"),
         ]
-    lines = [line for line in _lines(found, own, other) if line.chosen != DASH]
+    lines = [line for line in _lines(findings, order, other) if line.chosen != DASH]
     yield Table("decision", columns, lines, only="people")
     if other is not None:
-        yield from _parts(found, own.bill, other.bill)
+        yield from _parts(findings, order.bill, other.bill)
 
 
-def _parts(found: Findings, chosen: FabricBill, runner_up: FabricBill) -> Iterator[Section]:
+def _parts(findings: Findings, chosen: FabricBill, runner_up: FabricBill) -> Iterator[Section]:
     """What the runner-up has more or less, part by part."""
     parts = [part for part in differences(chosen, runner_up) if part.changed]
     columns = [
@@ -225,9 +225,9 @@ def _parts(found: Findings, chosen: FabricBill, runner_up: FabricBill) -> Iterat
         told_column(chosen.name, "order", "count_a", form="count"),
         told_column(runner_up.name, "runner_up", "count_b", form="count"),
         told_column(
-            f"difference, {found.cost.scale.title}",
+            f"difference, {findings.cost.scale.title}",
             "difference",
-            lambda part: _money_apart(part, found.cost.scale),
+            lambda part: _money_apart(part, findings.cost.scale),
             form="code",
         ),
     ]
@@ -243,61 +243,65 @@ def _money_apart(part: PartDifference, scale: Scale) -> str:
     return f"{part.difference / scale.factor:+,.{scale.digits}f}"
 
 
-def _lines(found: Findings, own: Side, other: Side | None) -> Iterator[Line]:
+def _lines(findings: Findings, order: Side, other: Side | None) -> Iterator[Line]:
     """Figures of the order."""
-    scale, whole, thousands = found.cost.scale, found.whole, found.thousands
-    years = f"Over {own.bill.life.years} years, energy and upkeep, {scale.title}"
+    scale, whole, thousands = findings.cost.scale, findings.whole, findings.thousands
+    years = f"Over {order.bill.life.years} years, energy and upkeep, {scale.title}"
     ends = f"low to high, {scale.title}"
     amounts: tuple[tuple[str, Scale, Callable[[Side], float | None]], ...] = (
-        (f"Price of the network, {scale.title}", scale, lambda one: one.bill.capital.base),
-        (f"Price for one GPU, {whole.title}", whole, lambda one: one.bill.per_gpu.base),
-        (years, scale, lambda one: one.over_life),
-        (f"Network for a training run, {thousands.title}", thousands, lambda one: one.run_cost),
-        (f"Price of a useful PFLOP/s, {whole.title}", whole, lambda one: one.useful),
-        (f"A million tokens, {found.cents.title}", found.cents, lambda one: one.tokens_cost),
+        (f"Price of the network, {scale.title}", scale, lambda side: side.bill.capital.base),
+        (f"Price for one GPU, {whole.title}", whole, lambda side: side.bill.per_gpu.base),
+        (years, scale, lambda side: side.over_life),
+        (f"Network for a training run, {thousands.title}", thousands, lambda side: side.run_cost),
+        (f"Price of a useful PFLOP/s, {whole.title}", whole, lambda side: side.useful),
+        (
+            f"A million tokens, {findings.cents.title}",
+            findings.cents,
+            lambda side: side.tokens_cost,
+        ),
     )
     for number, (what, used, amount) in enumerate(amounts):
-        value, beside = amount(own), amount(other) if other else None
-        shown = other.shown(beside, used) if other else DASH
-        yield Line(what, own.shown(value, used), shown, _more(value, beside))
+        value, theirs = amount(order), amount(other) if other else None
+        shown = other.shown(theirs, used) if other else DASH
+        yield Line(what, order.shown(value, used), shown, _more(value, theirs))
         if not number:
-            yield Line(ends, own.ends(scale), other.ends(scale) if other else DASH)
+            yield Line(ends, order.ends(scale), other.ends(scale) if other else DASH)
     texts: tuple[tuple[str, Callable[[Side], str], Callable[[Side], float | None]], ...] = (
-        ("Power, kW", lambda one: one.power_text, lambda one: one.bill.power_w),
-        ("One iteration", lambda one: one.time_text, lambda one: one.seconds),
-        ("Tokens a second", lambda one: one.rate_text, lambda one: one.tokens_per_s),
-        ("Days of a training run", lambda one: one.days_text, lambda _: None),
-        ("Switches / modules / cables, ordered", lambda one: one.counts_text, lambda _: None),
+        ("Power, kW", lambda side: side.power_text, lambda side: side.bill.power_w),
+        ("One iteration", lambda side: side.time_text, lambda side: side.seconds),
+        ("Tokens a second", lambda side: side.rate_text, lambda side: side.tokens_per_s),
+        ("Days of a training run", lambda side: side.days_text, lambda _: None),
+        ("Switches / modules / cables, ordered", lambda side: side.counts_text, lambda _: None),
     )
     for what, text, amount in texts:
-        value, beside = amount(own), amount(other) if other else None
-        yield Line(what, text(own), text(other) if other else DASH, _more(value, beside))
+        value, theirs = amount(order), amount(other) if other else None
+        yield Line(what, text(order), text(other) if other else DASH, _more(value, theirs))
 
 
-def _more(own: float | None, other: float | None) -> str:
+def _more(value: float | None, other: float | None) -> str:
     """By how much the runner-up has more."""
-    if not own or other is None:
+    if not value or other is None:
         return ""
-    share = other / own - 1
+    share = other / value - 1
     return "the same" if abs(share) < EVEN else f"{PERCENT * share:+,.1f} %"
 
 
-def changes_chapter(found: Findings) -> Iterator[Section]:
+def changes_chapter(findings: Findings) -> Iterator[Section]:
     """What would turn the verdict round: prices, bandwidth, the value of a day."""
     yield Heading("What would change the verdict", (), "changes")
-    recommended = found.recommendation
-    said = [reason for reason in recommended.reasons if not reason.startswith(ELSEWHERE)]
-    second = found.runner_up
-    names = {found.chosen.name, second.name} if second else set()
+    recommended = findings.recommendation
+    texts = [reason for reason in recommended.reasons if not reason.startswith(ELSEWHERE)]
+    second = findings.runner_up
+    names = {findings.chosen.name, second.name} if second else set()
     verdict = recommended.verdict
     tied, changes = (verdict.tied, verdict.changes) if verdict else ((), ())
     if tied:
-        said.append(f"Nothing known tells {listed(tied)} apart: the lower offer decides.")
-    said += [text for text in found.cost.statements if all(name in text for name in names)][:1]
+        texts.append(f"Nothing known tells {listed(tied)} apart: the lower offer decides.")
+    texts += [text for text in findings.cost.statements if all(name in text for name in names)][:1]
     levers = {change.sentence for change in changes}
-    ordered = sorted(said, key=lambda reason: reason not in levers)
+    ordered = sorted(texts, key=lambda reason: reason not in levers)
     yield Notes(tuple(("", reason) for reason in ordered))
-    if not said:
+    if not texts:
         yield Paragraph("Nothing: no other fabric competes.")
 
 

@@ -52,9 +52,9 @@ def assumptions_chapter(answer: Findings) -> Iterator[Section]:
         ("Cabling", books.one(CablingBook)),
         ("Economics", books.one(EconomicsBook)),
     )
-    told = [(f"{title} {book.name}", note) for title, book in known for note in book.notes]
+    book_notes = [(f"{title} {book.name}", note) for title, book in known for note in book.notes]
     ends = "All prices at their low and all at their high together; real offers vary less."
-    yield Notes((*notes.groups, *told, ("Low and high", ends)))
+    yield Notes((*notes.groups, *book_notes, ("Low and high", ends)))
     inputs = {key.replace("_", " "): value for key, value in answer.inputs.items()}
     del inputs["running"]
     inputs |= {f"set {key}": value for key, value in inputs.pop("set").items()}
@@ -63,9 +63,11 @@ def assumptions_chapter(answer: Findings) -> Iterator[Section]:
     yield Table("inputs", told_as, rows, only="programs")
     # On paper two beside each other are half as long.
     half = -(-len(rows) // 2)
-    pairs = [(*one, *two) for one, two in zip_longest(rows[:half], rows[half:], fillvalue=("", ""))]
-    beside = [told_column("Input ", get="2"), told_column("Value ", get="3", form="prose")]
-    yield Table("inputs", [*told_as, *beside], pairs, only="people")
+    pairs = [
+        (*left, *right) for left, right in zip_longest(rows[:half], rows[half:], fillvalue=("", ""))
+    ]
+    more = [told_column("Input ", get="2"), told_column("Value ", get="3", form="prose")]
+    yield Table("inputs", [*told_as, *more], pairs, only="people")
     hashed = "<details><summary>Inputs as they are hashed</summary><pre>{}</pre></details>"
     made = Markup(hashed).format(answer.canonical_inputs)  # noqa: S704 - formatted, escaped
     yield Inset("", lambda: made)
@@ -93,12 +95,12 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
         values.append((name, low, base, high, *origin))
     columns = [
         told_column("Value", "name", "0"),
-        *(told_column(case, get=str(at), form="code") for at, case in enumerate(CASES, start=1)),
+        *(told_column(case, get=str(key), form="code") for key, case in enumerate(CASES, start=1)),
         told_column("Date", get="4"),
         told_column("Source in the book", "source", "5", form="prose"),
     ]
-    said = "A value given with the question replaces that of the book."
-    yield Table("running values", columns, values, title="Running cost", legend=(said,))
+    legend = "A value given with the question replaces that of the book."
+    yield Table("running values", columns, values, title="Running cost", legend=(legend,))
     files = [
         told_column("Kind", get=lambda row: row[0].replace("-", " ")),
         told_column("Name", get="1.name"),
@@ -129,8 +131,8 @@ def _prices(answer: Findings) -> Table[Any]:
         told_column("Used by", "used_by", "3", form="prose"),
     ]
     less = f" and a discount of {off:g} %" if (off := 100 * answer.inputs["discount"]) else ""
-    said = f"In {answer.cost.currency}, with quantity breaks{less} applied."
-    return Table("prices", columns, rows, title="Prices in use", legend=(said,))
+    legend = f"In {answer.cost.currency}, with quantity breaks{less} applied."
+    return Table("prices", columns, rows, title="Prices in use", legend=(legend,))
 
 
 def _rates(answer: Findings) -> Iterator[Section]:
@@ -162,8 +164,8 @@ def _value(value: object) -> str:
 
 
 def _amount(value: float, base: float | None = None) -> str | None:  # None: no such end is stated
-    said = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return None if value == base else said
+    text = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+    return None if value == base else text
 
 
 NETWORK_PARTS = ("nic", "link", "transceiver", "switch", "circuit-switch")
@@ -212,41 +214,41 @@ def network_risks(fabric: Fabric, book: FailureBook, hardware: Hardware) -> list
     ('Leaf switch', 16, 64)
     """
     wiring = wire(fabric, hardware)
-    units, each = unit_counts(fabric, wiring), host_links_each(fabric, wiring)
+    units, per_link = unit_counts(fabric, wiring), host_links_each(fabric, wiring)
     rows = [row for row in book.placed(fabric.sizing.hb_size).rates if row.kind in NETWORK_PARTS]
-    found = [
+    risks = [
         Risk(
             row.cause,
             row.count_in(units),
             row.count_in(units) * row.rate_per_year,
-            _ports_lost(row, units, each),
+            _ports_lost(row, units, per_link),
             book.repair_h(row.kind),
             book.lead_h(row.kind),
         )
         for row in rows
     ]
-    known = [one for one in found if one.units]
-    return sorted(known, key=lambda one: (-one.ports_lost, -one.per_year.base))
+    known = [risk for risk in risks if risk.units]
+    return sorted(known, key=lambda risk: (-risk.ports_lost, -risk.per_year.base))
 
 
-def _ports_lost(row: FailureRate, units: dict[Unit, int], each: dict[Unit, float]) -> int:
+def _ports_lost(row: FailureRate, units: dict[Unit, int], per_link: dict[Unit, float]) -> int:
     """GPUs whose port goes with one unit: all below a leaf, one behind a card or host link."""
     if row.unit == "leaf_switch":
         return ceil(units["host_link"] / units["leaf_switch"]) if units["leaf_switch"] else 0
     if row.unit == "nic_port":
         return 1
-    return ceil(each.get(row.unit, 0.0))
+    return ceil(per_link.get(row.unit, 0.0))
 
 
-def risks_chapter(found: Findings) -> Iterator[Section]:
+def risks_chapter(findings: Findings) -> Iterator[Section]:
     """The weakest part of the ordered network, all that fails of it, and lead times."""
-    name = found.chosen.name
+    name = findings.chosen.name
     yield Heading(f"What fails, and lead times: {name}", (), "risks")
-    rows = _risks(found)
+    rows = _risks(findings)
     if not rows:
         yield Paragraph("Not known: no failure book with rates for the parts of this network.")
         return
-    yield Paragraph(_weakest(found, rows))
+    yield Paragraph(_weakest(findings, rows))
     columns = [
         told_column("Part", get="part"),
         told_column("units", get="units", form="count"),
@@ -256,25 +258,25 @@ def risks_chapter(found: Findings) -> Iterator[Section]:
         told_column("new part, weeks", "lead_weeks", _weeks, form="code"),
     ]
     yield Table("network parts that fail", columns, rows)
-    yield Paragraph(_lead_times(found), "quiet")
+    yield Paragraph(_lead_times(findings), "quiet")
 
 
-def _risks(found: Findings) -> list[Risk]:
+def _risks(findings: Findings) -> list[Risk]:
     """Parts of the ordered network that fail; none without rates."""
-    if found.failures is None:
+    if findings.failures is None:
         return []
-    named = found.inputs["switch"]
-    models = [one for one in found.library.all(SwitchModel) if one.name == named]
-    hardware = Hardware(found.library.one(CablingBook), models[0] if models else None)
+    named = findings.inputs["switch"]
+    models = [model for model in findings.library.all(SwitchModel) if model.name == named]
+    hardware = Hardware(findings.library.one(CablingBook), models[0] if models else None)
     try:
-        return network_risks(found.chosen.fabric, found.failures, hardware)
+        return network_risks(findings.chosen.fabric, findings.failures, hardware)
     except InputError:  # a book without rates
         return []
 
 
-def _weakest(found: Findings, rows: Sequence[Risk]) -> str:
+def _weakest(findings: Findings, rows: Sequence[Risk]) -> str:
     """The part whose failure takes most, and the one that fails most often."""
-    fabric, first = found.chosen.fabric, rows[0]
+    fabric, first = findings.chosen.fabric, rows[0]
     most = max(rows, key=lambda row: row.per_year.base)
     several = fabric.ports_per_gpu > 1
     if first.ports_lost > 1:
@@ -283,44 +285,44 @@ def _weakest(found: Findings, rows: Sequence[Risk]) -> str:
             if several
             else "whose job stops until it is repaired or moved"
         )
-        said = (
+        text = (
             f"Weakest part: {_named(first)}. One that fails takes a port from"
             f" {first.ports_lost:,} GPUs, {left}; of {first.units:,},"
             f" {_number(first.per_year.base)} fail in a year."
         )
     else:
-        said = f"Weakest part: {_named(first)}; no single failure takes more than one GPU's port."
+        text = f"Weakest part: {_named(first)}; no single failure takes more than one GPU's port."
     often = (
         f" Fails most often: {_named(most)}, {_number(most.per_year.base)} of {most.units:,} a"
         " year."
     )
-    return said + (often if most is not first else "")
+    return text + (often if most is not first else "")
 
 
-def _named(one: Risk) -> str:
-    return f"{one.part[0].lower()}{one.part[1:]}" if one.part[1:2].islower() else one.part
+def _named(risk: Risk) -> str:
+    return f"{risk.part[0].lower()}{risk.part[1:]}" if risk.part[1:2].islower() else risk.part
 
 
-def _lead_times(found: Findings) -> str:
+def _lead_times(findings: Findings) -> str:
     """Where the numbers are from."""
-    book = found.failures.name if found.failures else ""
+    book = findings.failures.name if findings.failures else ""
     return (
         f"Means of failure book {book}, low to high in brackets; weeks are those of single parts,"
-        f" many of them assumed. {order_lead_time(found)}"
+        f" many of them assumed. {order_lead_time(findings)}"
     )
 
 
-def order_lead_time(found: Findings) -> str:
+def order_lead_time(findings: Findings) -> str:
     """What makers say of delivery, and that nobody has where that is so."""
-    bought = {item.line.model for item in found.chosen.quote.items}
-    models = [one for one in found.library.all(SwitchModel) if one.name in bought]
-    told = [
-        f"{one.name} {one.lead_time_weeks:g} weeks"
-        if one.lead_time_weeks
-        else f"none for {one.name} ({one.delivery or 'delivery not stated'})"
-        for one in models
+    bought = {item.line.model for item in findings.chosen.quote.items}
+    models = [model for model in findings.library.all(SwitchModel) if model.name in bought]
+    stated = [
+        f"{model.name} {model.lead_time_weeks:g} weeks"
+        if model.lead_time_weeks
+        else f"none for {model.name} ({model.delivery or 'delivery not stated'})"
+        for model in models
     ]
-    makers = f"stated by makers: {', '.join(told)}" if told else "no source states one"
+    makers = f"stated by makers: {', '.join(stated)}" if stated else "no source states one"
     return f"Lead time of the order: {makers}; ask for weeks in every offer."
 
 
@@ -343,14 +345,14 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"  # noqa: PLR2004 - two digits
 
 
-def faults_chapter(found: Findings) -> Iterator[Section]:
+def faults_chapter(findings: Findings) -> Iterator[Section]:
     """What breaks, as the question about failures answers it."""
-    if found.faults is None:
+    if findings.faults is None:
         return
     yield Heading("What breaks, and what it costs", PLAIN, "faults")
-    if not found.serves:
-        yield from (Paragraph(text) for text in _plain(found.faults, found.chosen.name))
-    for section in found.faults.sections():
+    if not findings.serves:
+        yield from (Paragraph(text) for text in _plain(findings.faults, findings.chosen.name))
+    for section in findings.faults.sections():
         if isinstance(section, Heading):
             yield from (Paragraph(line, "quiet") for line in (section.title, *section.lines))
         elif isinstance(section, Table):
@@ -362,10 +364,10 @@ def faults_chapter(found: Findings) -> Iterator[Section]:
 
 def _plain(faults: "FaultsAnswer", name: str) -> Iterator[str]:
     """A year on the ordered network in words."""
-    for one in faults.fabrics:
-        if one.name != name:
+    for fabric in faults.fabrics:
+        if fabric.name != name:
             continue
-        years, counts = one.forecast, PERCENT * one.forecast.effective_time_ratio
+        years, counts = fabric.forecast, PERCENT * fabric.forecast.effective_time_ratio
         yield (
             f"On {name} a job on all GPUs stops about {years.interruptions_per_year:,.0f} times a"
             f" year ({years.interruptions_low:,.0f} to {years.interruptions_high:,.0f} in 95 of 100"
@@ -397,15 +399,15 @@ SOURCES_NAMED = 2
 """Sources of each of them that are named there [1]."""
 
 
-def unknown_chapter(found: Findings) -> Iterator[Section]:
+def unknown_chapter(findings: Findings) -> Iterator[Section]:
     """One box: what has no price, no power, no high, no error bar; what nobody asked for."""
     yield Heading("Not priced, not known", (), "unknown")
-    yield Notes(tuple(_open(found)))
+    yield Notes(tuple(_open(findings)))
 
 
-def _open(found: Findings) -> Iterator[tuple[str, str]]:
+def _open(findings: Findings) -> Iterator[tuple[str, str]]:
     """Open ends by subject."""
-    bill = found.chosen
+    bill = findings.chosen
     lines = bill.quote.unpriced
     if lines:
         yield "No price", f"{'; '.join(unpriced_words(lines))}: not in any sum (≥)."
@@ -413,32 +415,34 @@ def _open(found: Findings) -> Iterator[tuple[str, str]]:
         yield "No price", "every line of the order has one."
     total = bill.capital.base or 1.0
     bare = [driver for driver in bill.drivers if driver.stated != BOTH_ENDS]
-    large = [one for one in bare if one.amount / total >= LEAST_SHARE]
+    large = [driver for driver in bare if driver.amount / total >= LEAST_SHARE]
     if bare:
-        told = [f"{part_words(one.part)} ({one.stated})" for one in large]
-        told += [f"{counted(len(bare) - len(large), 'small part')}"] * (len(bare) > len(large))
-        said = "at base where no end is stated, so the true range is wider."
-        yield "No range", f"{listed(told)}: {said}"
+        parts_named = [f"{part_words(driver.part)} ({driver.stated})" for driver in large]
+        parts_named += [f"{counted(len(bare) - len(large), 'small part')}"] * (
+            len(bare) > len(large)
+        )
+        text = "at base where no end is stated, so the true range is wider."
+        yield "No range", f"{listed(parts_named)}: {text}"
     if bill.draw.unknown:
         parts = listed([f"{line.quantity:,} x {line.title}" for line in bill.draw.unknown])
         yield "No power", f"{parts}: not in the kW."
-    if found.timed and not any(best.error for best in found.timed.values()):
-        model = found.inputs["iteration_model"]
-        within = PERCENT * found.inputs["within"]
+    if findings.timed and not any(best.error for best in findings.timed.values()):
+        model = findings.inputs["iteration_model"]
+        within = PERCENT * findings.inputs["within"]
         yield (
             "No error bars",
             f"of iteration model {model}: times within {within:g} % count as equal.",
         )
-    elif not found.timed and not found.serves:
+    elif not findings.timed and not findings.serves:
         yield "Not timed", "no iteration time was searched, so speed decides nothing here."
-    if found.faults is None:
+    if findings.faults is None:
         yield (
             "Not simulated",
             "years of failures: the rates below are means of a book (--faults simulates them).",
         )
-    subject, _, said = order_lead_time(found).partition(": ")
-    yield subject, said
-    yield "Not on the bill", f"{'; '.join(found.cost.left_out)}."
+    subject, _, text = order_lead_time(findings).partition(": ")
+    yield subject, text
+    yield "Not on the bill", f"{'; '.join(findings.cost.left_out)}."
 
 
 def unpriced_words(lines: Sequence[BillItem]) -> Iterator[str]:
@@ -477,9 +481,9 @@ class Largest(NamedTuple):
     price: Price
 
 
-def largest_prices(found: Findings) -> list[Largest]:
+def largest_prices(findings: Findings) -> list[Largest]:
     """Priced parts of the order, the largest share of the price first."""
-    bill = found.chosen
+    bill = findings.chosen
     total = bill.capital.base or 1.0
     parts: dict[str, Largest] = {}
     for item in bill.quote.items:
@@ -494,7 +498,7 @@ def largest_prices(found: Findings) -> list[Largest]:
         parts[item.price.what] = Largest(
             named, ordered, units, item.offer.base, share, item.trust, item.price
         )
-    return sorted(parts.values(), key=lambda one: -one.share)
+    return sorted(parts.values(), key=lambda part: -part.share)
 
 
 PRICED_UNITS = (
@@ -504,10 +508,10 @@ PRICED_UNITS = (
 """Why more units have a price than are ordered."""
 
 
-def trust_chapter(found: Findings) -> Iterator[Section]:
+def trust_chapter(findings: Findings) -> Iterator[Section]:
     """The largest prices with their sources, and how much of the sum rests on what."""
     yield Heading("Where the largest prices are from", (), "trust")
-    rows = largest_prices(found)
+    rows = largest_prices(findings)
     if not rows:
         yield Paragraph("No part of the order has a price.")
         return
@@ -515,7 +519,7 @@ def trust_chapter(found: Findings) -> Iterator[Section]:
         told_column("Part", get="part"),
         told_column("ordered", get="ordered", form="count"),
         told_column("priced units", "units", "units", form="count"),
-        told_column(f"{found.cost.currency} each", "each", form="count"),
+        told_column(f"{findings.cost.currency} each", "each", form="count"),
         told_column("of price", "share", form="percent"),
         told_column("Trust", get="trust"),
         told_column("Date", get="price.date"),
@@ -552,12 +556,12 @@ def _resting(rows: Sequence[Largest]) -> str:
     for row in rows:
         shares[row.trust] = shares.get(row.trust, 0.0) + row.share
     ranked = sorted(shares.items(), key=lambda pair: -pair[1])
-    told = [
+    phrases = [
         f"{PERCENT * share:.0f} % {KNOWN_AS.get(trust, f'rests on {trust}')}"
         for trust, share in ranked
         if share >= LEAST_SHARE / 2
     ]
-    return f"Of the priced sum {listed(told)}. All prices stand under Sources."
+    return f"Of the priced sum {listed(phrases)}. All prices stand under Sources."
 
 
 KNOWN_AS = {

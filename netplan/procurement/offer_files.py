@@ -358,10 +358,10 @@ def _asked(reader: _Reader, sheet: Sheet, row: int) -> RequestLine:
     texts = [sheet.text(row, column) for column in range(len(HIDDEN_HEADS) - 2)]
     counts = []
     for column in (len(HIDDEN_HEADS) - 2, len(HIDDEN_HEADS) - 1):
-        found = reader.number(sheet, (row, column), HIDDEN_HEADS[column], MAX_UNITS)
-        counts.append(round(found or 0.0))
+        count = reader.number(sheet, (row, column), HIDDEN_HEADS[column], MAX_UNITS)
+        counts.append(round(count or 0.0))
     identity, lot, part_number, accepted, description, unit = texts
-    equals = tuple(one for one in accepted.split(BETWEEN) if one)
+    equals = tuple(equal for equal in accepted.split(BETWEEN) if equal)
     return RequestLine(identity, lot, part_number, equals, description, unit, counts[0], counts[1])
 
 
@@ -390,14 +390,14 @@ def read_offers(
     for path in paths:
         try:
             reader = _Reader(path)
-            found = _request(reader)
-            request = request or found
-            if found.fingerprint == request.fingerprint:
+            answered = _request(reader)
+            request = request or answered
+            if answered.fingerprint == request.fingerprint:
                 offers.append(_read_offer(reader, request, exchange, accept))
             else:
-                answers = f"{found.fingerprint}, {paths[0]} answers {request.fingerprint}"
-                said = f"answers request {answers}: compare offers on one request"
-                reader.fault(HIDDEN, (1, 1), said)
+                answers = f"{answered.fingerprint}, {paths[0]} answers {request.fingerprint}"
+                fault = f"answers request {answers}: compare offers on one request"
+                reader.fault(HIDDEN, (1, 1), fault)
             faults += reader.faults
         except CatalogError as error:
             faults += error.args
@@ -409,17 +409,17 @@ def read_offers(
 def _named_apart(offers: Sequence[Offer]) -> list[Offer]:
     """Offers with names of their own: two of one supplier are told apart by their files."""
     names = [offer.name for offer in offers]
-    found: list[Offer] = []
+    named: list[Offer] = []
     for offer in offers:
         name, number = offer.name, 1
         if names.count(name) > 1:
             name = f"{name} ({Path(offer.file).stem})"[: 2 * NAME_LENGTH]
         first = name
-        while any(name == other.name for other in found):
+        while any(name == other.name for other in named):
             number += 1
             name = f"{first} {number}"
-        found.append(replace(offer, name=name))
-    return found
+        named.append(replace(offer, name=name))
+    return named
 
 
 def _read_offer(
@@ -427,11 +427,11 @@ def _read_offer(
 ) -> Offer:
     cover = reader.sheets[OFFER]
     places = {cover.text(row, 0): (row, 1) for row, column in cover.cells if column == 0}
-    words = {label: reader.words(cover, at) for label, at in places.items()}
+    words = {label: reader.words(cover, where) for label, where in places.items()}
     currency = words.get(CURRENCY, "").upper()
     rates = _Rates(reader, exchange)
-    at = places.get(CURRENCY, (0, 0))
-    rate = rates.of(currency, OFFER, at) if currency else None
+    currency_cell = places.get(CURRENCY, (0, 0))
+    rate = rates.of(currency, OFFER, currency_cell) if currency else None
     if currency and rate is None:
         raise CatalogError(*reader.faults)
 
@@ -440,18 +440,18 @@ def _read_offer(
         return reader.number(cover, place, label, most, below=below) if place else None
 
     lines = _offered(reader, request, rates, currency, accept)
-    own = rate or 1.0
+    offer_rate = rate or 1.0
     start, delivery = term(DISCOUNT_FROM, LARGEST), term(DELIVERY, LARGEST)
     if not currency and (start or delivery) and not reader.faults:
-        reader.fault(OFFER, at, "sums without a currency: write one here, such as USD")
+        reader.fault(OFFER, currency_cell, "sums without a currency: write one here, such as USD")
     return Offer(
         name=words.get(SUPPLIER, "")[:NAME_LENGTH] or strip_control(reader.path.stem)[:NAME_LENGTH],
         file=str(reader.path),
         lines=lines,
         lot_discounts=_lot_discounts(reader, request, cover),
         discount=term(DISCOUNT, 1.0, below=True) or 0.0,
-        discount_from=None if start is None else own * start,
-        delivery=own * (delivery or 0.0),
+        discount_from=None if start is None else offer_rate * start,
+        delivery=offer_rate * (delivery or 0.0),
         terms=tuple(
             (label, _day(words[label]) if label in (DATE, VALID) else words[label])
             for label in (NUMBER, DATE, VALID, TERMS)
@@ -473,15 +473,15 @@ def _day(text: str) -> str:
 def _lot_discounts(reader: _Reader, request: Request, cover: Sheet) -> dict[str, float]:
     """Discounts on whole lots, from the table below the terms."""
     heads = [row for (row, column) in cover.cells if cover.text(row, column) == LOT_HEADS[-1]]
-    found = {}
+    discounts = {}
     for row, column in cover.cells:
         lot = cover.text(row, 0)
         if column == 0 and heads and row > heads[0] and lot in request.lots:
             what = f"discount on {lot}"
             share = reader.number(cover, (row, len(LOT_HEADS) - 1), what, 1.0, below=True)
             if share:
-                found[lot] = share
-    return found
+                discounts[lot] = share
+    return discounts
 
 
 class _Rates:
@@ -496,8 +496,8 @@ class _Rates:
         if currency not in self.known:
             self.known[currency] = None
             if not CODE.fullmatch(currency):
-                said = f"{currency[:20]!r} is no currency: write its three letters, such as USD"
-                self.reader.fault(sheet, place, said)
+                fault = f"{currency[:20]!r} is no currency: write its three letters, such as USD"
+                self.reader.fault(sheet, place, fault)
                 return None
             try:
                 self.known[currency] = self.exchange(currency)
@@ -521,7 +521,7 @@ def _offered(
         return {}
     known = {line.id: line for line in request.lines}
     seen: dict[str, int] = {}
-    found: dict[str, OfferedLine] = {}
+    offered_lines: dict[str, OfferedLine] = {}
     for row in sorted({row for row, column in sheet.cells if column == heads["Line"]}):
         identity = sheet.text(row, heads["Line"])
         if row <= top:
@@ -539,13 +539,13 @@ def _offered(
             offered = _offered_line(reader, row, heads, rates, currency)
             if offered is not None:
                 fits = known[identity].takes(offered.part_number, accept)
-                found[identity] = replace(offered, accepted=fits)
+                offered_lines[identity] = replace(offered, accepted=fits)
     for identity in known:
         if identity not in seen:
             reader.fault(LINES, (max(top, 0), heads["Line"]), f"line {identity} is gone")
-    if not found and not reader.faults:
+    if not offered_lines and not reader.faults:
         reader.fault(LINES, (top, heads["Unit price"]), "no line has a price: nothing is offered")
-    return found
+    return offered_lines
 
 
 def _heads(sheet: Sheet) -> tuple[int, Heads]:
@@ -570,14 +570,14 @@ def _check_asked(reader: _Reader, sheet: Sheet, row: int, heads: Heads, line: Re
         cell = sheet.at(row, heads[head])
         if cell is None or cell.kind != "number" or cell.number != asked:
             got = "nothing" if cell is None else reader.words(sheet, (row, heads[head])) or "a sign"
-            said = f"{head.lower()} of {line.id} was {asked:,}, got {got[:20]}: keep it as sent"
-            reader.fault(LINES, (row, heads[head]), said)
+            fault = f"{head.lower()} of {line.id} was {asked:,}, got {got[:20]}: keep it as sent"
+            reader.fault(LINES, (row, heads[head]), fault)
     for head, words in (("Part number", line.part_number), ("Unit", line.unit)):
         got = reader.words(sheet, (row, heads[head]))
         if got != words:
-            said = f"{head.lower()} of {line.id} was {words[:40]!r}, got {got[:40]!r}"
+            fault = f"{head.lower()} of {line.id} was {words[:40]!r}, got {got[:40]!r}"
             where = f": write yours under {GIVEN[0]!r}" if head == "Part number" else ""
-            reader.fault(LINES, (row, heads[head]), said + where)
+            reader.fault(LINES, (row, heads[head]), fault + where)
 
 
 def _offered_line(
@@ -594,18 +594,18 @@ def _offered_line(
     if price is None or len(reader.faults) > before:
         return None
     place = (row, heads["Currency"])
-    own = reader.words(sheet, place).upper() or currency
-    if not own:
-        said = "a price without a currency: write it here, or for all lines on the sheet Offer"
-        reader.fault(LINES, place, said)
+    line_currency = reader.words(sheet, place).upper() or currency
+    if not line_currency:
+        fault = "a price without a currency: write it here, or for all lines on the sheet Offer"
+        reader.fault(LINES, place, fault)
         return None
-    rate = rates.of(own, LINES, place)
+    rate = rates.of(line_currency, LINES, place)
     if rate is None:
         return None
     return OfferedLine(
         part_number=reader.words(sheet, (row, heads["Offered part number"])),
         unit_price=price,
-        currency=own,
+        currency=line_currency,
         rate=rate,
         minimum=round(minimum or 0),
         lead_weeks=weeks,

@@ -161,7 +161,7 @@ class Offers(Question[Answer]):
 
     def _request(self, bill: Bill, sizing: Sizing) -> Request:
         """The request for the lots that are asked for."""
-        lots = cast("Sequence[Category]", self.lots) or [one for one in LOTS if one not in UNASKED]
+        lots = cast("Sequence[Category]", self.lots) or [lot for lot in LOTS if lot not in UNASKED]
         switch = (
             f"{self.cluster.switch} of {sizing.radix} ports"
             if self.cluster.switch
@@ -171,13 +171,13 @@ class Offers(Question[Answer]):
             f"network {bill.name} for {sizing.gpus:,} GPUs: switches {switch},"
             f" {sizing.speed_gbps:g} Gb/s"
         )
-        found = request_of(title, [item.line for item in bill.quote.items], lots)
-        if not found.lines:
+        request = request_of(title, [item.line for item in bill.quote.items], lots)
+        if not request.lines:
             raise InputError(
                 f"nothing to ask for: the bill of {bill.name} has no line in the lots"
                 f" {', '.join(lots)}"
             )
-        return found
+        return request
 
     def _requested(self, reader: CatalogReader) -> Requested:
         bill, sizing = self._bill(reader)
@@ -191,12 +191,12 @@ class Offers(Question[Answer]):
     def _compared(self, reader: CatalogReader, *, estimated: bool) -> OffersAnswer:
         book = reader.load(PRICE_BOOKS, self.books.prices)
         money = (self.books.currency or book.currency).upper()
-        own = _own_rates(self.rates)
-        exchange = partial(_exchange, book=book, money=money, own=own)
-        paths = [Path(one) for one in self.files]
-        request, found = read_offers(paths, exchange, tuple(self.accept))
+        rates = _own_rates(self.rates)
+        exchange = partial(_exchange, book=book, money=money, rates=rates)
+        paths = [Path(file) for file in self.files]
+        request, offers_read = read_offers(paths, exchange, tuple(self.accept))
         estimates = self._estimates(reader, request, paths[0]) if estimated else {}
-        market = Market.of(request, found)
+        market = Market.of(request, offers_read)
         bare = Market(market.request, market.offers, market.cost, market.weeks, discounts=False)
         most = self.suppliers
         limited = None
@@ -221,19 +221,19 @@ class Offers(Question[Answer]):
     def _estimates(self, reader: CatalogReader, request: Request, path: Path) -> dict[str, float]:
         """Base prices of the book by line, of a bill that is what the offers answer."""
         bill, sizing = self._bill(reader)
-        own = self._request(bill, sizing)
-        if own.fingerprint != request.fingerprint:
+        request_made = self._request(bill, sizing)
+        if request_made.fingerprint != request.fingerprint:
             raise CatalogError(
                 f"{path}: netplan!B2: answers request {request.fingerprint}, these options make"
-                f" {own.fingerprint}: give the options of the request, or leave --gpus out"
+                f" {request_made.fingerprint}: give the options of the request, or leave --gpus out"
             )
-        asked = {LOTS[one] for one in LOTS} & set(own.lots)
+        asked = {LOTS[category] for category in LOTS} & set(request_made.lots)
         items = [item for item in bill.quote.items if LOTS[item.line.category] in asked]
         ordered = sorted(
             (item for item in items if item.line.order),
-            key=lambda item: own.lots.index(LOTS[item.line.category]),
+            key=lambda item: request_made.lots.index(LOTS[item.line.category]),
         )
-        pairs = zip(own.lines, ordered, strict=True)
+        pairs = zip(request_made.lines, ordered, strict=True)
         return {line.id: item.total.base for line, item in pairs if item.price is not None}
 
 
@@ -247,23 +247,23 @@ def _is_scenario(place: object) -> bool:
 
 def _own_rates(texts: Sequence[str]) -> dict[str, float]:
     """Rates as they are given: ``CHF=1.13``."""
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for text in texts:
         match = RATE.fullmatch(str(text))
         rate = float(match[2]) if match else 0.0
         if match is None or not (0 < rate < inf and isfinite(rate)):
             raise InputError(f"--rate {text!r:.40}: write CUR=N, such as CHF=1.13")
-        if found.setdefault(match[1].upper(), rate) != rate:
+        if rates.setdefault(match[1].upper(), rate) != rate:
             raise InputError(f"--rate {text!r:.40}: another rate is given for it, too: give one")
-    return found
+    return rates
 
 
-def _exchange(currency: str, *, book: PriceBook, money: str, own: dict[str, float]) -> float:
+def _exchange(currency: str, *, book: PriceBook, money: str, rates: dict[str, float]) -> float:
     """What one of a currency is in that of the answer: as given, else by the book."""
     if currency == money:
         return 1.0
-    if currency in own:
-        return own[currency]
+    if currency in rates:
+        return rates[currency]
     try:
         return book.exchange(currency, money)
     except CatalogError:

@@ -152,15 +152,15 @@ class LineRow(NamedTuple):
 
     def price(self, number: int) -> float | str | None:
         """What an offer asks for the whole order."""
-        found = self.offered[number]
-        if found is None:
+        offered = self.offered[number]
+        if offered is None:
             return None
-        return self.costs[number] if found.accepted else OTHER
+        return self.costs[number] if offered.accepted else OTHER
 
     def mark(self, number: int) -> tuple[str, str]:
         """A star where its minimum order is more."""
-        found = self.offered[number]
-        more = found is not None and found.accepted and found.minimum > self.line.order
+        offered = self.offered[number]
+        more = offered is not None and offered.accepted and offered.minimum > self.line.order
         return "", "*" if more else ""
 
 
@@ -196,7 +196,7 @@ class OffersAnswer(Answer):
         market, rows = self.market, []
         for number, offer in enumerate(market.offers):
             bought = market.whole(number)
-            missing = [line.id for line, one in self._bought(bought) if one < 0]
+            missing = [line.id for line, seller in self._bought(bought) if seller < 0]
             rows.append(OfferRow(number, offer.name, bought, tuple(missing)))
         return sorted(rows, key=lambda row: (len(row.missing), row.bought.total))
 
@@ -216,21 +216,22 @@ class OffersAnswer(Answer):
     @property
     def rows(self) -> list[Choice]:
         """Ways to buy: mixes from cheapest to soonest, whole offers, the mix without discounts."""
-        found = [Choice("cheapest mix", self.best, "mix")]
-        found += [
-            Choice(f"mix, {_weeks(one)}", one, "sooner mix") for one in self.choices.front[1:]
+        ways = [Choice("cheapest mix", self.best, "mix")]
+        ways += [
+            Choice(f"mix, {_weeks(sooner)}", sooner, "sooner mix")
+            for sooner in self.choices.front[1:]
         ]
         if self.choices.limited is not None:
             asked = f"{self.inputs['weeks']:g}"
             limited = Choice(f"mix within {asked} weeks", self.choices.limited, "limited mix")
-            found += [limited] if limited.bought not in self.choices.front else []
+            ways += [limited] if limited.bought not in self.choices.front else []
         for row in self.wholes:
             if self.market.is_whole(row.number):
-                found.append(Choice(f"all from {row.name}", row.bought, "whole offer"))
+                ways.append(Choice(f"all from {row.name}", row.bought, "whole offer"))
         if self.choices.undiscounted is not None and self._discounted:
             bare = self.choices.undiscounted
-            found.append(Choice("mix without discounts", bare, "undiscounted mix"))
-        return found
+            ways.append(Choice("mix without discounts", bare, "undiscounted mix"))
+        return ways
 
     @property
     def _discounted(self) -> bool:
@@ -246,7 +247,7 @@ class OffersAnswer(Answer):
 
     def names(self, bought: Bought) -> str:
         """Names of the offers that a choice takes."""
-        return listed([self.market.offers[one].name for one in bought.offers])
+        return listed([self.market.offers[number].name for number in bought.offers])
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan offers FILES --format json``."""
@@ -289,13 +290,13 @@ class OffersAnswer(Answer):
 
     def _bought_dict(self, bought: Bought) -> dict[str, Any]:
         names = [offer.name for offer in self.market.offers]
-        lines = {line.id: names[one] for line, one in self._bought(bought) if one >= 0}
+        lines = {line.id: names[seller] for line, seller in self._bought(bought) if seller >= 0}
         amounts = ("goods", "lot_discounts", "order_discounts", "delivery", "total")
         return {
             **{name: getattr(bought, name) for name in amounts},
             "lead_weeks": bought.weeks,
             "binding": list(bought.binding),
-            "offers": [names[one] for one in bought.offers],
+            "offers": [names[number] for number in bought.offers],
             "lines": lines,
         }
 
@@ -303,19 +304,19 @@ class OffersAnswer(Answer):
     def verdict(self) -> list[str]:
         """What to do, in sentences: the cheapest mix, the cheapest whole offer, time, discounts."""
         best, whole = self.best, self.best_whole
-        said = [
+        sentences = [
             f"Cheapest mix: {self._money(best.total)} from {self.names(best)}{self._lead(best)}."
         ]
         if whole is None:
-            said.append("No offer is whole: each lacks a line that another has.")
+            sentences.append("No offer is whole: each lacks a line that another has.")
         elif len(best.offers) == 1 and best.offers[0] == whole.number:
-            said.append("It is the cheapest whole offer, too: no mix saves anything.")
+            sentences.append("It is the cheapest whole offer, too: no mix saves anything.")
         else:
-            said.append(
+            sentences.append(
                 f"Cheapest whole offer: {whole.name}, {self._money(whole.bought.total)}"
                 f" ({_against(whole.bought.total, best.total)}){self._lead(whole.bought)}."
             )
-        return [*said, *self._time_said(), *self._discounts_said(), *self._estimate_said()]
+        return [*sentences, *self._time_said(), *self._discounts_said(), *self._estimate_said()]
 
     def _time_said(self) -> Iterator[str]:
         """What sooner delivery costs, and whether the limit can be kept."""
@@ -370,9 +371,9 @@ class OffersAnswer(Answer):
     def _estimate_said(self) -> Iterator[str]:
         """The offers against the price book, over the lines that both price."""
         both = [
-            (self.market.cost[number, one], self.estimates[line.id])
-            for number, (line, one) in enumerate(self._bought(self.best))
-            if one >= 0 and line.id in self.estimates
+            (self.market.cost[number, seller], self.estimates[line.id])
+            for number, (line, seller) in enumerate(self._bought(self.best))
+            if seller >= 0 and line.id in self.estimates
         ]
         if both:
             paid, book = (float(sum(amounts)) for amounts in zip(*both, strict=True))
@@ -387,7 +388,7 @@ class OffersAnswer(Answer):
 
     def _lead(self, bought: Bought) -> str:
         """Lead time, and the line that it hangs on."""
-        lines = _some([self._line(one) for one in bought.binding])
+        lines = _some([self._line(line_id) for line_id in bought.binding])
         if bought.weeks is None:
             known = f"; of those said, {lines} takes longest" if lines else ""
             return f", lead time not said for every line{known}"
@@ -451,7 +452,7 @@ class OffersAnswer(Answer):
     def _offers_table(self) -> Table[OfferRow]:
         shown: list[Column[OfferRow]] = [
             column("offer", "name"),
-            column("lines_offered", lambda row: sum(one >= 0 for one in row.bought.chosen)),
+            column("lines_offered", lambda row: sum(seller >= 0 for seller in row.bought.chosen)),
             column("goods", "bought.goods"),
             column("discounts", lambda row: row.bought.lot_discounts + row.bought.order_discounts),
             column("delivery", "bought.delivery"),
@@ -465,10 +466,10 @@ class OffersAnswer(Answer):
     def _lines_table(self) -> Table["LineRow"]:
         """Line by line: what each offer asks, and what the cheapest mix takes."""
         rows = []
-        for number, (line, one) in enumerate(self._bought(self.best)):
-            found = tuple(offer.lines.get(line.id) for offer in self.market.offers)
+        for number, (line, seller) in enumerate(self._bought(self.best)):
+            offered = tuple(offer.lines.get(line.id) for offer in self.market.offers)
             costs = tuple(map(float, self.market.cost[number]))
-            rows.append(LineRow(line, found, costs, one))
+            rows.append(LineRow(line, offered, costs, seller))
         names = [offer.name for offer in self.market.offers]
         shown: list[Column[LineRow]] = [
             column("line_id", "line.id"),
@@ -497,37 +498,37 @@ class OffersAnswer(Answer):
         return Table("lines", shown, rows, "Line by line", tuple(legend))
 
     def _line_offers(self) -> Iterator[LineOffer]:
-        for number, (line, one) in enumerate(self._bought(self.best)):
-            for at, offer in enumerate(self.market.offers):
-                found = offer.lines.get(line.id)
-                if found is not None:
-                    total = float(self.market.cost[number, at]) if found.accepted else None
+        for number, (line, seller) in enumerate(self._bought(self.best)):
+            for index, offer in enumerate(self.market.offers):
+                offered = offer.lines.get(line.id)
+                if offered is not None:
+                    total = float(self.market.cost[number, index]) if offered.accepted else None
                     estimate = self.estimates.get(line.id)
-                    yield LineOffer(line, offer.name, found, total, one == at, estimate)
+                    yield LineOffer(line, offer.name, offered, total, seller == index, estimate)
 
     def _notes(self) -> Iterator[tuple[str, str]]:
         """What nobody offers, other parts, terms, rates."""
         if self.unoffered:
-            lines = _some([self._line(one) for one in self.unoffered])
+            lines = _some([self._line(line_id) for line_id in self.unoffered])
             yield "", f"Nobody offers {lines}: in no sum, and no lot with them is whole."
         for offer in self.market.offers:
-            said = [f"{label}: {text}." for label, text in offer.terms]
-            said += [
-                f"{self._line(one)} is offered as {found.part_number}, which was not asked for and"
-                f" does not count; --accept {found.part_number} takes it."
-                for one, found in offer.lines.items()
-                if not found.accepted
+            texts = [f"{label}: {text}." for label, text in offer.terms]
+            texts += [
+                f"{self._line(line_id)} is offered as {offered.part_number}, which was not asked"
+                f" for and does not count; --accept {offered.part_number} takes it."
+                for line_id, offered in offer.lines.items()
+                if not offered.accepted
             ]
-            free = [self._line(key) for key, one in offer.lines.items() if not one.unit_price]
+            free = [self._line(key) for key, line in offer.lines.items() if not line.unit_price]
             if free:
-                said.append(f"A price of 0 for {_some(free)}: taken as free; ask if it is meant.")
-            rates = {one.currency: one.rate for one in offer.lines.values()}
-            said += [
+                texts.append(f"A price of 0 for {_some(free)}: taken as free; ask if it is meant.")
+            rates = {line.currency: line.rate for line in offer.lines.values()}
+            texts += [
                 f"1 {name} is {rate:.6g} {self.currency}."
                 for name, rate in rates.items()
                 if name != self.currency
             ]
-            said += [
+            texts += [
                 f"{100 * share:g} % off {lot} if ordered whole."
                 for lot, share in offer.lot_discounts.items()
             ]
@@ -536,9 +537,9 @@ class OffersAnswer(Answer):
                 when = (
                     "if every line is ordered" if start is None else f"from {self._money(start)} on"
                 )
-                said.append(f"{100 * offer.discount:g} % off all {when}.")
-            if said:
-                yield offer.name, " ".join(said)
+                texts.append(f"{100 * offer.discount:g} % off all {when}.")
+            if texts:
+                yield offer.name, " ".join(texts)
 
 
 OTHER = "other"

@@ -34,9 +34,9 @@ CLOCKS = (" ms)", " s)", "µs)")
 """Ends of what an answer says about the time it took: a report has the same bytes every time."""
 
 
-def errors_chapter(found: Findings) -> Iterator[Section]:
+def errors_chapter(findings: Findings) -> Iterator[Section]:
     """Low and high end of every iteration time, and what they rest on."""
-    rows = [(name, best) for name, best in found.timed.items() if best.error]
+    rows = [(name, best) for name, best in findings.timed.items() if best.error]
     if not rows:
         return
     yield Heading("How sure the times are", (), "errors")
@@ -48,48 +48,48 @@ def errors_chapter(found: Findings) -> Iterator[Section]:
         column("error_basis", lambda row: row[1].known_bar["error_basis"]),
     ]
     yield Table("error bars", columns, rows)
-    yield from (Paragraph(said, "quiet") for said in bar_note(rows[0][1].error))
+    yield from (Paragraph(sentence, "quiet") for sentence in bar_note(rows[0][1].error))
 
 
-def simulation_chapter(found: Findings) -> Iterator[Section]:
+def simulation_chapter(findings: Findings) -> Iterator[Section]:
     """One iteration, or one round of servers, event by event."""
-    if found.simulation is None:
+    if findings.simulation is None:
         return
-    yield Heading(f"One iteration, event by event: {found.chosen.name}", (), "simulation")
-    yield from within("simulation", found.simulation)
+    yield Heading(f"One iteration, event by event: {findings.chosen.name}", (), "simulation")
+    yield from within("simulation", findings.simulation)
 
 
-def serving_chapter(found: Findings) -> Iterator[Section]:
+def serving_chapter(findings: Findings) -> Iterator[Section]:
     """What a million tokens cost on each fabric, and how the chosen one serves."""
-    if not found.serves:
+    if not findings.serves:
         return
-    yield Heading("Serving", (f"{serving_words(found.inputs)}.",), "serving")
-    shown = [column("fabric"), *token_columns(found.cost.currency)]
-    chosen = found.recommendation.fabric
+    yield Heading("Serving", (f"{serving_words(findings.inputs)}.",), "serving")
+    shown = [column("fabric"), *token_columns(findings.cost.currency)]
+    chosen = findings.recommendation.fabric
     yield Table(
         "tokens",
         shown,
-        found.cost.served,
+        findings.cost.served,
         "What a million tokens cost",
         (LEGEND,),
         chosen=lambda row: row.fabric == chosen,
     )
-    if found.serving is not None:
-        yield from within("serving", found.serving)
+    if findings.serving is not None:
+        yield from within("serving", findings.serving)
 
 
-def memory_chapter(found: Findings) -> Iterator[Section]:
+def memory_chapter(findings: Findings) -> Iterator[Section]:
     """What lies in which memory of a GPU, and what that costs."""
-    timed, chip = found.row(found.chosen.name).timed, found.chip
+    timed, chip = findings.row(findings.chosen.name).timed, findings.chip
     if timed is None or chip is None or not chip.expanded_bytes:
         return
-    yield Heading(f"Memory of a GPU: {found.chosen.name}", (), "memory")
+    yield Heading(f"Memory of a GPU: {findings.chosen.name}", (), "memory")
     yield from MemoryAnswer.of(timed, chip).sections()
-    priced = found.chosen.memory
+    priced = findings.chosen.memory
     if priced.base:
         yield Paragraph(
-            f"The expanded memory costs {found.cost.scale.one(priced.base)}"
-            f" {found.cost.scale.title} of the order."
+            f"The expanded memory costs {findings.cost.scale.one(priced.base)}"
+            f" {findings.cost.scale.title} of the order."
         )
 
 
@@ -98,8 +98,8 @@ def within(part: str, answer: Answer) -> Iterator[Section]:
     for section in answer.sections():
         if isinstance(section, Heading):
             lines = (section.title, *section.lines)
-            told = (line for line in lines if not line.rstrip(".").endswith(CLOCKS))
-            yield from (Paragraph(line, "quiet") for line in told)
+            timeless = (line for line in lines if not line.rstrip(".").endswith(CLOCKS))
+            yield from (Paragraph(line, "quiet") for line in timeless)
         elif isinstance(section, Paragraph):
             yield replace(section, style="plain") if section.style == "strong" else section
         elif isinstance(section, Table | Bars):
@@ -111,11 +111,11 @@ def within(part: str, answer: Answer) -> Iterator[Section]:
 def bill_chapter(answer: Findings) -> Iterator[Section]:
     """What to order, line by line, in whole units of the currency."""
     bill, spares = answer.chosen, answer.cost.inputs["spares"]
-    said = f"{bill.title}. Every cable end has a port of the right speed and form."
+    words = f"{bill.title}. Every cable end has a port of the right speed and form."
     if spares:
-        said += f" Spares of {', '.join(spares)} are included, rounded up line by line."
+        words += f" Spares of {', '.join(spares)} are included, rounded up line by line."
     what = "What to order" if answer.recommendation.fabric else "The cheapest, in full"
-    yield Heading(f"{what}: {bill.name}", (said,), "bill")
+    yield Heading(f"{what}: {bill.name}", (words,), "bill")
     whole = bill_table(bill, Scale(1.0, answer.cost.currency, 0), "", places=True)
     # A table a network: each fits a page.
     networks = [(name, list(rows)) for name, rows in groupby(whole.rows, whole.part)]
@@ -128,11 +128,11 @@ def bill_chapter(answer: Findings) -> Iterator[Section]:
 
 def fabric_chapter(answer: Findings) -> Iterator[Section]:
     """The chosen fabric drawn, and what to know about it."""
-    said = (
+    words = (
         "Each row stands for all devices of its kind. Lines show which kinds are joined, with their"
         " ports and how many GPUs share them, not every cable; dashed lines are copper."
     )
-    yield Heading("The fabric", (said,), "fabric")
+    yield Heading("The fabric", (words,), "fabric")
     made = answer.racks
     yield Inset("", partial(fabric_drawing, answer.chosen.fabric, made.network if made else None))
     for note in answer.chosen.notes:
@@ -143,19 +143,21 @@ def racks_chapter(answer: Findings) -> Iterator[Section]:
     """Racks as in the cable plan, the hall from above, and how long cables are taken to be."""
     yield Heading("Racks and cable lengths", (), "racks")
     yield from _racks(answer)
-    hall, beside = answer.inputs["floor_plan"], answer.inputs["networks"]
+    hall, extra = answer.inputs["floor_plan"], answer.inputs["networks"]
     if hall:
         yield _measured(answer, str(hall))
-    if hall and not beside:
+    if hall and not extra:
         return
-    said = "Cables of networks beside" if hall else "There is no floor plan in the question: cables"
+    subject = (
+        "Cables of networks beside" if hall else "There is no floor plan in the question: cables"
+    )
     columns = [
         told_column("Links", "group"),
         told_column("Medium"),
         told_column("m", "length_m", form="general", digits=4),
         SOURCE,
     ]
-    book, legend = answer.library.one(CablingBook), (f"{said} have the length of their class.",)
+    book, legend = answer.library.one(CablingBook), (f"{subject} have the length of their class.",)
     yield Table("length classes", columns, book.lengths, title="Length classes", legend=legend)
 
 
@@ -170,8 +172,10 @@ def _measured(answer: Findings, hall: str) -> Table[BillItem]:
         told_column("cables", "quantity", form="count"),
         told_column("Where", get=lambda line: "; ".join(line.notes), form="prose"),
     ]
-    said = f"Measured on the floor plan {hall}, without spares; netplan cables --floor-plan {hall}"
-    legend = (f"{said} writes the same cable by cable.",)
+    source = (
+        f"Measured on the floor plan {hall}, without spares; netplan cables --floor-plan {hall}"
+    )
+    legend = (f"{source} writes the same cable by cable.",)
     return Table("cable lengths", columns, lines, title="Cable lengths", legend=legend)
 
 
@@ -203,11 +207,11 @@ def _racks(answer: Findings) -> Iterator[Section]:
         told_column("servers at most, kW", "servers_kw", _servers_kw, form="fixed", digits=1),
         told_column("kg", "weight_kg", "weight_kg", form="count"),
     ]
-    said = (
+    legend = (
         "Racks that hold the same are one row. A dash: no file states it. Power of the network is"
         " the bill's, spread over its devices."
     )
-    yield Table("racks", columns, made.kinds, title="Racks", legend=(said,))
+    yield Table("racks", columns, made.kinds, title="Racks", legend=(legend,))
     drawn = [
         Elevation(kind.title, _rack_words(kind), kind.units, kind.slots) for kind in made.kinds
     ]

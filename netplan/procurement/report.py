@@ -110,8 +110,8 @@ class Report(Question[Procurement]):
         _require_date(self.date)
         check_weights(self, self.within)
         if ACCELERATORS_TOO in self.cluster.networks and "networks" not in self.given:
-            beside = (name for name in self.cluster.networks if name != ACCELERATORS_TOO)
-            return self.with_values(networks=tuple(beside)).ask()
+            named = (name for name in self.cluster.networks if name != ACCELERATORS_TOO)
+            return self.with_values(networks=tuple(named)).ask()
         if ACCELERATORS_TOO in self.cluster.networks:
             raise InputError(
                 f"--with {ACCELERATORS_TOO}: a report recommends a network, to which the same"
@@ -132,7 +132,7 @@ class Report(Question[Procurement]):
         # Servers are priced with their tokens.
         priced = self.also(Cost, overrides=of_cost if self.trains else of_cost | of_run).ask()
         compared = self._compared(of_run)
-        found = Procurement(
+        report = Procurement(
             definition=definition,
             cost=priced,
             comparison=compared,
@@ -146,8 +146,8 @@ class Report(Question[Procurement]):
             chip=self._chip(of_run),
         )
         names = (spec.name for spec in library.all(FabricSpec))
-        fabric = dict(zip(names, self.cluster.fabrics, strict=True))[found.chosen.name]
-        return self._with_runs(found, fabric, of_run)
+        fabric = dict(zip(names, self.cluster.fabrics, strict=True))[report.chosen.name]
+        return self._with_runs(report, fabric, of_run)
 
     def _compared(self, overrides: Mapping[str, str]) -> Comparison:
         """The comparison of the fabrics, with the expanded memory if there is one."""
@@ -192,7 +192,7 @@ class Report(Question[Procurement]):
         return variants(reader, named, (self.cluster.expanded_memory,))[0].chip
 
     def _with_runs(
-        self, found: Procurement, fabric: str, overrides: Mapping[str, str]
+        self, report: Procurement, fabric: str, overrides: Mapping[str, str]
     ) -> Procurement:
         """The same with what the best fabric runs: simulated, and how it serves."""
         simulation = serving = None
@@ -207,8 +207,8 @@ class Report(Question[Procurement]):
             on = self.scenario.replace(fabric=fabric)
             serving = self.also(Serving, scenario=on, overrides=overrides).ask()
         if simulation is None and serving is None:
-            return found
-        return replace(found, simulation=simulation, serving=serving)
+            return report
+        return replace(report, simulation=simulation, serving=serving)
 
     def _completed(self, definition: ReportDefinition) -> "Report":
         """The question about the fabrics of the report's definition, where none are named."""

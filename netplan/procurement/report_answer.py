@@ -53,14 +53,14 @@ class Procurement(Findings, Answer):
 
     def _asked_for(self) -> dict[str, Any]:
         """A simulated iteration and servers, where they were asked for; not how long that took."""
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         if self.simulation is not None:
-            found["simulation"] = self.simulation.to_dict()
-            del found["simulation"]["seconds"]
+            answers["simulation"] = self.simulation.to_dict()
+            del answers["simulation"]["seconds"]
         if self.serving is not None:
-            found["serving"] = self.serving.to_dict()
-            del found["serving"]["space"]["seconds"]
-        return found
+            answers["serving"] = self.serving.to_dict()
+            del answers["serving"]["space"]["seconds"]
+        return answers
 
     def sections(self) -> Iterator[Section]:
         """The verdict, then the chapters of the report's definition."""
@@ -138,8 +138,8 @@ class Procurement(Findings, Answer):
 
     def xlsx(self) -> bytes:
         """The bills as a spreadsheet with live formulas, and what the report has beside them."""
-        chapters = [one for one in BESIDE if one in self.definition.sections]
-        tables = data_tables(part for one in chapters for part in CHAPTERS[one](self))
+        chapters = [chapter for chapter in BESIDE if chapter in self.definition.sections]
+        tables = data_tables(part for chapter in chapters for part in CHAPTERS[chapter](self))
         return self.cost.xlsx(tables)
 
 

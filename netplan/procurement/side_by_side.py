@@ -148,7 +148,7 @@ def speed_chart(
         cliponaxis=False,
         marker={
             "size": 13,
-            "color": [charts.ACCENT if chosen in one.names else charts.GREY for one in points],
+            "color": [charts.ACCENT if chosen in point.names else charts.GREY for point in points],
         },
         error_x=_error(prices, money),
         **_time_bars(points),
@@ -204,12 +204,12 @@ def _points(
     bills: Sequence[FabricBill], timed: Mapping[str, PlanTime], money: Scale
 ) -> list[Point]:
     """Fabrics from left to right; those that look the same share a point."""
-    found: dict[tuple[str, str, str], Point] = {}
+    points: dict[tuple[str, str, str], Point] = {}
     for bill in sorted(bills, key=lambda bill: bill.capital.base):
-        own, lacking = timed[bill.name], _lacking(bill)
-        key = (_amounts(bill.capital, money), f"{own.iteration_time_s:.3f}", lacking)
-        found.setdefault(key, Point([], bill.capital, own, lacking)).names.append(bill.name)
-    return list(found.values())
+        best, lacking = timed[bill.name], _lacking(bill)
+        key = (_amounts(bill.capital, money), f"{best.iteration_time_s:.3f}", lacking)
+        points.setdefault(key, Point([], bill.capital, best, lacking)).names.append(bill.name)
+    return list(points.values())
 
 
 def _lacking(bill: FabricBill) -> str:
@@ -231,8 +231,8 @@ def _stack(
         for bill, value in zip(bills, values, strict=True)
     )
     ends = [value / money.factor for value in values]
-    at, marker = range(len(bills)), {"color": colour}
-    return charts.marks("bar", ends, at, boxes, name=title, orientation="h", marker=marker)
+    rows, marker = range(len(bills)), {"color": colour}
+    return charts.marks("bar", ends, rows, boxes, name=title, orientation="h", marker=marker)
 
 
 def _whiskers(
@@ -240,11 +240,11 @@ def _whiskers(
 ) -> charts.Json:
     """Low to high of each whole bar; a fabric of which nothing has a price has no mark."""
     rows = enumerate(zip(bills, amounts, strict=True))
-    known = [(at, bill.name, amount) for at, (bill, amount) in rows if amount is not None]
+    known = [(index, bill.name, amount) for index, (bill, amount) in rows if amount is not None]
     return charts.marks(
         "scatter",
         [amount.base / money.factor for _, _, amount in known],
-        [at for at, _, _ in known],
+        [index for index, _, _ in known],
         [charts.hover(name, _amounts(amount, money)) for _, name, amount in known],
         name="low to high",
         mode="markers",
@@ -279,8 +279,8 @@ def _layout(ticks: Sequence[str], unit: str) -> dict[str, object]:
 
 def _part_tick(driver: Driver, total: float) -> str:
     """Name of a part over two lines: what, at which speed, and what its price lacks."""
-    what, at, speed = part_words(driver.part).partition(" at ")
-    name = chart_label(what, 22) + (f"<br>{at.strip()} {chart_label(speed, 22)}" if at else "")
+    what, word, speed = part_words(driver.part).partition(" at ")
+    name = chart_label(what, 22) + (f"<br>{word.strip()} {chart_label(speed, 22)}" if word else "")
     if driver.swing:
         return name
     return f"{name}<br>{driver.stated}, {100 * driver.amount / (total or 1.0):.0f} % of price"
@@ -296,18 +296,18 @@ KILO = 1e3
 
 def comparison_chapter(answer: Findings) -> Iterator[Section]:
     """All fabrics side by side; the recommended one is set off."""
-    priced, scale, each = answer.cost, answer.cost.scale, f"{answer.cost.currency}/GPU"
-    said = (
+    priced, scale, per_gpu_title = answer.cost, answer.cost.scale, f"{answer.cost.currency}/GPU"
+    text = (
         "Price of the network, without servers and accelerators. ≥ marks a sum to which parts"
         " without a price are still to be added, + a range whose parts have no high in the book."
         " Switches, modules and cables are those ordered, spares included."
     )
-    yield Heading("Fabrics side by side", (said,), "comparison")
+    yield Heading("Fabrics side by side", (text,), "comparison")
     side: list[Column[Priced]] = [
         column("fabric", "name", mark=lambda row: ("", " *" if row.name in answer.unsold else "")),
         amount_column(scale.of_money("cost_base"), "capital.base"),
         range_column("bill.capital", scale),
-        amount_column("cost_per_gpu", "per_gpu.base", title=each),
+        amount_column("cost_per_gpu", "per_gpu.base", title=per_gpu_title),
         told_column("switches", "switches_ordered", ordered(*SWITCH_PARTS), form="count"),
         *columns("ports_per_gpu", "gpu_bytes_per_s", of="bill.fabric"),
         told_column("modules", get=ordered("transceiver"), form="count"),
@@ -318,13 +318,13 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
         rows = {row.name: row for row in answer.comparison.rows}
         if any(best.error for best in answer.timed.values()):
             side += barred_columns(
-                lambda one: answer.timed.get(one.name), lambda one: rows[one.name].mfu
+                lambda row: answer.timed.get(row.name), lambda row: rows[row.name].mfu
             )
         else:
             time = quantity("iteration_time_s", title="iteration, s", suffix="")
             side += [
-                column(time, lambda one: value_at(rows[one.name], "best.iteration_time_s")),
-                column("mfu", lambda one: rows[one.name].mfu),
+                column(time, lambda row: value_at(rows[row.name], "best.iteration_time_s")),
+                column("mfu", lambda row: rows[row.name].mfu),
             ]
     chosen, foreign = answer.recommendation.fabric, [*answer.unsold.values()][:1]
     yield Table(
@@ -335,15 +335,15 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
         chosen=lambda row: row.name == chosen,
     )
     for best in list(answer.timed.values())[:1]:
-        yield from (Paragraph(said, "quiet") for said in bar_note(best.error))
+        yield from (Paragraph(sentence, "quiet") for sentence in bar_note(best.error))
     for row in priced.refused:
         yield Paragraph(f"{row.name}: {row.reason}", "quiet")
 
 
 def price_chapter(answer: Findings) -> Iterator[Section]:
     """Prices by category."""
-    said = "Bars: base prices by category. Whiskers: all prices at their low and all at their high."
-    yield Heading("What each fabric costs", (said,), "price")
+    text = "Bars: base prices by category. Whiskers: all prices at their low and all at their high."
+    yield Heading("What each fabric costs", (text,), "price")
     yield price_chart(answer.cost)
 
 
@@ -352,23 +352,23 @@ def drivers_chapter(answer: Findings) -> Iterator[Section]:
     yield Heading(f"What moves the price of {answer.chosen.name}", (), "drivers")
     chart = driver_chart(answer.cost, answer.chosen, answer.definition.drivers_shown)
     if chart is None:
-        said = "The price book states no spread for the parts of this fabric; the price is one"
-        yield Paragraph(f"{said} number.")
+        text = "The price book states no spread for the parts of this fabric; the price is one"
+        yield Paragraph(f"{text} number.")
     else:
-        said = "One part at a time at its lowest and highest price, all others at base: the top bar"
-        said = f"{said} is the price to negotiate first."
-        bare = [one for one in answer.chosen.drivers if one.stated != BOTH_ENDS]
+        text = "One part at a time at its lowest and highest price, all others at base: the top bar"
+        text = f"{text} is the price to negotiate first."
+        bare = [driver for driver in answer.chosen.drivers if driver.stated != BOTH_ENDS]
         if bare:
             total = answer.chosen.capital.base or 1.0
-            told = listed(
+            parts = listed(
                 [
-                    f"{part_words(one.part)} ({one.stated}, {100 * one.amount / total:.0f} % of the"
-                    " price)"
-                    for one in bare
+                    f"{part_words(driver.part)} ({driver.stated},"
+                    f" {100 * driver.amount / total:.0f} % of the price)"
+                    for driver in bare
                 ]
             )
-            said += f" Not known whole, so at base where nothing is stated: {told}."
-        yield Paragraph(said, "quiet")
+            text += f" Not known whole, so at base where nothing is stated: {parts}."
+        yield Paragraph(text, "quiet")
         yield chart
     for statement in answer.cost.statements:
         yield Paragraph(statement)
@@ -378,11 +378,11 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
     """Energy and yearly cost of every fabric, and of one training run."""
     inputs, scale = answer.cost.inputs, answer.cost.scale
     money = scale.of_money
-    said = (
+    text = (
         f"Annuity of the price over {inputs['years']} years, and energy at a PUE of"
         f" {inputs['pue']:g} and {inputs['tariff_per_kwh']:.4g} {answer.cost.currency} per kWh."
     )
-    yield Heading("Energy and yearly cost", (said,), "running")
+    yield Heading("Energy and yearly cost", (text,), "running")
     yield running_chart(answer.cost)
     used, energy = "energy_kwh_per_year", f"energy, {scale.title} a year"
     columns: list[Column[FabricBill]] = [
@@ -413,7 +413,7 @@ def _training_run(answer: Findings) -> Iterator[Section]:
     days = behind(lambda run: run.days, lambda run: answer.timed[run.fabric].error, 1)
     whole, useful = Scale(1.0, unit, 0), f"{unit} per useful PFLOP/s"
     run_cost = told_column(f"network, {unit} a run", "run_cost", "cost.base", form="count")
-    each = told_column(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")
+    work = told_column(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")
     of_run: list[Column[TrainingRun]] = [
         told_column("iterations", form="count"),
         replace(told_column("days", form="fixed", digits=1), mark=days),
@@ -423,14 +423,14 @@ def _training_run(answer: Findings) -> Iterator[Section]:
     columns: list[Column[TrainingRun]] = [
         column("fabric"),
         *(of_run if tokens else ()),
-        replace(each, mark=lacking),
+        replace(work, mark=lacking),
         range_column("price_per_pflops", whole, lambda run: no_high(bills[run.fabric])),
     ]
     model = told(answer.inputs)["model"]
-    said = f"{model} has no tokens, and so no run of known length."
+    legend = f"{model} has no tokens, and so no run of known length."
     if tokens:
         billions = float(f"{tokens[0] / 1e9:.3g}")
-        said = (
+        legend = (
             f"{model} on {billions:,g} billion tokens ({tokens[1]}), without"
             " interruptions; the network's annuity and energy in that time."
         )
@@ -440,7 +440,7 @@ def _training_run(answer: Findings) -> Iterator[Section]:
         columns,
         answer.runs,
         title="One training run" if tokens else "Useful work",
-        legend=(said,),
+        legend=(legend,),
         chosen=lambda run: run.fabric == chosen,
     )
 
@@ -451,9 +451,9 @@ def speed_chapter(answer: Findings) -> Iterator[Section]:
     chart = speed_chart(answer.cost, answer.timed, chosen, str(inputs["model"]))
     if chart is None:
         return
-    said = (
+    text = (
         f"One iteration of {inputs['model']} at a global batch of {inputs['batch']:,}, each fabric"
         " with its best parallel plan. Lower is faster, further left is cheaper."
     )
-    yield Heading("Speed against price", (said,), "speed")
+    yield Heading("Speed against price", (text,), "speed")
     yield chart
