@@ -47,16 +47,16 @@ def signature_of(question: type[Question[Any]]) -> inspect.Signature:
     """Signature of the function of a question: what is told by its place, then keywords."""
     known = question.inputs_known()
     answer = question.ask.__annotations__.get("return", inspect.Signature.empty)
-    places = [one for one in known if one.option.argument or one.name == SCENARIO]
-    keywords = [one for one in known if one not in places]
+    places = [asked for asked in known if asked.option.argument or asked.name == SCENARIO]
+    keywords = [asked for asked in known if asked not in places]
     shown = []
-    for one, kind in (
-        *((one, inspect.Parameter.POSITIONAL_OR_KEYWORD) for one in places),
-        *((one, inspect.Parameter.KEYWORD_ONLY) for one in keywords),
+    for asked, kind in (
+        *((asked, inspect.Parameter.POSITIONAL_OR_KEYWORD) for asked in places),
+        *((asked, inspect.Parameter.KEYWORD_ONLY) for asked in keywords),
     ):
-        default = inspect.Parameter.empty if one.needed else one.default
-        shown.append(inspect.Parameter(one.name, kind, default=default))
-    shown.sort(key=lambda one: (one.kind, one.kind.value < 3 and one.default is not one.empty))  # noqa: PLR2004
+        default = inspect.Parameter.empty if asked.needed else asked.default
+        shown.append(inspect.Parameter(asked.name, kind, default=default))
+    shown.sort(key=lambda slot: (slot.kind, slot.kind.value < 3 and slot.default is not slot.empty))  # noqa: PLR2004
     return inspect.Signature(shown, return_annotation=answer)
 
 

@@ -122,8 +122,8 @@ class CableComparison(Answer):
         '8 cables planned, 8 built: no difference.'
         """
         kinds = Counter(difference.kind for difference in self.differences)
-        found = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no difference"
-        return f"{self.planned:,} cables planned, {self.built:,} built: {found}."
+        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no difference"
+        return f"{self.planned:,} cables planned, {self.built:,} built: {counts}."
 
     def in_a_line(self) -> str:
         """How many cables differ."""
@@ -140,9 +140,9 @@ class CableComparison(Answer):
             {"plan": self.plan, "as_built": self.as_built},
             planned=self.planned,
             built=self.built,
-            differences=[values_at(asdict(one), *TO_DO, *BOTH) for one in self.differences],
+            differences=[values_at(asdict(change), *TO_DO, *BOTH) for change in self.differences],
             notes=list(self.notes),
-            known=[asdict(one) for one in self.known],
+            known=[asdict(device) for device in self.known],
         )
 
     def summary(self) -> Iterator[Section]:
@@ -208,17 +208,17 @@ def compare_cables(
     """
     reader = CatalogReader(catalog)
     links = cage_links(reader.load(SWITCHES, switch), radix) if switch else None
-    said = naming or Naming()
-    known = read_node_names(said.node_names) if said.node_names else {}
-    wanted, found = read_hall(plan), read_hall(as_built, known)
-    for hall in (wanted, found):
+    names = naming or Naming()
+    known = read_node_names(names.node_names) if names.node_names else {}
+    wanted, hall_built = read_hall(plan), read_hall(as_built, known)
+    for hall in (wanted, hall_built):
         require_free_ports(hall.path, hall.cables)
-    match = match_halls(wanted, found, host_gpus=said.host_gpus, cage_links=links)
+    match = match_halls(wanted, hall_built, host_gpus=names.host_gpus, cage_links=links)
     notes = match.notes
-    if known and not found.renamed:
-        notes += (f"no device of {found.path} stands in {said.node_names}",)
+    if known and not hall_built.renamed:
+        notes += (f"no device of {hall_built.path} stands in {names.node_names}",)
     alike = named_alike(
-        CableList(wanted.path, wanted.cables), CableList(found.path, match.cables), links
+        CableList(wanted.path, wanted.cables), CableList(hall_built.path, match.cables), links
     )
     return CableComparison(
         str(plan),
@@ -263,13 +263,13 @@ class Rehearsal(Answer):
 
     @property
     def _routed(self) -> str:
-        routed, many = sum(one.routed for one in self.booted), "s" * (len(self.booted) != 1)
+        routed, many = sum(subnet.routed for subnet in self.booted), "s" * (len(self.booted) != 1)
         return f"{routed:,} of {len(self.booted):,} subnet{many} routed."
 
     @property
     def exit_code(self) -> int:
         """1 if a subnet is not routed by an engine that fits it, or anything differs."""
-        return int(self.compared.exit_code or not all(one.routed for one in self.booted))
+        return int(self.compared.exit_code or not all(subnet.routed for subnet in self.booted))
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cables --rehearse``."""
@@ -277,12 +277,12 @@ class Rehearsal(Answer):
             self.inputs,
             subnets=[
                 {
-                    **asdict(one.part),
-                    "engines": list(one.routing.engines),
-                    "engine": one.engine,
-                    "routed": one.routed,
+                    **asdict(subnet.part),
+                    "engines": list(subnet.routing.engines),
+                    "engine": subnet.engine,
+                    "routed": subnet.routed,
                 }
-                for one in self.booted
+                for subnet in self.booted
             ],
             **{key: value for key, value in self.compared.to_dict().items() if key != "inputs"},
         )
@@ -303,13 +303,13 @@ class Rehearsal(Answer):
     def sections(self) -> Iterator[Section]:
         """One row a subnet, then one a difference with what to do about it."""
         shown = [
-            column("subnet", lambda one: one.part.name),
+            column("subnet", lambda subnet: subnet.part.name),
             *(
                 column(name, attrgetter(f"part.{name}"))
                 for name in ("switches", "adapters", "cables")
             ),
-            column("engine", lambda one: one.engine),
-            column("routed", lambda one: "yes" if one.routed else "no"),
+            column("engine", lambda subnet: subnet.engine),
+            column("routed", lambda subnet: "yes" if subnet.routed else "no"),
         ]
         yield Table("subnets", shown, self.booted)
         if self.compared.differences:
@@ -392,10 +392,10 @@ def _compared(
     if kind_of(network) != SUBNET:
         raise InputError(f"--rehearse: {network} is not what ibnetdiscover prints: give its output")
     text = "\n".join(read_lines(network))
-    found, booted = rehearsal.rehearse(text, routing, tools)
+    network_text, booted = rehearsal.rehearse(text, routing, tools)
     with TemporaryDirectory(prefix="netplan-") as folder:
         seen = Path(folder) / "found.ibnetdiscover"
-        seen.write_text(found, encoding="utf-8")
+        seen.write_text(network_text, encoding="utf-8")
         return Rehearsal(inputs, tuple(booted), compared(plan, seen))
 
 

@@ -239,7 +239,7 @@ def _named(sheet: Sheet) -> bool:
 
 def _sheet_columns(sheet: Sheet) -> list[Column[tuple[str, ...]]]:
     """The columns of a sheet as it names them."""
-    return [column(name, itemgetter(at), title=name) for at, name in enumerate(sheet.header)]
+    return [column(name, itemgetter(index), title=name) for index, name in enumerate(sheet.header)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,8 +349,8 @@ class Cables(Question[Answer]):
             raise InputError(f"{what} is of one network: leave out --with")
         subnet = subnet_of(expand(spec, sizing), self.cluster.host_gpus)
         if self.rehearse:
-            own = build_fabric(spec, sizing).sizing
-            return rehearse_plan(self.inputs(), subnet, spec, own)
+            sizing_built = build_fabric(spec, sizing).sizing
+            return rehearse_plan(self.inputs(), subnet, spec, sizing_built)
         return GraphFile(self.inputs(), subnet.blocks, lambda: subnet.network)
 
     def table(self) -> Callable[[], Sheet]:
@@ -362,7 +362,7 @@ class Cables(Question[Answer]):
         hall = reader.named(FLOOR_PLANS, self.cluster.floor_plan)
         model = reader.named(SWITCHES, self.cluster.switch)
         hardware = Hardware(reader.load(CABLING_BOOKS, self.books.cabling), model)
-        beside = self._beside(reader, hardware.cabling)
+        books = self._beside(reader, hardware.cabling)
         reader.replaced()
         _check_floor(self.to, hall, self.cluster.host_gpus)
         built = build_fabric(spec, sizing)
@@ -391,17 +391,17 @@ class Cables(Question[Answer]):
         if self.to in NETBOX:
             devices = _netbox_hall(hall, racks, model, self.cluster.host_gpus)
             return partial(NETBOX[self.to], self._named(plan), devices)
-        return self._written(plan, built, beside)
+        return self._written(plan, built, books)
 
-    def _written(self, plan: CablePlan, built: Fabric, beside: SiteBooks) -> Callable[[], Sheet]:
+    def _written(self, plan: CablePlan, built: Fabric, books: SiteBooks) -> Callable[[], Sheet]:
         """A plan in the columns of a table that needs no hall."""
         if self.to == UFM_HCA:
             members = (
                 built.sizing.hb_size if self.cluster.host_gpus is None else self.cluster.host_gpus
             )
             return partial(ufm_hca, plan, members)
-        if beside.networks:
-            return partial(_with_networks, self._named(plan), beside, built)
+        if books.networks:
+            return partial(_with_networks, self._named(plan), books, built)
         return partial(SHEETS[self.to], self._named(plan))
 
     def _named(self, plan: CablePlan) -> CablePlan:
@@ -416,12 +416,12 @@ class Cables(Question[Answer]):
         asked = "networks" in self.given
         every = self.cluster.networks if asked else site_networks(self.cluster)
         names = dict.fromkeys(every if self.to == "plan" else ())
-        found = [reader.load(SITE_NETWORKS, name) for name in names]
-        named = {one.name: reader.named(SWITCHES, one.switch or None) for one in found}
+        nets = [reader.load(SITE_NETWORKS, name) for name in names]
+        named = {net.name: reader.named(SWITCHES, net.switch or None) for net in nets}
         return SiteBooks(
             tuple(
-                (one, reader.beside(FABRICS, one.fabric), fitting(one, named[one.name]))
-                for one in found
+                (net, reader.beside(FABRICS, net.fabric), fitting(net, named[net.name]))
+                for net in nets
             ),
             cabling,
         )
@@ -429,17 +429,19 @@ class Cables(Question[Answer]):
 
 def _with_networks(plan: CablePlan, books: SiteBooks, built: Fabric) -> Sheet:
     """The plan of the fabric, and after it those of the networks beside."""
-    own, fabrics = plan_sheet(plan), sized_networks(books, built)
+    sheet, fabrics = plan_sheet(plan), sized_networks(books, built)
     gpus = built.sizing.gpus
     kept: dict[str, SiteCables] = {}
     for network, _, model in books.networks:
-        each = model.links_per_cage(network.link_gbps) if model is not None else 1
-        kept[network.name] = SiteCables(network, fabrics[network.name], gpus, cage_links=each)
+        links = model.links_per_cage(network.link_gbps) if model is not None else 1
+        kept[network.name] = SiteCables(network, fabrics[network.name], gpus, cage_links=links)
         kept[network.name].require_plan()
     switches = [device.name for device in plan.devices if device.role == ROLES[SWITCH]]
-    rows = [own.rows]
+    rows = [sheet.rows]
     for name, cabled in kept.items():
-        others = [one for other, made in kept.items() if other != name for one in made.switch_names]
+        others = [
+            switch for other, made in kept.items() if other != name for switch in made.switch_names
+        ]
         ends = [
             end
             for made in kept.values()
@@ -448,7 +450,7 @@ def _with_networks(plan: CablePlan, books: SiteBooks, built: Fabric) -> Sheet:
         ]
         managed = (*switches, *others) if cabled.network.ports_per_switch else ()
         rows.append(replace(cabled, managed=managed, uplinks=ends).rows())
-    return Sheet(own.name, own.header, chain.from_iterable(rows))
+    return Sheet(sheet.name, sheet.header, chain.from_iterable(rows))
 
 
 cables = asks(Cables)
@@ -474,12 +476,12 @@ def _netbox_hall(
     server = hall.whole_server if hall else None
     if server and server.gpus == host_gpus:
         heights["host"] = server.units
-    found = NetBoxHall(racks=racks, heights=heights)
+    netbox = NetBoxHall(racks=racks, heights=heights)
     if hall is not None:
-        found = replace(found, site=hall.name, rack_units=hall.rack_units)
+        netbox = replace(netbox, site=hall.name, rack_units=hall.rack_units)
     if model is not None:
-        found = replace(found, switch=model.name, infiniband="InfiniBand" in model.title)
-    return found
+        netbox = replace(netbox, switch=model.name, infiniband="InfiniBand" in model.title)
+    return netbox
 
 
 def _kinds(fabric: Fabric, hardware: Hardware) -> dict[str, str]:

@@ -101,7 +101,7 @@ class Calibrate(Question[Calibrated]):
         links = Links.of(accelerator, reader.load)
         bases = Bases(accelerator, links.domain, reader.load(STACKS, self.stack))
         calibration = reader.load(CALIBRATIONS, "own-cluster")
-        messages = [one for path in collectives for one in read_nccl_tests(path)]
+        messages = [message for path in collectives for message in read_nccl_tests(path)]
         fits = Fits(
             fit_products(gemm, accelerator, calibration),
             fit_collectives(messages, accelerator, bases.link, calibration),
@@ -129,19 +129,19 @@ def _fit_steps(
     load = partial(reader.load, MODELS)
     runs = read_steps(steps, bases.accelerator, bases.stack, load)
     require_rows("training runs", len(runs))
-    precisions = tuple(dict.fromkeys(one.precision for one in runs))
+    precisions = tuple(dict.fromkeys(run.precision for run in runs))
     accelerator = trainable(bases.accelerator, calibration, precisions)
-    placed = [one.on(accelerator) for one in runs]
-    found = TrainingProblem.of(MeasuredRuns.of(placed, model), calibration).fitted_rows()
+    placed = [run.on(accelerator) for run in runs]
+    training_rows = TrainingProblem.of(MeasuredRuns.of(placed, model), calibration).fitted_rows()
     return (
         bases._replace(accelerator=accelerator),
-        Fits(fits.products, fits.collectives, found, precisions),
+        Fits(fits.products, fits.collectives, training_rows, precisions),
     )
 
 
 def _files(flag: str, paths: Sequence[str | Path]) -> tuple[Path, ...]:
     """Files as given, patterns replaced by what they match."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         matching = [path]
         if not path.exists():
@@ -149,7 +149,7 @@ def _files(flag: str, paths: Sequence[str | Path]) -> tuple[Path, ...]:
             matching = sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207
         if not matching:
             raise InputError(f"{flag} {path}: no such file")
-        found += matching
-    if len(set(found)) < len(found):
+        files += matching
+    if len(set(files)) < len(files):
         raise InputError(f"{flag}: a file is given twice: give each once")
-    return tuple(found)
+    return tuple(files)

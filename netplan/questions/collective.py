@@ -90,11 +90,11 @@ class CollectiveAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan collective --format json``."""
-        found: dict[str, Any] = asdict(self.rows[0])
+        measures: dict[str, Any] = asdict(self.rows[0])
         if self.sweep:
-            found = {"sizes": [asdict(row) for row in self.rows]}
+            measures = {"sizes": [asdict(row) for row in self.rows]}
         about = {"domains": self.group.domains, "basis": self.group.basis, "notes": self.notes}
-        return answer_dict(self.inputs, **found, **about)
+        return answer_dict(self.inputs, **measures, **about)
 
     def summary(self) -> Iterator[Section]:
         """The ends of the sweep and where bandwidth begins, some sizes, notes."""
@@ -160,7 +160,7 @@ class CollectiveAnswer(Answer):
             "between: the time with the mean error of such times below and above.",
             f"bus GB/s: {factor:.4g} x size / time, as nccl-tests has it.",
             "bound: no algorithm is faster on these links.",
-            f"regime: {', '.join(REGIMES.get(one, one) for one in met)}.",
+            f"regime: {', '.join(REGIMES.get(regime, regime) for regime in met)}.",
         )
         return Table("sizes", shown, self.rows, legend=legend)
 
@@ -199,7 +199,7 @@ class CollectiveAnswer(Answer):
                 ys=[row.busbw_bytes_per_s for row in rows] + bounds,
                 series=[(name,) for name in ("measured links", "bound") for _ in rows],
                 name=lambda key: str(key[0]),
-                box=lambda at: boxes[at % len(rows)],
+                box=lambda index: boxes[index % len(rows)],
             ),
             room=2 * len(rows),
         )
@@ -270,9 +270,9 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         self.check_parts()
         low, high = self._ends
         if not 1 <= low <= high <= LARGEST_BYTES:
-            said = shown_size(low) if low == high else f"{shown_size(low)}..{shown_size(high)}"
+            sizes = shown_size(low) if low == high else f"{shown_size(low)}..{shown_size(high)}"
             raise InputError(
-                f"--bytes {said} is out of range: give 1 B to {si(LARGEST_BYTES, 'B')}, the"
+                f"--bytes {sizes} is out of range: give 1 B to {si(LARGEST_BYTES, 'B')}, the"
                 " smaller size first"
             )
 
@@ -299,11 +299,11 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
             return self._on_graph(Path(self.cluster.graph), chip, reader.replaced())
         group = GpuGroup.of(chip, self.cluster.gpus, self.cluster.hb_size, reader.load)
         sizes = self.sizes
-        found = group.times(self.kind, sizes, self.collective_algorithm)
-        algorithm = sizes / found.time_s
+        times = group.times(self.kind, sizes, self.collective_algorithm)
+        algorithm = sizes / times.time_s
         bus = bus_factor(self.kind, self.cluster.gpus) * algorithm
-        numbers = (sizes, found.time_s, found.low_s, found.high_s, algorithm, bus, found.bound_s)
-        rows = zip(*(one.tolist() for one in (*numbers, found.regime)), strict=True)
+        numbers = (sizes, times.time_s, times.low_s, times.high_s, algorithm, bus, times.bound_s)
+        rows = zip(*(values.tolist() for values in (*numbers, times.regime)), strict=True)
         inputs = self.inputs(hb_size=group.members, set=reader.replaced())
         del inputs["graph"]
         return CollectiveAnswer(inputs, group, tuple(SizeRow(*row) for row in rows))

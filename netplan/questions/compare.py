@@ -173,7 +173,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         terms = rates_of(self, self.rule, reader, 1, books.prices, currency)
         known: Known = {}
         refused: list[InputError] = []
-        asked = dict(zip([one.name for one in specs], fabrics_asked(self), strict=True))
+        asked = dict(zip([spec.name for spec in specs], fabrics_asked(self), strict=True))
 
         def served(row: FabricRow) -> FabricRow:
             try:
@@ -182,8 +182,8 @@ class Compare(Question[Comparison | ComparisonCases]):
                 if isinstance(error, InputError):
                     refused.append(error)
                 return replace(row, notes=(*row.notes, f"Not served: {error}."))
-            found = Served.of(best.plan, row.bill, terms)
-            return replace(row, served=found, notes=(*row.notes, *best.searched.notes))
+            tokens_served = Served.of(best.plan, row.bill, terms)
+            return replace(row, served=tokens_served, notes=(*row.notes, *best.searched.notes))
 
         priced = sizing, books, _baseline(specs, reader, sizing, books)
         rows = tuple(_row(spec, Variant(on), priced, served) for spec in specs)
@@ -331,7 +331,7 @@ def _row(
     spec: FabricSpec,
     variant: Variant,
     priced: tuple[Sizing, BillBooks, float],
-    told: Callable[[FabricRow], FabricRow],
+    complete: Callable[[FabricRow], FabricRow],
 ) -> FabricRow:
     """The row of a fabric with one accelerator, of which more is told where it can be built."""
     sizing, books, baseline = priced
@@ -349,14 +349,14 @@ def _row(
     saved = 1 - network / baseline if row.cost and baseline else None
     chip = variant.chip
     unsold = "" if chip.sold_with(spec.family) else chip.sold_in
-    row = replace(told(row), cost_reduction=saved, unsold=unsold)
+    row = replace(complete(row), cost_reduction=saved, unsold=unsold)
     return _with_others_told(row, others)
 
 
 def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
     """The row with its best plan; fabrics with equal levels share one search."""
-    found = search.best_on_subset(row.fabric.levels) if search and row.fabric else None
-    return timed_row(row, found)
+    best = search.best_on_subset(row.fabric.levels) if search and row.fabric else None
+    return timed_row(row, best)
 
 
 def _weighing(plain: PlanSearch, **terms: Any) -> "Weighing":  # noqa: ANN401 - of any type
@@ -367,7 +367,7 @@ def _weighing(plain: PlanSearch, **terms: Any) -> "Weighing":  # noqa: ANN401 - 
 
 
 def _trades(
-    found: Comparison,
+    answer: Comparison,
     designs: Sequence[Timed],
     asked: tuple[Sequence[FabricSpec], Sizing],
     weigh: "Callable[[PlanSearch], Weighing]",
@@ -385,10 +385,10 @@ def _trades(
     for variant, _ in designs:
         if variant.memory is None:
             continue
-        rows = {row.label: row for row in found.rows if row.memory == variant.name}
-        verdict = decide([row.candidate(found.terms) for row in rows.values()], found.basis)
+        rows = {row.label: row for row in answer.rows if row.memory == variant.name}
+        verdict = decide([row.candidate(answer.terms) for row in rows.values()], answer.basis)
         names = (verdict.fabric or next(iter(verdict.tied), None)) if verdict else None
-        row = rows[names] if names else min(rows.values(), key=lambda one: one.time_s)
+        row = rows[names] if names else min(rows.values(), key=lambda row: row.time_s)
         if row.best is not None:
             yield weighing.trade(known[row.name], sizing, variant, row.best)
 
@@ -397,7 +397,7 @@ def rail_only_domains(
     pair: tuple[FabricSpec, FabricSpec],
     sizing: Sizing,
     books: BillBooks,
-    own: int,
+    accelerator_domain: int,
     sizes: Sequence[int] = DOMAIN_SIZES,
 ) -> tuple[DomainRow, ...]:
     """Rail-only networks with HB domains of several sizes: counted and priced, never timed.
@@ -408,7 +408,7 @@ def rail_only_domains(
         Rail-only, and what savings are counted against.
     sizing, books
         The cluster, and what bills are made from.
-    own
+    accelerator_domain
         GPUs of the HB domain that the accelerator comes in [1].
     sizes
         GPUs of the domains that are asked for, beside those of the cluster [1].
@@ -437,7 +437,7 @@ def rail_only_domains(
             saved if known else None,
             bill.gear,
             bill.geared,
-            size <= own,
+            size <= accelerator_domain,
         )
         rows.append(row)
     return tuple(rows)
@@ -480,10 +480,10 @@ def _probe(specs: Sequence[FabricSpec], sizing: Sizing, designs: Sequence[Timed]
 
         def time_s(times: float) -> float:
             faster = (
-                replace(one, link_bytes_per_s=times * one.link_bytes_per_s) for one in network
+                replace(level, link_bytes_per_s=times * level.link_bytes_per_s) for level in network
             )
-            found = search.best_on_subset((*domain, *faster))
-            return found.time_s if isinstance(found, SearchResult) else inf
+            best = search.best_on_subset((*domain, *faster))
+            return best.time_s if isinstance(best, SearchResult) else inf
 
         times = bandwidth_needed(time_s, limit_s)
         return None if times is None else times * fabric.gpu_bytes_per_s

@@ -72,14 +72,14 @@ class Cost(Question[CostAnswer]):
         books = _with_circuits(self, books, specs)
         shares = parse_spares(list(self.books.spares))
         made = partial(make_bill, sizing=sizing, books=books, spares=shares, currency=money)
-        found = [_bill_or_reason(spec, made) for spec in specs]
-        refused = tuple(one for one in found if isinstance(one, Unbuildable))
-        bills = tuple(_run(one, books, running) for one in found if isinstance(one, Bill))
+        built = [_bill_or_reason(spec, made) for spec in specs]
+        refused = tuple(refusal for refusal in built if isinstance(refusal, Unbuildable))
+        bills = tuple(_run(bill, books, running) for bill in built if isinstance(bill, Bill))
         if not bills:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
         terms = rates_of(self, "price", reader, 1, books.prices, money)
         terms = replace(terms, running=running) if terms else None
-        served, told = self._served(reader, bills, specs, terms)
+        served, notes = self._served(reader, bills, specs, terms)
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
@@ -97,7 +97,7 @@ class Cost(Question[CostAnswer]):
         )
         foreign = [spec.name for spec in specs if not chosen.sold_with(spec.family)]
         unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
-        return CostAnswer(inputs, money, bills, refused, served, told, unsold)
+        return CostAnswer(inputs, money, bills, refused, served, notes, unsold)
 
     def _served(
         self,
@@ -113,7 +113,7 @@ class Cost(Question[CostAnswer]):
 
         known: Known = {}
         asked = dict(
-            zip([one.name for one in specs], fabrics_asked(self, DEFAULT_FABRICS), strict=True)
+            zip([spec.name for spec in specs], fabrics_asked(self, DEFAULT_FABRICS), strict=True)
         )
         rows: list[FabricTokens] = []
         notes: dict[str, None] = {}

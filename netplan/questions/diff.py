@@ -126,8 +126,8 @@ class Diff(Question[DiffAnswer]):
     @classmethod
     def about(cls, scenario: Scenario, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question about a scenario that was read; errors as of :meth:`on`."""
-        own = {name for name, role in _own(cls).items() if role == "input"}
-        shared = {name: value for name, value in given.items() if name not in own}
+        own_inputs = {name for name, role in _own(cls).items() if role == "input"}
+        shared = {name: value for name, value in given.items() if name not in own_inputs}
         other, catalog = given.pop(OTHER, None), given.get("catalog")
         named = scenario if other is None else Scenario.load(other, catalog)
         question = super().about(scenario, **given)

@@ -70,7 +70,7 @@ class DrawAnswer(Answer):
 
     def _groups(self) -> list[dict[str, Any]]:
         """Links of each group, their rate, and what the colours say of them."""
-        graph, found = self.graph, []
+        graph, rows = self.graph, []
         for code, name in enumerate(graph.group_names):
             here = graph.group == code
             if not here.any():
@@ -84,8 +84,8 @@ class DrawAnswer(Answer):
                 row["busiest_share"] = float(self.coloured.share[here].max())
             if self.coloured.links_out is not None:
                 row["links_out"] = int((here & self.coloured.links_out).sum())
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
     def summary(self) -> Iterator[Section]:
         """What is drawn, links by group, notes."""
@@ -211,7 +211,7 @@ class Draw(Question[DrawAnswer]):
 
     def _loaded(self) -> DrawAnswer:
         """Links coloured by what `netplan loads` says of them."""
-        found: LoadsAnswer = self.also(
+        loads_answer: LoadsAnswer = self.also(
             Loads,
             seed=self.seed,
             matrix=self.matrix,
@@ -219,8 +219,8 @@ class Draw(Question[DrawAnswer]):
             fail=self.fail,
             hot=0,
         ).ask()
-        fabric = found.run.fabric if found.run else None
-        return self._placed(found.graph, fabric, found.coloured, found.notes)
+        fabric = loads_answer.run.fabric if loads_answer.run else None
+        return self._placed(loads_answer.graph, fabric, loads_answer.coloured, loads_answer.notes)
 
     def _placed(
         self, graph: FabricGraph, fabric: Fabric | None, coloured: Coloured, notes: tuple[str, ...]

@@ -203,8 +203,8 @@ class Export(Question[GraphFile]):
     def _circuits(self, inputs: dict[str, object], spec: FabricSpec, sizing: Sizing) -> GraphFile:
         """Circuits of a torus of cubes, without the cubes that failed."""
         ports = SWITCHES.load(spec.circuit_switch).cages if spec.circuit_switch else 0
-        found = cube_circuits(spec, sizing, ports=ports, lost=self.lost_cubes)
-        return GraphFile(inputs, found.lines)
+        circuits = cube_circuits(spec, sizing, ports=ports, lost=self.lost_cubes)
+        return GraphFile(inputs, circuits.lines)
 
     def _converted(self, path: Path) -> GraphFile:
         if self.to in (ASTRA_SIM, CIRCUITS):

@@ -123,9 +123,9 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 
             answer = ServedFaultsAnswer
             fabric = partial(served_fabric, files=(reader, {}), question=self, shared=shared)
-        told = each(shared.specs.items(), lambda item: item[1].name)
+        named_specs = each(shared.specs.items(), lambda item: item[1].name)
         rows, refused = sorted_out(
-            [fabric(spec, name) for name, spec in told], asked=bool(self.fail)
+            [fabric(spec, name) for name, spec in named_specs], asked=bool(self.fail)
         )
         sizing, prices, search = shared.sizing, shared.books.prices, shared.search
         resolved = {
@@ -189,7 +189,9 @@ def fabric_faults(
     inventory = inventory_of(subject, question, shared)
     singles, scenario, worst = _failures(subject, inventory, question)
     # With forwarding one GPU has no port of its own.
-    forwarding_s = next((one.impact.iteration_time_s for one in singles if one.kind == "nic"), None)
+    forwarding_s = next(
+        (part.impact.iteration_time_s for part in singles if part.kind == "nic"), None
+    )
     ways = recoveries(subject, shared.books, shared.circuit, forwarding_s)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
     years = _years((subject, wiring), inventory, singles, shared=shared, cost_per_year=cost)
@@ -242,14 +244,14 @@ def _years(
     slowness, alone = searched(subject), subject.alone
     if subject.spare_domains:
         parts = single_parts(inventory)
-        impacts = [alone.impact(inventory.damage([one])) for one in parts]
+        impacts = [alone.impact(inventory.damage([part])) for part in parts]
         singles = tuple(single_failures(inventory, zip(parts, impacts, strict=True)))
     failing = group_failures(
         subject.graph,
         inventory.groups,
         shared.book,
         end=shared.options.end,
-        effects_of=lambda damages: [effect_of(alone.impact(one), slowness) for one in damages],
+        effects_of=lambda damages: [effect_of(alone.impact(hit), slowness) for hit in damages],
     )
     units = unit_counts(subject.fabric, wiring)
     book = shared.book.stopping(_survived(subject, singles, shared.book))
@@ -278,7 +280,7 @@ def _policies(
     if question.policy != RECONFIGURE:
         return ()
     assumed = Assumed(shared.options, years.book, years.effects, years.failing, years.forecast)
-    gpu = next(one.impact for one in singles if one.kind == "gpu")
+    gpu = next(single.impact for single in singles if single.kind == "gpu")
     idle = question.cluster.spare_gpus or 1
     return policies(subject, shared.books, shared.circuit, assumed, idle=idle, gpu=gpu)
 
@@ -332,7 +334,7 @@ def _failures(
     A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
     """
     parts, singles, asked, impacts, why = fail_parts(subject, inventory, question)
-    found = _scenario(subject, asked, impacts, question) if asked else why
+    scenario = _scenario(subject, asked, impacts, question) if asked else why
     worst: tuple[Damage, str] | None
     if asked:
         worst = asked[_worst(impacts)], " ".join(question.fail)
@@ -345,7 +347,7 @@ def _failures(
         place = max(ranked, default=(None, 0, -1))[-1]
         worst = (inventory.damage([parts[place]]), singles[place].part) if ranked else None
     # A job inside one HB domain does without its network.
-    return singles, found, worst if subject.sizing.domains > 1 else None
+    return singles, scenario, worst if subject.sizing.domains > 1 else None
 
 
 def _scenario(

@@ -91,14 +91,14 @@ class Grow(Question[GrowthAnswer]):
     def __post_init__(self) -> None:
         """Refuse phases that are none."""
         super().__post_init__()
-        found = tuple(self.phases)
-        if not 1 < len(found) <= MOST_PHASES or any(two <= one for one, two in pairwise(found)):
-            given = ", ".join(f"{gpus:,}" for gpus in found) or "none"
+        phases = tuple(self.phases)
+        if not 1 < len(phases) <= MOST_PHASES or any(high <= low for low, high in pairwise(phases)):
+            given = ", ".join(f"{gpus:,}" for gpus in phases) or "none"
             raise InputError(
                 f"--gpus {given}: give 2 to {MOST_PHASES} phases of rising size, such as"
                 " --gpus 2048 --gpus 8192"
             )
-        object.__setattr__(self, "scenario", self.scenario.replace(gpus=found[-1]))
+        object.__setattr__(self, "scenario", self.scenario.replace(gpus=phases[-1]))
         gaps = self._gaps()
         wrong = [gap for gap in gaps if not 0 < gap <= MOST_GAP]
         if wrong:
@@ -189,7 +189,7 @@ class _Case(NamedTuple):
         """
         grown: list[Grown] = []
         refused: list[Unbuildable] = []
-        for spec in each(specs, lambda one: one.name):
+        for spec in each(specs, lambda spec: spec.name):
             try:
                 grown.append(self.grown(spec))
             except (InputError, InfeasibleError) as error:
@@ -213,35 +213,35 @@ class _Case(NamedTuple):
             for gpus in phases
         ]
         spec = _fixed(spec, self.sizing)
-        own = [self.bill(spec, sizing) for sizing in sizings]
+        alone = [self.bill(spec, sizing) for sizing in sizings]
         turn = each(("smallest networks", "parts of the final one"), str)
         next(turn)
         own_moved = _moved(
-            lambda at: _own_graph(spec, sizings[at], sizings[-1]),
+            lambda phase: _own_graph(spec, sizings[phase], sizings[-1]),
             len(phases),
             by_port=isinstance(spec, GROWING),
         )
         parts: list[Phase | None] = [None] * len(phases)
-        bills, moved = own, own_moved
-        growth = self._growth(spec, own[-1])
+        bills, moved = alone, own_moved
+        growth = self._growth(spec, alone[-1])
         if growth is not None:
             parts = list(growth.phases)
             pairs = zip(sizings, growth.phases, strict=True)
-            bills = [self.bill(spec, sizing, fabric=one.fabric) for sizing, one in pairs]
+            bills = [self.bill(spec, sizing, fabric=stage.fabric) for sizing, stage in pairs]
             next(turn)
             moved = _moved(growth.graph_of, len(phases), by_port=True)
-        orders, own_orders = self._orders(bills), self._orders(own)
+        orders, own_orders = self._orders(bills), self._orders(alone)
         steps = tuple(
             GrowthPhase(number, year, bill, made, cables, part, small)
             for number, (year, bill, made, cables, part, small) in enumerate(
-                zip(self.years[:-1], bills, orders, moved, parts, own, strict=True), start=1
+                zip(self.years[:-1], bills, orders, moved, parts, alone, strict=True), start=1
             )
         )
         return Grown(
-            own[-1],
+            alone[-1],
             steps,
-            self._ways(bills, own, (orders, own_orders), (sum(moved), sum(own_moved))),
-            (*self._beside(), *_told(spec, steps), *own[-1].fabric.notes),
+            self._ways(bills, alone, (orders, own_orders), (sum(moved), sum(own_moved))),
+            (*self._beside(), *_told(spec, steps), *alone[-1].fabric.notes),
             growth,
             self.cage_links,
         )
@@ -276,7 +276,7 @@ class _Case(NamedTuple):
     def _ways(
         self,
         bills: Sequence[Bill],
-        own: Sequence[Bill],
+        alone: Sequence[Bill],
         orders: tuple[Sequence[Order], Sequence[Order]],
         moved: tuple[int, int],
     ) -> tuple[GrowthPath, GrowthPath, GrowthPath]:
@@ -287,9 +287,9 @@ class _Case(NamedTuple):
         courses = (
             _course(bills, orders[0]),
             Course((final, *nothing), (final,) * len(bills), power),
-            _course(own, orders[1]),
+            _course(alone, orders[1]),
         )
-        left = [sum((one.left.total for one in made), start=none) for made in orders]
+        left = [sum((made_order.left.total for made_order in made), start=none) for made in orders]
         plans: tuple[Plan, ...] = ("growing", "all at once", "not planned")
         grown, once, unplanned = (
             GrowthPath(
@@ -307,10 +307,10 @@ class _Case(NamedTuple):
         interest = self.running.interest.base
         yearly = sum(getattr(self.running, name).base for name in UPKEEP)
         early = [
-            discount_factor(interest, one)
-            - discount_factor(interest, two)
-            + yearly * yearly_factor(interest, one, two)
-            for one, two in pairwise(self.years[:-1])
+            discount_factor(interest, begin)
+            - discount_factor(interest, end)
+            + yearly * yearly_factor(interest, begin, end)
+            for begin, end in pairwise(self.years[:-1])
         ]
         fabric = final.fabric
         return Weights(
@@ -322,7 +322,7 @@ class _Case(NamedTuple):
 
 def _course(bills: Sequence[Bill], orders: Sequence[Order]) -> Course:
     return Course(
-        tuple(one.bought.total for one in orders),
+        tuple(phase_order.bought.total for phase_order in orders),
         tuple(bill.capital for bill in bills),
         tuple(bill.draw.typical_w for bill in bills),
     )
@@ -330,12 +330,12 @@ def _course(bills: Sequence[Bill], orders: Sequence[Order]) -> Course:
 
 def _moved(graph_of: Callable[[int], FabricGraph], phases: int, *, by_port: bool) -> list[int]:
     """Cables of each phase before that a phase moves; none of the first."""
-    found, before = [0], graph_of(0)
-    for at in each(range(1, phases), lambda at: f"phase {at + 1}"):
-        now = graph_of(at)
-        found.append(moved_cables(before, now, by_port=by_port))
+    moved, before = [0], graph_of(0)
+    for phase in each(range(1, phases), lambda phase: f"phase {phase + 1}"):
+        now = graph_of(phase)
+        moved.append(moved_cables(before, now, by_port=by_port))
         before = now
-    return found
+    return moved
 
 
 def _fixed(spec: FabricSpec, final: Sizing) -> FabricSpec:
@@ -357,8 +357,10 @@ def _own_graph(spec: FabricSpec, sizing: Sizing, final: Sizing) -> FabricGraph:
     graph = network_only(expand(spec, sizing))
     if not isinstance(spec, Torus):
         return graph
-    small, large = (torus_shape(spec, build_fabric(spec, one).sizing) for one in (sizing, final))
-    if len(small) != len(large) or any(one > two for one, two in zip(small, large, strict=True)):
+    small, large = (torus_shape(spec, build_fabric(spec, size).sizing) for size in (sizing, final))
+    if len(small) != len(large) or any(
+        length > two for length, two in zip(small, large, strict=True)
+    ):
         return graph
     domain, rank = np.divmod(np.arange(graph.gpus), graph.hb_size)
     places = np.unravel_index(domain, small, order="F")

@@ -204,15 +204,15 @@ class Loads(Question[LoadsAnswer]):
         """Loads of the links under a matrix."""
         graph, rng = router.graph, np.random.default_rng(self.seed)
         intact = Router(graph, routing_of_left(self.routing, graph)) if self.fail else router
-        found = whole = intact.loads(matrix, rng)
+        link_loads = whole = intact.loads(matrix, rng)
         if self.fail:
-            found = self._sender(router, matrix)(matrix)
+            link_loads = self._sender(router, matrix)(matrix)
         return LoadsAnswer(
             inputs=inputs,
             graph=graph,
-            link_loads=found,
-            groups=found.by_group(),
-            hottest=found.hottest(self.hot),
+            link_loads=link_loads,
+            groups=link_loads.by_group(),
+            hottest=link_loads.hottest(self.hot),
             total_bytes=matrix.total_bytes,
             notes=(
                 *round_note(self.fail, graph, self.routing),
@@ -233,8 +233,8 @@ class Loads(Question[LoadsAnswer]):
         from netplan.topologies.formats.graph_files import read_graph
 
         path = Path(self.cluster.graph)
-        found, notes = with_own_domains(read_graph(path, hb_size=self.cluster.hb_size), path, on)
-        return found, reader.replaced(), notes
+        graph, notes = with_own_domains(read_graph(path, hb_size=self.cluster.hb_size), path, on)
+        return graph, reader.replaced(), notes
 
 
 loads = asks(Loads)
@@ -273,7 +273,7 @@ def _collectives(run: "PlacedRun | ServedRun", send: Send) -> Iterator[Collectiv
     """Every collective of the iteration, alone on the fabric."""
     levels = run.levels
     alone = tuple(run.collectives())
-    for use, placement, model_s in each(alone, lambda one: f"{one[0].kind} {one[0].collective}"):
+    for use, placement, model_s in each(alone, lambda row: f"{row[0].kind} {row[0].collective}"):
         matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
         bound = group_bound(
             _BOUNDED_AS[use.collective],
@@ -317,7 +317,9 @@ def _as_wired(run: "PlacedRun | ServedRun", matrix: TrafficMatrix) -> TrafficMat
     if not any(level.kind == "ring" for level in run.levels):
         return matrix
     parts = {kind: matrix.of_kind(kind) for kind in KINDS}
-    return combine([one if kind == "pipeline" else both_ways(one) for kind, one in parts.items()])
+    return combine(
+        [part if kind == "pipeline" else both_ways(part) for kind, part in parts.items()]
+    )
 
 
 def _rings_on_meshes(run: "PlacedRun | ServedRun") -> bool:

@@ -202,7 +202,7 @@ class Map(Question[MapAnswer]):
         system = self._system(model, chip, self._network(reader, chip))
         run = run_model(model, system, self.direction, self._options)
         rates = ChipRates.of(chip, system.network.innermost_bytes_per_s)
-        found = MapResult.of(run, self._notes(model, system, run), rates)
+        result = MapResult.of(run, self._notes(model, system, run), rates)
         inputs = self.inputs(
             gpus=self.chips,
             fabric=self.fabric,
@@ -212,10 +212,10 @@ class Map(Question[MapAnswer]):
             data=system.data,
             execution=self._options.execution or chip.execution,
             family=model.family,
-            sequence_tile=found.sequence_tile,
+            sequence_tile=result.sequence_tile,
             set=reader.replaced(),
         )
-        return MapAnswer(inputs, found, rates)
+        return MapAnswer(inputs, result, rates)
 
     @property
     def _options(self) -> MappingOptions:
@@ -332,9 +332,9 @@ class Map(Question[MapAnswer]):
 
     def _ring_notes(self, system: ChipSystem) -> tuple[str, ...]:
         """That a ring of the links of an HB domain is longer than such domains are sold."""
-        chip, own = system.chip, self.fabric is None and self.dimensions is None
+        chip, own_links = system.chip, self.fabric is None and self.dimensions is None
         ring = self.chips if system.tensor == 1 else system.tensor
-        if not own or chip.hb_size == 1 or (ring or 1) <= chip.hb_size:
+        if not own_links or chip.hb_size == 1 or (ring or 1) <= chip.hb_size:
             return ()
         longer = f"HB domains of {chip.name} have {chip.hb_size:,} chips: a ring of {ring:,} leads"
         return (f"{longer} out of them, at their links' rate; --fabric gives the network's.",)

@@ -195,7 +195,7 @@ class Optimize(Question[Optimization]):
         chips = variants(
             reader, on, self._several("expanded_memory") or (self.cluster.expanded_memory,)
         )
-        check_tiers(self, *(one.chip for one in chips))
+        check_tiers(self, *(variant.chip for variant in chips))
         books = self._bill_books(reader, on)
         specs, apart = _specs(reader, on, self)
         axes = Axes(
@@ -207,7 +207,7 @@ class Optimize(Question[Optimization]):
             variants=chips,
         )
         _check(axes, on, self.cluster.gpus)
-        searches = {one.name: self._search_on(reader, one) for one in chips}
+        searches = {variant.name: self._search_on(reader, variant) for variant in chips}
         inputs = self._resolved(axes, searches[chips[0].name].training.batch, on, reader)
         space = build_space(axes, self.cluster.gpus, books)
         rates = hb_gear.gear_rates(self, reader, books)
@@ -236,8 +236,8 @@ class Optimize(Question[Optimization]):
         size, the constraint `GEAR_PRICED` weighs every size.
         """
         books = read_books(self.cluster, self.books, reader)
-        own = self.cluster.gpus if books.prices.hb_sizes else on.hb_size
-        return replace(books, hb_size=max(self._several("hb_size"), default=own))
+        domain = self.cluster.gpus if books.prices.hb_sizes else on.hb_size
+        return replace(books, hb_size=max(self._several("hb_size"), default=domain))
 
     def _resolved(
         self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader
@@ -255,7 +255,7 @@ class Optimize(Question[Optimization]):
             radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
             switches=[switch.model.name for switch in axes.switches if switch.model],
             oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
-            expanded_memories=[one.name for one in axes.variants if one.name],
+            expanded_memories=[variant.name for variant in axes.variants if variant.name],
             link_gbps=gbps(on.network_bytes_per_s),
             set=reader.replaced(),
         )
@@ -286,9 +286,9 @@ class Optimize(Question[Optimization]):
 
     def _several(self, name: str) -> tuple[Any, ...]:
         """Values of an input that stand side by side; those of a scenario where it says one."""
-        said = self.scenario.value(name)
+        value = self.scenario.value(name)
         return self.varied.get(name) or (
-            () if said is None or name in ("radix", "switch", "expanded_memory") else (said,)
+            () if value is None or name in ("radix", "switch", "expanded_memory") else (value,)
         )
 
     def _search_on(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
@@ -314,7 +314,9 @@ class Optimize(Question[Optimization]):
         known = [reader.load(SWITCHES, name) for name in SWITCHES.paths(reader.roots)]
         choices = []
         for radix in radices:
-            fitting = [SwitchChoice(radix, one) for one in known if one.radix(speed_gbps) == radix]
+            fitting = [
+                SwitchChoice(radix, model) for model in known if model.radix(speed_gbps) == radix
+            ]
             choices += fitting or [SwitchChoice(radix)]
         return tuple(choices)
 
@@ -396,33 +398,35 @@ def _front_of(
     weigh, apart = _to_weigh(space.designs, demands, wanted)
     blank = weigh and not all(map(hb_gear.gear_known, space.designs))
     feasible, counts = judge(space.designs, (*demands, hb_gear.GEAR_PRICED) if blank else demands)
-    found, effort = _timed(feasible, searches, objective, apart=weigh)
-    rows = _front(feasible, found, objective)
-    front = {id(one) for row in rows for one in (row.design, *row.equal)}
+    times, effort = _timed(feasible, searches, objective, apart=weigh)
+    rows = _front(feasible, times, objective)
+    front = {id(design) for row in rows for design in (row.design, *row.equal)}
     beaten = tuple(
-        (one, result.time_s) for one, result in _with_time(feasible, found) if id(one) not in front
+        (design, result.time_s)
+        for design, result in _with_time(feasible, times)
+        if id(design) not in front
     )
     if not rows:
-        lost = {one.memory for one in space.designs} - {one.memory for one in feasible}
-        told = f"; no design with {listed(sorted(lost))} meets the demands: ask for it alone"
-        raise InfeasibleError(_why_no_time(found) + (told if lost else ""))
+        lost = {design.memory for design in space.designs} - {design.memory for design in feasible}
+        advice = f"; no design with {listed(sorted(lost))} meets the demands: ask for it alone"
+        raise InfeasibleError(_why_no_time(times) + (advice if lost else ""))
     tally = Tally(
         size=space.size,
         built=len(space.designs),
         constraints=counts,
         feasible=len(feasible),
-        untimed=sum(bool(why_no_time(design, found)) for design in feasible),
+        untimed=sum(bool(why_no_time(design, times)) for design in feasible),
         searches=effort,
     )
     notes = (
         *_not_on_front(searches, feasible, rows),
-        *notes_of(space, feasible, found, (objective, books)),
+        *notes_of(space, feasible, times, (objective, books)),
     )
     currency = books.prices.currency
     sizes = hb_gear.Sizes()
     if weigh and wanted.rates:
         others, _ = _timed(apart, searches, objective, apart=True)
-        timed = [*_with_time(feasible, found), *_with_time(apart, others)]
+        timed = [*_with_time(feasible, times), *_with_time(apart, others)]
         sizes = hb_gear.Sizes(hb_gear.by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
     main = (inputs, objective, rows, tally, notes, currency)
     return Optimization(*main, sizes=sizes, beaten=beaten)
@@ -443,12 +447,12 @@ def _with_graphs(
         known = []
     both = Space((*space.designs, *graphs.designs), space.unbuildable)
     answer = _front_of(both, inputs, searches, wanted)
-    limit_s = max((one.time_s for _, (_, one) in known), default=inf) * (1 + wish.slower)
+    limit_s = max((result.time_s for _, (_, result) in known), default=inf) * (1 + wish.slower)
     rows = [row for row in answer.rows if row.row.time_s <= limit_s]
     front = tuple(replace(row, number=number) for number, row in enumerate(rows, 1))
     points = _points(front)
     catalog = [point for _, point in known]
-    found = found_graphs.FoundGraphs(
+    found_rows = found_graphs.FoundGraphs(
         wish,
         graphs,
         rows=tuple(found_graphs.proven_graphs(points, graphs)),
@@ -456,7 +460,7 @@ def _with_graphs(
         front=len(known),
         slow=len(answer.rows) - len(front),
     )
-    return replace(answer, rows=front, graphs=found)
+    return replace(answer, rows=front, graphs=found_rows)
 
 
 def _points(rows: Sequence[FrontRow]) -> list[tuple[int, found_graphs.Point]]:
@@ -473,19 +477,19 @@ def _to_weigh(
     """
     if wanted.objective != "cost" or not wanted.books.prices.hb_sizes:
         return False, []
-    filled = [one for one in designs if one.fabric.levels and one.complete("cost")]
+    filled = [design for design in designs if design.fabric.levels and design.complete("cost")]
     if not hb_gear.weighed(filled):
         return False, []
-    blank = (one for one in filled if not hb_gear.gear_known(one))
-    return True, [one for one in blank if all(demand.meets(one) for demand in demands)]
+    blank = (design for design in filled if not hb_gear.gear_known(design))
+    return True, [design for design in blank if all(demand.meets(design) for demand in demands)]
 
 
 def _not_on_front(
     memories: Iterable[str], feasible: Sequence[Design], rows: Sequence[FrontRow]
 ) -> Iterator[str]:
     """Expanded memories, or none, of which no design is on the front, and why."""
-    shown = {one.memory for row in rows for one in (row.design, *row.equal)}
-    met = {one.memory for one in feasible}
+    shown = {design.memory for row in rows for design in (row.design, *row.equal)}
+    met = {design.memory for design in feasible}
     for memory in memories:
         what = "without expanded memory" if memory == NONE else f"with {memory}"
         if memory in shown:
@@ -507,18 +511,18 @@ def _timed(
 
     Where HB domains are weighed, what may lie on the front of those of one size.
     """
-    found: dict[str, dict[Levels, Found]] = {memory: {} for memory in searches}
+    timings: dict[str, dict[Levels, Found]] = {memory: {} for memory in searches}
     effort, groups = Searches(0, 0, 0, 0, 0), defaultdict(list)
-    for one in designs:
-        if one.fabric.levels:
-            size = one.fabric.sizing.hb_size if apart else 0
-            point = comparable(one.value(objective)), one.fabric.levels
-            groups[one.memory, size].append(point)
+    for design in designs:
+        if design.fabric.levels:
+            size = design.fabric.sizing.hb_size if apart else 0
+            point = comparable(design.value(objective)), design.fabric.levels
+            groups[design.memory, size].append(point)
     for (memory, _), points in groups.items():
-        known, own = time_designs(searches[memory], points)
-        found[memory] |= known
-        effort = Searches(*map(add, structs.astuple(effort), structs.astuple(own)))
-    return found, effort
+        known, search_effort = time_designs(searches[memory], points)
+        timings[memory] |= known
+        effort = Searches(*map(add, structs.astuple(effort), structs.astuple(search_effort)))
+    return timings, effort
 
 
 def _trades(
@@ -532,28 +536,28 @@ def _trades(
     """
     if NONE not in searches:
         return
-    weighing, told = weigh(searches[NONE]), set()
+    weighing, weighed_memories = weigh(searches[NONE]), set()
     for row in rows:
         choice = row.design.choice
-        if choice.variant.memory is not None and row.design.memory not in told:
-            told.add(row.design.memory)
-            own = replace(weighing, books=replace(weighing.books, switch=choice.switch.model))
+        if choice.variant.memory is not None and row.design.memory not in weighed_memories:
+            weighed_memories.add(row.design.memory)
+            of_switch = replace(weighing, books=replace(weighing.books, switch=choice.switch.model))
             sizing = row.design.fabric.sizing
-            yield own.trade(choice.spec, sizing, choice.variant, row.best)
+            yield of_switch.trade(choice.spec, sizing, choice.variant, row.best)
 
 
-def _with_time(designs: Sequence[Design], found: FoundBy) -> list[tuple[Design, SearchResult]]:
+def _with_time(designs: Sequence[Design], timings: FoundBy) -> list[tuple[Design, SearchResult]]:
     """The designs that have a time, with it."""
     return [
         (design, result)
         for design in designs
-        if isinstance(result := found[design.memory].get(design.fabric.levels), SearchResult)
+        if isinstance(result := timings[design.memory].get(design.fabric.levels), SearchResult)
     ]
 
 
-def _front(designs: Sequence[Design], found: FoundBy, objective: Objective) -> tuple[FrontRow, ...]:
+def _front(designs: Sequence[Design], times: FoundBy, objective: Objective) -> tuple[FrontRow, ...]:
     """The designs that no other beats, equal ones in one row."""
-    timed = _with_time(designs, found)
+    timed = _with_time(designs, times)
     points = [
         (comparable(design.value(objective)), comparable(result.time_s)) for design, result in timed
     ]
@@ -561,16 +565,16 @@ def _front(designs: Sequence[Design], found: FoundBy, objective: Objective) -> t
     for first, *equal in pareto_front(points):
         design, result = timed[first]
         row, loss = timed_row(design.row, result), switch_loss(design.choice.spec, design.fabric)
-        same = tuple(timed[at][0] for at in equal)
+        same = tuple(timed[index][0] for index in equal)
         rows.append(FrontRow(len(rows) + 1, design, row, result.best, loss, same))
     return tuple(rows)
 
 
-def _why_no_time(found: FoundBy) -> str:
+def _why_no_time(timings: FoundBy) -> str:
     """Why no design can be timed: the reason of the cheapest."""
     none = (
         "no design has an iteration time: their rings are open or their HB domains not full: change"
         " the number of GPUs or the HB domain"
     )
-    reasons = (reason for one in found.values() for reason in one.values())
+    reasons = (reason for by_levels in timings.values() for reason in by_levels.values())
     return str(next(reasons, none)).rstrip(".")

@@ -80,8 +80,8 @@ def check_ranges(question: object) -> None:
     InputError
         If one is.
     """
-    for one, option in own_options(type(question)):
-        check_range(one.name, option, getattr(question, one.name))
+    for own_field, option in own_options(type(question)):
+        check_range(own_field.name, option, getattr(question, own_field.name))
 
 
 Fields = tuple[tuple[Field[Any], Option], ...]
@@ -90,15 +90,15 @@ _FIELDS: dict[int, Fields] = {}
 
 def own_options(question: type[Any]) -> Fields:
     """Fields of a question with their options; sources come last."""
-    found = _FIELDS.get(id(question))
-    if found is None:
-        given = [one for one in fields(question) if OPTION in one.metadata]
-        every = [(one, cast("Option", one.metadata[OPTION])) for one in given]
+    known_fields = _FIELDS.get(id(question))
+    if known_fields is None:
+        given = [own_field for own_field in fields(question) if OPTION in own_field.metadata]
+        every = [(own_field, cast("Option", own_field.metadata[OPTION])) for own_field in given]
         sources = question.reads_from
         known = [pair for pair in every if pair[1].role == "input" or pair[0].name in sources]
-        found = tuple(sorted(known, key=lambda pair: pair[1].role == "source"))
-        _FIELDS[id(question)] = found
-    return found
+        known_fields = tuple(sorted(known, key=lambda pair: pair[1].role == "source"))
+        _FIELDS[id(question)] = known_fields
+    return known_fields
 
 
 def fill_own(question: object, command: str, catalog: str | Path | None) -> None:
@@ -109,15 +109,15 @@ def fill_own(question: object, command: str, catalog: str | Path | None) -> None
     InputError
         If a value is not allowed.
     """
-    for one, option in own_options(type(question)):
-        if option.shared and getattr(question, one.name) is None:
-            object.__setattr__(question, one.name, default_of(command, one.name, catalog))
-        value = getattr(question, one.name)
+    for entry, option in own_options(type(question)):
+        if option.shared and getattr(question, entry.name) is None:
+            object.__setattr__(question, entry.name, default_of(command, entry.name, catalog))
+        value = getattr(question, entry.name)
         value = getattr(value, "tolist", lambda value=value: value)()  # numpy's as Python's
-        if value is None and one.default is not MISSING:
-            object.__setattr__(question, one.name, one.default)
-        elif value != one.default:
-            object.__setattr__(question, one.name, read_option(one.name, option, value))
+        if value is None and entry.default is not MISSING:
+            object.__setattr__(question, entry.name, entry.default)
+        elif value != entry.default:
+            object.__setattr__(question, entry.name, read_option(entry.name, option, value))
 
 
 def default_of(command: str, name: str, catalog: str | Path | None = None) -> object:
@@ -159,34 +159,34 @@ def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa
     known[SCENARIO] = ""
     places = every_place()
     for part, values in document.data.items():
-        at = f"{path}:{document.line([part])}"
+        line = f"{path}:{document.line([part])}"
         if part not in ours:
-            raise CatalogError(f"{at}: {unknown_name('command', str(part), list(ours))}")
+            raise CatalogError(f"{line}: {unknown_name('command', str(part), list(ours))}")
         if not isinstance(values, dict):
-            raise CatalogError(f"{at}: {part}: expected inputs and their values")
+            raise CatalogError(f"{line}: {part}: expected inputs and their values")
         for name, value in values.items():
-            at = f"{path}:{document.line([part, name])}"
+            line = f"{path}:{document.line([part, name])}"
             if name in places:
-                _check_value(at, name, places[name], value)
+                _check_value(line, name, places[name], value)
             elif name not in known:
                 names = sorted({*known, *places})
-                raise CatalogError(f"{at}: {unknown_name('input', str(name), names)}")
+                raise CatalogError(f"{line}: {unknown_name('input', str(name), names)}")
             elif type(value) is not type(known[name]):
-                raise CatalogError(f"{at}: {name} {value!r}: {_wanted(known[name], value)}")
+                raise CatalogError(f"{line}: {name} {value!r}: {_wanted(known[name], value)}")
     return document.data
 
 
-def _check_value(at: str, name: str, place: Place, value: object) -> None:
+def _check_value(line: str, name: str, place: Place, value: object) -> None:
     """Refuse a value that an input of the scenario cannot have, with its file and line."""
     option = place.option
-    for one in value if option.many and isinstance(value, list) else (value,):
-        if option.kind in ("text", "choice", "path") and not isinstance(one, str):
+    for entry in value if option.many and isinstance(value, list) else (value,):
+        if option.kind in ("text", "choice", "path") and not isinstance(entry, str):
             known = place.default if isinstance(place.default, str) else name
-            raise CatalogError(f"{at}: {name} {one!r}: {_wanted(known, one)}")
+            raise CatalogError(f"{line}: {name} {entry!r}: {_wanted(known, entry)}")
     try:
         read_option(name, option, value)
     except InputError as error:
-        raise CatalogError(f"{at}: {error}") from None
+        raise CatalogError(f"{line}: {error}") from None
 
 
 def _wanted(known: object, value: object) -> str:

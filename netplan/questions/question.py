@@ -204,7 +204,7 @@ class Question(Generic[AnswerT_co]):
     @classmethod
     def _alone(cls, **given: Any) -> Self:  # noqa: ANN401
         """The question that is about no scenario."""
-        known = [one.name for one, _ in own_inputs.own_options(cls)]
+        known = [own_field.name for own_field, _ in own_inputs.own_options(cls)]
         unknown = [name for name in given if name not in known]
         if unknown:
             raise unknown_name(f"input of {cls.command}", unknown[0], known)
@@ -230,10 +230,10 @@ class Question(Generic[AnswerT_co]):
             if given.setdefault(name, value) is not value:
                 flag = known[name].option.flag_of(name) if name in known else name
                 raise InputError(f"--set {key}={value} and {flag} are one input: give it once")
-        own = {one.name for one, _ in own_inputs.own_options(cls)}
-        given = _known(cls, scenario.kind, _renamed(cls, scenario.kind, given, own), own)
+        ours = {entry.name for entry, _ in own_inputs.own_options(cls)}
+        given = _known(cls, scenario.kind, _renamed(cls, scenario.kind, given, ours), ours)
         _check_needed(cls, given)
-        parts = {name: given.pop(name) for name in [*given] if name not in own}
+        parts = {name: given.pop(name) for name in [*given] if name not in ours}
         varied = {
             name: _values(name, known[name].option, parts.pop(name))
             for name in cls.varies
@@ -262,18 +262,18 @@ class Question(Generic[AnswerT_co]):
         """Every input that it takes, by group: the scenario's, its own, sources."""
         return _inputs_known(cls)  # type: ignore[arg-type]  # classes are hashable
 
-    def also(self, kind: type[QuestionT], **own: Any) -> QuestionT:  # noqa: ANN401 - of any type
+    def also(self, kind: type[QuestionT], **own_values: Any) -> QuestionT:  # noqa: ANN401 - of any type
         """Another question about the same scenario, or about the one that is given.
 
         Parameters
         ----------
         kind
             Its class.
-        own
+        own_values
             Its own inputs, and where they differ ``scenario``, ``overrides``, ``varied``.
         """
         shared = {"scenario": self.scenario, "given": self.given, "catalog": self.catalog}
-        return kind(**{**shared, "overrides": self.overrides, **own})
+        return kind(**{**shared, "overrides": self.overrides, **own_values})
 
     def with_values(self, **values: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question about a scenario with other values of some inputs."""
@@ -301,12 +301,12 @@ class Question(Generic[AnswerT_co]):
             usual = place.default if place.option.kind == "flag" else None
             if name in self.given and value not in (usual, (), {}):
                 yield name, place.option, value
-        for one, option in own_inputs.own_options(type(self)):
-            usual = one.default
+        for own_field, option in own_inputs.own_options(type(self)):
+            usual = own_field.default
             if option.shared:
-                usual = own_inputs.default_of(self.command, one.name, self.catalog)
-            if (value := getattr(self, one.name)) not in (usual, {}):
-                yield one.name, option, value
+                usual = own_inputs.default_of(self.command, own_field.name, self.catalog)
+            if (value := getattr(self, own_field.name)) not in (usual, {}):
+                yield own_field.name, option, value
 
     def check_parts(self) -> None:
         """Refuse numbers outside of their ranges, of the scenario and of its own.
@@ -324,21 +324,21 @@ class Question(Generic[AnswerT_co]):
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
-        found: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
+        shown: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
         means = read_of(self.reads, self.scenario.kind)
         for name in places(self.scenario.kind):
             if name in means:
                 value = self.scenario.value(name)
-                found[name] = list(value) if isinstance(value, tuple) else value
-        if self.trains and "batch" in found:
-            found["batch"] = self.scenario.batch
-        for one, option in own_inputs.own_options(type(self)):
-            value = getattr(self, one.name)
+                shown[name] = list(value) if isinstance(value, tuple) else value
+        if self.trains and "batch" in shown:
+            shown["batch"] = self.scenario.batch
+        for own_field, option in own_inputs.own_options(type(self)):
+            value = getattr(self, own_field.name)
             if option.role == "input" and not (option.quiet and value is None):
-                found[one.name] = list(value) if isinstance(value, tuple) else value
+                shown[own_field.name] = list(value) if isinstance(value, tuple) else value
         if not self.trains and not self.workload:
-            found["workload"] = "serving"
-        return {**found, **resolved}
+            shown["workload"] = "serving"
+        return {**shown, **resolved}
 
     def _with_ports(self) -> Self:
         """The question with cards of the rate that is asked for, and the ports of its model."""
@@ -384,7 +384,7 @@ def _values(name: str, option: Option, given: Any) -> tuple[Any, ...]:  # noqa: 
     """One value of an input that may vary, or several."""
     alone = isinstance(given, (str, Path)) or not isinstance(given, Iterable)
     values = (given,) if alone else given
-    return tuple(dict.fromkeys(read_option(name, option, one) for one in values))
+    return tuple(dict.fromkeys(read_option(name, option, entry) for entry in values))
 
 
 def _registered(given: Any) -> Any:  # noqa: ANN401 - names, or functions
@@ -393,11 +393,11 @@ def _registered(given: Any) -> Any:  # noqa: ANN401 - names, or functions
         return register_fabric(given)
     if isinstance(given, str) or not isinstance(given, Iterable):
         return given
-    return tuple(register_fabric(one) if callable(one) else one for one in given)
+    return tuple(register_fabric(fabric) if callable(fabric) else fabric for fabric in given)
 
 
 def _renamed(
-    question: type[Question[Any]], kind: str, given: dict[str, Any], own: set[str]
+    question: type[Question[Any]], kind: str, given: dict[str, Any], own_names: set[str]
 ) -> dict[str, Any]:
     """What is given under the names of today; entries of mappings are put into them.
 
@@ -407,20 +407,20 @@ def _renamed(
         If something is given by two names.
     """
     into = {short.into for short in question.shorthands.values()}
-    found: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     named: dict[str, str] = {}
     for name, value in given.items():
-        if name in question.shorthands and name not in own:
+        if name in question.shorthands and name not in own_names:
             whole, key, option = question.shorthands[name]
-            before = found.get(whole) or given.get(whole) or {}
-            found[whole] = {**dict(before), key: read_option(name, option, value)}
+            before = renamed.get(whole) or given.get(whole) or {}
+            renamed[whole] = {**dict(before), key: read_option(name, option, value)}
             continue
-        now = name if name in own else _name_of_today(question, kind, name)
-        if now in named and found[now] != value and now not in into:
+        now = name if name in own_names else _name_of_today(question, kind, name)
+        if now in named and renamed[now] != value and now not in into:
             raise InputError(f"{named[now]} and {name} are one input: give it once")
         named[now] = name
-        found.setdefault(now, value)
-    return found
+        renamed.setdefault(now, value)
+    return renamed
 
 
 def _name_of_today(question: type[Question[Any]], kind: str, name: str) -> str:
@@ -437,7 +437,7 @@ def _name_of_today(question: type[Question[Any]], kind: str, name: str) -> str:
 
 
 def _known(
-    question: type[Question[Any]], kind: str, given: dict[str, Any], own: Collection[str]
+    question: type[Question[Any]], kind: str, given: dict[str, Any], own_names: Collection[str]
 ) -> dict[str, Any]:
     """What is given, without flags of another workload that are off.
 
@@ -449,12 +449,14 @@ def _known(
     means = read_of(question.reads, kind)
     kept = {}
     for name, value in given.items():
-        if name in own or name in means:
+        if name in own_names or name in means:
             kept[name] = value
             continue
-        place = next((places(one)[name] for one in WORKLOADS if name in places(one)), None)
+        place = next(
+            (places(workload)[name] for workload in WORKLOADS if name in places(workload)), None
+        )
         if place is None:
-            every = [one.name for one in question.inputs_known()]
+            every = [known_input.name for known_input in question.inputs_known()]
             raise unknown_name(f"input of {question.command}", name, every)
         option = place.option
         if option.kind == "flag" and value == place.default:
@@ -463,7 +465,7 @@ def _known(
         if name not in question.reads:
             raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
         who = "training" if kind == "training" else "--workload serving"
-        other = next(one for one in WORKLOADS if one != kind)
+        other = next(other for other in WORKLOADS if other != kind)
         raise InputError(
             f"{text} means nothing for {who}: leave it out, or take --workload {other}"
         )
@@ -487,7 +489,7 @@ def read_of(reads: frozenset[str], kind: str) -> frozenset[str]:
 def _inputs_known(question: type[Question[Any]]) -> tuple[own_inputs.Input, ...]:
     """Inputs of the scenario that a question reads, then its own, then sources."""
     trained, served = places("training"), places("serving")
-    found: dict[str, own_inputs.Input] = {}
+    scenario_inputs: dict[str, own_inputs.Input] = {}
     for name, place in {**trained, **served}.items():
         if name not in question.reads:
             continue
@@ -495,22 +497,22 @@ def _inputs_known(question: type[Question[Any]]) -> tuple[own_inputs.Input, ...]
             place = _read_later(trained.get(name, place), place)  # noqa: PLW2901
         alone = "" if name in trained and name in served else "training"
         alone = "serving" if name not in trained else alone
-        found[name] = own_inputs.Input(
+        scenario_inputs[name] = own_inputs.Input(
             name, _as_asked(question, name, place), place.default, place.part, alone
         )
     if not question.workload and question.reads & (SERVED - TRAINED):
-        found["workload"] = own_inputs.Input("workload", WORKLOAD, None, "workload")
+        scenario_inputs["workload"] = own_inputs.Input("workload", WORKLOAD, None, "workload")
     for name, (_, _, option) in question.shorthands.items():
-        found[name] = own_inputs.Input(name, option, None)
+        scenario_inputs[name] = own_inputs.Input(name, option, None)
     named = [own_inputs.Input(own_inputs.SCENARIO, FROM, None)] if question.reads else []
-    own = [
-        own_inputs.Input(one.name, option, one.default)
-        for one, option in own_inputs.own_options(question)
+    own_known = [
+        own_inputs.Input(own_field.name, option, own_field.default)
+        for own_field, option in own_inputs.own_options(question)
     ]
-    ours = [one for one in own if one.option.role == "input"]
-    sources = [one for one in own if one.option.role == "source"]
-    order = {part: at for at, part in enumerate((*PARTS, "question"))}
-    parts = sorted(found.values(), key=lambda one: order[one.group])
+    ours = [known_input for known_input in own_known if known_input.option.role == "input"]
+    sources = [known_input for known_input in own_known if known_input.option.role == "source"]
+    order = {part: index for index, part in enumerate((*PARTS, "question"))}
+    parts = sorted(scenario_inputs.values(), key=lambda known_input: order[known_input.group])
     return (*parts, *ours, *named, *sources)
 
 

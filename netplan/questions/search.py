@@ -123,12 +123,12 @@ class SearchAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
-        told = [difference.to_dict() for difference in self.differences]
+        explanation = [difference.to_dict() for difference in self.differences]
         answer = answer_dict(self.inputs, **self.found.to_dict(), notes=list(self.notes))
         detail = self.detail.to_dict() if self.detail else {}
-        if told and self._barred:
+        if explanation and self._barred:
             answer |= {"equal": self.compared[0].equals(self.compared[1])}
-        return answer | ({"explanation": told} if told else {}) | detail
+        return answer | ({"explanation": explanation} if explanation else {}) | detail
 
     @property
     def _barred(self) -> bool:
@@ -228,7 +228,7 @@ class SearchAnswer(Answer):
         best = self.found.best
         yield self._heading()
         yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
-        yield from (Paragraph(said) for said in equal_to_best(self.found.plans))
+        yield from (Paragraph(sentence) for sentence in equal_to_best(self.found.plans))
         yield self._time
         if best.phases_s:
             yield Bars(
@@ -244,12 +244,12 @@ class SearchAnswer(Answer):
 
     def _memory(self, best: PlanTime) -> Bars:
         """What the best plan holds, in which tier."""
-        used, own = best.memory_bytes, self.memory_bytes
-        room, parts, tiers = own + self.expanded_bytes, best.memory_parts_bytes, ""
+        used, local_bytes = best.memory_bytes, self.memory_bytes
+        room, parts, tiers = local_bytes + self.expanded_bytes, best.memory_parts_bytes, ""
         if best.memory_tiers_bytes:
-            there = {name: one["expanded"] for name, one in best.memory_tiers_bytes.items()}
+            there = {name: split["expanded"] for name, split in best.memory_tiers_bytes.items()}
             tiers = f", {si(sum(there.values()), 'B')} of them in the expanded memory"
-            parts = {name: one["local"] for name, one in best.memory_tiers_bytes.items()}
+            parts = {name: split["local"] for name, split in best.memory_tiers_bytes.items()}
             parts |= {f"{name}, expanded": held for name, held in there.items() if held}
         return Bars(
             "memory",
@@ -261,17 +261,17 @@ class SearchAnswer(Answer):
         )
 
     def _heading(self) -> Heading:
-        inputs, found = told(self.inputs), self.found
+        inputs, result = told(self.inputs), self.found
         plans, done = "plans", "all were evaluated"
-        if found.settings[0].free and found.exchange is None:
+        if result.settings[0].free and result.exchange is None:
             plans, done = "plans in any placement", "timed or ruled out"
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
         how = assumed(inputs)
-        if found.exchange is None:
+        if result.exchange is None:
             how = f"strategy {inputs['strategy']}, {how}"
         space = (
-            f"{found.enumerated:,} {plans}, {found.feasible:,} fit the memory; {done}"
-            f" ({si(found.seconds, 's', 2)})."
+            f"{result.enumerated:,} {plans}, {result.feasible:,} fit the memory; {done}"
+            f" ({si(result.seconds, 's', 2)})."
         )
         return Heading(
             f"Best plans of {inputs['model']}, batch {inputs['batch']:,}, on {inputs['gpus']:,}"
@@ -312,8 +312,8 @@ class SearchAnswer(Answer):
         yield from columns(*DIMENSIONS, "microbatch", "microbatches", of="1.plan", shown="never")
         yield column("panels", "1.plan.panels", shown="always" if panels else "never")
         yield column("interleave", "1.plan.interleave", shown="always" if stages else "never")
-        for at, name in enumerate(DIMENSIONS):
-            yield column(f"hb_{name}", f"1.plan.placement.levels.0.{at}", shown="never")
+        for index, name in enumerate(DIMENSIONS):
+            yield column(f"hb_{name}", f"1.plan.placement.levels.0.{index}", shown="never")
         best = self.found.best
         parts = [f"breakdown_s.{part}" for part in best.breakdown_s]
         parts += [f"phases_s.{phase}" for phase in best.phases_s]
@@ -437,30 +437,30 @@ class Search(Question[SearchAnswer]):
         execution = self.execution or case.training.mapped_as
         calibrated = case.training.calibrated is not None
         self._check_explained(execution, calibrated=calibrated)
-        training, found = case.training, self._plans(case)
-        listed = found.plans
+        training, result = case.training, self._plans(case)
+        listed = result.plans
         if self.instances is not None:
-            found = side_by_side(found, self.instances)
-        detail = self._detail(found, case.on)
+            result = side_by_side(result, self.instances)
+        detail = self._detail(result, case.on)
         # A last HB domain that is not full is bought too.
-        share = gpu_count(found.levels) / self.cluster.gpus
-        best = (replace(one, mfu=share * one.mfu, hfu=share * one.hfu) for one in found.plans)
+        share = gpu_count(result.levels) / self.cluster.gpus
+        best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
         return SearchAnswer(
-            inputs=plan_inputs(self, case, found.settings[0]) | {"execution": execution},
-            found=replace(found, plans=tuple(best)[: self.top]),
+            inputs=plan_inputs(self, case, result.settings[0]) | {"execution": execution},
+            found=replace(result, plans=tuple(best)[: self.top]),
             memory_bytes=training.memory_bytes,
             expanded_bytes=case.on.expanded_bytes,
             notes=(
                 *case.fabric.notes,
-                *_room_notes(found, training),
-                *plan_notes(found, self.cluster.gpus),
-                *least_notes(found, listed),
+                *_room_notes(result, training),
+                *plan_notes(result, self.cluster.gpus),
+                *least_notes(result, listed),
                 *((_mapped_note(execution, case.on),) if execution else ()),
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *(detail.notes if detail else ()),
             ),
-            differences=_explained(found, self.explain) if self.explain else (),
-            compared=_compared(found, self.explain) if self.explain else (),
+            differences=_explained(result, self.explain) if self.explain else (),
+            compared=_compared(result, self.explain) if self.explain else (),
             detail=detail,
         )
 
@@ -507,7 +507,7 @@ class Search(Question[SearchAnswer]):
             )
 
     def _detail(
-        self, found: SearchResult, chip: Accelerator
+        self, result: SearchResult, chip: Accelerator
     ) -> "LayerAnswer | MemoryAnswer | None":
         """The layer or the memory of the best plan, if it is asked for."""
         if self.explain not in DETAILS:
@@ -515,10 +515,10 @@ class Search(Question[SearchAnswer]):
         if self.explain == "memory":
             from netplan.questions.answers.memory_answer import MemoryAnswer
 
-            return MemoryAnswer.of(found, chip)
+            return MemoryAnswer.of(result, chip)
         from netplan.questions.answers.layer_answer import LayerAnswer
 
-        return LayerAnswer.of(found, self.explain, chip)
+        return LayerAnswer.of(result, self.explain, chip)
 
     def _mapped(self, case: TrainingCase) -> Options:
         """What the search leaves open, and how layers lie on the chip."""
@@ -544,9 +544,9 @@ def _mapped_note(execution: Execution, chip: Accelerator) -> str:
     )
 
 
-def _room_notes(found: SearchResult, training: Training) -> Iterator[str]:
+def _room_notes(result: SearchResult, training: Training) -> Iterator[str]:
     """That the best plan does not fit, where that is ignored."""
-    needed, room = found.best.memory_bytes, training.tiers_bytes
+    needed, room = result.best.memory_bytes, training.tiers_bytes
     if needed > room:
         more = si(needed - room, "B")
         yield (
@@ -569,24 +569,24 @@ def _ranks(text: str) -> tuple[int, ...]:
     )
 
 
-def _explained(found: SearchResult, text: str) -> tuple[Difference, ...]:
+def _explained(result: SearchResult, text: str) -> tuple[Difference, ...]:
     ranks = _ranks(text)
     if text in DETAILS:
         return ()
-    if max(ranks) > len(found.plans):
-        raise InputError(f"--explain {text}: only {found.feasible:,} plans fit")
-    chosen = [found.plans[rank - 1] for rank in ranks]
-    settings = [found.setting_of(plan) for plan in chosen]
+    if max(ranks) > len(result.plans):
+        raise InputError(f"--explain {text}: only {result.feasible:,} plans fit")
+    chosen = [result.plans[rank - 1] for rank in ranks]
+    settings = [result.setting_of(plan) for plan in chosen]
     if text == "modes":
-        return explain_modes(settings[0], found.levels, chosen[0].plan)
-    first, second = ((setting, one.plan) for setting, one in zip(settings, chosen, strict=True))
-    return explain(found.levels, first, second)
+        return explain_modes(settings[0], result.levels, chosen[0].plan)
+    first, second = ((setting, timed.plan) for setting, timed in zip(settings, chosen, strict=True))
+    return explain(result.levels, first, second)
 
 
-def _compared(found: SearchResult, text: str) -> tuple[PlanTime, ...]:
+def _compared(result: SearchResult, text: str) -> tuple[PlanTime, ...]:
     """The two plans that are compared, if they are two."""
     ranks = _ranks(text)
-    return tuple(found.plans[rank - 1] for rank in ranks) if len(ranks) > 1 else ()
+    return tuple(result.plans[rank - 1] for rank in ranks) if len(ranks) > 1 else ()
 
 
 def _term(row: Difference) -> str:

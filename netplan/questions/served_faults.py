@@ -81,7 +81,7 @@ def _cluster(
     shared: Shared,
 ) -> ServedCluster:
     """The cluster that serves by the best plan."""
-    case, found = best.searched.case, best.searched.found
+    case, servers_found = best.searched.case, best.searched.found
     first = np.zeros(1, dtype=np.int64)
     return ServedCluster(
         spec,
@@ -90,8 +90,8 @@ def _cluster(
         None,
         question.cluster.spare_domains,
         case=case,
-        outcome=found.ranked.take(first),
-        pools=found.pools.take(first) if found.pools is not None else None,
+        outcome=servers_found.ranked.take(first),
+        pools=servers_found.pools.take(first) if servers_found.pools is not None else None,
         goal=goal_of(question),
     )
 
@@ -107,7 +107,7 @@ def _notes(
             "Each server lies in one HB domain, and needs no other network: no card, link or switch"
             " of the network stops or slows it. Requests come over networks of their own."
         )
-    yield from (rate_note(one, book) for one in failing)
+    yield from (rate_note(group, book) for group in failing)
 
 
 def _scenario(

@@ -51,7 +51,7 @@ class Serving(Question[ServingAnswer]):
         self.check_parts()
         reader = CatalogReader(self.catalog, self.overrides)
         gpus = self.cluster.gpus
-        case, found, notes = search_servers(self, reader, self.cluster.fabric)
+        case, servers_found, notes = search_servers(self, reader, self.cluster.fabric)
         inputs = self.inputs(
             stack=case.stack.name,
             kernels=case.served.kernels.source,
@@ -61,9 +61,9 @@ class Serving(Question[ServingAnswer]):
         )
         return ServingAnswer(
             inputs=inputs,
-            found=found,
-            plans=served_plans(found.ranked, found.pools, case, gpus, self.top),
-            front=served_plans(found.front, found.front_pools, case, gpus, None),
+            found=servers_found,
+            plans=served_plans(servers_found.ranked, servers_found.pools, case, gpus, self.top),
+            front=served_plans(servers_found.front, servers_found.front_pools, case, gpus, None),
             room_bytes=case.room_bytes,
             notes=notes,
         )

@@ -80,20 +80,20 @@ class CatalogRecords(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan catalog list --format json``."""
-        return {"records": [asdict(one) for one in self.records]}
+        return {"records": [asdict(record) for record in self.records]}
 
     def summary(self) -> Iterator[Section]:
         """How many records each role has; all of them where there is one role."""
         counts = Counter(record.role for record in self.records)
         if len(counts) <= 1:
             role = next(iter(counts), "record")
-            found = Table("records", columns("name", "title"), self.records)
+            titles = Table("records", columns("name", "title"), self.records)
             many = len(self.records) > MOST_TITLES
             names = (", ".join(record.name for record in self.records),) if many else ()
             yield from Screen(
                 Heading("Records of the catalogs"),
                 (f"{len(self.records):,} of role {role}; your own go before ours.",),
-                None if many else found,
+                None if many else titles,
                 names,
                 more=more_of("dates, all of them", "netplan catalog show NAME", page=False),
             ).sections()
@@ -130,13 +130,13 @@ class ListRecords(Question[CatalogRecords]):
     def ask(self) -> CatalogRecords:
         """Read title, date and source of every file."""
         roots = user_roots(self.catalog)
-        found = []
+        records = []
         for shelf in _shelves(self.role):
             for name, path in shelf.paths(roots).items():
                 record = read_yaml(path).data
-                said = (str(record.get(key, "")) for key in ("title", "date", "source"))
-                found.append(CatalogRecord(shelf.role, name, *said))
-        return CatalogRecords(tuple(found))
+                facts = (str(record.get(key, "")) for key in ("title", "date", "source"))
+                records.append(CatalogRecord(shelf.role, name, *facts))
+        return CatalogRecords(tuple(records))
 
 
 class FileCheck(Struct, frozen=True):
@@ -157,7 +157,7 @@ class CatalogCheck(Answer):
     @property
     def faults(self) -> list[FileCheck]:
         """The files that are not sound."""
-        return [one for one in self.checks if one.error]
+        return [check for check in self.checks if check.error]
 
     @property
     def exit_code(self) -> int:
@@ -169,8 +169,8 @@ class CatalogCheck(Answer):
         return {
             "files": len(self.checks),
             "sound": len(self.checks) - len(self.faults),
-            "faults": [asdict(one) | {"path": str(one.path)} for one in self.faults],
-            **({} if self.prices is None else {"prices": [one.to_dict() for one in self.prices]}),
+            "faults": [asdict(check) | {"path": str(check.path)} for check in self.faults],
+            **({} if self.prices is None else {"prices": [row.to_dict() for row in self.prices]}),
         }
 
     def summary(self) -> Iterator[Section]:
@@ -229,7 +229,7 @@ class CheckRecords(Question[CatalogCheck]):
         checks = tuple(self._checks())
         if not self.sources:
             return CatalogCheck(checks)
-        sound = [one.path for one in checks if one.role == PRICE_BOOKS.role and not one.error]
+        sound = [row.path for row in checks if row.role == PRICE_BOOKS.role and not row.error]
         return CatalogCheck(checks, prices_of([PRICE_BOOKS.load(str(path)) for path in sound]))
 
     def _checks(self) -> Iterator[FileCheck]:
@@ -238,7 +238,8 @@ class CheckRecords(Question[CatalogCheck]):
             return
         for shelf in _shelves(self.role):
             yield from (
-                FileCheck(shelf.role, *one) for one in shelf.check(user_roots(self.catalog))
+                FileCheck(shelf.role, *file_fault)
+                for file_fault in shelf.check(user_roots(self.catalog))
             )
 
 
@@ -255,9 +256,9 @@ def find_record(name: str, roots: Sequence[Path]) -> tuple[Catalog[Any], Path]:
     """
     known: dict[str, tuple[Catalog[Any], Path]] = {}
     for shelf in all_shelves().values():
-        for found, path in shelf.paths(roots).items():
-            known.setdefault(found, (shelf, path))
-            known[f"{shelf.role}/{found}"] = (shelf, path)
+        for record_name, path in shelf.paths(roots).items():
+            known.setdefault(record_name, (shelf, path))
+            known[f"{shelf.role}/{record_name}"] = (shelf, path)
     if name not in known:
         raise unknown_name("record", name, [key for key in known if "/" not in key])
     return known[name]
@@ -267,7 +268,7 @@ def _check(path: Path, role: str | None) -> FileCheck:
     if role is None:
         folders = {shelf.folder: shelf for shelf in all_shelves().values()}
         parent = path.resolve().parent.as_posix()
-        role = next((shelf.role for at, shelf in folders.items() if parent.endswith(at)), None)
+        role = next((shelf.role for end, shelf in folders.items() if parent.endswith(end)), None)
     if role is None:
         roles = ", ".join(all_shelves())
         raise InputError(f"{path}: what does it describe? Say --role with one of: {roles}")

@@ -78,7 +78,7 @@ def published_answer(
     graph = expand(run.spec, run.fabric.sizing)
     placement = Placement((Degrees(run.tensor, data=run.data, pipeline=run.pipeline),))
     plan = Plan(placement, run.sequences, run.microbatches)
-    found = simulate_palm(
+    simulated = simulate_palm(
         run,
         graph,
         contention=asked.contention,
@@ -100,8 +100,8 @@ def published_answer(
             f"schedule {run.schedule}, recomputation {run.recompute}",
         ),
     )
-    notes = (*run.fabric.notes, *found.notes)
-    return SimulateAnswer(inputs, heading, found, plan, notes=notes)
+    notes = (*run.fabric.notes, *simulated.notes)
+    return SimulateAnswer(inputs, heading, simulated, plan, notes=notes)
 
 
 def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> PalmRun:
@@ -212,11 +212,11 @@ class Simulate(SimulationQuestion):
         conditions = self.conditions(graph, ranks if gpus is None else gpus[ranks])
         conditions = replace(conditions, schedule=schedule, gpus=gpus)
         tick = share_done("microbatches simulated")
-        one = run.setting, run.timed, run.fabric, graph
-        found = simulate_training(*one, conditions, tick=tick)
+        job = run.setting, run.timed, run.fabric, graph
+        simulated = simulate_training(*job, conditions, tick=tick)
         if self.slow or self.fail:
-            intact = simulate_training(*one, conditions.on_whole_links)
-            found = replace(found, intact_time_s=intact.iteration_time_s)
+            intact = simulate_training(*job, conditions.on_whole_links)
+            simulated = replace(simulated, intact_time_s=intact.iteration_time_s)
         heading = run.heading("Simulation", timed=False)
         orders = "inference" if self.inference else f"schedule {schedule}"
         orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
@@ -226,11 +226,11 @@ class Simulate(SimulationQuestion):
         return SimulateAnswer(
             inputs=run.inputs | {"schedule": schedule},
             heading=replace(heading, lines=(*heading.lines, how)),
-            found=found,
+            found=simulated,
             plan=run.timed.plan,
             counts=run.setting.training.model.counts,
             error=run.timed.error if not self.inference else None,
-            notes=(*run.fabric.notes, *notes, *self._plan_notes(run), *found.notes, *failed),
+            notes=(*run.fabric.notes, *notes, *self._plan_notes(run), *simulated.notes, *failed),
         )
 
     def _round(self) -> SimulateAnswer:
@@ -245,11 +245,11 @@ class Simulate(SimulationQuestion):
         conditions = self.conditions(graph, pool.placement.gpu_of_rank)
         job = ServedJob(run.case, run.outcome, pool)
         rings = any(level.kind == "ring" for level in run.levels)
-        one = partial(simulate_round, job, graph, two_way_rings=rings, clock=perf_counter)
-        found = one(conditions)
+        on_links = partial(simulate_round, job, graph, two_way_rings=rings, clock=perf_counter)
+        simulated = on_links(conditions)
         if self.slow or self.fail:
-            intact = one(conditions.on_whole_links)
-            found = replace(found, intact_time_s=intact.iteration_time_s)
+            intact = on_links(conditions.on_whole_links)
+            simulated = replace(simulated, intact_time_s=intact.iteration_time_s)
         if run.pools is not None:
             notes = (*notes, "Only the servers that decode are simulated; prompts and caches not.")
         heading = run.heading("Simulation", timed=False)
@@ -257,10 +257,15 @@ class Simulate(SimulationQuestion):
         return SimulateAnswer(
             inputs=run.inputs,
             heading=replace(heading, lines=lines),
-            found=found,
+            found=simulated,
             served=run.plan,
             counts="tokens",
-            notes=(*run.notes(), *notes, *found.notes, *round_note(self.fail, graph, self.routing)),
+            notes=(
+                *run.notes(),
+                *notes,
+                *simulated.notes,
+                *round_note(self.fail, graph, self.routing),
+            ),
         )
 
     def _plan_notes(self, run: PlacedRun) -> Iterator[str]:
@@ -287,8 +292,8 @@ class Simulate(SimulationQuestion):
     def _schedule(self, run: PlacedRun) -> SimulatedSchedule:
         """The schedule that is asked for, or that of the plan."""
         stages = run.timed.plan.interleave
-        own: SimulatedSchedule = "interleaved" if stages > 1 else "1f1b"
-        asked = self.simulated or own
+        plan_schedule: SimulatedSchedule = "interleaved" if stages > 1 else "1f1b"
+        asked = self.simulated or plan_schedule
         if (asked == "interleaved") != (stages > 1):
             advice = "--fix interleave=1" if stages > 1 else "--fix interleave=2"
             raise InputError(
@@ -301,9 +306,9 @@ class Simulate(SimulationQuestion):
         """GPU of the graph at which each GPU of the run stands; None if they are the same."""
         asked, ranks = self.placement, run.placement.gpu_of_rank
         sizing, levels = run.fabric.sizing, run.fabric.levels[1:]
-        found = np.arange(sizing.gpus)
+        gpu_of_gpu = np.arange(sizing.gpus)
         if run.spec.tile is not None and asked in ("line", "snake"):
-            found = tile_order(run.spec, sizing.gpus, "line" if asked == "line" else "snake")
+            gpu_of_gpu = tile_order(run.spec, sizing.gpus, "line" if asked == "line" else "snake")
         elif asked == "snake":
             if any(level.kind == "switch" for level in levels):
                 raise InputError(
@@ -311,17 +316,17 @@ class Simulate(SimulationQuestion):
                     " leave it out, or give a file"
                 )
             order = snake([level.size for level in levels])
-            found = (order[:, None] * sizing.hb_size + np.arange(sizing.hb_size)).ravel()
+            gpu_of_gpu = (order[:, None] * sizing.hb_size + np.arange(sizing.hb_size)).ravel()
         elif asked not in (None, "line"):
             named = read_ranks(Path(str(asked)), len(ranks), graph.gpus)
             idle = np.setdiff1d(np.arange(graph.gpus), named)
-            found[np.setdiff1d(found, ranks)] = idle[: sizing.gpus - len(ranks)]
-            found[ranks] = named
+            gpu_of_gpu[np.setdiff1d(gpu_of_gpu, ranks)] = idle[: sizing.gpus - len(ranks)]
+            gpu_of_gpu[ranks] = named
         elif (self.groups, graph.gpus) == ("near", sizing.gpus):
             return None
         if self.groups == "strided":
-            found[ranks] = found[ranks[strided(run.placement)]]
-        return found
+            gpu_of_gpu[ranks] = gpu_of_gpu[ranks[strided(run.placement)]]
+        return gpu_of_gpu
 
 
 simulate = asks(Simulate)

@@ -60,10 +60,10 @@ class TrafficAnswer(Answer):
     def summary(self) -> Iterator[Section]:
         """The whole in words, shares of every kind, which blocks exchange most."""
         outside = (1 - self.hb_share) * self.matrix.total_bytes
-        each = f"{si(outside / self.matrix.gpus, 'B')} a GPU"
+        per_gpu = f"{si(outside / self.matrix.gpus, 'B')} a GPU"
         yield from Screen(
             screen_heading(self.run.inputs, self.run.heading("Traffic")),
-            (self._verdict, f"The network carries {si(outside, 'B')}, {each}."),
+            (self._verdict, f"The network carries {si(outside, 'B')}, {per_gpu}."),
             self._kinds,
             tuple(self._heat_words()),
             more_of("the heat map", "--save matrix.npz", "--heat-map map.html", page=False),
@@ -108,7 +108,7 @@ class TrafficAnswer(Answer):
             quantity("total_bytes"),
             self._blocks,
             self.heat_bytes,
-            tuple(f"{at:,}" for at in starts),
+            tuple(f"{gpu:,}" for gpu in starts),
             f"first GPU of a block{f' ({part})' if part else ''}",
             hb_size // size if size < hb_size else 0,
             tuple(self._heat_words()),
@@ -119,7 +119,7 @@ class TrafficAnswer(Answer):
         """What each block is called."""
         gpus, size = self.matrix.gpus, self.block_gpus
         starts = range(0, gpus, size)
-        return tuple(f"GPU {at:,} to {min(at + size, gpus) - 1:,}" for at in starts)
+        return tuple(f"GPU {gpu:,} to {min(gpu + size, gpus) - 1:,}" for gpu in starts)
 
     def _heat_words(self) -> Iterator[str]:
         """What the heat map shows, for those who do not see it."""
@@ -129,7 +129,7 @@ class TrafficAnswer(Answer):
             return
         pairs = len(cells) ** 2
         used = sum(cell > 0 for row in cells for cell in row)
-        own = sum(row[at] for at, row in enumerate(cells))
+        inside_bytes = sum(row[index] for index, row in enumerate(cells))
         most, sender, receiver = max(
             (cell, row, column)
             for row, line in enumerate(cells)
@@ -138,9 +138,9 @@ class TrafficAnswer(Answer):
         names = self._blocks
         toward = "among themselves" if sender == receiver else f"to {names[receiver]}"
         yield (
-            f"{used:,} of {pairs:,} pairs of blocks exchange something; {100 * own / whole:.4g} %"
-            f" of all bytes stay inside a block. Most, {si(most, 'B')} {self.run.each}:"
-            f" {names[sender]} {toward}."
+            f"{used:,} of {pairs:,} pairs of blocks exchange something;"
+            f" {100 * inside_bytes / whole:.4g} % of all bytes stay inside a block. Most,"
+            f" {si(most, 'B')} {self.run.each}: {names[sender]} {toward}."
         )
 
     def heat_page(self) -> str:

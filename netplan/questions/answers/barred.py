@@ -30,10 +30,10 @@ def barred_columns(
         return timed.error if timed else None
 
     def behind_share(row: object) -> tuple[str, str]:
-        share, found = mfu(row), bar(row)
-        if found is None or share is None:
+        share, error_bar = mfu(row), bar(row)
+        if error_bar is None or share is None:
             return "", ""
-        low, high = found.whole.of_rate(100 * share)
+        low, high = error_bar.whole.of_rate(100 * share)
         return "", f" ({low:.0f}-{high:.0f})"
 
     def at(path: str) -> Callable[[Any], Any]:
@@ -51,10 +51,10 @@ def behind(
     """The sign behind what grows with the time, such as days: its ends."""
 
     def mark(row: object) -> tuple[str, str]:
-        value, found = amount(row), bar(row)
-        if found is None or value is None:
+        value, error_bar = amount(row), bar(row)
+        if error_bar is None or value is None:
             return "", ""
-        low, high = found.whole.of(value)
+        low, high = error_bar.whole.of(value)
         return "", f" ({low:,.{digits}f}-{high:,.{digits}f})"
 
     return mark
@@ -76,11 +76,11 @@ def end_columns(
     fabrics: Iterable[Any], fabric: Callable[[Any], str], path: str
 ) -> Iterator[Column[Any]]:
     """Ends and basis of iteration times of rows that name a fabric, for programs."""
-    bars = {one.name: one.error for one in fabrics}
+    bars = {row.name: row.error for row in fabrics}
 
     def end(row: object, name: str) -> float | str | None:
-        found: float | str | None = bar_dict(value_at(row, path), bars[fabric(row)])[name]
-        return found
+        value: float | str | None = bar_dict(value_at(row, path), bars[fabric(row)])[name]
+        return value
 
     for name in ENDS if any(bars.values()) else ():
         yield column(name, partial(end, name=name), shown="never")
@@ -99,7 +99,7 @@ def with_bars(data: Any, bar: ErrorBar | None) -> Any:  # noqa: ANN401 - JSON of
     if bar is None:
         return data
     if isinstance(data, Mapping):
-        found = {key: with_bars(value, bar) for key, value in data.items()}
-        ends = bar_dict(found["iteration_time_s"], bar) if "iteration_time_s" in found else {}
-        return found | ends
-    return [with_bars(one, bar) for one in data] if isinstance(data, list | tuple) else data
+        barred = {key: with_bars(value, bar) for key, value in data.items()}
+        ends = bar_dict(barred["iteration_time_s"], bar) if "iteration_time_s" in barred else {}
+        return barred | ends
+    return [with_bars(item, bar) for item in data] if isinstance(data, list | tuple) else data

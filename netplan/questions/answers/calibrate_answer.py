@@ -83,30 +83,30 @@ class Calibrated(Answer):
     @property
     def groups(self) -> list[Group]:
         """Errors by what was measured."""
-        return [_group(one) for one in self.fits.all]
+        return [_group(fitted) for fitted in self.fits.all]
 
     @property
     def numbers(self) -> list[Number]:
         """All fitted numbers."""
-        return [number for one in self.fits.all for number in _numbers(one)]
+        return [number for fitted in self.fits.all for number in _numbers(fitted)]
 
     @property
     def rows(self) -> list[Row]:
         """All measurements."""
-        return [row for one in self.fits.all for row in _rows(one)]
+        return [row for fitted in self.fits.all for row in _rows(fitted)]
 
     @property
     def files(self) -> dict[str, str]:
         """Text of each catalog file, by its place in a catalog folder."""
-        found = {
+        texts = {
             f"{shelf.folder}/{self.origin.name}.yaml": file_text(record)
             for shelf, record in self.records
         }
         measured = self.bases.accelerator.measured
         for key, table in measured.tables.items() if measured else ():
             content = read_bounded(Path(table)).decode()
-            found[f"traffic/accelerators/{self.origin.name}{TABLES[key]}.csv"] = content
-        return found
+            texts[f"traffic/accelerators/{self.origin.name}{TABLES[key]}.csv"] = content
+        return texts
 
     def write(self, folder: str | Path, *, force: bool = False) -> tuple[Path, ...]:
         """Write the files into a catalog folder, whose path ``--catalog`` then takes.
@@ -159,8 +159,8 @@ class Calibrated(Answer):
             (TOLD, DEVIATION),
             part=measured_of,
         )
-        for one in self.fits.all:
-            yield _chart(one)
+        for fitted in self.fits.all:
+            yield _chart(fitted)
         shown = [
             *show.columns("measured", shown="never"),
             *show.columns("row"),
@@ -170,15 +170,15 @@ class Calibrated(Answer):
         errors = sorted((abs(row.prediction_error) for row in self.rows), reverse=True)
         title, least = "Predicted against measured", errors[:WORST_ROWS][-1]
         worst = [row for row in self.rows if abs(row.prediction_error) >= least]
-        said = f"{title}, the rows met worst" if len(worst) < len(self.rows) else title
-        yield show.Table("measurements", shown, worst, said, only="texts", part=measured_of)
+        rows_title = f"{title}, the rows met worst" if len(worst) < len(self.rows) else title
+        yield show.Table("measurements", shown, worst, rows_title, only="texts", part=measured_of)
         yield show.Table("measurements", shown, self.rows, title, only="pages", part=measured_of)
         yield show.Table("measurements", shown, self.rows, only="programs")
         yield show.Notes.of([("", self._notes())])
         yield show.Paragraph(self._verdict(), "strong")
 
     def _notes(self) -> Iterator[str]:
-        little = [f"{one.number} ({one.measured})" for one in self.numbers if one.told == LITTLE]
+        little = [f"{row.number} ({row.measured})" for row in self.numbers if row.told == LITTLE]
         if little:
             yield (f"The measurements say little about {listed(little)}: near what the files had.")
         steps = self.fits.steps
@@ -203,12 +203,12 @@ class Calibrated(Answer):
             yield "Measured products and collectives serve --iteration-model measured."
 
     def _verdict(self) -> str:
-        said = (
-            f"{one.measured} {100 * one.error_left_out:.1f} % (before the fit"
-            f" {100 * one.error_before:.1f} %)"
-            for one in self.groups
+        errors = (
+            f"{group.measured} {100 * group.error_left_out:.1f} % (before the fit"
+            f" {100 * group.error_before:.1f} %)"
+            for group in self.groups
         )
-        return f"Mean error of measurements that the fit has not seen: {listed([*said])}."
+        return f"Mean error of measurements that the fit has not seen: {listed([*errors])}."
 
 
 measured_of = attrgetter("measured")
@@ -222,31 +222,31 @@ TOLD = (
 DEVIATION = "deviation: standard deviation of the number, as a share of it."
 
 
-def _group(one: Fitted) -> Group:
-    before, after, left_out = map(one.error, (one.before_s, one.after_s, one.left_out_s))
-    largest = float(abs(one.after_s / one.measured_s - 1).max())
-    return Group(one.title, len(one.labels), before, after, left_out, largest)
+def _group(fit: Fitted) -> Group:
+    before, after, left_out = map(fit.error, (fit.before_s, fit.after_s, fit.left_out_s))
+    largest = float(abs(fit.after_s / fit.measured_s - 1).max())
+    return Group(fit.title, len(fit.labels), before, after, left_out, largest)
 
 
-def _numbers(one: Fitted) -> Iterator[Number]:
-    told = (LITTLE if little else TOLD_WELL for little in one.fit.undecided)
-    rows = zip(one.names, one.before, one.fit.values, one.fit.deviations, told, strict=True)
+def _numbers(fit: Fitted) -> Iterator[Number]:
+    trust = (LITTLE if little else TOLD_WELL for little in fit.fit.undecided)
+    rows = zip(fit.names, fit.before, fit.fit.values, fit.fit.deviations, trust, strict=True)
     for name, before, after, deviation, well in rows:
         change = float(after / before - 1)
         key = name.removeprefix("accelerator.")
-        yield Number(one.title, key, float(before), float(after), change, float(deviation), well)
+        yield Number(fit.title, key, float(before), float(after), change, float(deviation), well)
 
 
-def _rows(one: Fitted) -> Iterator[Row]:
-    rows = zip(one.labels, one.measured_s, one.after_s, one.left_out_s, strict=True)
+def _rows(fit: Fitted) -> Iterator[Row]:
+    rows = zip(fit.labels, fit.measured_s, fit.after_s, fit.left_out_s, strict=True)
     for label, measured, after, left_out in rows:
         errors = float(after / measured - 1), float(left_out / measured - 1)
-        yield Row(one.title, label, float(measured), float(after), *errors)
+        yield Row(fit.title, label, float(measured), float(after), *errors)
 
 
-def _chart(one: Fitted) -> Chart:
+def _chart(fit: Fitted) -> Chart:
     """Predicted over measured times, both on logarithms, before and after."""
-    measured = one.measured_s.tolist()
+    measured = fit.measured_s.tolist()
     ends = [min(measured), max(measured)]
     same: Json = {
         "type": "scatter",
@@ -258,16 +258,16 @@ def _chart(one: Fitted) -> Chart:
         "line": {"color": GREY, "width": 1},
     }
     series = (
-        ("before", one.before_s, GREY, "circle-open"),
-        ("fitted", one.after_s, ACCENT, "circle"),
+        ("before", fit.before_s, GREY, "circle-open"),
+        ("fitted", fit.after_s, ACCENT, "circle"),
     )
     drawn = []
     for name, times, colour, symbol in series:
         boxes = (
             hover(
-                label, f"measured {si(was, 's')}", f"{name} {si(said, 's')} ({said / was - 1:+.1%})"
+                label, f"measured {si(was, 's')}", f"{name} {si(now, 's')} ({now / was - 1:+.1%})"
             )
-            for label, was, said in zip(one.labels, measured, times.tolist(), strict=True)
+            for label, was, now in zip(fit.labels, measured, times.tolist(), strict=True)
         )
         look = {"mode": "markers", "marker": {"color": colour, "symbol": symbol, "size": 7}}
         drawn.append(marks("scatter", measured, times.tolist(), boxes, name=name, **look))
@@ -277,5 +277,5 @@ def _chart(one: Fitted) -> Chart:
         "yaxis": {"title": {"text": "predicted, s"}, **axis},
         "showlegend": True,
     }
-    key = f"fit-{one.title.replace(' ', '-')}"
-    return Chart(key, f"Predicted against measured: {one.title}", CHART_PX, (same, *drawn), layout)
+    key = f"fit-{fit.title.replace(' ', '-')}"
+    return Chart(key, f"Predicted against measured: {fit.title}", CHART_PX, (same, *drawn), layout)

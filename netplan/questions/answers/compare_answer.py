@@ -110,8 +110,8 @@ class Comparison(Answer):
         verdict = self.verdict
         if verdict:
             yield show.Paragraph(verdict.sentence, "strong")
-            said = " ".join(change.sentence for change in verdict.changes)
-            yield show.Paragraph(f"Rule: {verdict.rule}.{' ' if said else ''}{said}")
+            changes = " ".join(change.sentence for change in verdict.changes)
+            yield show.Paragraph(f"Rule: {verdict.rule}.{' ' if changes else ''}{changes}")
         yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
@@ -119,8 +119,8 @@ class Comparison(Answer):
         if self.serves:
             from netplan.questions.money.token_cost import LEGEND, token_columns
 
-            told = [*self._names(), *token_columns(self.currency)]
-            yield show.Table("fabrics", told, self.rows, legend=(LEGEND,))
+            token_shown = [*self._names(), *token_columns(self.currency)]
+            yield show.Table("fabrics", token_shown, self.rows, legend=(LEGEND,))
         elif self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
             timed = next((row.timed for row in self.rows if row.timed), None)
@@ -169,9 +169,9 @@ class Comparison(Answer):
     def _further_parts(self) -> Iterator[show.Column[FabricRow]]:
         """Parts of the time that only some iteration models tell apart, so that all sum to it."""
         times = [row.best.breakdown_s for row in self.rows if row.best]
-        for part in dict.fromkeys(part for one in times for part in one):
+        for part in dict.fromkeys(part for breakdown in times for part in breakdown):
             if part not in (*PARTS, *HIDDEN_PARTS):
-                long = part in LONG_PARTS and any(one.get(part) for one in times)
+                long = part in LONG_PARTS and any(breakdown.get(part) for breakdown in times)
                 name = f"breakdown_s.{part}"
                 yield show.column(name, f"best.{name}", shown="wide" if long else "never")
 
@@ -248,8 +248,8 @@ class Comparison(Answer):
     @property
     def bought(self) -> list[FabricRow]:
         """Rows of fabrics that somebody sells for the accelerator; all if nobody sells any."""
-        own = [row for row in self.rows if not row.built_with]
-        return [row for row in own if not row.unsold] or own
+        unbundled = [row for row in self.rows if not row.built_with]
+        return [row for row in unbundled if not row.unsold] or unbundled
 
     @property
     def basis(self) -> Basis:
@@ -309,15 +309,15 @@ class ComparisonCases(Answer):
         """Exactly the JSON of the command: the first one's inputs, and the cases."""
         first = self.cases[0][1]
         inputs = first.inputs | {self.name: [value for value, _ in self.cases]}
-        found = []
+        cases = []
         for value, comparison in self.cases:
             data = comparison.to_dict()
-            found.append({self.name: value, "rows": data["fabrics"], "verdict": data["verdict"]})
-        return answer_dict(inputs, currency=first.currency, cases=found)
+            cases.append({self.name: value, "rows": data["fabrics"], "verdict": data["verdict"]})
+        return answer_dict(inputs, currency=first.currency, cases=cases)
 
     def summary(self) -> Iterator[show.Section]:
         """The verdict of each case, and the fabrics that matter there."""
-        yield from cases_screen(self.flag, [(value, one.compared) for value, one in self.cases])
+        yield from cases_screen(self.flag, [(value, case.compared) for value, case in self.cases])
 
     def sections(self) -> Iterator[show.Section]:
         """One comparison behind the other, each under its value."""
@@ -337,11 +337,11 @@ class ComparisonCases(Answer):
             fabrics = show.data_tables(comparison.sections())[0]
             quantities |= {known.name: known for known in fabrics.quantities}
             rows += [{self.name: value, **record} for record in fabrics.records()]
-        told: list[show.Column[dict[str, Any]]] = [
+        shown: list[show.Column[dict[str, Any]]] = [
             show.column(known, itemgetter(name)) for name, known in quantities.items()
         ]
         missing = dict.fromkeys(quantities)
-        return show.Table("fabrics", told, [{**missing, **row} for row in rows], only="programs")
+        return show.Table("fabrics", shown, [{**missing, **row} for row in rows], only="programs")
 
 
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
@@ -373,18 +373,18 @@ def plan_columns(
     part of its time in which they exchange, and its grid, if it has one.
     """
     exchange = timed.exchange if timed else None
-    found: list[show.Column[Any]] = [
+    shown: list[show.Column[Any]] = [
         *_headline_columns(timed, row),
         show.column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
         show.column("memory_bytes", f"{row}best.memory_bytes"),
     ]
     if timed and timed.on_grid:
-        found.append(show.column("grid", f"{row}best.plan.grid", data=False))
+        shown.append(show.column("grid", f"{row}best.plan.grid", data=False))
     if exchange:
         sent = time_column("exchange_s", f"{row}best.breakdown_s.{exchange}", timed)
-        return [*found, sent, show.column("exchange_share", f"{row}best.shares.{exchange}")]
+        return [*shown, sent, show.column("exchange_share", f"{row}best.shares.{exchange}")]
     return [
-        *found,
+        *shown,
         show.column("degrees", f"{row}best.plan.shape", data=False),
         show.column("schedule", f"{row}best.plan.schedule", data=False),
         show.column(

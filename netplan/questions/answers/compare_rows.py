@@ -243,10 +243,10 @@ def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
     return FabricRow(spec.name, spec.title, notes, bill.fabric, bill)
 
 
-def timed_row(row: FabricRow, found: SearchResult | str | None) -> FabricRow:
+def timed_row(row: FabricRow, result: SearchResult | str | None) -> FabricRow:
     """The row with its best plan, or with a note why there is none."""
-    timed = found if isinstance(found, SearchResult) else None
-    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, found)))
+    timed = result if isinstance(result, SearchResult) else None
+    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, result)))
 
 
 def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
@@ -275,14 +275,14 @@ def _parts(lines: Sequence[BillItem]) -> str:
     return ", ".join(f"{count:,} {part}" for part, count in counts.items())
 
 
-def _timing_notes(row: FabricRow, found: SearchResult | str | None) -> list[str]:
-    if isinstance(found, str):
-        first = found.split(maxsplit=1)[0]
+def _timing_notes(row: FabricRow, result: SearchResult | str | None) -> list[str]:
+    if isinstance(result, str):
+        first = result.split(maxsplit=1)[0]
         # The name of a model stays as it is.
-        return [found[:1].upper() + found[1:] if first.isalpha() else found]
-    if found is None or row.fabric is None:
+        return [result[:1].upper() + result[1:] if first.isalpha() else result]
+    if result is None or row.fabric is None:
         return []
-    return list(plan_notes(found, row.fabric.sizing.gpus))
+    return list(plan_notes(result, row.fabric.sizing.gpus))
 
 
 class About(Struct, frozen=True):

@@ -481,10 +481,10 @@ def _plan(answer: Compared) -> Iterator[str]:
         return
     slower = 100 * (row.time_s / baseline.time_s - 1)
     experts = [100 * timed.shares.get("expert_comm", 0.0) for timed in (best, baseline.best)]
-    told = f" (experts exchange {experts[0]:.1f} %, {experts[1]:.1f} % on {ANY_TO_ANY})"
+    exchange_words = f" (experts exchange {experts[0]:.1f} %, {experts[1]:.1f} % on {ANY_TO_ANY})"
     yield (
         f"{row.label[:1].upper()}{row.label[1:]} loses {max(slower, 0.0):.1f} %"
-        f"{told if any(experts) else ''}."
+        f"{exchange_words if any(experts) else ''}."
     )
 
 
@@ -503,11 +503,11 @@ def _domains(answer: Compared) -> tuple[str, ...]:
     rows = answer.domains
     if len(rows) < 2:  # noqa: PLR2004 - nothing to compare
         return ()
-    own, title = answer.inputs["hb_size"], f"  M {answer.currency}, saved"
+    asked_size, title = answer.inputs["hb_size"], f"  M {answer.currency}, saved"
     cells = [
         [
             "Rail-only by HB domain",
-            *(f"{row.hb_size:,}{' (here)' if row.hb_size == own else ''}" for row in rows),
+            *(f"{row.hb_size:,}{' (here)' if row.hb_size == asked_size else ''}" for row in rows),
         ],
         [title, *map(_domain_saved, rows)],
         ["  gear inside domains", *map(_domain_gear, rows)],

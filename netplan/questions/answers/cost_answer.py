@@ -93,7 +93,7 @@ class CostAnswer(Answer):
     @property
     def rows(self) -> tuple[Priced, ...]:
         """All fabrics, those without a bill last."""
-        refused = (Priced(one.name, (one.reason,), None) for one in self.refused)
+        refused = (Priced(fabric.name, (fabric.reason,), None) for fabric in self.refused)
         return (*(Priced(bill.name, bill.notes, bill) for bill in self.bills), *refused)
 
     @property
@@ -121,14 +121,14 @@ class CostAnswer(Answer):
         if not whole:
             return lowest_price_words(self.bills, self.currency)
         best = min(whole, key=lambda bill: (bill.capital.base, bill.name))
-        said = [comparison.what_turns(self.currency) for comparison in self.comparisons]
+        sentences = [comparison.what_turns(self.currency) for comparison in self.comparisons]
         lacking = (bill for bill in self.bills if bill.unpriced_apart)
-        said += (left_out_words(bill, best, self.currency) for bill in lacking)
-        return said
+        sentences += (left_out_words(bill, best, self.currency) for bill in lacking)
+        return sentences
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
-        tokens = {one.fabric: one.served.to_dict(self.currency) for one in self.served}
+        tokens = {row.fabric: row.served.to_dict(self.currency) for row in self.served}
         candidates = [
             Candidate(bill.name, bill.capital.base, bill.complete, inf, None, 0.0, bill=bill)
             for bill in self.bills
@@ -261,11 +261,13 @@ class CostAnswer(Answer):
         for statement in self.statements:
             yield show.Paragraph(statement, "strong")
         yield show.Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
-        told = show.Notes.of(((bill.name, bill.notes) for bill in self.bills), "all fabrics").groups
+        notes = show.Notes.of(
+            ((bill.name, bill.notes) for bill in self.bills), "all fabrics"
+        ).groups
         served = (("", note) for note in self.told)
-        yield show.Notes((*told, *((row.name, row.reason) for row in self.refused), *served))
+        yield show.Notes((*notes, *((row.name, row.reason) for row in self.refused), *served))
 
-    def xlsx(self, beside: Sequence[show.Data] = ()) -> bytes:
+    def xlsx(self, tables: Sequence[show.Data] = ()) -> bytes:
         """A spreadsheet with live formulas: change a price, and all totals follow."""
         from netplan.questions.answers.cost_xlsx import cost_xlsx
 
@@ -274,7 +276,7 @@ class CostAnswer(Answer):
             *((row.name, note) for row in self.rows for note in row.notes),
             *(("Not on the bill", item) for item in self.left_out),
         )
-        return cost_xlsx(self.inputs, self.currency, self.bills, notes, beside)
+        return cost_xlsx(self.inputs, self.currency, self.bills, notes, tables)
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
@@ -297,7 +299,7 @@ class CostAnswer(Answer):
 
     def _totals(self) -> show.Table[Priced]:
         """Price, power and yearly cost of every fabric."""
-        scale, each = self.scale, f"{self.currency}/GPU"
+        scale, per_gpu_title = self.scale, f"{self.currency}/GPU"
         energy = scale.of_money("energy_per_year", "energy/year")
         year = scale.of_money("cost_per_year", "cost/year")
         life = scale.of_money("cost_over_life", "cost over life")
@@ -309,7 +311,7 @@ class CostAnswer(Answer):
             span_column("bill.capital", scale, unbound=no_high),
             *show.columns("cost_complete=complete", "cost_low=cost.low", of="bill", shown="never"),
             *show.columns("cost_high=high", of="bill.cost", shown="never"),
-            amount_column("cost_per_gpu", "per_gpu.base", title=each),
+            amount_column("cost_per_gpu", "per_gpu.base", title=per_gpu_title),
             amount_column("power_w", "power_w"),
             amount_column(year, "life.per_year.base"),
             span_column("bill.life.per_year", scale, span, shown="wide", unbound=no_high),
@@ -345,11 +347,11 @@ class CostAnswer(Answer):
             show.column(money("swing", "swing"), lambda row: _seen(row[1], scale)),
         ]
         rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
-        first = [(bill, one) for bill in self.bills for one in bill.drivers[:DRIVERS_SHOWN]]
+        first = [(bill, driver) for bill in self.bills for driver in bill.drivers[:DRIVERS_SHOWN]]
         title = f"What drives the price: one part at its low and high, in {self.scale.title}"
         yield show.Table("drivers", columns, rows, only="programs")
         if any(driver.swing for _, driver in rows):
-            legend = (NO_SPREAD,) if any(one.stated != BOTH_ENDS for _, one in first) else ()
+            legend = (NO_SPREAD,) if any(driver.stated != BOTH_ENDS for _, driver in first) else ()
             yield show.Table("drivers", seen, first, title, legend, only="people")
 
 
@@ -375,7 +377,7 @@ def years_table(
         amount_column(scale.of_money("paid", "undiscounted"), "life.paid.base", shown="wide"),
     ]
     shares = ("maintenance", "support", "yearly_spares")
-    upkeep = ", ".join(f"{one.split('_')[-1]} {100 * inputs[one]:.3g} %" for one in shares)
+    upkeep = ", ".join(f"{share.split('_')[-1]} {100 * inputs[share]:.3g} %" for share in shares)
     paid = "total: the price, paid at the start, and each year's cost, paid at its end"
     cooled = f"Energy holds cooling, {100 * inputs['cooling']:.3g} % of the equipment's."
     legend = (
@@ -415,8 +417,8 @@ class BillRow(NamedTuple):
     @classmethod
     def of(cls, bill: FabricBill, item: PricedItem) -> "BillRow":
         """A line of a bill."""
-        total, each = (item.total, item.unit_price) if item.price else (None, None)
-        return cls(bill.name, bill.quote.currency, item.line.item, total, each, item)
+        total, unit_price = (item.total, item.unit_price) if item.price else (None, None)
+        return cls(bill.name, bill.quote.currency, item.line.item, total, unit_price, item)
 
 
 def bill_table(

@@ -43,7 +43,7 @@ def cost_xlsx(
     currency: str,
     bills: Sequence[FabricBill],
     notes: Iterable[tuple[str, str]],
-    beside: Sequence[Data] = (),
+    tables: Sequence[Data] = (),
 ) -> bytes:
     """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes; tables beside."""
     buffer = io.BytesIO()
@@ -56,7 +56,7 @@ def cost_xlsx(
             _bill(sheets, number, bill)
         _drivers(sheets)
         _notes(sheets, [*notes, *(("Input", f"{key}: {value}") for key, value in inputs.items())])
-        write_tables(book, beside, sheets.title)
+        write_tables(book, tables, sheets.title)
     return buffer.getvalue()
 
 
@@ -389,9 +389,9 @@ def _bill_row(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> 
         return
     for case in CASES:
         price = sheets.price_cell(item.price.what, item.offer, case)
-        each = f"={price}*{_letter('Price units', row)}*(1-{_setting(DISCOUNT)})"
+        price_formula = f"={price}*{_letter('Price units', row)}*(1-{_setting(DISCOUNT)})"
         value = getattr(item.unit_price, case)
-        sheet.write_formula(row, AT[f"Each, {case}"], each, sheets.money, value)
+        sheet.write_formula(row, AT[f"Each, {case}"], price_formula, sheets.money, value)
         total = f"={_letter('Order', row)}*{_letter(f'Each, {case}', row)}"
         value = getattr(item.total, case)
         sheet.write_formula(row, AT[f"Total, {case}"], total, sheets.money, value)

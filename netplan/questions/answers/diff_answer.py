@@ -288,8 +288,8 @@ class DiffAnswer(Answer):
             f"{_least(side.bill)}{scale.one(side.bill.capital.base)}" if side.priced else NO_PRICE
             for side in (self.a, self.b)
         ]
-        own = bills[0].capital.base
-        share = f" ({100 * self.more / own:+,.0f} %)" if own else ""
+        first_base = bills[0].capital.base
+        share = f" ({100 * self.more / first_base:+,.0f} %)" if first_base else ""
         more = f"{bound_of(self.parts)}{_signed(scale, self.more)}{share}"
         more = more if abs(self.more) >= CENT else "0"
         if NO_PRICE in bases:
@@ -297,10 +297,10 @@ class DiffAnswer(Answer):
             return
         yield Shown(f"Network, {scale.title}", bases[0], bases[1], more)
         yield Shown("  low to high", _span(scale, bills[0]), _span(scale, bills[1]))
-        each = [bill.per_gpu.base for bill in bills]
+        per_gpu = [bill.per_gpu.base for bill in bills]
         if bills[0].gpus != bills[1].gpus:
             texts = [f"{_least(bill)}{bill.per_gpu.base:,.0f}" for bill in bills]
-            share = f"{100 * (each[1] / each[0] - 1):+,.0f} %" if each[0] else ""
+            share = f"{100 * (per_gpu[1] / per_gpu[0] - 1):+,.0f} %" if per_gpu[0] else ""
             yield Shown(f"  {self.currency} a GPU", texts[0], texts[1], share)
 
     def _power_rows(self) -> Iterator[Shown]:
@@ -328,9 +328,9 @@ class DiffAnswer(Answer):
         texts = [side.best.time_text if side.best else DASH for side in sides]
         pace, more = self.pace, ""
         if pace is not None:
-            each = " a sequence" if pace.each else ""
+            unit = " a sequence" if pace.each else ""
             within = ", within the error" if pace.equal else ""
-            more = "0" if abs(pace.more) < AS_FAST else f"{100 * pace.more:+.1f} %{each}{within}"
+            more = "0" if abs(pace.more) < AS_FAST else f"{100 * pace.more:+.1f} %{unit}{within}"
         yield Shown("Iteration", texts[0], texts[1], more)
         first, second = self.a.row.mfu, self.b.row.mfu
         points = _points(second - first) if first is not None and second is not None else ""

@@ -48,14 +48,16 @@ class FaultsAnswer(Answer):
         """One row a fabric and failure; the scenario first, where there is one."""
         rows: list[faults_rows.Failure] = []
         for fabric in self.fabrics:
-            name, found = fabric.name, fabric.scenario
-            if isinstance(found, faults_rows.ScenarioImpact):
+            name, scenario = fabric.name, fabric.scenario
+            if isinstance(scenario, faults_rows.ScenarioImpact):
                 rows.append(
-                    faults_rows.Failure(name, "scenario", " ".join(found.text), None, found.impact)
+                    faults_rows.Failure(
+                        name, "scenario", " ".join(scenario.text), None, scenario.impact
+                    )
                 )
             rows += [
-                faults_rows.Failure(name, one.kind, one.part, one.parts, one.impact)
-                for one in fabric.singles
+                faults_rows.Failure(name, single.kind, single.part, single.parts, single.impact)
+                for single in fabric.singles
             ]
         return tuple(rows)
 
@@ -80,8 +82,8 @@ class FaultsAnswer(Answer):
     def in_a_line(self) -> str:
         """Goodput, and interruptions of a year."""
         forecasts = [fabric.forecast for fabric in self.fabrics]
-        goodput = faults_screen.between([100 * one.goodput for one in forecasts], ".1f")
-        stops = faults_screen.between([one.interruptions_per_year for one in forecasts])
+        goodput = faults_screen.between([100 * forecast.goodput for forecast in forecasts], ".1f")
+        stops = faults_screen.between([forecast.interruptions_per_year for forecast in forecasts])
         return f"goodput {goodput} %, {stops} interruptions a year"
 
     def sections(self) -> Iterator[show.Section]:
@@ -91,15 +93,17 @@ class FaultsAnswer(Answer):
         yield show.Table("failures", [*FAILURE, *ends], self.failures, only="programs")
         yield from self._scenario()
         yield from self._years()
-        stops = [(one.name, one.forecast.network_interruptions_per_year) for one in self.fabrics]
+        stops = [
+            (fabric.name, fabric.forecast.network_interruptions_per_year) for fabric in self.fabrics
+        ]
         if any(number for _, number in stops):
             yield faults_rows.survival(stops)
-        shown = [(one.name, one.seen) for one in self.fabrics]
+        shown = [(fabric.name, fabric.seen) for fabric in self.fabrics]
         yield from faults_rows.curves(shown)
-        yield faults_rows.slowdowns([(one.name, one.singles) for one in self.fabrics])
+        yield faults_rows.slowdowns([(fabric.name, fabric.singles) for fabric in self.fabrics])
         yield from faults_rows.drawings(shown)
         explained = any(
-            isinstance(one.scenario, faults_rows.ScenarioImpact) for one in self.fabrics
+            isinstance(fabric.scenario, faults_rows.ScenarioImpact) for fabric in self.fabrics
         )
         for fabric in self.fabrics:
             alone = [row for row in self.failures if row.fabric == fabric.name and row.parts]
@@ -120,7 +124,7 @@ class FaultsAnswer(Answer):
         title = "After a failed GPU or port"
         yield show.Table("recoveries", bought, ways, title, RECOVERY_LEGEND, part=itemgetter(0))
         yield from faults_screen.policies_tables(
-            [(one.name, one.policies) for one in self.fabrics], self.currency
+            [(fabric.name, fabric.policies) for fabric in self.fabrics], self.currency
         )
         yield from self._causes()
         yield from self._spares()
@@ -139,8 +143,8 @@ class FaultsAnswer(Answer):
         alone = any(row.impact.bandwidth_share is None for row in self.failures)
         missing = any(row.impact.pod_share is None for row in self.failures)
         chosen = any(_at_most("impact", row) != NO_MARK for row in self.failures)
-        said = (*IMPACT_LEGEND, *[PAIRS_CHOSEN] * chosen, *[PAIRS_MISSING] * alone)
-        return (*said, *[PODS_MISSING] * missing)
+        sentences = (*IMPACT_LEGEND, *[PAIRS_CHOSEN] * chosen, *[PAIRS_MISSING] * alone)
+        return (*sentences, *[PODS_MISSING] * missing)
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
@@ -169,9 +173,9 @@ class FaultsAnswer(Answer):
             show.column(price, f"forecast.{price.name}", mark=faults_screen.in_part),
             show.column("network_cost_complete", shown="never"),
         )
-        each = "the network's annuity and energy for an hour of useful work of a GPU."
+        hour = "the network's annuity and energy for an hour of useful work of a GPU."
         partly = any("".join(faults_screen.in_part(fabric)) for fabric in self.fabrics)
-        legend = (*TIME_LEGEND, f"{self.currency}/h: {each}", *((COST_IN_PART,) if partly else ()))
+        legend = (*TIME_LEGEND, f"{self.currency}/h: {hour}", *((COST_IN_PART,) if partly else ()))
         yield show.Table("years", [*TIME, *money], self.fabrics, "Time that counts", legend)
         level = 100 * self.inputs["service_level"]
         idle = f"HB domains down, and idle ones for {level:g} % of the time (M {self.currency})"
@@ -179,7 +183,7 @@ class FaultsAnswer(Answer):
 
     def _scenario(self) -> Iterator[show.Table[Any]]:
         """What the failures that were asked for do, and their training traffic."""
-        found = [
+        scenarios = [
             (fabric.name, fabric.scenario)
             for fabric in self.fabrics
             if isinstance(fabric.scenario, faults_rows.ScenarioImpact)
@@ -187,33 +191,35 @@ class FaultsAnswer(Answer):
         draws = self.inputs["draws"]
         worst = f", the worst of {draws:,} draws" if draws > 1 else ""
         title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
-        spared = ", ".join(one.name for one in self.fabrics if isinstance(one.scenario, str))
+        spared = ", ".join(
+            fabric.name for fabric in self.fabrics if isinstance(fabric.scenario, str)
+        )
         missing = (f"Not failed: {spared} (see the notes).",) if spared else ()
         legend = (*self._impact_legend(), *missing)
-        yield show.Table("scenario", SCENARIO, found, title, legend, only="people")
-        if any(one.draws > 1 for _, one in found):
+        yield show.Table("scenario", SCENARIO, scenarios, title, legend, only="people")
+        if any(impact.draws > 1 for _, impact in scenarios):
             mean = f"Mean of the {draws:,} draws"
             time = self._time_column("mean_iteration_time_s", "1.mean_iteration_time_s")
             drawn = [*DRAWN[:-1], *time, DRAWN[-1]]
-            yield show.Table("scenario", drawn, found, mean, DRAWN_LEGEND, only="people")
-        yield show.Table("scenario", [*SCENARIO[:1], *DRAWS], found, only="programs")
-        routed = [(name, one.loads) for name, one in found if one.loads is not None]
+            yield show.Table("scenario", drawn, scenarios, mean, DRAWN_LEGEND, only="people")
+        yield show.Table("scenario", [*SCENARIO[:1], *DRAWS], scenarios, only="programs")
+        routed = [(name, impact.loads) for name, impact in scenarios if impact.loads is not None]
         adaptive = tuple(sorted({loads.adaptive for _, loads in routed}))
         legend = (LOADS_LEGEND.format(SPLITS[adaptive]),) if routed else ()
         yield show.Table("loads", LOADS, routed, "Its training traffic, rerouted", legend)
 
     def _causes(self) -> Iterator[show.Table[Any]]:
         """The causes that stop a job most often, one column a fabric."""
-        rows = [(one.name, cause) for one in self.fabrics for cause in one.forecast.causes]
+        rows = [(fabric.name, cause) for fabric in self.fabrics for cause in fabric.forecast.causes]
         sizes: dict[str, float] = {}
-        for _, one in rows:
-            sizes[one.cause] = max(sizes.get(one.cause, 0.0), one.interruptions_per_year)
+        for _, cause in rows:
+            sizes[cause.cause] = max(sizes.get(cause.cause, 0.0), cause.interruptions_per_year)
         shown = sorted((name for name in sizes if sizes[name]), key=lambda name: -sizes[name])
         cells = {
-            (name, one.cause): f"{faults_screen.rounded_count(one.interruptions_per_year)}"
-            f" ({one.low:,.0f}-{one.high:,.0f})"
-            for name, one in rows
-            if one.interruptions_per_year
+            (name, cause.cause): f"{faults_screen.rounded_count(cause.interruptions_per_year)}"
+            f" ({cause.low:,.0f}-{cause.high:,.0f})"
+            for name, cause in rows
+            if cause.interruptions_per_year
         }
         yield self._by_fabric(
             "cause",
@@ -226,29 +232,31 @@ class FaultsAnswer(Answer):
 
     def _record(self) -> Iterator[show.Table[Any]]:
         """Interruptions by cause beside those of Llama 3's record, one column a fabric."""
-        rows = [(one.name, cause) for one in self.fabrics for cause in one.record]
-        cells = {(name, one.told_apart): f"{one.stops_per_year:,.1f}" for name, one in rows}
-        cells |= {(RECORD, one.told_apart): f"{one.recorded_per_year:,.1f}" for _, one in rows}
-        shown = list(dict.fromkeys(one.told_apart for _, one in rows))
+        rows = [(fabric.name, cause) for fabric in self.fabrics for cause in fabric.record]
+        cells = {(name, cause.told_apart): f"{cause.stops_per_year:,.1f}" for name, cause in rows}
+        cells |= {
+            (RECORD, cause.told_apart): f"{cause.recorded_per_year:,.1f}" for _, cause in rows
+        }
+        shown = list(dict.fromkeys(cause.told_apart for _, cause in rows))
         if shown:
             title = "By cause, beside Llama 3's record for as many GPUs (stops a year)"
             yield self._by_fabric(
-                "told_apart", shown, cells, title, legend=(RECORD_LEGEND,), beside=(RECORD,)
+                "told_apart", shown, cells, title, legend=(RECORD_LEGEND,), extra_names=(RECORD,)
             )
         yield show.Table("record", BESIDE, rows, only="programs")
 
     def _spares(self) -> Iterator[show.Table[Any]]:
         """Spares by kind of part, one column a fabric."""
-        rows = [(one.name, kind) for one in self.fabrics for kind in one.forecast.spares]
+        rows = [(fabric.name, kind) for fabric in self.fabrics for kind in fabric.forecast.spares]
         cells = {
-            (name, faults_screen.delivery(one)): f"{one.spares:,} for {one.units:,}"
-            for name, one in rows
+            (name, faults_screen.delivery(kind)): f"{kind.spares:,} for {kind.units:,}"
+            for name, kind in rows
         }
         level = 100 * self.inputs["service_level"]
-        shown = list(dict.fromkeys(faults_screen.delivery(one) for _, one in rows))
+        shown = list(dict.fromkeys(faults_screen.delivery(kind) for _, kind in rows))
         title = f"Spares for a service level of {level:g} %"
         legend = tuple(
-            dict.fromkeys(text for _, one in rows for text in faults_screen.counted_parts(one))
+            dict.fromkeys(text for _, kind in rows for text in faults_screen.counted_parts(kind))
         )
         yield self._by_fabric("part, delivery", shown, cells, title, legend=legend)
         yield show.Table("spares", SPARES, rows, only="programs")
@@ -261,10 +269,10 @@ class FaultsAnswer(Answer):
         title: str,
         *,
         legend: tuple[str, ...] = (),
-        beside: tuple[str, ...] = (),
+        extra_names: tuple[str, ...] = (),
     ) -> show.Table[str]:
         """Texts of rows, others beside, and one column a fabric."""
-        names = [*beside, *(fabric.name for fabric in self.fabrics)]
+        names = [*extra_names, *(fabric.name for fabric in self.fabrics)]
         shown: list[show.Column[str]] = [show.column(first, str, form="text")]
         shown += [
             show.column(name, partial(_cell_of, cells, name), title=name, form="code")
@@ -277,21 +285,21 @@ class FaultsAnswer(Answer):
         yield from ((name, (reason,)) for name, reason in self.refused)
         for fabric in self.fabrics:
             missing = isinstance(fabric.scenario, str)
-            said = (f"Not failed there: {fabric.scenario}.",) if missing else ()
-            yield fabric.name, (*said, *fabric.notes, *bar_note(fabric.error))
+            missing_note = (f"Not failed there: {fabric.scenario}.",) if missing else ()
+            yield fabric.name, (*missing_note, *fabric.notes, *bar_note(fabric.error))
 
 
 def _standing_by(inputs: Mapping[str, Any]) -> Iterator[str]:
     """What stands by, and what the job does without, where it is not the default."""
-    domains, said = inputs["spare_domains"], []
+    domains, phrases = inputs["spare_domains"], []
     if domains:
-        said.append(f"idle HB domains that stand by: {domains:,}")
+        phrases.append(f"idle HB domains that stand by: {domains:,}")
     if inputs["while_down"] == "wait":
-        said.append("the job waits while more are down")
+        phrases.append("the job waits while more are down")
     if inputs["spares"]:
-        said.append(f"spares {', '.join(inputs['spares'])}")
-    if said:
-        yield "; ".join(said)
+        phrases.append(f"spares {', '.join(inputs['spares'])}")
+    if phrases:
+        yield "; ".join(phrases)
 
 
 def _between(forecast: ReliabilityForecast) -> str:

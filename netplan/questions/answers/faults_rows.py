@@ -75,7 +75,7 @@ def survival(stops: Sequence[tuple[str, float]]) -> Chart:
     return Chart("survival", label, SURVIVAL_PX, tuple(data), layout)
 
 
-def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
+def capacity(fabrics: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
     """GPUs that keep their network as more parts of a kind fail, one line a fabric.
 
     Examples
@@ -93,11 +93,11 @@ def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
     """
     data: list[Json] = []
     lines: dict[Attrition, list[str]] = {}
-    for fabric, one in found:
-        lines.setdefault(one, []).append(fabric)
-    for number, (one, names) in enumerate(lines.items()):
-        name, of = " = ".join(names), f"{one.parts:,} {PLURAL[kind]}"
-        counts, shares = [count for count, _ in one.left], [100 * share for _, share in one.left]
+    for fabric, row in fabrics:
+        lines.setdefault(row, []).append(fabric)
+    for number, (row, names) in enumerate(lines.items()):
+        name, of = " = ".join(names), f"{row.parts:,} {PLURAL[kind]}"
+        counts, shares = ([count for count, _ in row.left], [100 * share for _, share in row.left])
         boxes = [
             hover(name, f"{count:,} of {of} failed", f"{share:.4g} % of GPUs left")
             for count, share in zip(counts, shares, strict=True)
@@ -113,31 +113,31 @@ def capacity(found: Sequence[tuple[str, Attrition]], kind: str) -> Chart:
             "marker": {"symbol": SIGNS[number % len(SIGNS)], "size": 8},
         }
         data.append(marks("scatter", range(len(counts)), shares, boxes, **facts))
-    steps = max((one.left for _, one in found), key=len)
+    steps = max((row.left for _, row in fabrics), key=len)
     layout: Json = {
         "xaxis": named_ticks([f"{count:,}" for count, _ in steps])
         | {"title": {"text": f"{PLURAL[kind]} failed"}},
         "yaxis": {"title": {"text": "GPUs that keep their network, %"}, "rangemode": "tozero"},
         "showlegend": True,
     }
-    said = (
+    caption = (
         "Drawn at random, one order a fabric. GPUs that others may forward for, and how fast a job"
         " goes on, are not counted."
     )
     label = f"Capacity left as {PLURAL[kind]} fail"
-    return Chart(f"capacity-{kind}", label, SURVIVAL_PX, tuple(data), layout, (said,))
+    return Chart(f"capacity-{kind}", label, SURVIVAL_PX, tuple(data), layout, (caption,))
 
 
 def slowdowns(singles: Sequence[tuple[str, Sequence[Single[Impact]]]]) -> Chart:
     """Slowdown while one part of each kind has failed, one bar a fabric."""
-    kinds = list(dict.fromkeys(one.kind for _, alone in singles for one in alone))
+    kinds = list(dict.fromkeys(single.kind for _, alone in singles for single in alone))
     data: list[Json] = []
     for (fabric, alone), colour in zip(singles, cycle(COLOURS), strict=False):
-        found = {one.kind: one.impact for one in alone}
-        slow = (found[kind].slowdown if kind in found else None for kind in kinds)
+        impacts = {single.kind: single.impact for single in alone}
+        slow = (impacts[kind].slowdown if kind in impacts else None for kind in kinds)
         shares = (None if share is None else 100 * share for share in slow)
         boxes = (
-            hover(fabric, kind, _words(found[kind])) if kind in found else "" for kind in kinds
+            hover(fabric, kind, _words(impacts[kind])) if kind in impacts else "" for kind in kinds
         )
         name, marker = chart_label(fabric), {"color": colour}
         data.append(marks("bar", range(len(kinds)), shares, boxes, name=name, marker=marker))
@@ -172,9 +172,9 @@ class Seen(Struct, frozen=True):
     def rows(self) -> list[dict[str, object]]:
         """What is left, step by step, as JSON."""
         return [
-            {"kind": one.kind, "parts": one.parts, "failed_parts": count, "gpus_left_share": share}
-            for one in self.left
-            for count, share in one.left
+            {"kind": row.kind, "parts": row.parts, "failed_parts": count, "gpus_left_share": share}
+            for row in self.left
+            for count, share in row.left
         ]
 
 
@@ -214,17 +214,17 @@ def _drawn(graph: FabricGraph, fabric: Fabric, coloured: Coloured) -> "Markup":
 
 def drawings(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
     """Each fabric with its failures."""
-    for name, one in fabrics:
-        if one is not None:
-            yield Inset(f"{name}: {one.what}", one.draw)
+    for name, page in fabrics:
+        if page is not None:
+            yield Inset(f"{name}: {page.what}", page.draw)
 
 
 def curves(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
     """What is left as more parts fail: curves on pages, rows for programs."""
-    every = [(name, left) for name, one in fabrics if one for left in one.left]
-    for kind in dict.fromkeys(one.kind for _, one in every):
-        yield capacity([(name, one) for name, one in every if one.kind == kind], kind)
-    rows = [(name, one.kind, one.parts, *step) for name, one in every for step in one.left]
+    every = [(name, left) for name, page in fabrics if page for left in page.left]
+    for kind in dict.fromkeys(curve.kind for _, curve in every):
+        yield capacity([(name, curve) for name, curve in every if curve.kind == kind], kind)
+    rows = [(name, curve.kind, curve.parts, *step) for name, curve in every for step in curve.left]
     yield Table("capacity", LEFT, rows, only="programs")
 
 
@@ -297,8 +297,8 @@ class FabricFaults(Struct, frozen=True):
         called = {"name": "fabric", "forecast": "outlook"}
         plain = with_bars(asdict(replace(self, seen=None)), self.error)
         left = self.seen.rows if self.seen else []
-        found = {key: value for key, value in plain.items() if key not in ("error", "seen")}
-        return {called.get(key, key): value for key, value in found.items()} | {"capacity": left}
+        shown = {key: value for key, value in plain.items() if key not in ("error", "seen")}
+        return {called.get(key, key): value for key, value in shown.items()} | {"capacity": left}
 
 
 class Failure(Struct, frozen=True):

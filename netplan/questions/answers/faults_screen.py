@@ -105,13 +105,13 @@ def fabrics_table(
     inputs: Mapping[str, Any], currency: str, fabrics: Sequence[FabricFaults]
 ) -> Table[FabricFaults]:
     """One row a fabric: interruptions, goodput, the worst part, the price of a useful hour."""
-    each = quantity("network_cost_per_effective_gpu_hour", title=f"{currency}/h")
+    hour_price = quantity("network_cost_per_effective_gpu_hour", title=f"{currency}/h")
     columns: list[Column[FabricFaults]] = [
         column("fabric", "name"),
         column("interruptions", interruptions_cell, form="code"),
         column("goodput_between", goodput_cell, title="goodput", form="code"),
         column("worst", _worst_cell, title="worst part", form="text"),
-        column(each, f"forecast.{each.name}", mark=in_part),
+        column(hour_price, f"forecast.{hour_price.name}", mark=in_part),
     ]
     legend = (
         f"(): 95 % of {inputs['years']:,} simulated years; ±: of their mean; {currency}/h: network"
@@ -339,20 +339,20 @@ COUNTED: Mapping[Unit, str] = {
 """What a row of spares counts, where the name of its kind does not say it."""
 
 
-def counted_parts(one: Spares) -> Iterator[str]:
+def counted_parts(spares: Spares) -> Iterator[str]:
     """Which parts of a fabric a row of spares is about, if that is not clear from its name."""
-    units = list(one.counted)
+    units = list(spares.counted)
     for whole, places in PLACES.items():
         parts = [unit for _, unit in places]
         if set(parts) <= set(units):
             units[units.index(parts[0])] = whole
             units.remove(parts[1])
-    said = [COUNTED[unit] for unit in units if unit in COUNTED]
-    if said:
-        yield f"{one.kind}: {' and '.join(said)}."
+    counted_words = [COUNTED[unit] for unit in units if unit in COUNTED]
+    if counted_words:
+        yield f"{spares.kind}: {' and '.join(counted_words)}."
 
 
-def delivery(one: Spares) -> str:
+def delivery(spares: Spares) -> str:
     """Part and time until a new one is there.
 
     Examples
@@ -361,10 +361,10 @@ def delivery(one: Spares) -> str:
     >>> delivery(days), delivery(weeks)
     ('gpu, 5 days', 'gpu, 4 weeks')
     """
-    days = one.lead_h / HOURS_PER_DAY
+    days = spares.lead_h / HOURS_PER_DAY
     if days < 2 * DAYS_PER_WEEK:
-        return f"{one.kind}, {days:.2g} days"
-    return f"{one.kind}, {days / DAYS_PER_WEEK:.2g} weeks"
+        return f"{spares.kind}, {days:.2g} days"
+    return f"{spares.kind}, {days / DAYS_PER_WEEK:.2g} weeks"
 
 
 OF_POLICIES = ("interruptions_closed_form", "goodput_closed_form", "goodput_half_width")
@@ -387,7 +387,7 @@ def policies_tables(
     fabrics: Sequence[tuple[str, Sequence[Policy]]], currency: str
 ) -> Iterator[Table[tuple[str, Policy]]]:
     """One row a fabric and policy, where any was asked for."""
-    rows = [(name, one) for name, policies in fabrics for one in policies]
+    rows = [(name, policy) for name, policies in fabrics for policy in policies]
     if not rows:
         return
     shown: list[Column[tuple[str, Policy]]] = [

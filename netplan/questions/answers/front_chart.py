@@ -62,27 +62,27 @@ def front_chart(
     """
     best = points[chosen]
     data = [_front(points, [*points, *beaten]), _verdict(best)]
-    named = "; ".join(f"{one.number} {one.name}" for one in points)
+    named = "; ".join(f"{point.number} {point.name}" for point in points)
     star = f"The star is design {best.number}, of which the verdict speaks."
-    said = [f"On the front, from the left: {named}. {star}"]
+    notes = [f"On the front, from the left: {named}. {star}"]
     if beaten:
         data.insert(0, _beaten(beaten[:MOST_BEATEN]))
         drawn = f"{min(len(beaten), MOST_BEATEN):,} of " if len(beaten) > MOST_BEATEN else ""
-        said.append(f"Crosses are designs that another beats: {drawn}{len(beaten):,} with a time.")
+        notes.append(f"Crosses are designs that another beats: {drawn}{len(beaten):,} with a time.")
     if spared:
-        said.append(f"{spared:,} more are not drawn: a bound proves them beaten without a time.")
+        notes.append(f"{spared:,} more are not drawn: a bound proves them beaten without a time.")
     layout: Json = {
         "xaxis": {"title": {"text": axis}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": "iteration time, s"}},
         "showlegend": True,
     }
     label = "Pareto front: designs that no other beats in both"
-    return Chart("front", label, CHART_PX, tuple(data), layout, tuple(said), zoom=bool(beaten))
+    return Chart("front", label, CHART_PX, tuple(data), layout, tuple(notes), zoom=bool(beaten))
 
 
 def _boxes(points: Sequence[FrontPoint]) -> list[str]:
-    names = (f"{one.number}: {one.name}" if one.number else one.name for one in points)
-    texts = ((one.price_text, one.time_text) for one in points)
+    names = (f"{point.number}: {point.name}" if point.number else point.name for point in points)
+    texts = ((point.price_text, point.time_text) for point in points)
     return [hover(name, *lines) for name, lines in zip(names, texts, strict=True)]
 
 
@@ -96,23 +96,25 @@ def _labels(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> list[s
     >>> _labels(made, made)
     ['0 bcube', '1', '2']
     """
-    wide = max(one.price for one in drawn) or 1.0
-    high = max(one.iteration_s for one in drawn) - min(one.iteration_s for one in drawn) or 1.0
-    found = []
-    for one in points:
+    wide = max(point.price for point in drawn) or 1.0
+    high = (
+        max(point.iteration_s for point in drawn) - min(point.iteration_s for point in drawn) or 1.0
+    )
+    tags = []
+    for point in points:
         near = any(
-            other is not one
-            and abs(other.price - one.price) < ROOM[0] * wide
-            and abs(other.iteration_s - one.iteration_s) < ROOM[1] * high
+            other is not point
+            and abs(other.price - point.price) < ROOM[0] * wide
+            and abs(other.iteration_s - point.iteration_s) < ROOM[1] * high
             for other in points
         )
-        found.append(str(one.number) if near else f"{one.number} {one.name.partition(',')[0]}")
-    return [chart_label(text, LABEL_LENGTH) for text in found]
+        tags.append(str(point.number) if near else f"{point.number} {point.name.partition(',')[0]}")
+    return [chart_label(text, LABEL_LENGTH) for text in tags]
 
 
 def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
     """The designs of the front, joined by steps, each with its number, and its name if it fits."""
-    prices, times = [one.price for one in points], [one.iteration_s for one in points]
+    prices, times = [point.price for point in points], [point.iteration_s for point in points]
     middle, labels = max(prices, default=0.0) / 2, _labels(points, drawn)
     facts: dict[str, object] = {
         "name": "Pareto front",
@@ -127,8 +129,8 @@ def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
         "line": {"shape": "hv", "color": GREY, "dash": "dot", "width": 1.5},
         "marker": {"size": 10, "symbol": "circle", "color": ACCENT},
     }
-    if any(one.ends for one in points):
-        ends = [one.ends or (one.price, one.price) for one in points]
+    if any(point.ends for point in points):
+        ends = [point.ends or (point.price, point.price) for point in points]
         above = [high - price for (_, high), price in zip(ends, prices, strict=True)]
         below = [price - low for (low, _), price in zip(ends, prices, strict=True)]
         facts["error_x"] = error_bars(above, below)
@@ -152,5 +154,5 @@ def _verdict(best: FrontPoint) -> Json:
 def _beaten(points: Sequence[FrontPoint]) -> Json:
     """Designs that another beats, as crosses."""
     marker = {"size": 7, "symbol": "x-thin-open", "color": GREY, "line": {"width": 1.5}}
-    places = [one.price for one in points], [one.iteration_s for one in points]
+    places = [point.price for point in points], [point.iteration_s for point in points]
     return marks("scatter", *places, _boxes(points), name="beaten", mode="markers", marker=marker)

@@ -136,9 +136,9 @@ class Grown(NamedTuple):
         if self.growth is None:
             return
         media = media_of(self.growth.fabric)
-        for at, step in enumerate(self.steps):
+        for phase, step in enumerate(self.steps):
             for new, name in ((False, "all"), (True, "new")):
-                graph = self.growth.graph_of(at, new=new)
+                graph = self.growth.graph_of(phase, new=new)
                 plan = cable_plan(graph, media=media, cage_links=self.cage_links)
                 yield f"phase-{step.number}-{name}", plan_sheet(plan)
 
@@ -164,12 +164,12 @@ class GrowthAnswer(Answer):
     @property
     def scale(self) -> Scale:
         """Scale of all amounts, by the dearest final design."""
-        return Scale.of(max(one.final.capital.base for one in self.grown), self.currency)
+        return Scale.of(max(fabric.final.capital.base for fabric in self.grown), self.currency)
 
     @property
     def verdicts(self) -> list[str]:
         """One sentence a fabric: what growing costs beside the other two ways."""
-        return [_verdict(one, self.scale, self.currency) for one in self.grown]
+        return [_verdict(fabric, self.scale, self.currency) for fabric in self.grown]
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -178,9 +178,9 @@ class GrowthAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan grow --format json``."""
-        refused = [{"fabric": one.name, "reason": one.reason} for one in self.refused]
-        found = plain_at(self, "currency", "fabrics=grown"), plain_at(self, "verdicts", "left_out")
-        return answer_dict(self.inputs, **found[0], refused=refused, **found[1])
+        refused = [{"fabric": fabric.name, "reason": fabric.reason} for fabric in self.refused]
+        parts = plain_at(self, "currency", "fabrics=grown"), plain_at(self, "verdicts", "left_out")
+        return answer_dict(self.inputs, **parts[0], refused=refused, **parts[1])
 
     def summary(self) -> Iterator[show.Section]:
         """The fabric that costs least to grow, its phases and those of others, other ways."""
@@ -234,23 +234,25 @@ class GrowthAnswer(Answer):
         for verdict in self.verdicts:
             yield show.Paragraph(verdict, "strong")
         rows = [
-            (one.name, step, item)
-            for one in self.grown
-            for step in one.steps
+            (fabric.name, step, item)
+            for fabric in self.grown
+            for step in fabric.steps
             for item in step.order.bought.items
         ]
         yield show.Table("orders", ORDER_DATA, rows, only="programs")
-        for one in self.grown:
-            yield _orders(one)
+        for fabric in self.grown:
+            yield _orders(fabric)
         yield show.Paragraph(f"Not on the orders: {'; '.join(self.left_out)}.")
-        told = show.Notes.of(((one.name, one.notes) for one in self.grown), "all fabrics").groups
-        yield show.Notes((*told, *((one.name, one.reason) for one in self.refused)))
+        notes = show.Notes.of(
+            ((fabric.name, fabric.notes) for fabric in self.grown), "all fabrics"
+        ).groups
+        yield show.Notes((*notes, *((fabric.name, fabric.reason) for fabric in self.refused)))
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
         sizes = " to ".join(f"{gpus:,}" for gpus in inputs["phases"])
         switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
-        prices = books_in_use(inputs["prices"], (one.final.quote for one in self.grown))
+        prices = books_in_use(inputs["prices"], (fabric.final.quote for fabric in self.grown))
         begin, begins = 0.0, ["0"]
         for gap in inputs["years_between"]:
             begin += gap
@@ -281,13 +283,13 @@ class GrowthAnswer(Answer):
             show.column(scale.of_money("own_cost", "smallest"), "1.own.capital.base", shown="wide"),
             show.column("own_switches", "1.own.fabric.switches", shown="wide"),
         ]
-        rows = [(one.name, step) for one in self.grown for step in one.steps]
+        rows = [(fabric.name, step) for fabric in self.grown for step in fabric.steps]
         legend = [
             f"Free: switch ports kept for cables to come. {scale.title}: what the phase buys.",
             "Moved: cables of the phase before, compared device by device and port by port.",
             "Down/up: most links down over up of any switch, counted in the phase.",
         ]
-        if any(one.final.quote.unpriced for one in self.grown):
+        if any(fabric.final.quote.unpriced for fabric in self.grown):
             legend.append("≥: lines without a price in the book are not in the sum.")
         return show.Table("phases", shown, rows, legend=tuple(legend), part=itemgetter(0))
 
@@ -300,9 +302,9 @@ class GrowthAnswer(Answer):
             show.column("ports_kept_free", lambda row: row[1].free_of(row[2])),
         ]
         rows = [
-            (one.name, step, tier)
-            for one in self.grown
-            for step in one.steps
+            (fabric.name, step, tier)
+            for fabric in self.grown
+            for step in fabric.steps
             for tier in step.bill.fabric.tiers
         ]
         return show.Table("tiers", shown, rows, "Free ports by tier", part=itemgetter(0))
@@ -310,9 +312,9 @@ class GrowthAnswer(Answer):
     def _ways(self) -> show.Table[tuple[str, GrowthPath]]:
         """Growing, all at once, and the smallest network of each phase."""
         scale = self.scale
-        unbound = {one.name: open_above(one.final) for one in self.grown}
+        unbound = {fabric.name: open_above(fabric.final) for fabric in self.grown}
         span = partial(span_column, scale=scale, unbound=lambda row: unbound[row[0]])
-        lacking = {one.name for one in self.grown if one.final.quote.unpriced}
+        lacking = {fabric.name for fabric in self.grown if fabric.final.quote.unpriced}
 
         def mark(row: tuple[str, GrowthPath]) -> tuple[str, str]:
             return ("≥ " if row[0] in lacking else ""), ""
@@ -328,7 +330,7 @@ class GrowthAnswer(Answer):
             show.column(scale.of_money("left_over_cost", "left over"), "1.left.base"),
             show.column("cables_moved", "1.moved"),
         ]
-        rows = [(one.name, way) for one in self.grown for way in one.ways]
+        rows = [(fabric.name, way) for fabric in self.grown for way in fabric.ways]
         years = sum(self.inputs["years_between"]) + self.inputs["years"]
         valued = f"Present value of orders, energy and upkeep over {years:g} years."
         unplanned = "what it has no use for is left over, the rest is kept and cabled anew"
@@ -350,28 +352,28 @@ def _mark(row: tuple[str, GrowthPhase]) -> tuple[str, str]:
     return ("≥ " if row[1].order.bought.unpriced else ""), ""
 
 
-def _orders(one: Grown) -> show.Table[Any]:
+def _orders(fabric: Grown) -> show.Table[Any]:
     """What to buy in every phase, a row a part, for people."""
-    found: dict[object, tuple[PricedItem, list[int]]] = {}
-    for at, step in enumerate(one.steps):
+    parts: dict[object, tuple[PricedItem, list[int]]] = {}
+    for phase, step in enumerate(fabric.steps):
         for item in step.order.bought.items:
-            line = found.setdefault(line_of(item.line), (item, [0] * len(one.steps)))
-            line[1][at] += item.line.order
-    rows = [(item, tuple(counts), sum(counts)) for item, counts in found.values()]
+            line = parts.setdefault(line_of(item.line), (item, [0] * len(fabric.steps)))
+            line[1][phase] += item.line.order
+    rows = [(item, tuple(counts), sum(counts)) for item, counts in parts.values()]
     shown: list[show.Column[Any]] = [
         show.column("item", "0.line.title"),
         show.column("unit", "0.line.unit", form="code"),
         *(
-            show.column("order", f"1.{at}", title=f"{step.gpus:,} GPUs")
-            for at, step in enumerate(one.steps)
+            show.column("order", f"1.{phase}", title=f"{step.gpus:,} GPUs")
+            for phase, step in enumerate(fabric.steps)
         ),
         show.column("order", "2", title="all"),
     ]
     return show.Table(
-        f"orders of {one.name}",
+        f"orders of {fabric.name}",
         shown,
         rows,
-        f"{one.name}: what to buy for each phase",
+        f"{fabric.name}: what to buy for each phase",
         only="people",
     )
 
@@ -387,32 +389,32 @@ ORDER_DATA: Sequence[show.Column[Any]] = (
 )
 
 
-def _verdict(one: Grown, scale: Scale, currency: str) -> str:
+def _verdict(fabric: Grown, scale: Scale, currency: str) -> str:
     """What growing costs in present value, and what the other ways cost more or less."""
-    grown, once, unplanned = one.ways
-    if one.final.cost is None:
-        return f"{one.name}: no price for what sets it apart; {grown.moved:,} cables move."
-    beside = ", ".join(
+    grown, once, unplanned = fabric.ways
+    if fabric.final.cost is None:
+        return f"{fabric.name}: no price for what sets it apart; {grown.moved:,} cables move."
+    others = ", ".join(
         f"{name} {scale.one(way.present_value.base)} ({_more(way, grown, scale)})"
         for name, way in (("all at once", once), ("not planned", unplanned))
     )
     moved = "no cable moves" if not grown.moved else f"{grown.moved:,} cables move"
-    least = "at least " if one.final.quote.unpriced else ""
-    said = (
-        f"{one.name}: growing costs {least}{scale.one(grown.present_value.base)} {scale.title} in"
-        f" present value, {moved}; {beside}."
+    least = "at least " if fabric.final.quote.unpriced else ""
+    text = (
+        f"{fabric.name}: growing costs {least}{scale.one(grown.present_value.base)} {scale.title}"
+        f" in present value, {moved}; {others}."
     )
     if grown.moved == unplanned.moved:
-        return said
-    said += (
+        return text
+    text += (
         f" Unplanned, {unplanned.moved:,} cables move, and parts for"
         f" {scale.one(unplanned.left.base)} {scale.title} are left over."
     )
     more = grown.present_value.base - unplanned.present_value.base
     if more > 0:
-        each = more / (unplanned.moved - grown.moved)
-        said += f" Growing pays where moving a cable costs more than {each:,.0f} {currency}."
-    return said
+        per_cable = more / (unplanned.moved - grown.moved)
+        text += f" Growing pays where moving a cable costs more than {per_cable:,.0f} {currency}."
+    return text
 
 
 def _more(way: GrowthPath, than: GrowthPath, scale: Scale) -> str:

@@ -45,14 +45,14 @@ class LayerAnswer(Struct, frozen=True):
     spread: bool = False
 
     @classmethod
-    def of(cls, found: SearchResult, what: str, chip: Accelerator) -> "LayerAnswer":
+    def of(cls, result: SearchResult, what: str, chip: Accelerator) -> "LayerAnswer":
         """The layer of the best plan."""
-        best = found.best
-        setting = found.setting_of(best)
+        best = result.best
+        setting = result.setting_of(best)
         if what == "layer":
             spread = setting.spread_model is not None
-            return cls(layer_operations(setting, found.levels, best), spread=spread)
-        fusion, convex_s = plan_fusion(setting, found.levels, best.plan)
+            return cls(layer_operations(setting, result.levels, best), spread=spread)
+        fusion, convex_s = plan_fusion(setting, result.levels, best.plan)
         rows = partition_rows(fusion, np.ones(fusion.graph.count, bool))
         tile, interval_s = fusion.sequence_tile, fusion.interval_s
         return cls((), rows, ChipRates.of(chip), tile, interval_s, convex_s, fusion.exact)

@@ -85,9 +85,9 @@ def whole_collectives(
     held = prod(sizes) == graph.gpus
     gather: Optimum | None = None
     for kind in each(SHOWN, lambda kind: f"{kind} of all GPUs"):
-        found = collective_optimum(kind, network, gather=gather)
-        gather = found.worst if kind == "all_gather" else gather
-        reached = found.reached_s_per_byte * WHOLE_BYTES
+        optimum = collective_optimum(kind, network, gather=gather)
+        gather = optimum.worst if kind == "all_gather" else gather
+        reached = optimum.reached_s_per_byte * WHOLE_BYTES
         times = _timed(run, kind, sizes, busiest_s) if held else (None, None)
         yield WholeCollective(
             collective=kind,
@@ -95,8 +95,8 @@ def whole_collectives(
             data_bytes=WHOLE_BYTES,
             analytic_s=times[0],
             busiest_s=times[1],
-            optimum_s=reached if found.worst.exact else None,
-            bound_s=found.bound_s_per_byte * WHOLE_BYTES,
+            optimum_s=reached if optimum.worst.exact else None,
+            bound_s=optimum.bound_s_per_byte * WHOLE_BYTES,
             reached_s=None if reached == inf else reached,
         )
 
@@ -112,11 +112,11 @@ def _timed(
     twice = kind == "all_reduce" and network.communication.links is None
     members = np.array(sizes)[:, None]
     group = Group(members, np.ones_like(members))
-    one = network.collective("all_gather" if twice else kind, group)
+    timed_collective = network.collective("all_gather" if twice else kind, group)
     placement = Placement(tuple(Degrees(data=size) for size in sizes)).on(run.fabric.levels)
     use = CollectiveUse("data", kind, ("data",), WHOLE_BYTES, 1.0)
     matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
-    return (1 + twice) * float(one.sending_s(WHOLE_BYTES)[0]), busiest_s(matrix)
+    return (1 + twice) * float(timed_collective.sending_s(WHOLE_BYTES)[0]), busiest_s(matrix)
 
 
 NO_COLLECTIVE = "No collective crosses GPUs."
@@ -183,17 +183,17 @@ class LoadsAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan loads --format json``."""
-        found = answer_dict(
+        answer = answer_dict(
             self.inputs,
             **plain_at(self, "total_bytes", "links=graph.link_count"),
             unused_links=len(self.link_loads.unused_links),
             **plain_at(self, "link_loads.busiest_s", "intact_busiest_s", "groups", "hottest"),
         )
         if self.run is None:
-            return found | plain_at(self, "bounds_s", "notes")
-        ratios = [{**asdict(one), "ratio": one.ratio} for one in self.collectives]
-        found |= {**self.run.in_short, "collectives": ratios}
-        return found | plain_at(self, "whole_fabric=whole", "notes")
+            return answer | plain_at(self, "bounds_s", "notes")
+        ratios = [{**asdict(load), "ratio": load.ratio} for load in self.collectives]
+        answer |= {**self.run.in_short, "collectives": ratios}
+        return answer | plain_at(self, "whole_fabric=whole", "notes")
 
     def summary(self) -> Iterator[show.Section]:
         """The busiest link, loads by group, collectives against their bounds."""
@@ -363,16 +363,16 @@ def agreement(
         )
     less: dict[str, list[str]] = {}
     shared = []
-    for one in collectives:
-        name, model_s = f"{one.kind} {one.collective}", share * one.analytic_s
-        sums = way == "measured" and one.collective == "all_reduce"
-        if one.busiest_s > model_s * (1 + 1e-9) and sums:
+    for load in collectives:
+        name, model_s = f"{load.kind} {load.collective}", share * load.analytic_s
+        sums = way == "measured" and load.collective == "all_reduce"
+        if load.busiest_s > model_s * (1 + 1e-9) and sums:
             yield f"{name}: its HB domains form sums in their switches, which send less than rings."
-        elif one.busiest_s > model_s * (1 + 1e-9):
-            more = f"{si(one.busiest_s, 's')} on the busiest link, {si(model_s, 's')} by the model"
+        elif load.busiest_s > model_s * (1 + 1e-9):
+            more = f"{si(load.busiest_s, 's')} on the busiest link, {si(model_s, 's')} by the model"
             shared.append(f"{name} ({more})")
-        elif one.busiest_s < model_s * (1 - 1e-9):
-            panels = one.collective in ("broadcast", "reduce")
+        elif load.busiest_s < model_s * (1 - 1e-9):
+            panels = load.collective in ("broadcast", "reduce")
             less.setdefault(_MORE["panels" if panels else way], []).append(name)
     if shared:
         yield (

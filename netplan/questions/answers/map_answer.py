@@ -156,7 +156,7 @@ class MapAnswer(Answer):
     def breakdown_s(self) -> dict[str, float]:
         """The interval by what its partitions wait for, and set-up [s]."""
         rows = self.found.partitions
-        waits = {one: sum(row.time_s for row in rows if row.binds == one) for one in BINDS}
+        waits = {cause: sum(row.time_s for row in rows if row.binds == cause) for cause in BINDS}
         waits["network"] += self.between_stages_s
         return waits | {"setup": self.found.totals.setup_s}
 
@@ -268,8 +268,8 @@ class MapAnswer(Answer):
         """Partitions for people; of a long run some, evenly over it."""
         title = "Partitions"
         if len(rows) > SHOWN_STEPS and not self.found.kernels:
-            at = np.unique(np.linspace(0, len(rows) - 1, SHOWN_STEPS).round().astype(int))
-            rows = [rows[one] for one in at.tolist()]
+            indices = np.unique(np.linspace(0, len(rows) - 1, SHOWN_STEPS).round().astype(int))
+            rows = [rows[index] for index in indices.tolist()]
             title = f"Steps, {len(rows)} of {len(self.found.partitions):,}"
         return show.Table("partitions", partition_columns(self.rates), rows, title, only="people")
 
@@ -279,8 +279,8 @@ class MapAnswer(Answer):
             for reason in BINDS:
                 yield f"bound by {reason}", self.breakdown_s[reason]
         else:
-            for at, one in enumerate(self.found.partitions, start=1):
-                yield f"{at}, by {one.binds}", one.time_s
+            for number, partition in enumerate(self.found.partitions, start=1):
+                yield f"{number}, by {partition.binds}", partition.time_s
             if self.between_stages_s:
                 yield "between stages", self.between_stages_s
         yield "set-up", self.breakdown_s["setup"]
@@ -328,17 +328,17 @@ def partition_rows(fusion: Fusion, chosen: Bools) -> tuple[PartitionRow, ...]:
     times, names = fusion.times, fusion.graph.names
     return tuple(
         PartitionRow(
-            kernels=tuple(names[one] for one in np.flatnonzero(fusion.members[at]).tolist()),
-            time_s=float(times.time_s[at]),
-            compute_s=float(times.compute_s[at]),
-            memory_s=float(times.memory_s[at]),
-            network_s=float(times.network_s[at]),
-            setup_s=float(times.setup_s[at]),
-            tiles=int(times.tiles[at]),
-            sram_bytes=float(times.sram_bytes[at]),
-            binds=BINDS[int(times.binds[at])],
+            kernels=tuple(names[kernel] for kernel in np.flatnonzero(fusion.members[row]).tolist()),
+            time_s=float(times.time_s[row]),
+            compute_s=float(times.compute_s[row]),
+            memory_s=float(times.memory_s[row]),
+            network_s=float(times.network_s[row]),
+            setup_s=float(times.setup_s[row]),
+            tiles=int(times.tiles[row]),
+            sram_bytes=float(times.sram_bytes[row]),
+            binds=BINDS[int(times.binds[row])],
         )
-        for at in fusion.partitions_of(chosen).tolist()
+        for row in fusion.partitions_of(chosen).tolist()
     )
 
 
@@ -360,17 +360,17 @@ def kernel_rows(fusion: Fusion, chosen: Bools) -> tuple[KernelRow, ...]:
     partition = number[members.argmax(axis=0)].tolist()
     return tuple(
         KernelRow(
-            *(one.name, one.kind, one.m, one.k, one.n),
-            time_s=seconds[at],
-            weight_bytes=one.weight_bytes,
-            edge_bytes=edges[at],
-            all_reduce_bytes=one.all_reduce_bytes,
-            all_to_all_bytes=one.all_to_all_bytes,
-            flops=one.flops,
-            partition=partition[at],
+            *(kernel.name, kernel.kind, kernel.m, kernel.k, kernel.n),
+            time_s=seconds[index],
+            weight_bytes=kernel.weight_bytes,
+            edge_bytes=edges[index],
+            all_reduce_bytes=kernel.all_reduce_bytes,
+            all_to_all_bytes=kernel.all_to_all_bytes,
+            flops=kernel.flops,
+            partition=partition[index],
         )
-        for at, one in enumerate(graph.kernels)
-        if chosen[at]
+        for index, kernel in enumerate(graph.kernels)
+        if chosen[index]
     )
 
 
@@ -389,17 +389,17 @@ def _drawn(graph: KernelGraph) -> tuple[Ints, Floats, float, tuple[Json, Json]]:
     layer, late = _layers(graph), graph.backward
     crossing = late[graph.source] != late[graph.target]
     passes = []
-    for one in (False, True):
-        mine, inside = late == one, ~crossing & (late[graph.source] == one)
+    for is_backward in (False, True):
+        mine, inside = late == is_backward, ~crossing & (late[graph.source] == is_backward)
         place = np.cumsum(mine) - 1
         ends = place[graph.source[inside]], place[graph.target[inside]]
         passes.append(layered_drawing(layer[mine], *ends))
-    wide = max(one.width for one in passes)
-    forward, backward = (one.moved((wide - one.width) / 2) for one in passes)
+    wide = max(drawing.width for drawing in passes)
+    forward, backward = (drawing.moved((wide - drawing.width) / 2) for drawing in passes)
     across = np.zeros(graph.count)
     across[~late], across[late] = forward.across, backward.across
     pairs = zip(graph.source[crossing].tolist(), graph.target[crossing].tolist(), strict=True)
-    joined = [[(float(across[at]), int(layer[at])) for at in pair] for pair in pairs]
+    joined = [[(float(across[index]), int(layer[index])) for index in pair] for pair in pairs]
     lines = _lines((*forward.edges, *backward.edges), "solid"), _lines(joined, "dot")
     return layer, across, wide, lines
 
@@ -411,21 +411,22 @@ def _graph_chart(
     layer, across, wide, lines = _drawn(graph)
     data = list(lines)
     for number, part in enumerate(partitions, start=1):
-        mine = [at for at, one in enumerate(kernels) if one.partition == number]
+        mine = [place for place, kernel in enumerate(kernels) if kernel.partition == number]
         boxes = [
-            hover(kernels[at].name, f"{kernels[at].kind}, alone {si(kernels[at].time_s, 's', 4)}",
+            hover(kernels[place].name,
+                  f"{kernels[place].kind}, alone {si(kernels[place].time_s, 's', 4)}",
                   f"partition {number}: {si(part.time_s, 's', 4)}, by {part.binds}")
-            for at in mine
+            for place in mine
         ]  # fmt: skip
         data.append(
             marks(
                 "scatter",
-                [float(across[at]) for at in mine],
-                [-float(layer[at]) for at in mine],
+                [float(across[place]) for place in mine],
+                [-float(layer[place]) for place in mine],
                 boxes,
                 mode="markers+text",
                 name=f"{number}: {si(part.time_s, 's', 3)}, {part.binds}",
-                text=[chart_label(kernels[at].name, 12) for at in mine],
+                text=[chart_label(kernels[place].name, 12) for place in mine],
                 textposition="middle right",
                 marker={"size": 14, "color": COLOURS[(number - 1) % len(COLOURS)]},
             )
@@ -455,9 +456,9 @@ def _lines(ways: Iterable[Sequence[tuple[float, int]]], dash: str) -> Json:
             "showlegend": False}  # fmt: skip
 
 
-def _roofline(found: MapResult, rates: ChipRates) -> Chart:
+def _roofline(result: MapResult, rates: ChipRates) -> Chart:
     """Mappings and kernels under the roofs of compute, memory and links (DFModel, Fig. 18)."""
-    kernels = found.kernels
+    kernels = result.kernels
     intensity = np.logspace(LOWEST, HIGHEST, ROOFLINE_POINTS)
     data: list[Json] = []
     roofs = [("memory", rates.memory_bytes_per_s), ("link", rates.link_bytes_per_s)]
@@ -470,20 +471,20 @@ def _roofline(found: MapResult, rates: ChipRates) -> Chart:
             marks("scatter", intensity.tolist(), roof.tolist(), boxes, mode="lines", name=text,
                   line=line)
         )  # fmt: skip
-    for (name, _), moved, colour in zip(roofs, _alone_bytes(found, rates), COLOURS, strict=False):
-        mine = [(one, size) for one, size in zip(kernels, moved, strict=True) if size > 0]
-        at = [one.flops / size for one, size in mine]
-        reached = [one.flops / one.time_s if one.time_s else 0.0 for one, _ in mine]
-        boxes = [hover(one.name, f"{si(rate, 'FLOP/s', 3)} reached") for (one, _), rate in
+    for (name, _), moved, colour in zip(roofs, _alone_bytes(result, rates), COLOURS, strict=False):
+        mine = [(kernel, size) for kernel, size in zip(kernels, moved, strict=True) if size > 0]
+        intensities = [kernel.flops / size for kernel, size in mine]
+        reached = [kernel.flops / kernel.time_s if kernel.time_s else 0.0 for kernel, _ in mine]
+        boxes = [hover(kernel.name, f"{si(rate, 'FLOP/s', 3)} reached") for (kernel, _), rate in
                  zip(mine, reached, strict=True)]  # fmt: skip
         data.append(
-            marks("scatter", at, reached, boxes, mode="markers", name=f"kernels, over {name} bytes",
-                  marker={"size": 9, "color": colour})
+            marks("scatter", intensities, reached, boxes, mode="markers",
+                  name=f"kernels, over {name} bytes", marker={"size": 9, "color": colour})
         )  # fmt: skip
-    if found.fusion is not None:
-        data.append(_mapping_marks("this mapping", found.fusion, rates, "diamond"))
-        alone = kernel_by_kernel(found.fusion.problem)
-        if len(alone.members) > len(found.fusion.members) and isfinite(alone.interval_s):
+    if result.fusion is not None:
+        data.append(_mapping_marks("this mapping", result.fusion, rates, "diamond"))
+        alone = kernel_by_kernel(result.fusion.problem)
+        if len(alone.members) > len(result.fusion.members) and isfinite(alone.interval_s):
             data.append(_mapping_marks("kernel by kernel", alone, rates, "square"))
     scale = {"type": "log", "exponentformat": "SI", "dtick": 1}
     layout: Json = {
@@ -495,13 +496,13 @@ def _roofline(found: MapResult, rates: ChipRates) -> Chart:
     return Chart("roofline", label, ROOFLINE_PX, tuple(data), layout)
 
 
-def _alone_bytes(found: MapResult, rates: ChipRates) -> tuple[list[float], list[float]]:
+def _alone_bytes(result: MapResult, rates: ChipRates) -> tuple[list[float], list[float]]:
     """What each kernel alone moves, by the time it takes: through memory, over the links [B]."""
-    if found.fusion is None:
+    if result.fusion is None:
         return [], []
-    alone = found.fusion.problem.alone
-    place = {name: at for at, name in enumerate(found.fusion.graph.names)}
-    mine = [place[one.name] for one in found.kernels]
+    alone = result.fusion.problem.alone
+    place = {name: index for index, name in enumerate(result.fusion.graph.names)}
+    mine = [place[kernel.name] for kernel in result.kernels]
     through = rates.memory_bytes_per_s * (alone.memory_s + alone.setup_s)[mine]
     over = rates.link_bytes_per_s * alone.network_s[mine]
     return through.tolist(), over.tolist()
@@ -517,8 +518,8 @@ def _mapping_marks(name: str, fusion: Fusion, rates: ChipRates, symbol: str) -> 
     reached = work / fusion.interval_s
     points = {over: work / moved for over, moved in moved_bytes.items() if moved > 0}
     boxes = [
-        hover(name, f"{si(reached, 'FLOP/s', 3)} reached", f"{si(at, 'FLOP', 3)} a {over} byte")
-        for over, at in points.items()
+        hover(name, f"{si(reached, 'FLOP/s', 3)} reached", f"{si(ratio, 'FLOP', 3)} a {over} byte")
+        for over, ratio in points.items()
     ]
     return marks(
         "scatter",

@@ -53,14 +53,14 @@ class MemoryAnswer(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: SearchResult, chip: Accelerator) -> "MemoryAnswer":
+    def of(cls, result: SearchResult, chip: Accelerator) -> "MemoryAnswer":
         """The memory of the best plan."""
-        best = found.best
-        costs = memory_costs(found.setting_of(best), found.levels, best)
+        best = result.best
+        costs = memory_costs(result.setting_of(best), result.levels, best)
         local, there = costs.together.local_bytes, costs.together.expanded_bytes
-        own = chip.memory_bytes
+        chip_bytes = chip.memory_bytes
         rate = chip.memory_bytes_per_s or None
-        rows = [TierRow("local", own, local, _left_bytes(own, local), rate, None)]
+        rows = [TierRow("local", chip_bytes, local, _left_bytes(chip_bytes, local), rate, None)]
         if more := chip.expanded_bytes:
             latency_s, rate = chip.expanded_latency_s, chip.expanded_bytes_per_s
             left = _left_bytes(more, there)

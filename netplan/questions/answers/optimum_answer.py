@@ -156,14 +156,14 @@ class OptimumAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan collective --graph ... --format json``."""
-        found: dict[str, Any] = asdict(self.rows[0])
+        measures: dict[str, Any] = asdict(self.rows[0])
         if not isinstance(self.inputs["message_bytes"], float):
-            found = {"sizes": [asdict(row) for row in self.rows]}
+            measures = {"sizes": [asdict(row) for row in self.rows]}
         best, worst = "optimum", "optimum.worst"
         about = plain_at(self, f"{worst}.gpus", "switches", f"{best}.exact", f"{best}.gap", "cut")
         about |= plain_at(self, f"{worst}.representatives", f"{worst}.asked")
         about |= {"unproven": self.optimum.worst.left, "trees": self._named_trees()}
-        return answer_dict(self.inputs, **found, **about, notes=self.notes)
+        return answer_dict(self.inputs, **measures, **about, notes=self.notes)
 
     def summary(self) -> Iterator[show.Section]:
         """The least time of the largest message, its bottleneck, some sizes, notes."""
@@ -274,13 +274,13 @@ def read_network(
     """Somebody's graph with HB domains, whether its links have a direction, and notes on it."""
     directed = False
     if kind_of(path) == GRAPHML:
-        found, directed = read_directed_graphml(path, hb_size=hb_size)
+        graph, directed = read_directed_graphml(path, hb_size=hb_size)
     else:
-        found = read_graph(path, hb_size=hb_size)
+        graph = read_graph(path, hb_size=hb_size)
     if directed:
-        return found, True, ()
-    found, notes = with_own_domains(found, path, chip)
-    return found, False, notes
+        return graph, True, ()
+    graph, notes = with_own_domains(graph, path, chip)
+    return graph, False, notes
 
 
 def optimum_answer(
@@ -303,24 +303,24 @@ def optimum_answer(
         named = ", ".join(get_args(Gathering))
         raise InputError(f"--kind {kind} has no optimum by cuts on a graph: use {named}")
     network = CapacityGraph.of(graph, directed=directed)
-    found = collective_optimum(kind, network, tell=share_done("GPUs proven"))
-    rows = tuple(_row(found, kind, size, network.gpus) for size in sizes.tolist())
-    answer = OptimumAnswer(inputs, graph, network, found, rows, tuple(notes))
-    if network.gpus > SHOWN_TREE_GPUS or not found.worst.exact:
+    optimum = collective_optimum(kind, network, tell=share_done("GPUs proven"))
+    rows = tuple(_row(optimum, kind, size, network.gpus) for size in sizes.tolist())
+    answer = OptimumAnswer(inputs, graph, network, optimum, rows, tuple(notes))
+    if network.gpus > SHOWN_TREE_GPUS or not optimum.worst.exact:
         return answer
-    return OptimumAnswer(inputs, graph, network, found, rows, tuple(notes), answer.trees())
+    return OptimumAnswer(inputs, graph, network, optimum, rows, tuple(notes), answer.trees())
 
 
-def _row(found: CollectiveOptimum, kind: Gathering, size: float, gpus: int) -> OptimumRow:
+def _row(best: CollectiveOptimum, kind: Gathering, size: float, gpus: int) -> OptimumRow:
     """Times and bandwidths of one size [B]."""
-    reached = found.reached_s_per_byte * size
+    reached = best.reached_s_per_byte * size
     known = None if reached == inf else reached
-    optimum = known if found.worst.exact else None
+    optimum = known if best.worst.exact else None
     bandwidth = None if known is None else size / known
     return OptimumRow(
         message_bytes=size,
         optimum_s=optimum,
-        bound_s=found.bound_s_per_byte * size,
+        bound_s=best.bound_s_per_byte * size,
         reached_s=known,
         algbw_bytes_per_s=bandwidth,
         busbw_bytes_per_s=None if bandwidth is None else bus_factor(kind, gpus) * bandwidth,

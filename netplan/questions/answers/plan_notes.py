@@ -28,30 +28,30 @@ LEAST_SCATTERING = 0.05
 """Slowdown by a bad placement from which on it is a number of one digit [%]."""
 
 
-def plan_notes(found: SearchResult, gpus: int) -> Iterator[str]:
+def plan_notes(result: SearchResult, gpus: int) -> Iterator[str]:
     """What is uneven about the best plan, which GPUs it leaves idle, what a bad placement costs.
 
     Parameters
     ----------
-    found
+    result
         The best plan.
     gpus
         GPUs bought [1].
     """
-    plan, setting = found.best.plan, found.setting_of(found.best)
+    plan, setting = result.best.plan, result.setting_of(result.best)
     used = plan.gpus
     yield from model_notes(setting.training.model)
-    if found.best.instances:
-        yield instances_note(found.best.instances, plan.gpus, gpus)
+    if result.best.instances:
+        yield instances_note(result.best.instances, plan.gpus, gpus)
     elif used < gpus:
-        exact = not setting.free and gpu_count(found.levels) < gpus
+        exact = not setting.free and gpu_count(result.levels) < gpus
         why = "no plan divides all" if exact else f"{gpus - used:,} are idle"
         yield f"The best plan uses {used:,} of {gpus:,} GPUs; {why}."
-    yield from _pipeline_notes(setting, plan) if found.exchange is None else _spread_notes(found)
+    yield from _pipeline_notes(setting, plan) if result.exchange is None else _spread_notes(result)
     yield from _graph_notes(setting, plan)
-    yield from bar_note(found.best.error)
-    yield from bubble_note(setting, found.levels, found.best)
-    yield from scattering_note(setting, found.levels, found.best)
+    yield from bar_note(result.best.error)
+    yield from bubble_note(setting, result.levels, result.best)
+    yield from scattering_note(setting, result.levels, result.best)
     yield from rates_note(setting.training)
 
 
@@ -100,20 +100,20 @@ def _graph_notes(setting: Setting, plan: Plan) -> Iterator[str]:
         )
 
 
-def _spread_notes(found: SearchResult) -> Iterator[str]:
+def _spread_notes(result: SearchResult) -> Iterator[str]:
     """What lies on each GPU of those at work, and what all of them would take together."""
-    setting, plan = found.setting_of(found.best), found.best.plan
+    setting, plan = result.setting_of(result.best), result.best.plan
     if setting.spread_model is None:
         return
     yield setting.spread_model.laid_out(plan.placement.totals._asdict(), setting.training.batch)
-    if plan.gpus < plan.placement.cluster and not found.best.instances:
+    if plan.gpus < plan.placement.cluster and not result.best.instances:
         given = setting.training.assumptions
         exact = replace(given, space=replace(given.space, divisibility="exact", plans="all"))
         whole = PlanSearch(replace(setting.training, assumptions=exact)).best_on_subset(
-            found.levels
+            result.levels
         )
         if isinstance(whole, SearchResult):
-            slower = whole.time_s > found.time_s
+            slower = whole.time_s > result.time_s
             yield (
                 f"On all {whole.best.plan.gpus:,} an iteration would take"
                 f" {whole.best.time_text}"
@@ -199,7 +199,7 @@ def equal_to_best(plans: Sequence[PlanTime]) -> Iterator[str]:
     """Ranks of the plans that are as fast as the first, for all that is known."""
     if plans[0].error is None or len(plans) == 1:
         return
-    ranks = [f"{rank}" for rank, one in enumerate(plans, 1) if rank > 1 and one.equals(plans[0])]
+    ranks = [f"{rank}" for rank, plan in enumerate(plans, 1) if rank > 1 and plan.equals(plans[0])]
     who = f"plan{'s' * (len(ranks) > 1)} {listed(ranks)}" if ranks else "none of these plans"
     yield (
         f"Equal to plan 1 within the model's error: {who} (less than"
@@ -210,18 +210,18 @@ def equal_to_best(plans: Sequence[PlanTime]) -> Iterator[str]:
 
 def told_apart(names: Sequence[str], first: PlanTime, second: PlanTime) -> str:
     """Whether two plans are equal, with what they share and what they do not."""
-    own = own_times(first.breakdown_s, second.breakdown_s)
+    unshared_s = own_times(first.breakdown_s, second.breakdown_s)
     bar = first.error.unshared if first.error else None
     doubt = f", each {bar.low:g} to {bar.high:g} times as long" if bar else ""
     times = f"{si(first.iteration_time_s, 's')} and {si(second.iteration_time_s, 's')}"
-    shared = si(first.iteration_time_s - own[0], "s")
+    shared = si(first.iteration_time_s - unshared_s[0], "s")
     apart = (
-        f"of {times} they share {shared}, whose error changes no order; {si(own[0], 's')} and"
-        f" {si(own[1], 's')} are their own{doubt}"
+        f"of {times} they share {shared}, whose error changes no order;"
+        f" {si(unshared_s[0], 's')} and {si(unshared_s[1], 's')} are their own{doubt}"
     )
     more = abs(second.iteration_time_s / first.iteration_time_s - 1)
     if first.equals(second):
-        told = f"are equal within the model's error: {100 * more:.1f} % apart"
+        judgement = f"are equal within the model's error: {100 * more:.1f} % apart"
     else:
-        told = f"are {100 * more:.1f} % apart, more than the model's error"
-    return f"{listed(names).capitalize()} {told}; {apart}."
+        judgement = f"are {100 * more:.1f} % apart, more than the model's error"
+    return f"{listed(names).capitalize()} {judgement}; {apart}."

@@ -168,8 +168,8 @@ class ServedFaultsAnswer(FaultsAnswer):
         yield from self._years()
         for fabric in self.fabrics:
             legend = IMPACT_LEGEND if fabric is self.fabrics[-1] else ()
-            rows = [(fabric.name, one) for one in fabric.singles]
-            shown = [*SINGLE, *_impact_columns([one.impact for one in fabric.singles])]
+            rows = [(fabric.name, single) for single in fabric.singles]
+            shown = [*SINGLE, *_impact_columns([single.impact for single in fabric.singles])]
             yield show.Table("failures", shown, rows, f"{fabric.name}: one part failed", legend)
         yield from self._causes()
         yield from self._spares()
@@ -189,9 +189,11 @@ class ServedFaultsAnswer(FaultsAnswer):
 
     def _causes(self) -> Iterator[show.Table[Any]]:
         """What stops servers, one column a fabric."""
-        rows = [(one.name, cause) for one in self.fabrics for cause in one.forecast.causes]
-        cells = {(name, one.cause): f"{one.servers_stopped_per_year:,.3g}" for name, one in rows}
-        shown = list(dict.fromkeys(one.cause for _, one in rows))
+        rows = [(fabric.name, cause) for fabric in self.fabrics for cause in fabric.forecast.causes]
+        cells = {
+            (name, cause.cause): f"{cause.servers_stopped_per_year:,.3g}" for name, cause in rows
+        }
+        shown = list(dict.fromkeys(cause.cause for _, cause in rows))
         yield self._by_fabric("cause", shown, cells, "Servers that stop in a year, by cause")
         yield show.Table("causes", CAUSES, rows, only="programs")
 
@@ -204,14 +206,14 @@ class ServedFaultsAnswer(FaultsAnswer):
         )
         level = f"; service level: {self._level}" if self._level else ""
         spare = inputs["spare_domains"]
-        beside = (f"idle HB domains that stand by: {spare:,}",) if spare else ()
+        idle_words = (f"idle HB domains that stand by: {spare:,}",) if spare else ()
         return show.Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches{model} of {inputs['radix']} ports",
             (
                 f"{asked}{level}",
                 f"rates {inputs['failures']} ({inputs['rates']})",
-                *beside,
+                *idle_words,
                 *replaced_lines(inputs, self.currency),
             ),
         )
@@ -224,34 +226,34 @@ class ServedFaultsAnswer(FaultsAnswer):
 
     def _asked(self) -> Iterator[show.Table[Any]]:
         """What the failures that were asked for do."""
-        found = [
+        scenarios = [
             (fabric.name, fabric.scenario)
             for fabric in self.fabrics
             if isinstance(fabric.scenario, ServedScenario)
         ]
-        if not found:
+        if not scenarios:
             return
         draws = self.inputs["draws"]
         worst = f", the worst of {draws:,} draws" if draws > 1 else ""
         title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
-        shown = [FABRIC, *_impact_columns([one.impact for _, one in found])]
-        yield show.Table("scenario", shown, found, title)
-        if any(one.draws > 1 for _, one in found):
-            yield show.Table("scenario", DRAWN, found, f"Mean of the {draws:,} draws")
+        shown = [FABRIC, *_impact_columns([impact.impact for _, impact in scenarios])]
+        yield show.Table("scenario", shown, scenarios, title)
+        if any(impact.draws > 1 for _, impact in scenarios):
+            yield show.Table("scenario", DRAWN, scenarios, f"Mean of the {draws:,} draws")
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Why a fabric is not there or did not fail; assumptions."""
         yield from ((name, (reason,)) for name, reason in self.refused)
         for fabric in self.fabrics:
             missing = isinstance(fabric.scenario, str)
-            said = (f"Not failed there: {fabric.scenario}.",) if missing else ()
-            yield fabric.name, (*said, *fabric.notes)
+            missing_note = (f"Not failed there: {fabric.scenario}.",) if missing else ()
+            yield fabric.name, (*missing_note, *fabric.notes)
 
 
 def _impact_columns(impacts: Sequence[ServedImpact]) -> list[show.Column[Any]]:
     """Columns of the impact in a row, with a service level if one is asked for."""
-    level = any(one.keeps_level is not None for one in impacts)
-    slowed: show.Shown = "always" if any(one.servers_slowed for one in impacts) else "wide"
+    level = any(impact.keeps_level is not None for impact in impacts)
+    slowed: show.Shown = "always" if any(impact.servers_slowed for impact in impacts) else "wide"
     path = "1.impact"
     kept: show.Column[Any] = show.column("level_kept", lambda row: _kept(row[1].impact), data=False)
     return [

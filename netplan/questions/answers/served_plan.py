@@ -64,21 +64,21 @@ class ServedPlan(Struct, frozen=True):
 
     def in_short(self) -> dict[str, Any]:
         """What other answers about the plan say in JSON."""
-        found = asdict(self)
-        del found["rank"]
-        return found
+        fields = asdict(self)
+        del fields["rank"]
+        return fields
 
     @property
     def shape(self) -> str:
         """Servers in short."""
-        own = ServedPool(
+        pool = ServedPool(
             *(self.tensor, self.pipeline, self.expert, self.attention_data, self.expert_tensor),
             *(self.replicas, self.gpus_used),
         )
         if self.prefill is None:
-            return f"{self.replicas:,} x ({own.shape})"
+            return f"{self.replicas:,} x ({pool.shape})"
         prompts = f"{self.prefill.replicas:,} x ({self.prefill.shape})"
-        return f"{prompts} -> {self.replicas:,} x ({own.shape})"
+        return f"{prompts} -> {self.replicas:,} x ({pool.shape})"
 
 
 def serving_words(inputs: Mapping[str, Any]) -> str:

@@ -51,30 +51,30 @@ def served_plans(
     binds, first = binding(outcome), binding(outcome, first=True)
     sent = cache_sent(case, pools).gpu_bytes if pools is not None else None
     rows = []
-    for at in range(count):
-        rate = float(outcome.tokens_per_s[at])
+    for index in range(count):
+        rate = float(outcome.tokens_per_s[index])
         used = outcome.plans.gpus_used if pools is None else pools.gpus_used
         rows.append(
             ServedPlan(
-                rank=at + 1,
-                **_degrees(outcome.plans, at),
-                gpus_used=int(used[at]),
-                batch=_batch(outcome, at),
-                concurrency=round(float(outcome.concurrency[at])),
+                rank=index + 1,
+                **_degrees(outcome.plans, index),
+                gpus_used=int(used[index]),
+                batch=_batch(outcome, index),
+                concurrency=round(float(outcome.concurrency[index])),
                 tokens_per_s=rate,
                 tokens_per_s_per_gpu=rate / gpus,
-                **_barred(case, outcome, at),
-                memory_bytes=float(outcome.memory_bytes[at]),
-                binds=binds[at],
-                ttft_binds=first[at],
-                queue_s=float(outcome.queue_s[at]),
-                breakdown_s={name: float(part[at]) for name, part in outcome.parts.items()},
+                **_barred(case, outcome, index),
+                memory_bytes=float(outcome.memory_bytes[index]),
+                binds=binds[index],
+                ttft_binds=first[index],
+                queue_s=float(outcome.queue_s[index]),
+                breakdown_s={name: float(part[index]) for name, part in outcome.parts.items()},
                 ttft_breakdown_s={
-                    name: float(part[at]) for name, part in outcome.prompt_parts.items()
+                    name: float(part[index]) for name, part in outcome.prompt_parts.items()
                 },
-                prefill=_pool(pools.prefill, at) if pools is not None else None,
-                decode=_pool(pools.decode, at) if pools is not None else None,
-                kv_sent_bytes=float(sent[at]) if sent is not None else None,
+                prefill=_pool(pools.prefill, index) if pools is not None else None,
+                decode=_pool(pools.decode, index) if pools is not None else None,
+                kv_sent_bytes=float(sent[index]) if sent is not None else None,
             )
         )
     return tuple(rows)
@@ -83,46 +83,46 @@ def served_plans(
 POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor", "replicas")
 
 
-def _barred(case: ServingCase, outcome: ServingResult, at: int) -> dict[str, Any]:
+def _barred(case: ServingCase, outcome: ServingResult, index: int) -> dict[str, Any]:
     """Times with the ends of their error bars, and throughput at both."""
-    crowd = outcome.concurrency[at] / outcome.plans.gpus_used[at]
+    crowd = outcome.concurrency[index] / outcome.plans.gpus_used[index]
     basis = "measured" if crowd <= case.stack.crowded_requests else "extrapolated"
     basis = basis if case.served.kernels.fitted else "transferred"
     wider = 1.0 if basis == "measured" else case.stack.beyond
-    ttft_s, tpot_s = float(outcome.ttft_s[at]), float(outcome.tpot_s[at])
-    first, each = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
+    ttft_s, tpot_s = float(outcome.ttft_s[index]), float(outcome.tpot_s[index])
+    first, per_token = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
     output = float(case.requests.output)
 
     def rate(first_s: float, each_s: float) -> float:
-        return float(outcome.concurrency[at]) * output / (first_s + (output - 1) * each_s)
+        return float(outcome.concurrency[index]) * output / (first_s + (output - 1) * each_s)
 
     return {
         "ttft_s": ttft_s,
         "ttft_low_s": ttft_s / first,
         "ttft_high_s": ttft_s * first,
         "tpot_s": tpot_s,
-        "tpot_low_s": tpot_s / each,
-        "tpot_high_s": tpot_s * each,
+        "tpot_low_s": tpot_s / per_token,
+        "tpot_high_s": tpot_s * per_token,
         "error_basis": basis,
-        "tokens_per_s_low": rate(ttft_s * first, tpot_s * each),
-        "tokens_per_s_high": rate(ttft_s / first, tpot_s / each),
+        "tokens_per_s_low": rate(ttft_s * first, tpot_s * per_token),
+        "tokens_per_s_high": rate(ttft_s / first, tpot_s / per_token),
     }
 
 
-def _batch(outcome: ServingResult, at: int) -> int:
+def _batch(outcome: ServingResult, index: int) -> int:
     """Requests that one server decodes together, the fullest one."""
-    copies = int(outcome.plans.attention_data[at])
-    return max(1, round(float(outcome.running[at]) * copies))
+    copies = int(outcome.plans.attention_data[index])
+    return max(1, round(float(outcome.running[index]) * copies))
 
 
-def _degrees(plans: ServingPlans, at: int) -> dict[str, Any]:
+def _degrees(plans: ServingPlans, index: int) -> dict[str, Any]:
     """Degrees and number of the servers of one plan."""
-    return {name: int(getattr(plans, name)[at]) for name in POOL_FIELDS}
+    return {name: int(getattr(plans, name)[index]) for name in POOL_FIELDS}
 
 
-def _pool(plans: ServingPlans, at: int) -> ServedPool:
+def _pool(plans: ServingPlans, index: int) -> ServedPool:
     """Servers of one pool."""
-    return ServedPool(**_degrees(plans, at), gpus=int(plans.gpus_used[at]))
+    return ServedPool(**_degrees(plans, index), gpus=int(plans.gpus_used[index]))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -261,21 +261,21 @@ class ServingAnswer(Answer):
         last = len(self.front) - 1
         if last < LISTED:
             return self.front
-        return tuple(self.front[round(at * last / (LISTED - 1))] for at in range(LISTED))
+        return tuple(self.front[round(number * last / (LISTED - 1))] for number in range(LISTED))
 
     @property
     def _legend(self) -> tuple[str, ...]:
         """What the columns mean."""
         rows = self.plans
-        found = ["TP: GPUs of a copy of attention; PP: stages."]
+        lines = ["TP: GPUs of a copy of attention; PP: stages."]
         if any(row.expert > 1 or row.attention_data > 1 for row in rows):
-            found.append("Copies of attention share the experts, divided over EP groups of GPUs.")
+            lines.append("Copies of attention share the experts, divided over EP groups of GPUs.")
         if self.best.prefill is not None:
-            found.append("Servers for prompts stand before the arrow, those for decode behind it.")
-        return tuple(found)
+            lines.append("Servers for prompts stand before the arrow, those for decode behind it.")
+        return tuple(lines)
 
     def _heading(self) -> show.Heading:
-        inputs, found = told(self.inputs), self.found
+        inputs, searched = told(self.inputs), self.found
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
         asked = f"prompts of {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
         how = (
@@ -286,8 +286,8 @@ class ServingAnswer(Answer):
             scheme = inputs["speculation"] or "sequence"
             how += f"; {inputs['draft']} drafts a {scheme} of {inputs['window']}"
         space = (
-            f"{found.enumerated:,} plans with their requests, {found.feasible:,} {self._met}"
-            f" ({si(found.seconds, 's', 2)})."
+            f"{searched.enumerated:,} plans with their requests, {searched.feasible:,} {self._met}"
+            f" ({si(searched.seconds, 's', 2)})."
         )
         ends = self.best
         bars = (
@@ -322,7 +322,7 @@ class ServingAnswer(Answer):
                 ys=[row.tokens_per_s_per_gpu for row in rows],
                 series=[()] * len(rows),
                 name=lambda _: "",
-                box=lambda at: boxes[at],
+                box=lambda index: boxes[index],
             ),
             room=len(rows),
         )
@@ -331,9 +331,9 @@ class ServingAnswer(Answer):
 BOTTLENECK: show.Column[ServedPlan] = show.column("serving_binds", "binds", title="bottleneck")
 
 
-def _columns(answer: ServingAnswer, each: str) -> Iterator[show.Column[ServedPlan]]:
-    """Columns of plans, ``each`` of which is called so."""
-    yield show.column("rank", "rank", title=each)
+def _columns(answer: ServingAnswer, rank_title: str) -> Iterator[show.Column[ServedPlan]]:
+    """Columns of plans, whose rank is headed ``rank_title``."""
+    yield show.column("rank", "rank", title=rank_title)
     yield show.column("servers", "shape", data=False)
     yield show.column("concurrency", "concurrency", title="requests")
     yield from show.columns("tensor", "pipeline", "expert", "attention_data", shown="never")

@@ -55,14 +55,14 @@ class JobRow(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The job in JSON."""
-        found = {**asdict(self), "plan": self.plan.to_dict(), "slowdown": self.slowdown}
-        del found["error"]
+        fields = {**asdict(self), "plan": self.plan.to_dict(), "slowdown": self.slowdown}
+        del fields["error"]
         if self.error is not None:
             for name in ("alone", "together"):
-                ends = self.error.whole.of(found[f"{name}_s"])
-                found[f"{name}_low_s"], found[f"{name}_high_s"] = ends
-            found["error_basis"] = self.error.basis
-        return found
+                ends = self.error.whole.of(fields[f"{name}_s"])
+                fields[f"{name}_low_s"], fields[f"{name}_high_s"] = ends
+            fields["error_basis"] = self.error.basis
+        return fields
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -87,7 +87,7 @@ class SimulateAnswer(Answer):
     def utilisation(self) -> list[float]:
         """Share of the iteration in which each stage computes [1]."""
         whole = self.found.iteration_time_s
-        return [one.compute_s / whole for one in self.found.stages]
+        return [stage.compute_s / whole for stage in self.found.stages]
 
     @property
     def bar(self) -> dict[str, Any]:
@@ -99,32 +99,32 @@ class SimulateAnswer(Answer):
         plain = asdict(replace(self.found, spans=()))
         del plain["spans"], plain["notes"]
         lists = {name: list(rows) for name, rows in plain.items() if isinstance(rows, tuple)}
-        found = answer_dict(
+        answer = answer_dict(
             self.inputs,
             **(plain | lists),
             **(self.bar if self.error else {}),
             utilisation=self.utilisation,
             gpus_used=sum(plan.gpus for plan in self._plans),
             plan=self.plan.to_dict() if self.plan else None,
-            jobs=[one.to_dict() for one in self.jobs],
+            jobs=[job.to_dict() for job in self.jobs],
             notes=list(self.notes),
         )
-        return found | (self.served.in_short() if self.served else {})
+        return answer | (self.served.in_short() if self.served else {})
 
     @property
     def _plans(self) -> list[Plan]:
         """The plan, or those of all jobs."""
-        return [self.plan] if self.plan else [one.plan for one in self.jobs]
+        return [self.plan] if self.plan else [job.plan for job in self.jobs]
 
     @property
     def _names(self) -> list[str]:
         """Names of the jobs."""
-        return [one.name for one in self.jobs]
+        return [job.name for job in self.jobs]
 
     def trace(self) -> str:
         """The simulated passes and transfers as a Chrome trace, which Perfetto opens."""
-        found = trace(self.found, self.heading.title, self._names)
-        return json.dumps(found, separators=(",", ":")) + "\n"
+        events = trace(self.found, self.heading.title, self._names)
+        return json.dumps(events, separators=(",", ":")) + "\n"
 
     def summary(self) -> Iterator[show.Section]:
         """The time beside closed forms and the bound, stages or jobs, the busiest links."""
@@ -185,9 +185,9 @@ class SimulateAnswer(Answer):
 
     def _stages(self) -> Iterator[show.Section]:
         """Where the time of each stage goes; for people those that are alike in one row."""
-        told = stage_columns(self.found.iteration_time_s)
-        stages = [(one, one) for one in self.found.stages]
-        yield show.Table("stages", told, stages, only="programs")
+        shown_columns = stage_columns(self.found.iteration_time_s)
+        stages = [(stage, stage) for stage in self.found.stages]
+        yield show.Table("stages", shown_columns, stages, only="programs")
         if self.jobs:
             return
         alike = [
@@ -198,42 +198,42 @@ class SimulateAnswer(Answer):
         shown = spread(alike, SHOWN_ROWS)
         left = "" if len(shown) == len(alike) else f", {len(shown)} of {len(alike):,} kinds"
         title = f"Where the time of {counted(len(stages), 'stage')} goes{left}"
-        yield show.Table("stages", told, shown, title, legend=STAGES_LEGEND, only="people")
+        yield show.Table("stages", shown_columns, shown, title, legend=STAGES_LEGEND, only="people")
 
     def _verdict(self) -> str:
         """The time, beside closed forms and the bound."""
-        found = self.found
-        taken_s, rate = found.iteration_time_s, rounded(found.sequences_per_s)
-        one = "a batch" if self.inputs["inference"] else "an iteration"
-        one = "a round, in which every request gets a token" if self.served else one
-        said = [f"{time_text(taken_s, self.error)} {one}, {rate} {self.counts}/s."]
-        if found.analytic_time_s:
-            said.append(_against("Closed forms have", found.analytic_time_s, taken_s))
-        if found.intact_time_s:
-            said.append(_against("On links that are whole it is", found.intact_time_s, taken_s))
-        said.append(f"No schedule beats {si(found.lower_bound_s, 's', 4)} ({found.binding}).")
-        messages_s = sum(one.waited_s for one in found.groups) or found.waiting_s
-        stages_s = sum(one.waiting_s for one in found.stages)
+        run = self.found
+        taken_s, rate = run.iteration_time_s, rounded(run.sequences_per_s)
+        unit = "a batch" if self.inputs["inference"] else "an iteration"
+        unit = "a round, in which every request gets a token" if self.served else unit
+        lines = [f"{time_text(taken_s, self.error)} {unit}, {rate} {self.counts}/s."]
+        if run.analytic_time_s:
+            lines.append(_against("Closed forms have", run.analytic_time_s, taken_s))
+        if run.intact_time_s:
+            lines.append(_against("On links that are whole it is", run.intact_time_s, taken_s))
+        lines.append(f"No schedule beats {si(run.lower_bound_s, 's', 4)} ({run.binding}).")
+        messages_s = sum(group.waited_s for group in run.groups) or run.waiting_s
+        stages_s = sum(stage.waiting_s for stage in run.stages)
         waits = f"Messages wait {si(messages_s, 's')} for links in all"
         passes = f", stages {si(stages_s, 's')} in their passes" if stages_s else ", no pass does"
-        said.append(f"{waits}{passes}." if messages_s else "Nothing waits for a link.")
-        return " ".join(said)
+        lines.append(f"{waits}{passes}." if messages_s else "Nothing waits for a link.")
+        return " ".join(lines)
 
     def _of_jobs(self) -> str:
         """What the jobs lose to each other, and to links that are slow or have failed."""
-        said = [self._of_sharing()]
-        worst = max(self.jobs, key=lambda one: one.loss)
+        sentences = [self._of_sharing()]
+        worst = max(self.jobs, key=lambda job: job.loss)
         if worst.intact_time_s:
             who = f"Whole links give {worst.name}"
-            said.append(_against(who, worst.intact_time_s, worst.together_s))
-        return " ".join(said)
+            sentences.append(_against(who, worst.intact_time_s, worst.together_s))
+        return " ".join(sentences)
 
     def _of_sharing(self) -> str:
         """What the jobs lose to each other."""
-        worst = max(self.jobs, key=lambda one: one.slowdown)
+        worst = max(self.jobs, key=lambda job: job.slowdown)
         if worst.slowdown < LEAST_DIFFERENCE / 100:
             return "No job is slower beside the others than alone."
-        slow = [one for one in self.jobs if one.slowdown >= LEAST_DIFFERENCE / 100]
+        slow = [job for job in self.jobs if job.slowdown >= LEAST_DIFFERENCE / 100]
         return (
             f"{len(slow):,} of {counted(len(self.jobs), 'job')} lose time to the others:"
             f" {worst.name} takes {100 * worst.slowdown:.3g} % more,"
@@ -242,25 +242,25 @@ class SimulateAnswer(Answer):
 
     def _simulated(self) -> str:
         """How much was simulated, and how much is counted instead."""
-        found = self.found
-        every = counted(found.microbatches, "microbatch", "microbatches")
-        said = f"Simulated: {found.microbatches_simulated:,} of {every}"
+        run = self.found
+        every = counted(run.microbatches, "microbatch", "microbatches")
+        sentence = f"Simulated: {run.microbatches_simulated:,} of {every}"
         if self.jobs:
-            said += f" of the job with the most, {si(found.iteration_time_s, 's', 4)} in all"
-        if found.period is not None:
-            said += f", since the run repeats itself every {found.period:,}"
-        if found.replicas > 1:
-            said += f"; {found.replicas_simulated:,} of {found.replicas:,} replicas"
-        return f"{said}."
+            sentence += f" of the job with the most, {si(run.iteration_time_s, 's', 4)} in all"
+        if run.period is not None:
+            sentence += f", since the run repeats itself every {run.period:,}"
+        if run.replicas > 1:
+            sentence += f"; {run.replicas_simulated:,} of {run.replicas:,} replicas"
+        return f"{sentence}."
 
 
 def _against(who: str, other_s: float, taken_s: float) -> str:
     """The time beside that of closed forms, or of whole links."""
     more = 100 * (taken_s / other_s - 1)
-    said = f"{who} {si(other_s, 's', 4)}"
+    sentence = f"{who} {si(other_s, 's', 4)}"
     if abs(more) < LEAST_DIFFERENCE:
-        return f"{said}, the same."
-    return f"{said}: it takes {abs(more):,.3g} % {'more' if more > 0 else 'less'}."
+        return f"{sentence}, the same."
+    return f"{sentence}: it takes {abs(more):,.3g} % {'more' if more > 0 else 'less'}."
 
 
 LEAST_DIFFERENCE = 5e-4
@@ -323,8 +323,8 @@ def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
     ]
     if barred:
         error = attrgetter("error")
-        each = (barred_column(one, attrgetter(one), error) for one in ("alone_s", "together_s"))
-        times = [column for pair in each for column in pair]
+        pairs = (barred_column(name, attrgetter(name), error) for name in ("alone_s", "together_s"))
+        times = [column for pair in pairs for column in pair]
     return [
         *show.columns("job=name", "model", "gpus=plan.gpus", "degrees=plan.shape"),
         *times,
@@ -336,7 +336,7 @@ def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
 
 def _numbers(row: StageRow) -> str:
     """Numbers of stages, such as 3 or 3-7."""
-    first, last = (one.stage for one in row)
+    first, last = (stage.stage for stage in row)
     return f"{first}" if first == last else f"{first}-{last}"
 
 

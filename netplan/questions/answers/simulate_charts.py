@@ -62,30 +62,30 @@ def what(span: BusyInterval, stages: int) -> str:
     return f"{name}, microbatch {span.microbatch}{chunk}"
 
 
-def gantt(found: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
+def gantt(outcome: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
     """Stages by time: passes and transfers as bars, and of each the part that waits for links.
 
     Parameters
     ----------
-    found
+    outcome
         The simulated iteration, with its spans.
     names
         Names of the pipelines, where there are several.
     """
-    spans, said = _drawn(found)
-    rows = sorted({(one.pipeline, one.stage) for one in found.spans})
-    row_of = {row: at for at, row in enumerate(rows)}
+    spans, captions = _drawn(outcome)
+    rows = sorted({(span.pipeline, span.stage) for span in outcome.spans})
+    row_of = {row: index for index, row in enumerate(rows)}
     labels = [_label(row, names) for row in rows]
     bars: dict[str, list[tuple[BusyInterval, float, float, float]]] = {}
-    for one in spans:
-        alone = one.end_s - one.waited_s
-        row = row_of[one.pipeline, one.stage]
-        sent = one.kind in SENT
-        name = TRANSFER if sent else PASSES[one.kind]
+    for span in spans:
+        alone = span.end_s - span.waited_s
+        row = row_of[span.pipeline, span.stage]
+        sent = span.kind in SENT
+        name = TRANSFER if sent else PASSES[span.kind]
         place = row + SENT_BELOW if sent else row
-        bars.setdefault(name, []).append((one, place, one.start_s, alone - one.start_s))
-        if one.waited_s:
-            bars.setdefault(WAITING, []).append((one, place, alone, one.waited_s))
+        bars.setdefault(name, []).append((span, place, span.start_s, alone - span.start_s))
+        if span.waited_s:
+            bars.setdefault(WAITING, []).append((span, place, alone, span.waited_s))
     last = dict(rows)  # the last stage of each pipeline
     data = [_series(name, bars[name], last) for name in COLOURS if name in bars]
     step = -(-len(rows) // MOST_TICKS)
@@ -98,7 +98,7 @@ def gantt(found: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
         "showlegend": True,
     }
     height = min(MOST_PX, max(LEAST_PX, ROW_PX * len(rows) + MARGIN_PX))
-    return Chart("timeline", "Stages by time", height, tuple(data), layout, said, zoom=True)
+    return Chart("timeline", "Stages by time", height, tuple(data), layout, captions, zoom=True)
 
 
 def _label(row: tuple[int, int], names: Sequence[str]) -> str:
@@ -113,14 +113,14 @@ def _series(
     """Bars of one kind, each from its begin on for its time."""
     boxes = [
         hover(
-            f"stage {one.stage}: {what(one, last[one.pipeline] + 1)}",
-            f"{si(one.start_s, 's', 5)} to {si(one.end_s, 's', 5)}:"
-            f" {si(one.end_s - one.start_s, 's', 4)}",
-            *([f"of these {si(one.waited_s, 's', 3)} waiting for links"] if one.waited_s else []),
+            f"stage {span.stage}: {what(span, last[span.pipeline] + 1)}",
+            f"{si(span.start_s, 's', 5)} to {si(span.end_s, 's', 5)}:"
+            f" {si(span.end_s - span.start_s, 's', 4)}",
+            *([f"of these {si(span.waited_s, 's', 3)} waiting for links"] if span.waited_s else []),
         )
-        for one, _, _, _ in bars
+        for span, _, _, _ in bars
     ]
-    heights = [SENT_HEIGHT if one.kind in SENT else PASS_HEIGHT for one, _, _, _ in bars]
+    heights = [SENT_HEIGHT if span.kind in SENT else PASS_HEIGHT for span, _, _, _ in bars]
     return marks(
         "bar",
         [long for _, _, _, long in bars],
@@ -130,38 +130,38 @@ def _series(
         width=heights,
         orientation="h",
         name=name,
-        marker={"color": [COLOURS[name][one.microbatch % 2] for one, *_ in bars]},
+        marker={"color": [COLOURS[name][span.microbatch % 2] for span, *_ in bars]},
     )
 
 
-def _drawn(found: SimulationOutcome) -> tuple[list[BusyInterval], tuple[str, ...]]:
+def _drawn(outcome: SimulationOutcome) -> tuple[list[BusyInterval], tuple[str, ...]]:
     """Spans that the chart has room for, the first and the last ones, and what it leaves out."""
-    said = list(left_out(found))
-    spans = [one for one in found.spans if one.end_s > one.start_s]
+    captions = list(left_out(outcome))
+    spans = [span for span in outcome.spans if span.end_s > span.start_s]
     if len(spans) > MAX_BARS:
-        spans = [one for one in spans if one.kind not in SENT]
-        said.append("Transfers are not drawn.")
+        spans = [span for span in spans if span.kind not in SENT]
+        captions.append("Transfers are not drawn.")
     if len(spans) > MAX_BARS:
-        in_order = sorted(spans, key=lambda one: one.start_s)
+        in_order = sorted(spans, key=lambda span: span.start_s)
         half = MAX_BARS // 2
         spans = [*in_order[:half], *in_order[-half:]]
-        said.append(f"Of {len(in_order):,} passes the first and the last {half:,} are drawn.")
-    return spans, tuple(said)
+        captions.append(f"Of {len(in_order):,} passes the first and the last {half:,} are drawn.")
+    return spans, tuple(captions)
 
 
-def left_out(found: SimulationOutcome) -> Iterator[str]:
+def left_out(outcome: SimulationOutcome) -> Iterator[str]:
     """What was counted instead of simulated, in words."""
-    counted = found.microbatches - found.microbatches_simulated
-    if counted and found.spans:
-        end_s = max(one.end_s for one in found.spans)
+    counted = outcome.microbatches - outcome.microbatches_simulated
+    if counted and outcome.spans:
+        end_s = max(span.end_s for span in outcome.spans)
         yield (
-            f"Shown are the {found.microbatches_simulated:,} microbatches that were simulated,"
+            f"Shown are the {outcome.microbatches_simulated:,} microbatches that were simulated,"
             f" {si(end_s, 's', 4)}; the other {counted:,} repeat what is in the middle, for"
-            f" {si(found.iteration_time_s - end_s, 's', 4)} more."
+            f" {si(outcome.iteration_time_s - end_s, 's', 4)} more."
         )
 
 
-def trace(found: SimulationOutcome, title: str, names: Sequence[str] = ()) -> dict[str, Any]:
+def trace(run: SimulationOutcome, title: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """The iteration in the Trace Event Format, which Perfetto and chrome://tracing open.
 
     A pipeline is a process, a stage a thread; both count from 1, since 0 is the idle one there.
@@ -179,24 +179,24 @@ def trace(found: SimulationOutcome, title: str, names: Sequence[str] = ()) -> di
     (['M', 'X', 'b', 'e'], 'gradients, optimizer')
     """
     events: list[dict[str, Any]] = []
-    rows = sorted({(one.pipeline, one.stage) for one in found.spans})
+    rows = sorted({(span.pipeline, span.stage) for span in run.spans})
     for pipeline, stage in rows:
         name = names[pipeline] if names else "pipeline"
         if not stage:
             events.append(_named("process_name", pipeline, 0, name))
         events.append(_named("thread_name", pipeline, stage, f"stage {stage}"))
     stages = {pipeline: 1 + last for pipeline, last in rows}
-    for number, one in enumerate(sorted(found.spans, key=lambda one: (one.start_s, one.end_s))):
-        begin_ns, end_ns = round(NS_PER_S * one.start_s), round(NS_PER_S * one.end_s)
-        sent = SENT.get(one.kind)
+    for number, span in enumerate(sorted(run.spans, key=lambda span: (span.start_s, span.end_s))):
+        begin_ns, end_ns = round(NS_PER_S * span.start_s), round(NS_PER_S * span.end_s)
+        sent = SENT.get(span.kind)
         event: dict[str, Any] = {
-            "name": f"stage {one.stage}: {sent}" if sent else what(one, stages[one.pipeline]),
-            "cat": "transfer" if sent else PASSES[one.kind],
-            "pid": 1 + one.pipeline,
-            "tid": 1 + one.stage,
+            "name": f"stage {span.stage}: {sent}" if sent else what(span, stages[span.pipeline]),
+            "cat": "transfer" if sent else PASSES[span.kind],
+            "pid": 1 + span.pipeline,
+            "tid": 1 + span.stage,
             "ts": begin_ns / NS_PER_US,
         }
-        args = {"microbatch": one.microbatch, "waited_us": US_PER_S * one.waited_s}
+        args = {"microbatch": span.microbatch, "waited_us": US_PER_S * span.waited_s}
         if sent:
             end = {**event, "ph": "e", "id": number, "ts": end_ns / NS_PER_US}
             events += [{**event, "ph": "b", "id": number, "args": args}, end]
@@ -208,9 +208,9 @@ def trace(found: SimulationOutcome, title: str, names: Sequence[str] = ()) -> di
         "displayTimeUnit": "ms",
         "otherData": {
             "title": title,
-            "microbatches": found.microbatches,
-            "microbatches_simulated": found.microbatches_simulated,
-            "note": " ".join(left_out(found)),
+            "microbatches": run.microbatches,
+            "microbatches_simulated": run.microbatches_simulated,
+            "note": " ".join(left_out(run)),
         },
     }
 

@@ -31,16 +31,16 @@ def training_runs(
     It costs its share of the network's yearly cost; interruptions are not counted. A model without
     tokens has runs of no known length: None.
     """
-    found = []
+    runs = []
     for bill in priced.bills:
-        row = next(one for one in compared.rows if one.name == bill.name)
+        row = next(fabric_row for fabric_row in compared.rows if fabric_row.name == bill.name)
         if not (bill.cost and row.effective_flops_per_s):
             continue
-        each = (PETA / row.effective_flops_per_s) * bill.capital
+        per_work = (PETA / row.effective_flops_per_s) * bill.capital
         if iterations is None:
-            found.append(TrainingRun(bill.name, None, None, None, each))
+            runs.append(TrainingRun(bill.name, None, None, None, per_work))
             continue
         run_s = iterations * row.time_s
         share = (run_s / YEAR_S) * bill.life.per_year
-        found.append(TrainingRun(bill.name, iterations, run_s / DAY_S, share, each))
-    return tuple(found)
+        runs.append(TrainingRun(bill.name, iterations, run_s / DAY_S, share, per_work))
+    return tuple(runs)

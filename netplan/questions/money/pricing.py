@@ -63,8 +63,8 @@ class PriceSource(Struct, frozen=True):
     def told(self) -> str:
         """What was assumed or derived, in a sentence."""
         row = self.price
-        said = {"Assumed": row.assumption, "Derived": row.derived}
-        return " ".join(f"{how}: {what.rstrip('.')}." for how, what in said.items() if what)
+        origins = {"Assumed": row.assumption, "Derived": row.derived}
+        return " ".join(f"{how}: {what.rstrip('.')}." for how, what in origins.items() if what)
 
     @property
     def place(self) -> int:
@@ -82,17 +82,17 @@ class PriceSource(Struct, frozen=True):
             **row,
             "trust": self.price.trust,
             "single_source": self.single,
-            "sources": [asdict(one) | {"price": one.price} for one in self.price.sources],
+            "sources": [asdict(quoted) | {"price": quoted.price} for quoted in self.price.sources],
         }
 
 
 def prices_of(books: Sequence[PriceBook]) -> tuple[PriceSource, ...]:
     """Every price of some books, book by book, the weakest first."""
     return tuple(
-        one
+        source
         for book in books
-        for one in sorted(
-            (PriceSource(book.name, row) for row in book.prices), key=lambda one: one.place
+        for source in sorted(
+            (PriceSource(book.name, row) for row in book.prices), key=lambda source: source.place
         )
     )
 
@@ -107,12 +107,12 @@ def sections_of(prices: Sequence[PriceSource]) -> Iterator[Section]:
         column("date", "price.date", shown="wide"),
         column("why", shown="wide"),
     ]
-    yield Table("prices", shown, prices, legend=LEGEND, part=lambda one: one.book)
-    yield Notes.of((one.price.what, (one.told,)) for one in prices if one.told)
-    for book in dict.fromkeys(one.book for one in prices):
-        counts = Counter(one.price.trust for one in prices if one.book == book)
-        told = listed([f"{trust} {count}" for trust, count in counts.items()])
-        yield Paragraph(f"{book}: {counts.total()} prices: {told}.")
+    yield Table("prices", shown, prices, legend=LEGEND, part=lambda source: source.book)
+    yield Notes.of((source.price.what, (source.told,)) for source in prices if source.told)
+    for book in dict.fromkeys(source.book for source in prices):
+        counts = Counter(source.price.trust for source in prices if source.book == book)
+        trusts = listed([f"{trust} {count}" for trust, count in counts.items()])
+        yield Paragraph(f"{book}: {counts.total()} prices: {trusts}.")
 
 
 def lacking_words(bill: FabricBill) -> str:
@@ -126,15 +126,15 @@ def left_out_words(bill: FabricBill, best: FabricBill, currency: str) -> str:
     Nothing is solved where it lacks several parts.
     """
     units = _units(bill)
-    said = f"{bill.name} is not compared: no price for {lacking_words(bill)}."
+    text = f"{bill.name} is not compared: no price for {lacking_words(bill)}."
     if len(units) != 1:
-        return said
+        return text
     ((part, count),) = units.items()
     even = (best.capital.base - bill.capital.base) / count
     if even <= 0:
-        return f"{said} It costs more than {best.name} at any price of {part}."
+        return f"{text} It costs more than {best.name} at any price of {part}."
     return (
-        f"{said} It costs less than {best.name} if {part} cost under {even:,.0f} {currency} each."
+        f"{text} It costs less than {best.name} if {part} cost under {even:,.0f} {currency} each."
     )
 
 
@@ -152,8 +152,8 @@ def _of_two(less: FabricBill, more: FabricBill, currency: str) -> str:
     units, others = _units(less), _units(more)
     if len(units) != 1 or units.keys() != others.keys():
         missing = dict.fromkeys([lacking_words(less), lacking_words(more)])
-        told = " and for ".join(missing)
-        return f"{less.name} and {more.name} are not compared: no price for {told}."
+        parts = " and for ".join(missing)
+        return f"{less.name} and {more.name} are not compared: no price for {parts}."
     ((part, count),) = units.items()
     surplus = count - others[part]
     if surplus <= 0:
@@ -204,11 +204,11 @@ def running_costs(asked: Asked, reader: CatalogReader, prices: PriceBook, curren
     }
     given |= {"cooling": asked.books.terms.cooling, "spares": asked.books.terms.yearly_spares}
     given |= {"maintenance": asked.books.terms.maintenance, "support": asked.books.terms.support}
-    stated = {name: Range.point(one) for name, one in given.items() if one is not None}
+    stated = {name: Range.point(value) for name, value in given.items() if value is not None}
     pue = _pue(asked, book)
-    found = {"pue": pue, "cooling": cooling_of(book, pue)} | stated
+    values = {"pue": pue, "cooling": cooling_of(book, pue)} | stated
     years = book.years if asked.books.terms.years is None else asked.books.terms.years
-    return replace(Running.of(book, rate), years=years, **found)
+    return replace(Running.of(book, rate), years=years, **values)
 
 
 def _pue(asked: Asked, book: EconomicsBook) -> Range:
@@ -218,19 +218,21 @@ def _pue(asked: Asked, book: EconomicsBook) -> Range:
     pue = book.pue.range
     if asked.books.terms.cooling is None or book.cooling is None:
         return pue
-    own = cooling_of(book, pue)
-    return Range(*(pue.at(end) - own.at(end) + asked.books.terms.cooling for end in get_args(End)))
+    cooling = cooling_of(book, pue)
+    return Range(
+        *(pue.at(end) - cooling.at(end) + asked.books.terms.cooling for end in get_args(End))
+    )
 
 
 def prices_in_use(bills: Iterable[FabricBill]) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
     """Price rows in use, and the fabrics that use them; a quantity break makes a row of its own."""
-    found: dict[tuple[str, Range], tuple[Price, list[str]]] = {}
+    in_use: dict[tuple[str, Range], tuple[Price, list[str]]] = {}
     for bill in bills:
         for item in bill.quote.items:
             if item.price is not None:
-                users = found.setdefault((item.price.what, item.offer), (item.price, []))[1]
+                users = in_use.setdefault((item.price.what, item.offer), (item.price, []))[1]
                 users += [] if bill.name in users else [bill.name]
-    return found
+    return in_use
 
 
 def running_inputs(running: Running) -> dict[str, object]:

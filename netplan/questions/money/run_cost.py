@@ -74,8 +74,8 @@ class RunCost(Struct, frozen=True):
         known = {"iterations": self.iterations, "days": self.days}
         amounts = ("network", "memory", "gpus", "total")
         hours = {"gpu_hours": self.gpu_hours, "gpu_hour": self.gpu_hour}
-        found = known | {name: asdict(getattr(self, name)) for name in amounts} | hours
-        return found | {"complete": self.complete}
+        facts = known | {name: asdict(getattr(self, name)) for name in amounts} | hours
+        return facts | {"complete": self.complete}
 
 
 def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:

@@ -93,10 +93,10 @@ COST_PARTS = {
 """Names of the JSON, and parts of a `RunCost`."""
 
 
-def token_columns(currency: str, at: str = "served") -> Iterator[Column[Any]]:
-    """Columns of how fabrics serve; ``at`` says where in a row that stands."""
-    yield column("servers", f"{at}.plan.shape", data=False)
-    plan = f"{at}.plan"
+def token_columns(currency: str, row_path: str = "served") -> Iterator[Column[Any]]:
+    """Columns of how fabrics serve; ``row_path`` says where in a row that stands."""
+    yield column("servers", f"{row_path}.plan.shape", data=False)
+    plan = f"{row_path}.plan"
     yield column("concurrency", f"{plan}.concurrency", title="requests")
     yield from columns("tensor", "pipeline", "expert", "attention_data", of=plan, shown="never")
     yield from columns("replicas", "batch", of=plan, shown="never")
@@ -106,18 +106,18 @@ def token_columns(currency: str, at: str = "served") -> Iterator[Column[Any]]:
     yield column("serving_binds", f"{plan}.binds", shown="wide")
     yield column("gpus_used", f"{plan}.gpus_used", title="GPUs")
     for name, part in COST_PARTS.items():
-        path = f"{at}.cost.{part}.base"
+        path = f"{row_path}.cost.{part}.base"
         if part == "total":
             title = f"{currency}/M tokens"
-            yield column(name, path, title=title, mark=partial(_at_least, at=at))
+            yield column(name, path, title=title, mark=partial(_at_least, row_path=row_path))
         else:
-            yield column(name, path, shown="wide", mark=partial(_at_least, at=at))
-    yield column("tokens_cost_complete", f"{at}.cost.complete", shown="never")
+            yield column(name, path, shown="wide", mark=partial(_at_least, row_path=row_path))
+    yield column("tokens_cost_complete", f"{row_path}.cost.complete", shown="never")
 
 
-def _at_least(row: object, at: str) -> tuple[str, str]:
+def _at_least(row: object, row_path: str) -> tuple[str, str]:
     """The sign of a price of tokens on a fabric that lacks prices of its own."""
-    return ("≥ " if value_at(row, f"{at}.cost.complete") is False else ""), ""
+    return ("≥ " if value_at(row, f"{row_path}.cost.complete") is False else ""), ""
 
 
 LEGEND = (

@@ -143,8 +143,8 @@ class Axes(Struct, frozen=True):
     def choices(self, gpus: int) -> Iterator[Choice]:
         """Every choice, in the order of the axes."""
         for spec in self.specs:
-            own = spec.hb_size
-            sizes = self.hb_sizes if own is None else (min(own, gpus),)
+            fixed_size = spec.hb_size
+            sizes = self.hb_sizes if fixed_size is None else (min(fixed_size, gpus),)
             for size in sizes:
                 for switch in self.switches[:1] if spec.switchless else self.switches:
                     for ratio, variant in product(self._ratios(spec), self.variants):
@@ -188,8 +188,8 @@ def build_design(choice: Choice, gpus: int, books: BillBooks, ports: Ports) -> D
 
 def price_design(choice: Choice, sizing: Sizing, fabric: Fabric, books: BillBooks) -> Design:
     """A design of a sized fabric, with the bill of its switch and memory."""
-    beside = Compute(memory=choice.variant.memory)
-    known = replace(books, switch=choice.switch.model, compute=beside)
+    compute = Compute(memory=choice.variant.memory)
+    known = replace(books, switch=choice.switch.model, compute=compute)
     bill = make_bill(choice.spec, sizing, known, fabric=fabric)
     row = replace(priced_row(choice.spec, bill, known), memory=choice.variant.name)
     return Design(choice, fabric, row)
@@ -249,8 +249,8 @@ def short_labels(designs: Sequence[Design]) -> tuple[str, list[str]]:
     """What all of some designs have in common, in words, and each by what sets it apart."""
     parts = [label(design).split(", ") for design in designs]
     same = [part for part in parts[0][1:] if all(part in others for others in parts)]
-    own = [[part for part in others if part not in same] for others in parts]
-    return ", ".join(same), [", ".join(names) for names in own]
+    distinct = [[part for part in others if part not in same] for others in parts]
+    return ", ".join(same), [", ".join(names) for names in distinct]
 
 
 ALLOWED: dict[str, tuple[Delivery, ...]] = {
@@ -323,8 +323,8 @@ class ConstraintCount(Struct, frozen=True):
     def to_dict(self) -> dict[str, str | int]:
         """One constraint of the JSON answer."""
         counts = values_at(self, "met", "excluded", "unknown")
-        said = {"constraint": self.name, "demand": self.words}
-        return said | counts | {"excluded_alone": self.alone}
+        demand = {"constraint": self.name, "demand": self.words}
+        return demand | counts | {"excluded_alone": self.alone}
 
 
 def constraints_of(
@@ -334,22 +334,22 @@ def constraints_of(
 
     Designs of which the objective is not fully known can prove nothing.
     """
-    found = [_complete(objective, books)]
+    constraints = [_complete(objective, books)]
     if limits.survives_switch:
-        found.append(_survival())
+        constraints.append(_survival())
     if limits.delivery is not None:
-        found.append(_delivery(limits.delivery))
+        constraints.append(_delivery(limits.delivery))
     if limits.max_lead_time_weeks is not None:
-        found.append(_lead_time(limits.max_lead_time_weeks))
+        constraints.append(_lead_time(limits.max_lead_time_weeks))
     if limits.max_cables is not None:
-        found.append(_cables(limits.max_cables))
+        constraints.append(_cables(limits.max_cables))
     if limits.max_power_w is not None:
         watts = partial(si, unit="W")
-        found.append(_amount("max_power", "power", limits.max_power_w, watts, books))
+        constraints.append(_amount("max_power", "power", limits.max_power_w, watts, books))
     if limits.budget is not None:
         amounts = partial(money, currency=books.prices.currency)
-        found.append(_amount("budget", "cost", limits.budget, amounts, books))
-    return tuple(found)
+        constraints.append(_amount("budget", "cost", limits.budget, amounts, books))
+    return tuple(constraints)
 
 
 def judge(
@@ -367,7 +367,7 @@ def judge(
     counts = []
     for number, constraint in enumerate(constraints):
         column = [row[number] for row in table]
-        excluded = [at for at, met in enumerate(column) if not met]
+        excluded = [index for index, met in enumerate(column) if not met]
         counts.append(
             ConstraintCount(
                 constraint.name,
@@ -375,7 +375,7 @@ def judge(
                 met=len(designs) - len(excluded),
                 excluded=len(excluded),
                 unknown=sum(met is None for met in column),
-                alone=sum(misses[at] == 1 for at in excluded),
+                alone=sum(misses[index] == 1 for index in excluded),
             )
         )
     left = [design for design, missed in zip(designs, misses, strict=True) if not missed]
@@ -395,7 +395,7 @@ def _why_none(
         rest = [(design, met) for design, met in left if met[number]]
         if not rest:
             text = constraint.explain([design for design, _ in left])
-            others = " and ".join(one.words for one in constraints[1:number])
+            others = " and ".join(demand.words for demand in constraints[1:number])
             return text + (f" (of {len(left):,} designs that meet {others})" if others else "")
         left = rest
     return "no design meets the demands"
@@ -439,7 +439,7 @@ def _survival() -> Constraint:
         return survives_switch(design.choice.spec, design.fabric)
 
     def explain(designs: Sequence[Design]) -> str:
-        least = min(switch_loss(one.choice.spec, one.fabric).share for one in designs)
+        least = min(switch_loss(weak.choice.spec, weak.fabric).share for weak in designs)
         return (
             "no design survives the failure of any one switch: the worst one takes"
             f" {100 * least:.0f} % of an HB domain's ports at least, or parts the network:"
@@ -469,15 +469,15 @@ def _cables(most: int) -> Constraint:
 def _delivery(wanted: str) -> Constraint:
     states = ALLOWED[wanted]
     remedy = "take another --switch, or say so with --set NAME.delivery=shipping"
-    told = _of_switch("delivery", states.__contains__, f"be {wanted}", remedy)
-    return Constraint("delivery", f"switches {wanted}", *told)
+    judged = _of_switch("delivery", states.__contains__, f"be {wanted}", remedy)
+    return Constraint("delivery", f"switches {wanted}", *judged)
 
 
 def _lead_time(weeks: float) -> Constraint:
     remedy = "allow more, or put in your supplier's word with --set NAME.lead_time_weeks=26"
     words = f"within {weeks:g} weeks"
-    told = _of_switch("lead_time_weeks", lambda known: known <= weeks, f"come {words}", remedy)
-    return Constraint("max_lead_time", f"switches {words}", *told)
+    judged = _of_switch("lead_time_weeks", lambda known: known <= weeks, f"come {words}", remedy)
+    return Constraint("max_lead_time", f"switches {words}", *judged)
 
 
 def _of_switch(

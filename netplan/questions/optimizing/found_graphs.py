@@ -81,7 +81,7 @@ class Field(Struct, frozen=True):
     def of(cls, demands: Sequence[Constraint], designs: Sequence[Design]) -> "Field":
         """From all demands and all designs."""
         counted = tuple(demand for demand in demands if demand.name != "survives_switch")
-        met = (one for one in designs if all(demand.meets(one) for demand in demands))
+        met = (design for design in designs if all(demand.meets(design) for demand in demands))
         return cls(counted, tuple(met))
 
 
@@ -177,15 +177,15 @@ def find_graphs(
         sizing = sizing_on(chip, gpus=gpus, radix=radix, hb_size=choice.hb_size)
         counts = list(counts_holding(gpus, radix, wish.most_degree))
         priced = list(_priced(counts, choice, sizing, books, objective, field.demands))
-        as_fast = (one.value(objective) for one in field.rivals if _as_fast(one, choice))
+        as_fast = (rival.value(objective) for rival in field.rivals if _as_fast(rival, choice))
         ceiling = min(as_fast, default=inf)
-        kept, tally = _kept([one for one in priced if one.value < ceiling], sizing, wish)
+        kept, tally = _kept([entry for entry in priced if entry.value < ceiling], sizing, wish)
         total = GraphTally(
             *map(sum, zip(total.row, (len(counts), len(priced), *tally), strict=True))
         )
-        for one in kept:
-            designs.append(build_design(replace(choice, spec=one.spec), gpus, books, axes.ports))
-            best[one.spec.name] = one
+        for graph in kept:
+            designs.append(build_design(replace(choice, spec=graph.spec), gpus, books, axes.ports))
+            best[graph.spec.name] = graph
     return GraphSpace(tuple(designs), total, best)
 
 
@@ -209,7 +209,7 @@ def _priced(
     demands: Sequence[Constraint],
 ) -> Iterator[_Priced]:
     """The counts that meet the demands, with their price or power."""
-    for count in each(counts, lambda one: f"prices of graphs of {one.switches} switches"):
+    for count in each(counts, lambda count: f"prices of graphs of {count.switches} switches"):
         design = price_design(choice, sizing, counted_fabric(count, sizing), books)
         if all(demand.meets(design) for demand in demands):
             bound, value = count.any_share(count.least_pair_load), design.value(objective)
@@ -223,17 +223,17 @@ def _kept(
     best = {True: 0.0, False: 0.0}
     kept, searched, graphs = [], 0, 0
     plain = replace(sizing, hb_size=1)
-    order = sorted(priced, key=lambda one: (one.value, -one.bound))
-    for one in each(order, lambda one: f"graphs of {one.count.switches} switches"):
+    order = sorted(priced, key=lambda entry: (entry.value, -entry.bound))
+    for entry in each(order, lambda entry: f"graphs of {entry.count.switches} switches"):
         # At the whole rate of every port no graph is faster, whatever lies under one switch.
-        known = 1.0 if max(best.values()) >= 1 else best[one.whole] * (1 + FASTER)
-        if one.bound <= known:
+        known = 1.0 if max(best.values()) >= 1 else best[entry.whole] * (1 + FASTER)
+        if entry.bound <= known:
             continue
-        found = best_graph(one.count, plain, wish.seeds)
-        searched, graphs = searched + 1, graphs + found.graphs
-        if found.share > known:
-            best[one.whole] = found.share
-            kept.append(found)
+        graph = best_graph(entry.count, plain, wish.seeds)
+        searched, graphs = searched + 1, graphs + graph.graphs
+        if graph.share > known:
+            best[entry.whole] = graph.share
+            kept.append(graph)
     return kept, (searched, graphs, len(kept))
 
 
@@ -372,14 +372,14 @@ class FoundGraphs(Struct, frozen=True):
                 f"No graph beats a design of the catalog's front ({counted(self.front, 'design')})"
                 " in price or time without being worse in the other."
             )
-        told = "; ".join(
-            f"{one.graph} ({one.number}) beats {one.name}, {_share(one.saves)} less and"
-            f" {_share(one.faster)} faster"
-            for one in self.beaten
+        wins = "; ".join(
+            f"{design.graph} ({design.number}) beats {design.name}, {_share(design.saves)} less and"
+            f" {_share(design.faster)} faster"
+            for design in self.beaten
         )
         return (
             f"Of the catalog's front ({counted(self.front, 'design')}) graphs beat"
-            f" {len(self.beaten)}: {told}."
+            f" {len(self.beaten)}: {wins}."
         )
 
     def _legend(self) -> Iterator[str]:
@@ -402,7 +402,7 @@ class FoundGraphs(Struct, frozen=True):
         """
         from netplan.calibration.cluster import write_records
 
-        texts = {f"topologies/{one.spec.name}.yaml": one.file_text for one in self.rows}
+        texts = {f"topologies/{row.spec.name}.yaml": row.file_text for row in self.rows}
         return write_records(Path(folder), texts, force=force)
 
 
@@ -434,10 +434,10 @@ def beaten_designs(
     for rival, rival_result in catalog:
         value, time_s = comparable(rival.value(objective)), comparable(rival_result.time_s)
         for number, (design, result) in front:
-            own, own_s = comparable(design.value(objective)), comparable(result.time_s)
-            if own <= value and own_s <= time_s and (own, own_s) != (value, time_s):
+            paid, taken_s = comparable(design.value(objective)), comparable(result.time_s)
+            if paid <= value and taken_s <= time_s and (paid, taken_s) != (value, time_s):
                 name = design.choice.spec.name
-                saved, faster = 1 - own / value, 1 - own_s / time_s
+                saved, faster = 1 - paid / value, 1 - taken_s / time_s
                 yield Beaten(label(rival), number, name, saved, faster)
                 break
 
@@ -495,8 +495,8 @@ def least_gather_s(sizing: Sizing, hosts: int, degree: int) -> float:
     ways.append((size, size * rate))
     block = hosts * size // gcd(hosts, size)
     ways.append((block, block // hosts * degree * rate))
-    each = GATHERED_BYTES / gpus
-    return max((gpus - held) * each / taken for held, taken in ways if held < gpus)
+    per_gpu = GATHERED_BYTES / gpus
+    return max((gpus - held) * per_gpu / taken for held, taken in ways if held < gpus)
 
 
 def _modelled_s(design: Design, result: SearchResult) -> float | None:

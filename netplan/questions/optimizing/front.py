@@ -121,7 +121,7 @@ class Tally(Struct, frozen=True):
             "designs": self.size,
             "built": self.built,
             "cannot_be_built": self.size - self.built,
-            "constraints": [one.to_dict() for one in self.constraints],
+            "constraints": [constraint.to_dict() for constraint in self.constraints],
             "feasible": self.feasible,
             "without_time": self.untimed,
             "searches": {
@@ -175,7 +175,7 @@ class Optimization(Answer):
     def decision(self) -> Record:
         """The design where the front bends, beside the next one, which is faster."""
         bend, step = self.knee or 0, None
-        beside = [
+        bend_and_next = [
             Candidate(
                 label(row.design),
                 row.row.cost.base if row.row.cost else 0.0,
@@ -188,16 +188,16 @@ class Optimization(Answer):
             )
             for row in self.rows[bend : bend + 2]
         ]
-        if len(beside) > 1:
+        if len(bend_and_next) > 1:
             step = asdict(self.step(bend)) | {"per_percent": self.step(bend).per_percent}
         rule = f"where {self.objective} against iteration time bends most"
-        told = Record("buy", rule, next_best_step=step)
-        return beside_the_next(told, beside[0], beside[1:], weighed=False)
+        record = Record("buy", rule, next_best_step=step)
+        return beside_the_next(record, bend_and_next[0], bend_and_next[1:], weighed=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan optimize --format json``."""
         unit = "usd" if self.objective == "cost" else "w"
-        paid, each = f"price_{unit}", f"price_per_percent_{unit}"
+        paid, rate = f"price_{unit}", f"price_per_percent_{unit}"
         steps = [self.step(number) for number in range(len(self.rows) - 1)]
         return answer_dict(
             self.inputs,
@@ -206,12 +206,16 @@ class Optimization(Answer):
             knee=self.knee,
             decision=self.decision.to_dict(),
             steps=[
-                {"faster": s.faster, paid: s.price, each: s.per_percent} | self._doubtful(number)
+                {"faster": s.faster, paid: s.price, rate: s.per_percent} | self._doubtful(number)
                 for number, s in enumerate(steps)
             ],
             space=self.tally.to_dict(),
             notes=list(self.notes),
-            **({"memory_or_gpus": [one.to_dict() for one in self.trades]} if self.trades else {}),
+            **(
+                {"memory_or_gpus": [trade.to_dict() for trade in self.trades]}
+                if self.trades
+                else {}
+            ),
             **({"hb_sizes": self.sizes.to_list()} if self.sizes.rows else {}),
             **({"graphs": self.graphs.to_dict()} if self.graphs else {}),
         )
@@ -303,7 +307,7 @@ class Optimization(Answer):
 
     def _heading(self) -> Heading:
         inputs = self.inputs
-        switches = " or ".join(f"{one:,}" for one in inputs["radices"])
+        switches = " or ".join(f"{radix:,}" for radix in inputs["radices"])
         quotes = (row.row.bill.quote for row in self.rows if row.row.bill)
         prices = books_in_use(str(inputs["prices"]), quotes)
         books = (
@@ -322,8 +326,8 @@ class Optimization(Answer):
         unit = million.of_money("cost_base") if cost else quantity("power_w")
 
         def point(number: int, name: str, price: float, time_s: float) -> FrontPoint:
-            said = f"{unit.shown(price)} {unit.title}", si(time_s, "s")
-            return FrontPoint(number, name, price / unit.scale, time_s, *said)
+            texts = f"{unit.shown(price)} {unit.title}", si(time_s, "s")
+            return FrontPoint(number, name, price / unit.scale, time_s, *texts)
 
         drawn = []
         for row, place in zip(self.rows, self.points, strict=True):
@@ -352,11 +356,11 @@ class Optimization(Answer):
         yield column("switches", "row.fabric.switches")
         cost = self.objective == "cost"
         costs = [row.row.cost for row in self.rows if row.row.cost]
-        scale = Scale.of(max((one.base for one in costs), default=0.0), self.currency)
+        scale = Scale.of(max((cost_range.base for cost_range in costs), default=0.0), self.currency)
         yield column("currency", lambda _: self.currency, shown="never")
         base = scale.of_money("cost_base")
         yield column(base, "row.cost.base", shown="always" if cost else "never")
-        if cost and any(one.spread for one in costs):
+        if cost and any(cost_range.spread for cost_range in costs):
             yield span_column(
                 "row.cost", replace(scale, digits=0), unbound=lambda row: no_high(row.row)
             )
@@ -384,24 +388,24 @@ class Optimization(Answer):
         if len(self.rows) == 1:
             verb, equals = "costs" if cost else "draws", len(self.rows[0].equal)
             who = "One design beats" if not equals else f"{equals + 1:,} equal designs beat"
-            told = f"none {verb} less, and none trains faster{self._of_whole}"
-            yield f"{who} all others: {told}."
+            verdict = f"none {verb} less, and none trains faster{self._of_whole}"
+            yield f"{who} all others: {verdict}."
             yield from self._free_gear
             return
-        at = self.knee or 0
-        value, time_s = self.points[at]
-        step = self.step(at)
+        bend = self.knee or 0
+        value, time_s = self.points[bend]
+        step = self.step(bend)
         bent = f"Where more {'money' if cost else 'power'} begins to buy little time"
         start = bent if self.knee else "Cheapest" if cost else "Least power"
-        near, best = self.inputs["within"], self.rows[at].best
+        near, best = self.inputs["within"], self.rows[bend].best
         doubt = f" (the model's error: {100 * near:g} %)" if step.faster <= near else ""
         if best.error is not None:
-            doubt = " (within the model's error)" if self.equal(at) else ""
+            doubt = " (within the model's error)" if self.equal(bend) else ""
         shown = best.time_text if best.error else f"{time_s:.3f} s"
-        design = f"{at + 1} ({label(self.rows[at].design)})"
+        design = f"{bend + 1} ({label(self.rows[bend].design)})"
         yield f"{start}: {design}, {self._amount(value)} and {shown}."
         yield (
-            f"The next step, to {at + 2}, is {100 * step.faster:.2g} % faster{doubt} for"
+            f"The next step, to {bend + 2}, is {100 * step.faster:.2g} % faster{doubt} for"
             f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each percent."
         )
         yield from self._cheapest_equal()
@@ -410,7 +414,7 @@ class Optimization(Answer):
     @property
     def _of_whole(self) -> str:
         """Which designs are meant, where some lack prices that set them apart."""
-        lacking = any(one.name == "complete" and one.excluded for one in self.tally.constraints)
+        lacking = any(row.name == "complete" and row.excluded for row in self.tally.constraints)
         whole = "price" if self.objective == "cost" else "power"
         return f", of those whose whole {whole} is known" if lacking else ""
 
@@ -439,7 +443,7 @@ class Optimization(Answer):
     def _cheapest_equal(self) -> Iterator[str]:
         """The least row that trains as fast as the last, for all that is known."""
         last = self.rows[-1]
-        row = next(one for one in self.rows if one is last or one.best.equals(last.best))
+        row = next(row for row in self.rows if row is last or row.best.equals(last.best))
         if row is not last:
             yield (
                 f"Within the model's error {row.number} trains as fast as {last.number}, the"
@@ -490,12 +494,12 @@ FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
 
 
 def notes_of(
-    space: Space, feasible: Sequence[Design], found: FoundBy, valued: tuple[Objective, BillBooks]
+    space: Space, feasible: Sequence[Design], timings: FoundBy, valued: tuple[Objective, BillBooks]
 ) -> Iterator[str]:
     """What was left out of a space and why, and what its costs do not hold."""
     yield from _domain_gear(space.designs, feasible, *valued)
     yield from _incomplete(space.designs, *valued)
-    yield from _without_time(feasible, found)
+    yield from _without_time(feasible, timings)
     yield from _unbuildable(space)
 
 
@@ -577,21 +581,21 @@ def _incomplete(designs: Sequence[Design], objective: Objective, books: BillBook
         )
 
 
-def why_no_time(design: Design, found: FoundBy) -> str:
+def why_no_time(design: Design, timings: FoundBy) -> str:
     """Why a design has no time; empty where it has one, or none was worked out."""
     levels = design.fabric.levels
-    reason = found[design.memory].get(levels) if levels else _NOT_FULL
+    reason = timings[design.memory].get(levels) if levels else _NOT_FULL
     return reason if isinstance(reason, str) else ""
 
 
 _NOT_FULL = "their rings are open, or HB domains do not fill them."
 
 
-def _without_time(designs: Sequence[Design], found: FoundBy) -> Iterator[str]:
+def _without_time(designs: Sequence[Design], timings: FoundBy) -> Iterator[str]:
     """Say of which designs there is no time, reason by reason."""
     reasons: dict[str, list[Design]] = {}
     for design in designs:
-        reasons.setdefault(why_no_time(design, found), []).append(design)
+        reasons.setdefault(why_no_time(design, timings), []).append(design)
     for reason, members in reasons.items():
         if reason:
             yield (
@@ -606,9 +610,9 @@ def _unbuildable(space: Space) -> Iterator[str]:
     for choice, reason in space.unbuildable:
         reasons.setdefault(choice.spec.name, []).append(reason)
     built = {design.choice.spec.name for design in space.designs}
-    for name, told in reasons.items():
-        which = f"{counted(len(told), 'choice')} of {name}" if name in built else f"{name} at all"
-        yield f"Cannot be built, {which}: {told[0].removeprefix(f'{name}: ')}."
+    for name, why in reasons.items():
+        which = f"{counted(len(why), 'choice')} of {name}" if name in built else f"{name} at all"
+        yield f"Cannot be built, {which}: {why[0].removeprefix(f'{name}: ')}."
 
 
 def _fabrics(designs: Sequence[Design]) -> str:

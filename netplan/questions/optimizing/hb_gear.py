@@ -87,8 +87,8 @@ def gear_price(design: Design) -> float:
 
 def weighed(designs: Sequence[Design]) -> bool:
     """Whether some designs have a price for their gear, and others none or another one."""
-    found = {(gear_known(one), gear_price(one)) for one in designs}
-    return len(found) > 1 and any(known for known, _ in found)
+    gear = {(gear_known(design), gear_price(design)) for design in designs}
+    return len(gear) > 1 and any(known for known, _ in gear)
 
 
 def _none_priced(designs: Sequence[Design]) -> str:
@@ -174,30 +174,30 @@ class HbSize(Struct, frozen=True):
 
 def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Rates) -> tuple[HbSize, ...]:
     """The best design of each HB size, smallest first, and the price of gear that lets it win."""
-    found: dict[int, HbSize] = {}
+    best_by_size: dict[int, HbSize] = {}
     for design, result in timed:
         best = result.best
         cost = best.iteration_time_s * rates.of_year(design) / YEAR_S
-        one = HbSize(design, best, cost)
-        before = found.get(one.hb_size)
+        candidate = HbSize(design, best, cost)
+        before = best_by_size.get(candidate.hb_size)
         if before is None or cost < before.per_iteration:
-            found[one.hb_size] = one
-    sizes = [found[size] for size in sorted(found)]
-    return tuple(_with_threshold(one, sizes, timed, rates) for one in sizes)
+            best_by_size[candidate.hb_size] = candidate
+    sizes = [best_by_size[size] for size in sorted(best_by_size)]
+    return tuple(_with_threshold(row, sizes, timed, rates) for row in sizes)
 
 
 def _with_threshold(
-    one: HbSize, sizes: Sequence[HbSize], timed: Sequence[tuple[Design, SearchResult]], rates: Rates
+    row: HbSize, sizes: Sequence[HbSize], timed: Sequence[tuple[Design, SearchResult]], rates: Rates
 ) -> HbSize:
-    rivals = [other.per_iteration for other in sizes if other is not one and other.known]
-    if not rivals or gear_of(one.design) is None:
-        return one
+    rivals = [other.per_iteration for other in sizes if other is not row and other.known]
+    if not rivals or gear_of(row.design) is None:
+        return row
     even = max(
         rates.even(design, result.best.iteration_time_s, min(rivals))
         for design, result in timed
-        if design.fabric.sizing.hb_size == one.hb_size
+        if design.fabric.sizing.hb_size == row.hb_size
     )
-    return HbSize(one.design, one.best, one.per_iteration, even)
+    return HbSize(row.design, row.best, row.per_iteration, even)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,13 +256,13 @@ class Sizes:
                 f", so long as its gear costs under {self._price(best.pays_below)} a GPU (the book"
                 f" has {best.gear.base:,.0f}, {best.trust})"
             )
-        told = [self._told(row) for row in others if row.known]
+        sentences = [self._told(row) for row in others if row.known]
         paying = [row for row in blank if row.paying]
         if paying:
             limits = listed([f"{row.name} under {self._price(row.paying or 0)}" for row in paying])
-            told.append(f"No price is known of other gear: {limits} a GPU would pay off.")
-        told += [f"{row.name} pays off at no price." for row in blank if row not in paying]
-        return " ".join([f"{text}.", *told])
+            sentences.append(f"No price is known of other gear: {limits} a GPU would pay off.")
+        sentences += [f"{row.name} pays off at no price." for row in blank if row not in paying]
+        return " ".join([f"{text}.", *sentences])
 
     @property
     def in_short(self) -> str:
@@ -325,5 +325,5 @@ def gear_rates(asked: Question[Any], reader: CatalogReader, books: BillBooks) ->
 
 def without_price(designs: Sequence[Design]) -> str:
     """Sizes of HB domains whose gear has no price, in words."""
-    lacking = {one.fabric.sizing.hb_size for one in designs if not gear_known(one)}
+    lacking = {design.fabric.sizing.hb_size for design in designs if not gear_known(design)}
     return listed([f"{size:,}" for size in sorted(lacking)])

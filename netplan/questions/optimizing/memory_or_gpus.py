@@ -354,12 +354,12 @@ class Weighing(Struct, frozen=True):
 
         # Models that lie on all GPUs alike leave some idle instead.
         powers = self.plain.setting.powers_of_two and not is_spread(self.plain.training.model)
-        found = fewest_gpus(reaches, sizing.gpus, sizing.hb_size, powers_of_two=powers)
+        fewest = fewest_gpus(reaches, sizing.gpus, sizing.hb_size, powers_of_two=powers)
         ours = self._side(spec, sizing, variant.memory, time_s)
         more = None
-        if found.gpus is not None:
-            larger = replace(sizing, gpus=found.gpus)
-            more = self._side(spec, larger, None, times[found.gpus])
+        if fewest.gpus is not None:
+            larger = replace(sizing, gpus=fewest.gpus)
+            more = self._side(spec, larger, None, times[fewest.gpus])
         return Trade(
             fabric=spec.name,
             memory=variant.name,
@@ -367,7 +367,7 @@ class Weighing(Struct, frozen=True):
             expanded=ours,
             more=more,
             without_s=times[sizing.gpus],
-            fewest=found,
+            fewest=fewest,
             within=self.within,
             error=best.error,
         )
@@ -377,10 +377,10 @@ class Weighing(Struct, frozen=True):
         larger = replace(sizing, gpus=gpus)
         try:
             levels = build_fabric(spec, larger).levels
-            found = self.plain.best_on_subset(levels)
-            if isinstance(found, SearchResult):
+            result = self.plain.best_on_subset(levels)
+            if isinstance(result, SearchResult):
                 self._bill(spec, larger, Compute())  # a hall may be too small
-                return found.time_s
+                return result.time_s
         except (InputError, InfeasibleError):
             pass
         return inf

@@ -236,7 +236,7 @@ def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
 
 def _no_link(name: str, what: str, inventory: Inventory) -> InputError:
     """What to say of a name that is none of a link."""
-    groups = ", ".join(one for one, kind in inventory.kinds.items() if kind.space == "link")
+    groups = ", ".join(group for group, kind in inventory.kinds.items() if kind.space == "link")
     return InputError(
         f"--slow {name[:60]!r} is {what}: name a link as exports write it, such as"
         f" gpu-0--rail-0/leaf-0, or a group of them: {groups}"

@@ -161,22 +161,22 @@ def risk_groups(
     asked: FaultsQuestion[Any], graph: FabricGraph, shared: Shared
 ) -> tuple[RiskGroups, ...]:
     """Racks, batches of optics and the user's own: groups that the fabric does not show."""
-    found: tuple[RiskGroups, ...] = ()
+    groups: tuple[RiskGroups, ...] = ()
     if shared.hall is not None:
-        found = hall_risk_groups(graph, racks_of_layout(lay_out(shared.hall, graph), graph))
+        groups = hall_risk_groups(graph, racks_of_layout(lay_out(shared.hall, graph), graph))
     elif asked.cluster.gpus_per_rack is not None:
         racking = racks_by_count(
             graph,
             gpus_per_rack=asked.cluster.gpus_per_rack,
             switches_per_rack=shared.switches_per_rack,
         )
-        found = hall_risk_groups(graph, racking)
+        groups = hall_risk_groups(graph, racking)
     if asked.optics_batch is not None:
         rng = np.random.default_rng(asked.seed)
-        found = (*found, transceiver_batches(graph, asked.optics_batch, rng))
+        groups = (*groups, transceiver_batches(graph, asked.optics_batch, rng))
     if asked.groups:
-        found = (*found, read_risk_groups(Path(asked.groups), Inventory(graph, found)))
-    return found
+        groups = (*groups, read_risk_groups(Path(asked.groups), Inventory(graph, groups)))
+    return groups
 
 
 def check_fail(asked: FaultsQuestion[Any], shared: Shared) -> None:
@@ -319,13 +319,13 @@ def sorted_out(
     InputError
         If none is left, or no fabric has the parts whose failure was asked for.
     """
-    found = tuple(row for row in rows if not isinstance(row, tuple))
+    fabrics = tuple(row for row in rows if not isinstance(row, tuple))
     refused = tuple(row for row in rows if isinstance(row, tuple))
-    if not found:
+    if not fabrics:
         raise InputError(f"{refused[0][0]}: {refused[0][1]}")
-    if asked and all(isinstance(row.scenario, str) for row in found):
-        raise InputError(f"--fail on {found[0].name}: {found[0].scenario}")
-    return found, refused
+    if asked and all(isinstance(row.scenario, str) for row in fabrics):
+        raise InputError(f"--fail on {fabrics[0].name}: {fabrics[0].scenario}")
+    return fabrics, refused
 
 
 def rate_note(kind: GroupFailures, book: FailureBook) -> str:
@@ -340,12 +340,12 @@ def rate_note(kind: GroupFailures, book: FailureBook) -> str:
 
 def _spares(texts: Sequence[str]) -> dict[str, int]:
     """Read ``switch=2`` texts of parts that spares are kept of."""
-    found = {}
+    counts = {}
     for text in texts:
         kind, _, number = (part.strip() for part in text.partition("="))
         if not number.isdecimal():
             raise InputError(f"--spares {text!r}: write a part and a number, such as switch=2")
         if kind not in SPARED_KINDS:
             raise unknown_name("kind of spares", kind, SPARED_KINDS)
-        found[kind] = int(number)
-    return found
+        counts[kind] = int(number)
+    return counts

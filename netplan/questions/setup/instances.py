@@ -54,15 +54,15 @@ def instances_note(instances: Instances, used: int, gpus: int) -> str:
     )
 
 
-def least_notes(found: SearchResult, plans: Sequence[PlanTime]) -> Iterator[str]:
+def least_notes(result: SearchResult, plans: Sequence[PlanTime]) -> Iterator[str]:
     """How few GPUs hold a recommendation model, if a search could choose, and where it lies.
 
     Parameters
     ----------
-    found, plans
+    result, plans
         The answer, and all plans that it was chosen from.
     """
-    setting = found.settings[0]
+    setting = result.settings[0]
     training, model = setting.training, setting.spread_model
     if model is None or model.family != "recommendation" or setting.given:
         return

@@ -100,26 +100,29 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
     try:
         entries = JobsFile.read(document.data).jobs
     except RecordError as error:
-        lines = [f"{path}:{document.line(at)}: {text}" for at, text in error.faults]
+        lines = [f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults]
         raise CatalogError(*lines) from None
     if not 1 <= len(entries) <= MAX_JOBS:
         raise CatalogError(f"{path}: {len(entries):,} jobs: give 1 to {MAX_JOBS:,}")
     names = _names(entries)
-    for at, name in enumerate(names):
-        if name in names[:at]:
-            line = document.line(["jobs", at])
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            line = document.line(["jobs", index])
             raise CatalogError(f"{path}:{line}: a job before it is called {name:.60}, too")
     named = {
-        at: _named(document, at, one, gpus)
-        for at, one in enumerate(entries)
-        if one.placement not in (LINE, ALTERNATE)
+        index: _named(document, index, job, gpus)
+        for index, job in enumerate(entries)
+        if job.placement not in (LINE, ALTERNATE)
     }
     _check_once(document, named, names)
-    counts = [len(named[at]) if at in named else (one.gpus or 0) for at, one in enumerate(entries)]
-    for at, count in enumerate(counts):
+    counts = [
+        len(named[index]) if index in named else (job.gpus or 0)
+        for index, job in enumerate(entries)
+    ]
+    for index, count in enumerate(counts):
         if count < LEAST_GPUS:
-            line = document.line(["jobs", at])
-            raise CatalogError(f"{path}:{line}: {names[at]} has {count} GPUs: give 8 or more")
+            line = document.line(["jobs", index])
+            raise CatalogError(f"{path}:{line}: {names[index]} has {count} GPUs: give 8 or more")
     if sum(counts) > gpus:
         raise CatalogError(
             f"{path}: the jobs need {sum(counts):,} GPUs, the fabric has {gpus:,}: raise --gpus, or"
@@ -127,36 +130,39 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
         )
     taken = _placed(entries, counts, named, (gpus, hb_size))
     return tuple(
-        PlacedJob(one, name, np.array(found, dtype=np.int64))
-        for one, name, found in zip(entries, names, taken, strict=True)
+        PlacedJob(job, name, np.array(gpus_of_job, dtype=np.int64))
+        for job, name, gpus_of_job in zip(entries, names, taken, strict=True)
     )
 
 
 def _names(entries: Sequence[JobEntry]) -> list[str]:
     """Name of each job: its own, in one line, else that of its model with its number."""
-    return [" ".join(one.name.split()) or f"{one.model} {at}" for at, one in enumerate(entries, 1)]
+    return [
+        " ".join(entry.name.split()) or f"{entry.model} {number}"
+        for number, entry in enumerate(entries, 1)
+    ]
 
 
-def _named(document: Document, at: int, entry: JobEntry, gpus: int) -> list[int]:
+def _named(document: Document, index: int, entry: JobEntry, gpus: int) -> list[int]:
     """GPUs that a job names."""
-    where = f"{document.path}:{document.line(['jobs', at, 'placement'])}: "
+    where = f"{document.path}:{document.line(['jobs', index, 'placement'])}: "
     words = entry.placement.replace(",", " ").split()
-    found = [gpu for word in words for gpu in gpu_range(word, gpus, where)]
-    if entry.gpus not in (None, len(found)):
-        raise CatalogError(f"{where}names {len(found):,} GPUs, and gpus says {entry.gpus:,}")
-    return found
+    numbers = [gpu for word in words for gpu in gpu_range(word, gpus, where)]
+    if entry.gpus not in (None, len(numbers)):
+        raise CatalogError(f"{where}names {len(numbers):,} GPUs, and gpus says {entry.gpus:,}")
+    return numbers
 
 
 def _check_once(document: Document, named: dict[int, list[int]], names: Sequence[str]) -> None:
     """Refuse a GPU that is named twice."""
     job_of: dict[int, int] = {}
-    for at, found in named.items():
-        for gpu in found:
+    for index, numbers in named.items():
+        for gpu in numbers:
             if gpu in job_of:
-                who = "" if job_of[gpu] == at else f", for {names[job_of[gpu]]} too"
-                line = document.line(["jobs", at, "placement"])
+                who = "" if job_of[gpu] == index else f", for {names[job_of[gpu]]} too"
+                line = document.line(["jobs", index, "placement"])
                 raise CatalogError(f"{document.path}:{line}: GPU {gpu:,} is there twice{who}")
-            job_of[gpu] = at
+            job_of[gpu] = index
 
 
 def _placed(
@@ -167,21 +173,21 @@ def _placed(
 ) -> list[list[int]]:
     """GPUs of each job: those named first, then the free ones in order or in turn."""
     gpus, hb_size = size
-    used = {gpu for found in named.values() for gpu in found}
+    used = {gpu for numbers in named.values() for gpu in numbers}
     free = [gpu for gpu in range(gpus) if gpu not in used]
-    taken = [named.get(at, []) for at in range(len(entries))]
-    for at, entry in enumerate(entries):
+    taken = [named.get(index, []) for index in range(len(entries))]
+    for index, entry in enumerate(entries):
         if entry.placement == LINE:
-            taken[at], free = free[: counts[at]], free[counts[at] :]
-    turns = [at for at, entry in enumerate(entries) if entry.placement == ALTERNATE]
+            taken[index], free = free[: counts[index]], free[counts[index] :]
+    turns = [index for index, entry in enumerate(entries) if entry.placement == ALTERNATE]
     begin = 0
     while turns:
-        for at in turns:
-            most = free[begin : begin + min(hb_size, counts[at] - len(taken[at]))]
+        for index in turns:
+            most = free[begin : begin + min(hb_size, counts[index] - len(taken[index]))]
             block = [gpu for gpu in most if gpu // hb_size == most[0] // hb_size]
-            taken[at] += block
+            taken[index] += block
             begin += len(block)
-        turns = [at for at in turns if len(taken[at]) < counts[at]]
+        turns = [index for index in turns if len(taken[index]) < counts[index]]
     return taken
 
 
@@ -209,36 +215,38 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     fabric = build_fabric(spec, sized(asked.cluster, on))
     graph, notes = asked.graph_of(spec, fabric.sizing)
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
-    conditions = asked.conditions(graph, np.concatenate([one.gpus for one in placed]))
+    conditions = asked.conditions(graph, np.concatenate([job_placed.gpus for job_placed in placed]))
     jobs: list[Job] = []
     alone_s: list[float] = []
-    for one in each(placed, lambda one: f"{one.name} alone"):
-        run = _run_of(asked, one)
-        jobs.append(Job(run.setting, run.timed, run.fabric, one.gpus))
+    for job_placed in each(placed, lambda job_placed: f"{job_placed.name} alone"):
+        run = _run_of(asked, job_placed)
+        jobs.append(Job(run.setting, run.timed, run.fabric, job_placed.gpus))
         alone_s += simulate_jobs(jobs[-1:], graph, replace(conditions, spans=False)).times_s
     tick = share_done("microbatches of the job with the most simulated")
-    found = simulate_jobs(jobs, graph, conditions, tick=tick)
+    outcome = simulate_jobs(jobs, graph, conditions, tick=tick)
     intact_s: tuple[float | None, ...] = (None,) * len(jobs)
     if asked.slow or asked.fail:
         intact_s = simulate_jobs(jobs, graph, conditions.on_whole_links).times_s
-    means = zip(found.times_s, found.iterations, intact_s, strict=True)
+    means = zip(outcome.times_s, outcome.iterations, intact_s, strict=True)
     rows = tuple(
-        JobRow(one.name, one.entry.model, job.timed.plan, time_s, *mean, job.timed.error)
-        for one, job, time_s, mean in zip(placed, jobs, alone_s, means, strict=True)
+        JobRow(
+            job_placed.name, job_placed.entry.model, job.timed.plan, time_s, *mean, job.timed.error
+        )
+        for job_placed, job, time_s, mean in zip(placed, jobs, alone_s, means, strict=True)
     )
     links = (
         f"fabric {spec.name}" if asked.cluster.graph is None else f"links of {asked.cluster.graph}"
     )
-    used = sum(len(one.gpus) for one in placed)
+    used = sum(len(job_placed.gpus) for job_placed in placed)
     heading = Heading(
         f"{counted(len(rows), 'job')} on {used:,} of {asked.cluster.gpus:,} {on.name}",
         (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
     )
     inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
-    bars = (*dict.fromkeys(said for job in jobs for said in bar_note(job.timed.error)),)
-    told = (*bars, *round_note(asked.fail, graph, asked.routing))
-    notes = (*fabric.notes, *notes, *found.whole.notes, REPEATED, *told)
-    return SimulateAnswer(inputs, heading, found.whole, jobs=rows, notes=notes)
+    bars = (*dict.fromkeys(sentence for job in jobs for sentence in bar_note(job.timed.error)),)
+    further_notes = (*bars, *round_note(asked.fail, graph, asked.routing))
+    notes = (*fabric.notes, *notes, *outcome.whole.notes, REPEATED, *further_notes)
+    return SimulateAnswer(inputs, heading, outcome.whole, jobs=rows, notes=notes)
 
 
 def _run_of(asked: SimulationQuestion, job: PlacedJob) -> PlacedRun:
@@ -246,7 +254,7 @@ def _run_of(asked: SimulationQuestion, job: PlacedJob) -> PlacedRun:
     entry = job.entry
     given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
     try:
-        own = replace(asked.with_values(gpus=len(job.gpus), **given), jobs=None)
-        return place_training(own, own.algorithm)
+        job_question = replace(asked.with_values(gpus=len(job.gpus), **given), jobs=None)
+        return place_training(job_question, job_question.algorithm)
     except (InputError, InfeasibleError, UnknownNameError) as error:
         raise type(error)(f"{asked.jobs}, job {job.name:.60}: {error}") from None

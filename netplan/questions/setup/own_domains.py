@@ -22,9 +22,9 @@ def with_own_domains(
     """
     if not lacks_domains(graph):
         return graph, ()
-    said = (
+    note = (
         f"{path} has no links inside HB domains: each of {graph.hb_size:,} GPUs, in the order of"
         f" their names, has a switch at {si(on.hb_bytes_per_s, 'B/s')} a GPU, as {on.name} has it;"
         " --accelerator gives others."
     )
-    return with_domains(graph, on.hb_bytes_per_s), (said,)
+    return with_domains(graph, on.hb_bytes_per_s), (note,)

@@ -52,14 +52,14 @@ def place_training(asked: Asked, algorithm: Pattern | str) -> PlacedRun:
     """A training run by its best plan; if values are given, and none fits, by the fastest."""
     case, given = training_case(asked), plan_options(asked).fixed.given
     try:
-        found = plan_search(asked, case.training).best_on_all(case.fabric.levels)
+        result = plan_search(asked, case.training).best_on_all(case.fabric.levels)
     except InfeasibleError as error:
         if not given:
             raise with_fitting(error, asked, case.fabric.levels) from None
         anyway = replace(case.training, ignore_memory=True)
-        found = plan_search(asked, anyway).best_on_all(case.fabric.levels)
-    timed = found.best
-    setting = found.setting_of(timed)
+        result = plan_search(asked, anyway).best_on_all(case.fabric.levels)
+    timed = result.best
+    setting = result.setting_of(timed)
     inputs = plan_inputs(asked, case, setting)
     return PlacedRun(inputs, case.spec, case.fabric, setting, timed, algorithm)
 
@@ -81,7 +81,7 @@ def place_serving(asked: Asked, algorithm: Pattern | str) -> "ServedRun":
     on = reader.load(ACCELERATORS, cluster.accelerator)
     spec = reader.fabric(cluster.fabric, cluster.ports)
     best = serve_best(asked, reader, cluster.fabric)
-    case, found = best.searched.case, best.searched.found
+    case, servers_found = best.searched.case, best.searched.found
     first = np.zeros(1, dtype=np.int64)
     inputs = asked.inputs(
         stack=case.stack.name,
@@ -94,8 +94,8 @@ def place_serving(asked: Asked, algorithm: Pattern | str) -> "ServedRun":
         spec=spec,
         fabric=build_fabric(spec, sized(asked.cluster, on)),
         case=case,
-        outcome=found.ranked.take(first),
-        pools=found.pools.take(first) if found.pools is not None else None,
+        outcome=servers_found.ranked.take(first),
+        pools=servers_found.pools.take(first) if servers_found.pools is not None else None,
         algorithm=algorithm,
         plan=best.plan,
         told=best.searched.notes,

@@ -60,8 +60,8 @@ def serve_best(
         As that question.
     """
     searched = search_servers(asked, reader, fabric, known)
-    found, gpus = searched.found, asked.cluster.gpus
-    (plan,) = served_plans(found.ranked, found.pools, searched.case, gpus, 1)
+    servers_found, gpus = searched.found, asked.cluster.gpus
+    (plan,) = served_plans(servers_found.ranked, servers_found.pools, searched.case, gpus, 1)
     return ServedBest(searched, plan)
 
 
@@ -150,12 +150,12 @@ def serving_case_on(
 
 def _drafts(asked: Asked, reader: CatalogReader, chip: Accelerator) -> Drafts | None:
     """The model that drafts, if one is named."""
-    beside = {
+    drafting = {
         "--window": asked.serving.window,
         "--acceptance": asked.serving.acceptance,
         "--speculation": asked.serving.speculation,
     }
-    given = [flag for flag, value in beside.items() if value is not None]
+    given = [flag for flag, value in drafting.items() if value is not None]
     if asked.serving.draft is None:
         if given:
             raise InputError(f"{given[0]} needs a model that drafts: give --draft, too")
@@ -205,7 +205,7 @@ def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision:
             f"Layers of {model.name} that predict further tokens are not loaded: give --draft for"
             " speculation."
         )
-    left = [one for one in model.left_out if one]
+    left = [note_left for note_left in model.left_out if note_left]
     if left:
         notes.append(f"Left out of {model.name}: {', '.join(left)}.")
     return notes

@@ -244,7 +244,7 @@ def _tiered(asked: Asked, assumptions: IterationModel) -> IterationModel:
 
 def check_tiers(asked: Asked, *chips: Accelerator) -> None:
     """Refuse to say what lies in an expanded memory where none of the GPUs has one."""
-    if any(one.expanded_bytes for one in chips):
+    if any(chip.expanded_bytes for chip in chips):
         return
     for flag, given in (
         ("--offload", asked.training.memory.offload),
