@@ -48,9 +48,11 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     links = spec.hb_ports(sizing.hb_size)
     inside = f"on each of {links} links of a GPU inside" if links > 1 else "inside"
     rates = {"between": spec.link_bytes_per_s, inside: spec.hb_link_bytes_per_s}
-    own = [f"{gbps(rate):,.4g} Gb/s {where} HB domains" for where, rate in rates.items() if rate]
-    if own and spec.tile is None:  # a wafer's are told with its tiles
-        notes.append(f"The rates of links are the design's own: {' and '.join(own)}.")
+    rates_given = [
+        f"{gbps(rate):,.4g} Gb/s {where} HB domains" for where, rate in rates.items() if rate
+    ]
+    if rates_given and spec.tile is None:  # a wafer's are told with its tiles
+        notes.append(f"The rates of links are the design's own: {' and '.join(rates_given)}.")
     sizing = shared_rate(spec, own_rates(spec, sizing))
     fabric = spec.build(sizing)
     spare = sizing.gpus - sizing.full_domains * sizing.hb_size

@@ -55,7 +55,9 @@ class Tile(Entry, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse channels outside the tile, or without a rate."""
-        outside = [one for one in self.channels if not all(map(int.__lt__, one, self.cores))]
+        outside = [
+            channel for channel in self.channels if not all(map(int.__lt__, channel, self.cores))
+        ]
         if outside:
             wide, high = self.cores
             raise ValueError(f"channels: no core {list(outside[0])} in a tile of {wide} x {high}")

@@ -234,7 +234,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse keys that only mean something beside others."""
-        usual = {one.name: one.default for one in structs.fields(type(self))}
+        usual = {field.name: field.default for field in structs.fields(type(self))}
         given = [key for key in self.unread if getattr(self, key) != usual[key]]
         for fault in faults_of(self.family, given):
             raise ValueError(fault.text)
@@ -252,7 +252,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     def hb_ports(self, hb_size: int) -> int:
         """Ports of a GPU that an HB domain of this size takes; those of the network follow [1]."""
         if self.domains:
-            return max(one.ports for one in self.domains)
+            return max(domain.ports for domain in self.domains)
         if hb_size == 1:
             return 0
         if self.hb_kind == "switch":
@@ -295,14 +295,14 @@ def family_named(name: str) -> type[FabricSpec]:
     >>> family_named("torus").switchless, family_named("clos").reads("rail_wiring")
     (True, True)
     """
-    found: object = None
+    family: object = None
     if name in FAMILIES:
         module, _, kind = FAMILIES[name].partition(":")
-        found = getattr(import_module(f"netplan.topologies.{module}"), kind)
+        family = getattr(import_module(f"netplan.topologies.{module}"), kind)
     elif name in added("netplan.fabrics"):
-        found = added("netplan.fabrics")[name].load()
-    if isinstance(found, type) and issubclass(found, FabricSpec):
-        return found
+        family = added("netplan.fabrics")[name].load()
+    if isinstance(family, type) and issubclass(family, FabricSpec):
+        return family
     raise ValueError(
         f"family {name!r:.40} has no builder, so it cannot be a fabric: known are"
         f" {', '.join(FAMILIES)}"
@@ -377,16 +377,20 @@ class FabricCatalog(Catalog[FabricSpec], frozen=True):
         """A file as parsed, the file of a graph with its whole path."""
         if path.suffix.lower() in self.other_suffixes:
             day = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
-            told = {"title": f"The network of {path.name}", "source": path.name, "date": f"{day}"}
+            heading = {
+                "title": f"The network of {path.name}",
+                "source": path.name,
+                "date": f"{day}",
+            }
             whole = {"file": str(path), "family": "graph", "in_sets": False}
-            return lineless(path, {"name": path.stem, **told, **whole})
+            return lineless(path, {"name": path.stem, **heading, **whole})
         document = super().read(path)
         named = document.data.get("file")
         if not isinstance(named, str) or not named:
             return document
         folder = path.resolve().parent
-        found = (folder / named).resolve()
-        if Path(named).is_absolute() or not found.is_relative_to(folder):
+        target = (folder / named).resolve()
+        if Path(named).is_absolute() or not target.is_relative_to(folder):
             raise CatalogError(
                 f"{path}:{document.line(['file'])}: file {named!r:.80}: name a file beside this"
                 " one, or in a folder below it"
@@ -397,13 +401,13 @@ class FabricCatalog(Catalog[FabricSpec], frozen=True):
 def _stamp(path: Path) -> tuple[int, ...]:
     """Time of the last change of a file [ns], and its size [bytes]."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no name of a file"
         raise CatalogError(f"{path}: cannot be read: {reason}") from None
-    if not S_ISREG(found.st_mode):
+    if not S_ISREG(status.st_mode):
         raise CatalogError(f"{path}: no regular file: name the file of a graph")
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 FABRICS = FabricCatalog("fabric", "topologies", FabricSpec)

@@ -67,14 +67,14 @@ class Circulant(Regular, frozen=True, kw_only=True):
         """
         switches, hosts = shape.switches, counted(shape.hosts, "host")
         strides = self.strides or circulant_strides(switches, shape.degree, self.seed)
-        said = (
+        sentence = (
             f"{counted(switches, 'switch', 'switches')} of {hosts} in a circle, each joined to"
             f" others over strides of {', '.join(map(str, strides))} both ways."
             if strides
             else f"One switch of {hosts}."
         )
         ends = circulant_links(switches, strides)
-        return NameBlock("switch-{}", (switches,)), BETWEEN_SWITCHES, ends, said
+        return NameBlock("switch-{}", (switches,)), BETWEEN_SWITCHES, ends, sentence
 
 
 def _closed(spec: Circulant, sizing: Sizing) -> int:
@@ -84,8 +84,8 @@ def _closed(spec: Circulant, sizing: Sizing) -> int:
     needed = max(2 * max(strides), -(-sizing.gpus // hosts))
     switches = spec.switches or needed
     if len(set(strides)) < len(strides):
-        said = ", ".join(map(str, strides))
-        raise InputError(f"{spec.name}: strides are different, got {said}: change the strides")
+        given = ", ".join(map(str, strides))
+        raise InputError(f"{spec.name}: strides are different, got {given}: change the strides")
     refuse_many_switches(spec.name, max(switches, needed))
     if 2 * max(strides) > switches:
         raise InputError(
@@ -131,9 +131,9 @@ def strides_degree(
     strides, asked = given
     degree = circulant_degree(places, strides)
     if asked not in {None, degree}:
-        told = ", ".join(map(str, strides))
+        listed = ", ".join(map(str, strides))
         raise InputError(
-            f"{name}: strides {told} give each of {places:,} {what} {counted(degree, 'link')}"
+            f"{name}: strides {listed} give each of {places:,} {what} {counted(degree, 'link')}"
             f" to others, got degree {asked}: leave degree out, or give degree {degree}"
         )
     return degree
@@ -152,7 +152,7 @@ def circulant_distance(switches: int, strides: Iterable[int]) -> float:
     turns = [turn for stride in strides for turn in {stride, switches - stride}]
     whole = (1 << switches) - 1
     seen = front = 1
-    found, hops, count = 0, 0, 1
+    total, hops, count = 0, 0, 1
     while front and count < switches:
         hops += 1
         reached = 0
@@ -163,8 +163,8 @@ def circulant_distance(switches: int, strides: Iterable[int]) -> float:
         seen |= front
         met = front.bit_count()
         count += met
-        found += hops * met
-    return found / (switches - 1) if count == switches else float("inf")
+        total += hops * met
+    return total / (switches - 1) if count == switches else float("inf")
 
 
 def drawn_strides(switches: int, degree: int, seed: int) -> tuple[int, ...]:
@@ -202,9 +202,9 @@ def circulant_strides(switches: int, degree: int, seed: int) -> tuple[int, ...]:
     rng = np.random.default_rng((seed, switches, degree, 1))
     best = circulant_distance(switches, strides)
     for _ in range(min(TRIES, TRIED_BITS // (switches * degree))):
-        at, new = int(rng.integers(1, count)), int(rng.integers(2, below + 1))
+        place, new = int(rng.integers(1, count)), int(rng.integers(2, below + 1))
         if new not in strides:
-            tried = (*strides[:at], new, *strides[at + 1 :])
+            tried = (*strides[:place], new, *strides[place + 1 :])
             distance = circulant_distance(switches, tried)
             if distance < best:
                 strides, best = tried, distance

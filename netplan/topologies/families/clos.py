@@ -529,8 +529,8 @@ def _two_tiers(
         return None
     hosts = ceil_div(endpoints, leaves)
     uplinks, free = ceil_div(ports.uplinks(hosts), width), (radix - hosts) // width
-    spines, each = equal_uplinks(leaves, uplinks, radix // width, free)
-    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, each)), width)
+    spines, links = equal_uplinks(leaves, uplinks, radix // width, free)
+    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, links)), width)
 
 
 def _three_tiers(
@@ -539,16 +539,16 @@ def _three_tiers(
     """Three tiers over so many leaves: the best way to bundle their uplinks into planes."""
     hosts = ceil_div(endpoints, leaves)
     uplinks, free = ceil_div(ports.uplinks(hosts), width), (radix - hosts) // width
-    found = []
+    trees = []
     for planes in range(min(2, uplinks), uplinks + 1):
-        each = ceil_div(uplinks, planes)
-        if planes > ceil_div(uplinks, each) or planes * each > free:
+        per_plane = ceil_div(uplinks, planes)
+        if planes > ceil_div(uplinks, per_plane) or planes * per_plane > free:
             continue
-        pods = _pods(leaves, each, radix // width, even=even)
+        pods = _pods(leaves, per_plane, radix // width, even=even)
         if pods is not None:
             tiers = (TreeTier(1, leaves, 1), replace(pods[0], planes=planes), pods[1])
-            found.append(FatTree(endpoints, radix, tiers, width))
-    return min(found, key=_preference, default=None)
+            trees.append(FatTree(endpoints, radix, tiers, width))
+    return min(trees, key=_preference, default=None)
 
 
 def _preference(tree: FatTree) -> tuple[int, int, int]:
@@ -557,20 +557,20 @@ def _preference(tree: FatTree) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _pods(leaves: int, each: int, radix: int, *, even: bool) -> tuple[TreeTier, TreeTier] | None:
+def _pods(leaves: int, uplinks: int, radix: int, *, even: bool) -> tuple[TreeTier, TreeTier] | None:
     """One plane of two tiers over leaves of so many links: the number of pods that needs least."""
     best = None
     fewest = inf
-    least = ceil_div(leaves * each, radix)
-    for pods in range(ceil_div(2 * leaves * each, radix), min(leaves, radix) + 1):
+    least = ceil_div(leaves * uplinks, radix)
+    for pods in range(ceil_div(2 * leaves * uplinks, radix), min(leaves, radix) + 1):
         if pods + least >= fewest:
             break
-        down = ceil_div(leaves, pods) * each
+        down = ceil_div(leaves, pods) * uplinks
         if (even and leaves % pods) or down > radix // 2:
             continue
         cores, links = equal_uplinks(pods, down, radix, radix - down)
         if pods + cores < fewest:
-            best, fewest = (TreeTier(1, pods, each), TreeTier(cores, 1, links)), pods + cores
+            best, fewest = (TreeTier(1, pods, uplinks), TreeTier(cores, 1, links)), pods + cores
     return best
 
 

@@ -367,8 +367,8 @@ def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]
     switches = shape.switches_per_group
     inside = pair_loads(shape)[0]
     groups = Groups(switches, min(switches / 2, shape.switches / (1 + inside)))
-    each = shape.switches, shape.hosts_per_switch
-    return joined_network(sizing, each, pair_loads(shape), groups)
+    sizes = shape.switches, shape.hosts_per_switch
+    return joined_network(sizing, sizes, pair_loads(shape), groups)
 
 
 def _local(shape: DragonflyShape, first: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:

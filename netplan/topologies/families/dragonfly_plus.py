@@ -85,17 +85,17 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         leaves, spines, groups = shape.leaves, shape.spines, shape.groups
         leaf = np.arange(groups * leaves)
         first = groups * leaves  # spines are numbered after all leaves
-        each = np.repeat(np.arange(spines), shape.width)
-        above = first + np.add.outer(leaf // leaves * spines, each).ravel()
+        spine = np.repeat(np.arange(spines), shape.width)
+        above = first + np.add.outer(leaf // leaves * spines, spine).ravel()
         within = LinkType("leaf-spine", "up", tiers=(1, 2), medium=self.local_medium)
-        links = [SwitchLinks(within, np.repeat(leaf, len(each)), above)]
+        links = [SwitchLinks(within, np.repeat(leaf, len(spine)), above)]
         if groups > 1:
             links.append(
                 SwitchLinks(joined_links("between groups", tier=2), *_global(shape, first))
             )
         between = f", {counted(shape.copies, 'link')} between any two" if groups > 1 else ""
         wide = f", {shape.width} links from each leaf to each" if shape.width > 1 else ""
-        said = (
+        sentence = (
             f"{counted(groups, 'group')} of {counted(leaves, 'leaf', 'leaves')} with"
             f" {counted(shape.hosts, 'host')} and {counted(spines, 'spine')}{wide}{between}."
         )
@@ -105,7 +105,7 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         )
         # Inside a group all spines share what leaves a leaf.
         inside = Groups(leaves, spines * shape.width)
-        return SwitchGraph(tiers, shape.hosts, tuple(links), said, inside, even=True)
+        return SwitchGraph(tiers, shape.hosts, tuple(links), sentence, inside, even=True)
 
 
 def _lone_group(spec: DragonflyPlus, sizing: Sizing, leaves: int) -> _Shape | None:
@@ -153,11 +153,11 @@ def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
 
 def _global(shape: _Shape, first: int) -> tuple[AnyInts, AnyInts]:
     """Ends of the global links, pair of groups by pair: slots of a group go round its spines."""
-    low, high = (np.repeat(one, shape.copies) for one in np.triu_indices(shape.groups, 1))
+    low, high = (np.repeat(groups, shape.copies) for groups in np.triu_indices(shape.groups, 1))
     copy = np.tile(np.arange(shape.copies), len(low) // shape.copies)
     ends = []
-    for own, other in ((low, high), (high, low)):
-        rank = other - (other > own)
+    for group, other in ((low, high), (high, low)):
+        rank = other - (other > group)
         slot = rank * shape.copies + copy
-        ends.append(first + own * shape.spines + slot % shape.spines)
+        ends.append(first + group * shape.spines + slot % shape.spines)
     return ends[0], ends[1]

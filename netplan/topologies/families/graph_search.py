@@ -93,11 +93,11 @@ def least_mean_distance(switches: int, degree: int) -> float:
     >>> round(least_mean_distance(10, 3), 4), least_mean_distance(8, 7)
     (1.6667, 1.0)
     """
-    left, layer, hops, found = switches - 1, degree, 1, 0
+    left, layer, hops, total = switches - 1, degree, 1, 0
     while left > 0:
         met = min(left, layer) if layer > 0 else left
-        found, left, layer, hops = found + hops * met, left - met, layer * (degree - 1), hops + 1
-    return found / (switches - 1)
+        total, left, layer, hops = total + hops * met, left - met, layer * (degree - 1), hops + 1
+    return total / (switches - 1)
 
 
 def counts_holding(gpus: int, radix: int, most_degree: int | None = None) -> Iterator[Count]:
@@ -110,7 +110,7 @@ def counts_holding(gpus: int, radix: int, most_degree: int | None = None) -> Ite
     >>> [(one.switches, one.degree, one.hosts) for one in counts_holding(32, 12, 5)][-4:]
     [(5, 4, 7), (4, 3, 8), (4, 4, 8), (4, 3, 9)]
     """
-    found: dict[tuple[int, int, int], list[tuple[tuple[int, ...], int]]] = {}
+    grids_of: dict[tuple[int, int, int], list[tuple[tuple[int, ...], int]]] = {}
     for hosts in range(1, radix):
         switches = ceil_div(gpus, hosts)
         most = min(radix - hosts, most_degree or radix)
@@ -118,11 +118,11 @@ def counts_holding(gpus: int, radix: int, most_degree: int | None = None) -> Ite
             for degree in _thinner(min(most, switches - 1)):
                 even = degree - switches * degree % 2
                 if even >= min(LEAST_DEGREE, switches - 1):
-                    found.setdefault((switches, even, hosts), [])
+                    grids_of.setdefault((switches, even, hosts), [])
             for sizes, copies in _grids(switches, most):
                 count = prod(sizes), copies * sum(side - 1 for side in sizes)
-                found.setdefault((*count, hosts), []).append((sizes, copies))
-    for key, grids in found.items():
+                grids_of.setdefault((*count, hosts), []).append((sizes, copies))
+    for key, grids in grids_of.items():
         yield Count(*key, tuple(grids))
 
 
@@ -143,10 +143,10 @@ def _grids(switches: int, most: int) -> Iterator[tuple[tuple[int, ...], int]]:
     """HyperX of so many switches, or a few more, each with at most so many links to others."""
     for dimensions in DIMENSIONS:
         for sizes in dict.fromkeys(grids_near(switches, dimensions, most + 1)):
-            each = sum(side - 1 for side in sizes)
+            degree = sum(side - 1 for side in sizes)
             if switches <= prod(sizes) <= (1 + SPARE) * switches:
-                for copies in _thinner(most // each):
-                    if copies * each >= min(LEAST_DEGREE, switches - 1):
+                for copies in _thinner(most // degree):
+                    if copies * degree >= min(LEAST_DEGREE, switches - 1):
                         yield sizes, copies
 
 
@@ -188,8 +188,8 @@ def _named(family: str, name: str, count: Count, **keys: object) -> JoinedSwitch
     # What is said of such fabrics, and how they are timed, holds for them, too.
     known = FABRICS.load(family)
     timed = [note for note in known.notes if note.startswith("Timed")]
-    told = {"title": title, "source": f"{SOURCE}, after {known.source}", "date": known.date}
-    common = {**told, "in_sets": False, "notes": timed}
+    heading = {"title": title, "source": f"{SOURCE}, after {known.source}", "date": known.date}
+    common = {**heading, "in_sets": False, "notes": timed}
     spec = FabricSpec.read(
         {"name": name, **common, "family": family, "hosts_per_switch": count.hosts, **keys}
     )
@@ -246,10 +246,10 @@ def best_graph(count: Count, sizing: Sizing, seeds: range) -> BestGraph:
             here.append((float(switch_graph(spec, sizing).hops().sum()), spec))
             if here[-1][0] <= bound:
                 break
-        nearest += [min(here, key=lambda one: one[0])] if here else []
+        nearest += [min(here, key=lambda candidate: candidate[0])] if here else []
     best: JoinedSwitches | None = None
     least = inf
-    for hops, spec in sorted(nearest, key=lambda one: one[0]):
+    for hops, spec in sorted(nearest, key=lambda candidate: candidate[0]):
         # The busiest link carries no less than all do on average.
         if hops * (count.switches - 1) / count.degree < least * (1 - REACHED):
             load = switch_graph(spec, sizing).pair_load

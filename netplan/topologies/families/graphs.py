@@ -164,15 +164,15 @@ class DirectCirculant(DirectGraph, frozen=True, kw_only=True):
 def _require_strides(spec: DirectCirculant, sizing: Sizing) -> None:
     """Refuse strides of a spec that do not join all HB domains; InputError."""
     strides, domains = spec.strides or (), sizing.domains
-    told = ", ".join(map(str, strides))
+    listed = ", ".join(map(str, strides))
     if len(set(strides)) < len(strides) or 2 * max(strides) > domains:
         raise InputError(
             f"{spec.name}: strides are different and at most half of the {domains:,} HB domains,"
-            f" got {told}: lower them, or take more GPUs"
+            f" got {listed}: lower them, or take more GPUs"
         )
     common = int(np.gcd.reduce((domains, *strides)))
     if common > 1:
         raise InputError(
-            f"{spec.name}: {domains:,} HB domains and strides {told} share the divisor {common}, so"
-            " that the circle falls into parts: make one of the strides 1"
+            f"{spec.name}: {domains:,} HB domains and strides {listed} share the divisor {common},"
+            " so that the circle falls into parts: make one of the strides 1"
         )

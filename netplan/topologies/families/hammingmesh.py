@@ -187,7 +187,9 @@ class HammingMesh(FabricSpec, frozen=True, kw_only=True):
             attached.append(_attached(axis, shape, sizing, networks[axis].wiring, leaves))
             leaves += networks[axis].switches(0)
         columns = (np.concatenate(column) for column in zip(*attached, strict=True))
-        trees = replace(fabric, links=tuple(one for one in fabric.links if one.role != "board"))
+        trees = replace(
+            fabric, links=tuple(group for group in fabric.links if group.role != "board")
+        )
         wired = wire_networks(
             trees, [networks[axis] for axis in axes], Attachment(*columns), (first, port)
         )
@@ -206,12 +208,12 @@ def _on_boards(shape: MeshShape, sizing: Sizing) -> tuple[tuple[int, int], tuple
     full, rest = divmod(sizing.gpus, wide * high * sizing.hb_size)
     # GPUs at each place, of all full boards and of one that is not.
     here = np.clip(rest - place * sizing.hb_size, 0, sizing.hb_size) + full * sizing.hb_size
-    at = place % wide, place // wide
+    places = place % wide, place // wide
     # A link needs its later end.
-    traces = tuple(int(here[one > 0].sum()) for one in at)
+    traces = tuple(int(here[coordinate > 0].sum()) for coordinate in places)
     ends = tuple(
-        int(here[one == 0].sum() + here[one == size - 1].sum()) if boards > 1 else 0
-        for one, size, boards in zip(at, shape.board, shape.boards, strict=True)
+        int(here[coordinate == 0].sum() + here[coordinate == size - 1].sum()) if boards > 1 else 0
+        for coordinate, size, boards in zip(places, shape.board, shape.boards, strict=True)
     )
     return (traces[0], traces[1]), (ends[0], ends[1])
 
@@ -227,17 +229,17 @@ def _counts(
         if not lines:
             continue
         if ports <= radix:
-            own = ClosCounts(radix, (ceil_div(lines, radix // ports),), (used,))
+            wired = ClosCounts(radix, (ceil_div(lines, radix // ports),), (used,))
             least = ClosCounts(radix, (ceil_div(used, radix),), (used,))
         else:
-            own, least = (
-                replace(one, links_per_tier=(used, *one.links_per_tier[1:]))
-                for one in (
+            wired, least = (
+                replace(counts, links_per_tier=(used, *counts.links_per_tier[1:]))
+                for counts in (
                     line_tree(ports, radix).counts.times(lines),
                     clos_counts(ports, radix).times(lines),
                 )
             )
-        built, bound = built + own, bound + least
+        built, bound = built + wired, bound + least
     return built, bound
 
 
@@ -334,7 +336,7 @@ def _wire_boards(shape: MeshShape, sizing: Sizing, port: int) -> tuple[Links, ..
     """Links on all boards along both axes."""
     gpu = np.arange(sizing.gpus, dtype=np.int32)
     place = np.unravel_index(gpu // sizing.hb_size, shape.sizes, order="F")
-    found, stride = [], sizing.hb_size
+    links, stride = [], sizing.hb_size
     length = INSIDE if sizing.hb_size == 1 else RACK
     for axis, size in enumerate(shape.board):
         begins = gpu[(place[axis] < size - 1) & (gpu + stride < sizing.gpus)]
@@ -343,6 +345,6 @@ def _wire_boards(shape: MeshShape, sizing: Sizing, port: int) -> tuple[Links, ..
         ends = begins, begins + np.int32(stride)
         ports = np.full_like(begins, plus), np.full_like(begins, minus)
         rate = sizing.network_bytes_per_s
-        found.append(Links(_board_links(axis, sizing), *ends, *ports, rate, length))
+        links.append(Links(_board_links(axis, sizing), *ends, *ports, rate, length))
         stride *= size
-    return tuple(one for one in found if len(one.source))
+    return tuple(board_links for board_links in links if len(board_links.source))

@@ -69,12 +69,12 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
                 start = switches[switches // stride % size == 0]
                 ends = (np.add.outer(start, stride * end).ravel() for end in pairs)
                 links.append(SwitchLinks(joined_links(f"dimension {number}", number), *ends))
-        said = (
+        sentence = (
             f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
             f" {counted(copies, 'link')} to each along a dimension."
         )
         return SwitchGraph(
-            (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), said, even=True
+            (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), sentence, even=True
         )
 
 
@@ -111,22 +111,22 @@ def _smallest(
         raise InputError(f"{name}: a HyperX has 1 to {len(AXES)} dimensions, got {dimensions}")
     if gpus <= (hosts or radix):
         return (1,), hosts or gpus
-    found: list[tuple[int, int, int, tuple[int, ...], int]] = []
-    for each in (hosts,) if hosts else range(1, radix):
+    grids: list[tuple[int, int, int, tuple[int, ...], int]] = []
+    for per_switch in (hosts,) if hosts else range(1, radix):
         for count in range(1, dimensions + 1):
-            for sizes in grids_near(ceil_div(gpus, each), count, radix):
-                full = bool(hosts) or all(copies * size >= each for size in sizes)
-                if full and each + sum(copies * (size - 1) for size in sizes) <= radix:
-                    found.append((prod(sizes), count, sum(sizes), sizes, each))
-    if not found:
+            for sizes in grids_near(ceil_div(gpus, per_switch), count, radix):
+                full = bool(hosts) or all(copies * size >= per_switch for size in sizes)
+                if full and per_switch + sum(copies * (size - 1) for size in sizes) <= radix:
+                    grids.append((prod(sizes), count, sum(sizes), sizes, per_switch))
+    if not grids:
         most = _most(radix, dimensions, copies, hosts)
         raise InputError(
             f"{name}: {counted(dimensions, 'dimension')} and radix {radix} hold at most"
             f" {most:,} GPUs at the rate of a port, got {gpus:,}: raise --radix, or dimensions in"
             " the fabric file"
         )
-    *_, sizes, each = min(found)
-    return sizes, ceil_div(gpus, prod(sizes)) if hosts is None else each
+    *_, sizes, per_switch = min(grids)
+    return sizes, ceil_div(gpus, prod(sizes)) if hosts is None else per_switch
 
 
 def _most(radix: int, dimensions: int, copies: int, hosts: int | None) -> int:
@@ -140,11 +140,11 @@ def _most(radix: int, dimensions: int, copies: int, hosts: int | None) -> int:
     1452
     """
     held = 0
-    for each in (hosts,) if hosts else range(1, radix):
-        steps, longer = divmod((radix - each) // copies, dimensions)
+    for per_switch in (hosts,) if hosts else range(1, radix):
+        steps, longer = divmod((radix - per_switch) // copies, dimensions)
         side = steps + 1
-        if hosts or copies * side >= each:
-            held = max(held, each * side ** (dimensions - longer) * (side + 1) ** longer)
+        if hosts or copies * side >= per_switch:
+            held = max(held, per_switch * side ** (dimensions - longer) * (side + 1) ** longer)
     return held
 
 

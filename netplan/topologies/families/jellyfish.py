@@ -41,12 +41,12 @@ class Jellyfish(Regular, frozen=True, kw_only=True):
         >>> graph.switches, graph.hosts, set(graph.degrees().tolist())
         (94, 11, {21})
         """
-        said = (
+        sentence = (
             f"{counted(shape.switches, 'switch', 'switches')} of {counted(shape.hosts, 'host')},"
             f" each with {counted(shape.degree, 'link')} to others at random (seed {self.seed})."
         )
         ends = random_links(shape.switches, shape.degree, self.seed)
-        return NameBlock("switch-{}", (shape.switches,)), BETWEEN_SWITCHES, ends, said
+        return NameBlock("switch-{}", (shape.switches,)), BETWEEN_SWITCHES, ends, sentence
 
 
 @lru_cache(maxsize=4)
@@ -81,12 +81,12 @@ def _drawn(switches: int, degree: int, generator: "np.random.Generator") -> Ints
     waiting = np.flatnonzero((ends[:, 0] == ends[:, 1]) | _repeated(code)).tolist()
     spoilt, links = set(waiting), _Links(code)
     while waiting:
-        one, other = waiting[-1], int(generator.integers(len(code)))
+        link, other = waiting[-1], int(generator.integers(len(code)))
         if other in spoilt:
             if len(spoilt) == len(code):
                 return _drawn(switches, degree, generator)
             continue
-        (a, b), (c, d) = ends[one].tolist(), ends[other].tolist()
+        (a, b), (c, d) = ends[link].tolist(), ends[other].tolist()
         if generator.integers(2):
             c, d = d, c
         new = [(min(pair), max(pair)) for pair in ((a, c), (b, d))]
@@ -94,7 +94,7 @@ def _drawn(switches: int, degree: int, generator: "np.random.Generator") -> Ints
         if any(x == y for x, y in new) or codes[0] == codes[1] or any(map(links.hold, codes)):
             continue
         links.swap(int(code[other]), codes)
-        ends[[one, other]], code[[one, other]] = new, codes
+        ends[[link, other]], code[[link, other]] = new, codes
         spoilt.discard(waiting.pop())
     return code
 
@@ -102,9 +102,9 @@ def _drawn(switches: int, degree: int, generator: "np.random.Generator") -> Ints
 def _repeated(code: Ints) -> Bools:
     """Whether a link is there before, shape (links,)."""
     order = np.argsort(code, kind="stable")
-    found = np.zeros(len(code), bool)
-    found[order[1:]] = code[order[1:]] == code[order[:-1]]
-    return found
+    repeated = np.zeros(len(code), bool)
+    repeated[order[1:]] = code[order[1:]] == code[order[:-1]]
+    return repeated
 
 
 class _Links:

@@ -157,11 +157,11 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         if mesh.hosts == 1 or not len(mesh.source):
             return (0.0,) * len(self.links)
         if mesh.work <= MEASURED_LOADS:
-            begins = np.cumsum([0, *(len(one.source) for one in self.links[:-1])])
+            begins = np.cumsum([0, *(len(group.source) for group in self.links[:-1])])
             most = np.maximum.reduceat(mesh.all_to_all().max(axis=0), begins)
         else:
-            each = [2 * len(one.source) for one in self.links]
-            most = self.hops() * mesh.hosts * (mesh.hosts - 1) / each
+            arcs = [2 * len(group.source) for group in self.links]
+            most = self.hops() * mesh.hosts * (mesh.hosts - 1) / arcs
             most = most * (1.0 if self.even else UNEVEN)
         return tuple(most.tolist())
 
@@ -185,8 +185,8 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
     def mesh(self) -> SwitchMesh:
         """All switches, and the links of all groups, weighted where there are not too many."""
         nothing = np.empty(0, np.int64)
-        source = np.concatenate([nothing, *(one.source for one in self.links)])
-        target = np.concatenate([nothing, *(one.target for one in self.links)])
+        source = np.concatenate([nothing, *(group.source for group in self.links)])
+        target = np.concatenate([nothing, *(group.target for group in self.links)])
         return SwitchMesh(self.switches, self.host_switches, source, target).balanced()
 
     def hops(self, filled: int | None = None) -> Floats:
@@ -198,7 +198,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         hosts = self.host_switches if filled is None else filled
         if not self.links or hosts == 1:
             return np.zeros(len(self.links))
-        arcs = 2 * sum(len(one.source) for one in self.links)
+        arcs = 2 * sum(len(group.source) for group in self.links)
         most = max(LEAST_SOURCES, min(MEASURED_SOURCES, MEASURED_ARCS // arcs))
         sources = np.unique(np.linspace(0, hosts - 1, min(hosts, most)).astype(np.int64))
         return self._hops_from(sources, hosts) / (len(sources) * (hosts - 1))
@@ -213,17 +213,21 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
 
         shape = (self.switches, self.switches)
         joined = [
-            coo_array((np.ones(len(one.source)), (one.source, one.target)), shape=shape).tocsr()
-            for one in self.links
+            coo_array(
+                (np.ones(len(links.source)), (links.source, links.target)), shape=shape
+            ).tocsr()
+            for links in self.links
         ]
-        groups = [(one + one.T).tocsr() for one in joined]
+        groups = [(links + links.T).tocsr() for links in joined]
         every = sum(groups[1:], start=groups[0])
         ends = np.zeros((self.switches, len(sources)))
         ends[:hosts] = 1.0
-        found = np.zeros(len(groups))
-        for each, near in propagate_demand(every, rounds_from(every, sources, by_paths=True), ends):
-            found += [float((near * (group @ each)).sum()) for group in groups]
-        return found
+        hops = np.zeros(len(groups))
+        for flows, near in propagate_demand(
+            every, rounds_from(every, sources, by_paths=True), ends
+        ):
+            hops += [float((near * (group @ flows)).sum()) for group in groups]
+        return hops
 
 
 @lru_cache(maxsize=8)
@@ -328,13 +332,13 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
             ports = np.full_like(gpu, port + plane)
             under = _planar(switch, graph, plane, planes, first)
             links.append(Links(host, gpu, under, ports, place, rate, length))
-        for one in graph.links:
-            source, target = one.source.astype(np.int32), one.target.astype(np.int32)
+        for group in graph.links:
+            source, target = group.source.astype(np.int32), group.target.astype(np.int32)
             ports_used = ports_in_order(source, target, base)
-            length = HALL if one.kind.medium == "optical" else RACK
+            length = HALL if group.kind.medium == "optical" else RACK
             for plane in range(planes):
                 low, high = (_planar(end, graph, plane, planes, first) for end in (source, target))
-                links.append(Links(one.kind, low, high, *ports_used, rate, length))
+                links.append(Links(group.kind, low, high, *ports_used, rate, length))
             base += np.bincount(np.concatenate((source, target)), minlength=count).astype(np.int32)
         tiers = [names for _, names in graph.tiers]
         if planes > 1:
@@ -370,10 +374,10 @@ def uniform_share(graph: SwitchGraph, gpus: int) -> float:
     apart = gpus * gpus - float((hosts.astype(float) ** 2).sum())
     if not apart:
         return 1.0
-    each = apart / gpus / gpus  # share of a GPU's traffic that leaves its switch
+    leaving = apart / gpus / gpus  # share of a GPU's traffic that leaves its switch
     shares = [
-        2 * len(one.source) / (gpus * each * hops)
-        for one, hops in zip(
+        2 * len(group.source) / (gpus * leaving * hops)
+        for group, hops in zip(
             graph.links, graph.hops(ceil_div(gpus, graph.hosts)).tolist(), strict=True
         )
         if hops
@@ -439,7 +443,7 @@ def joined_network(
     elif groups is not None:
         tiers = [tier(groups.links, hosts)]
         links = groups.links
-    if all(one.oversubscription(domains) <= 1 for one in tiers):
+    if all(binding.oversubscription(domains) <= 1 for binding in tiers):
         return network_level(sizing, domains, rate), 1.0
     tiers[0] = replace(tiers[0], pair_links=1 / most)
     return network_level(sizing, domains, rate, tuple(tiers)), min(1.0, links / hosts)
@@ -455,10 +459,10 @@ def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list
     if graph.pair_load:
         share = min(1.0, sizing.gpus / (graph.hosts**2 * graph.pair_load))
     if share < 1 - ROUNDING:
-        told = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
+        worth = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
     else:
-        told = "the links between switches carry uniform traffic at the rate of the ports"
-    note = f"Over shortest paths {told}"
+        worth = "the links between switches carry uniform traffic at the rate of the ports"
+    note = f"Over shortest paths {worth}"
     if any_share < 1:
         note += f", over detours any traffic {100 * any_share:.3g} %"
     return [level], [f"{note}."]
@@ -520,11 +524,11 @@ def cut_switches(graph: SwitchGraph) -> list[int]:
     [2]
     """
     others: list[list[int]] = [[] for _ in range(graph.switches)]
-    for one in graph.links:
-        for low, high in zip(one.source.tolist(), one.target.tolist(), strict=True):
+    for group in graph.links:
+        for low, high in zip(group.source.tolist(), group.target.tolist(), strict=True):
             others[low].append(high)
             others[high].append(low)
-    number, lowest, found = [-1] * graph.switches, [0] * graph.switches, set[int]()
+    number, lowest, cuts = [-1] * graph.switches, [0] * graph.switches, set[int]()
     met, branches = 1, 0
     number[0] = 0
     stack = [(0, -1, iter(others[0]))]
@@ -545,5 +549,5 @@ def cut_switches(graph: SwitchGraph) -> list[int]:
             elif above > 0:
                 lowest[above] = min(lowest[above], lowest[node])
                 if lowest[node] >= number[above]:
-                    found.add(above)
-    return sorted(found | ({0} if branches > 1 else set()))
+                    cuts.add(above)
+    return sorted(cuts | ({0} if branches > 1 else set()))

@@ -51,18 +51,18 @@ def fill_domains(spec: FabricSpec, gpus: int) -> tuple[FilledDomains, ...]:
     >>> [(one.domains, one.gpus) for one in fill_domains(FABRICS.load("mixed-domains"), 1000)]
     [(8, 576), (53, 424)]
     """
-    found, first = [], 0
+    filled, first = [], 0
     for kind in spec.domains:
         held = int(min(gpus - first, inf if kind.count is None else kind.size * kind.count))
         if held:
-            found.append(FilledDomains(kind, first, held))
+            filled.append(FilledDomains(kind, first, held))
         first += held
     if first < gpus:
         raise InputError(
             f"{spec.name}: its HB domains hold {first:,} GPUs, got {gpus:,}: give at most"
             f" {first:,}, or leave out the count of the last kind"
         )
-    return tuple(found)
+    return tuple(filled)
 
 
 def domain_gpus(spec: FabricSpec, gpus: int) -> tuple[tuple[int, int], ...]:
@@ -77,8 +77,8 @@ def domain_gpus(spec: FabricSpec, gpus: int) -> tuple[tuple[int, int], ...]:
     if not spec.domains:
         return ()
     held: Counter[int] = Counter()
-    for one in fill_domains(spec, gpus):
-        held[one.kind.size] += one.gpus
+    for filled in fill_domains(spec, gpus):
+        held[filled.kind.size] += filled.gpus
     return tuple(held.items())
 
 
@@ -95,19 +95,19 @@ def domain_of_gpu(spec: FabricSpec, sizing: Sizing) -> Ints:
     """
     if not spec.domains:
         return np.arange(sizing.gpus) // sizing.hb_size
-    found, number = [], 0
-    for one in fill_domains(spec, sizing.gpus):
-        found.append(number + np.arange(one.gpus) // one.kind.size)
-        number += one.domains
-    return np.concatenate(found)
+    domains, number = [], 0
+    for filled in fill_domains(spec, sizing.gpus):
+        domains.append(number + np.arange(filled.gpus) // filled.kind.size)
+        number += filled.domains
+    return np.concatenate(domains)
 
 
 def domains_note(spec: FabricSpec, gpus: int) -> str:
     """What domains there are, and how they are timed."""
     kinds = ", ".join(
-        f"{one.domains:,} of {one.kind.size:,} GPUs"
-        + ("" if one.kind.kind == "switch" else f" in a {one.kind.kind}")
-        for one in fill_domains(spec, gpus)
+        f"{filled.domains:,} of {filled.kind.size:,} GPUs"
+        + ("" if filled.kind.kind == "switch" else f" in a {filled.kind.kind}")
+        for filled in fill_domains(spec, gpus)
     )
     return (
         f"HB domains: {kinds}. Plans and loads count groups of {spec.hb_size}: between these"
@@ -118,10 +118,10 @@ def domains_note(spec: FabricSpec, gpus: int) -> str:
 def mixed_link_count(spec: FabricSpec, gpus: int) -> int:
     """Links inside all domains; where GPUs are joined directly, those of full ones [1]."""
     return sum(
-        one.gpus * one.kind.ports
-        if one.kind.kind == "switch"
-        else one.domains * one.kind.size * one.kind.ports // 2
-        for one in fill_domains(spec, gpus)
+        filled.gpus * filled.kind.ports
+        if filled.kind.kind == "switch"
+        else filled.domains * filled.kind.size * filled.kind.ports // 2
+        for filled in fill_domains(spec, gpus)
     )
 
 
@@ -130,37 +130,39 @@ def wire_mixed(spec: FabricSpec, sizing: Sizing) -> Wired:
     nodes: list[Nodes] = []
     links: list[Links] = []
     number, switch = 0, sizing.gpus
-    for one in fill_domains(spec, sizing.gpus):
-        if one.kind.size > 1 and one.kind.kind == "switch":
-            names = NameBlock("domain-{}/nvswitch-{}", (one.domains, one.kind.planes), first=number)
+    for filled in fill_domains(spec, sizing.gpus):
+        if filled.kind.size > 1 and filled.kind.kind == "switch":
+            names = NameBlock(
+                "domain-{}/nvswitch-{}", (filled.domains, filled.kind.planes), first=number
+            )
             nodes.append(Nodes(HB_SWITCH, -1, names))
-            links.append(_switched(one, sizing, switch))
+            links.append(_switched(filled, sizing, switch))
             switch += len(names)
-        elif one.kind.size > 1:
-            links.append(_direct(one, sizing))
-        number += one.domains
+        elif filled.kind.size > 1:
+            links.append(_direct(filled, sizing))
+        number += filled.domains
     return Wired(tuple(nodes), tuple(links))
 
 
-def _switched(one: FilledDomains, sizing: Sizing, first: int) -> Links:
+def _switched(filled: FilledDomains, sizing: Sizing, first: int) -> Links:
     """A link of every GPU to each switch of its domain, by GPU, then switch."""
-    planes = one.kind.planes
-    local = np.repeat(np.arange(one.gpus, dtype=np.int32), planes)
-    plane = np.tile(np.arange(planes, dtype=np.int32), one.gpus)
-    domain, rank = np.divmod(local, np.int32(min(one.kind.size, one.gpus)))
+    planes = filled.kind.planes
+    local = np.repeat(np.arange(filled.gpus, dtype=np.int32), planes)
+    plane = np.tile(np.arange(planes, dtype=np.int32), filled.gpus)
+    domain, rank = np.divmod(local, np.int32(min(filled.kind.size, filled.gpus)))
     rate = sizing.hb_bytes_per_s / planes
     return Links(
-        HB_LINKS, one.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE
+        HB_LINKS, filled.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE
     )
 
 
-def _direct(one: FilledDomains, sizing: Sizing) -> Links:
+def _direct(filled: FilledDomains, sizing: Sizing) -> Links:
     """Links from GPU to GPU, one domain's pattern repeated; pairs that miss a GPU are left out."""
-    pattern = direct_links(one.kind.kind, one.kind.size)
-    base = one.kind.size * np.arange(one.domains, dtype=np.int32)
+    pattern = direct_links(filled.kind.kind, filled.kind.size)
+    base = filled.kind.size * np.arange(filled.domains, dtype=np.int32)
     source, target = (np.add.outer(base, end).ravel() for end in pattern[:2])
     ports = [np.add.outer(0 * base, port).ravel() for port in pattern[2:]]
-    there = (source < one.gpus) & (target < one.gpus)
-    near, far = (one.first + end[there] for end in (source, target))
-    rate = sizing.hb_bytes_per_s / one.kind.ports
+    there = (source < filled.gpus) & (target < filled.gpus)
+    near, far = (filled.first + end[there] for end in (source, target))
+    rate = sizing.hb_bytes_per_s / filled.kind.ports
     return Links(HB_LINKS, near, far, ports[0][there], ports[1][there], rate, INSIDE)

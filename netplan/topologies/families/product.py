@@ -54,7 +54,10 @@ class Product(FabricSpec, frozen=True, kw_only=True):
     def build(self, sizing: Sizing) -> Fabric:
         """Product of the axes over all HB domains; the last of its places may be idle."""
         axes = _axes(self, sizing)
-        counts = [(_kind(at, axis), _links(axis, stride, sizing.gpus)) for at, stride, axis in axes]
+        counts = [
+            (_kind(number, axis), _links(axis, stride, sizing.gpus))
+            for number, stride, axis in axes
+        ]
         ports = self.ports(sizing)
         shape = " x ".join(f"{axis.kind} of {axis.size:,}" for *_, axis in axes)
         of = (

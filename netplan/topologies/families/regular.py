@@ -79,9 +79,9 @@ class Regular(JoinedSwitches, frozen=True, kw_only=True):
     def plane_graph(self, sizing: Sizing) -> SwitchGraph:
         """Its own switches, degree and hosts, else the fewest switches at the whole rate."""
         shape = self.shape(sizing)
-        names, kind, ends, said = self.laid(shape)
+        names, kind, ends, sentence = self.laid(shape)
         links = (SwitchLinks(kind, *ends),) if shape.degree else ()
-        return SwitchGraph((("switch", names),), shape.hosts, links, said)
+        return SwitchGraph((("switch", names),), shape.hosts, links, sentence)
 
     def shape(self, sizing: Sizing) -> Shape:
         """Its own switches, degree and hosts, else the fewest at the whole rate.
@@ -159,11 +159,11 @@ def mean_distance(switches: int, degree: int) -> float:
     if degree >= switches - 1:
         return 1.0
     # The neighbours are known; what lies beyond them is thinned out by chance.
-    share, found = 1 - degree / (switches - 1), 1.0
+    share, mean = 1 - degree / (switches - 1), 1.0
     reached = layer = degree
     while share > NEGLIGIBLE and degree > 1:
-        found += share
+        mean += share
         layer *= degree - 1
         reached += layer
         share = exp(-reached / switches)
-    return found
+    return mean

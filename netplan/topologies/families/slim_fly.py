@@ -70,7 +70,7 @@ class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
             return one_switch(sizing.gpus)
         order, hosts = _shape(self, sizing)
         inside, across = _links(order)
-        said = (
+        sentence = (
             f"Slim Fly of q = {order}: {2 * order**2:,} switches of {counted(hosts, 'host')}, each"
             f" with {network_degree(order)} links to others, two hops at most."
         )
@@ -79,7 +79,7 @@ class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
             SwitchLinks(joined_links("inside groups", 1), *inside),
             SwitchLinks(joined_links("between subgraphs", 2), *across),
         )
-        return SwitchGraph((("switch", names),), hosts, links, said, even=True)
+        return SwitchGraph((("switch", names),), hosts, links, sentence, even=True)
 
 
 def network_degree(order: int) -> int:
@@ -145,7 +145,12 @@ def _allowed(name: str, order: int) -> int:
         raise InputError(f"{name}: order {order} is too large: give less than {LARGEST_ORDER:,}")
     if is_order(order):
         return order
-    near = next(one for step in count(1) for one in (order + step, order - step) if is_order(one))
+    near = next(
+        candidate
+        for step in count(1)
+        for candidate in (order + step, order - step)
+        if is_order(candidate)
+    )
     raise InputError(
         f"{name}: order must be a power of a prime, 3 or more, got {order}: the nearest that"
         f" works is {near}"
@@ -154,7 +159,7 @@ def _allowed(name: str, order: int) -> int:
 
 def _prime_of(order: int) -> int:
     """Smallest prime that divides an order [1]."""
-    return next(one for one in range(2, order + 1) if order % one == 0)
+    return next(divisor for divisor in range(2, order + 1) if order % divisor == 0)
 
 
 @lru_cache(maxsize=4)
@@ -172,7 +177,7 @@ def _links(order: int) -> tuple[tuple[AnyInts, AnyInts], tuple[AnyInts, AnyInts]
         start = (subgraph * order + field) * order
         sources.append(np.add.outer(start, low[once]).ravel())
         targets.append(np.add.outer(start, high[once]).ravel())
-    x, m, c = (one.ravel() for one in np.meshgrid(field, field, field, indexing="ij"))
+    x, m, c = (grid.ravel() for grid in np.meshgrid(field, field, field, indexing="ij"))
     logarithm = np.zeros(order, np.int64)
     logarithm[powers] = np.arange(order - 1)
     products = powers[(logarithm[m] + logarithm[x]) % (order - 1)]
@@ -187,7 +192,7 @@ def _exponents(order: int) -> tuple[range | list[int], range | list[int]]:
         return range(0, order - 1, 2), range(1, order, 2)
     w = (order + 1) // 4
     low = [*range(0, 2 * w, 2), *range(2 * w - 1, 4 * w - 2, 2)]
-    return low, [one + 1 for one in low]
+    return low, [exponent + 1 for exponent in low]
 
 
 def addition(order: int) -> Ints:
@@ -199,13 +204,13 @@ def addition(order: int) -> Ints:
     [2, 3, 0, 1]
     """
     prime, value = _prime_of(order), 1
-    one = np.arange(order)
-    found = np.zeros((order, order), np.int64)
+    elements = np.arange(order)
+    sums = np.zeros((order, order), np.int64)
     while value < order:
-        digit = one // value % prime
-        found += np.add.outer(digit, digit) % prime * value
+        digit = elements // value % prime
+        sums += np.add.outer(digit, digit) % prime * value
         value *= prime
-    return found
+    return sums
 
 
 def primitive_powers(order: int) -> Ints:

@@ -42,8 +42,8 @@ class Pairs(Struct, frozen=True, eq=False):
 
     def to(self, targets: AnyInts) -> Floats:
         """What every switch sends to some of them, shape (switches with hosts, targets) [B]."""
-        found: Floats = self.amounts[:, targets].toarray()
-        return found
+        sent: Floats = self.amounts[:, targets].toarray()
+        return sent
 
 
 class Spread(Struct, frozen=True, eq=False):
@@ -118,8 +118,8 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         >>> SwitchMesh(4, 4, *ends).loads((every,))[0].tolist()
         [2.0, 2.0, 2.0, 2.0]
         """
-        found: Floats = self.each_loads((traffic,))[0]
-        return found
+        loads: Floats = self.each_loads((traffic,))[0]
+        return loads
 
     def each_loads(self, kinds: Sequence[Sequence[Traffic]]) -> Floats:
         """Loads as of :meth:`loads` of several kinds of traffic [B], shape (kinds, 2, links).
@@ -134,12 +134,12 @@ class SwitchMesh(Struct, frozen=True, eq=False):
             targets = np.arange(first, min(first + step, self.hosts))
             coming = np.zeros((self.switches, many, len(targets)))
             for number, kind in enumerate(kinds):
-                for one in kind:
-                    coming[: self.hosts, number] += one.to(targets)
+                for pairs_sent in kind:
+                    coming[: self.hosts, number] += pairs_sent.to(targets)
             asked = coming.any(axis=(0, 1))
             targets, sent = targets[asked], coming[:, :, asked].reshape(self.switches, -1)
-            for each, near in propagate_demand(arcs, rounds_from(arcs, targets), sent):
-                self._add(loads if pairs is None else pairs, each, near, len(targets))
+            for flows, near in propagate_demand(arcs, rounds_from(arcs, targets), sent):
+                self._add(loads if pairs is None else pairs, flows, near, len(targets))
         if pairs is not None:
             loads = np.stack([pairs[:, *ends] for ends in self._ways], axis=1)
         weighted: Floats = loads * self.weights
@@ -150,15 +150,15 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         """Ends of all links, there and back."""
         return (self.source, self.target), (self.target, self.source)
 
-    def _add(self, sums: Floats, each: Floats, near: Floats, width: int) -> None:
+    def _add(self, sums: Floats, flows: Floats, near: Floats, width: int) -> None:
         """Add what a hop carries: between pairs of switches, or of larger networks by link."""
         for number in range(len(sums)):
             some = slice(number * width, (number + 1) * width)
             if self.switches <= DENSE:
-                sums[number] += each[:, some] @ near.T
+                sums[number] += flows[:, some] @ near.T
                 continue
             for row, (tail, head) in enumerate(self._ways):
-                sums[number, row] += np.einsum("ij,ij->i", each[tail, some], near[head])
+                sums[number, row] += np.einsum("ij,ij->i", flows[tail, some], near[head])
 
     def all_to_all(self) -> Floats:
         """Load of every link where each switch with hosts sends 1 to each other one [1]."""
@@ -182,12 +182,12 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         best, least, weight = self.weight, np.inf, self.weights
         for _ in range(ROUNDS):
             loads = SwitchMesh(self.switches, self.hosts, self.source, self.target, weight)
-            found = loads.all_to_all().max(axis=0)
-            most, mean = float(found.max()), float(found[found > 0].mean())
+            busiest = loads.all_to_all().max(axis=0)
+            most, mean = float(busiest.max()), float(busiest[busiest > 0].mean())
             if most < least / EVEN_ENOUGH:
                 best, least = weight, most
             if most < mean * EVEN_ENOUGH:
                 break
-            pull = np.clip(mean / np.maximum(found, 1e-9 * mean), 0.5, 2.0)
+            pull = np.clip(mean / np.maximum(busiest, 1e-9 * mean), 0.5, 2.0)
             weight = np.clip(weight * pull**SHARPNESS, 1e-3, 1e3)
         return SwitchMesh(self.switches, self.hosts, self.source, self.target, best)

@@ -141,20 +141,20 @@ class Clos(SwitchTrees, frozen=True, kw_only=True):
         super().__post_init__()
         if not self.domains:
             return
-        sizes = [one.size for one in self.domains]
+        sizes = [domain.size for domain in self.domains]
         group = gcd(*sizes)
-        direct = [one for one in self.domains if one.kind != "switch"]
+        direct = [domain for domain in self.domains if domain.kind != "switch"]
         kind = direct[0].kind if direct else "switch"
-        if None in [one.count for one in self.domains[:-1]]:
+        if None in [domain.count for domain in self.domains[:-1]]:
             raise ValueError("domains: only the last kind may have no count")
-        if any((one.kind, one.size, one.planes) != (kind, group, 1) for one in direct):
+        if any((domain.kind, domain.size, domain.planes) != (kind, group, 1) for domain in direct):
             raise ValueError(
                 f"domains joined directly are of one kind, and of the size that divides all others:"
                 f" {group} of {', '.join(map(str, sizes))}; let switches join the others"
             )
-        own = self.hb_scheme, self.hb_spines, self.hb_link_bytes_per_s, self.hb_planes
+        joining = self.hb_scheme, self.hb_spines, self.hb_link_bytes_per_s, self.hb_planes
         same = self.hb_size in (None, group) and self.hb_kind in ("switch", kind)
-        if own != (None, None, None, 1) or not same:
+        if joining != (None, None, None, 1) or not same:
             raise ValueError(
                 "domains say how their GPUs are joined: leave out hb_kind, hb_size, hb_planes,"
                 " hb_spines, hb_scheme and hb_link_bytes_per_s"
@@ -423,12 +423,12 @@ def _tiers(tree: FatTree, sizing: Sizing, ranks: int, *, by_rank: bool = False) 
     """Tiers of a network that may bind, from the leaves up; it joins so many ranks of a domain."""
     domains = max(1, sizing.full_domains)
     extra = sizing.gpus % sizing.hb_size if ranks > 1 else 0
-    found = []
+    tiers = []
     spread: tuple[int, ...] = (tree.endpoints,)
     for groups, links in tree.groups:
         spread += (groups,)
-        found.append(Tier(spread, links, ranks, domains, extra, by_rank))
-    return tuple(tier for tier in found if tier.oversubscription(domains) > 1)
+        tiers.append(Tier(spread, links, ranks, domains, extra, by_rank))
+    return tuple(tier for tier in tiers if tier.oversubscription(domains) > 1)
 
 
 def _fabric(

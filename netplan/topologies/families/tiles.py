@@ -108,8 +108,8 @@ class Mesh(Struct, frozen=True, dict=True):
         steps = [abs(at_x - x) + abs(at_y - y) for at_x, at_y in self.channels]
         nearest = steps.index(min(steps))
         at_x, at_y = self.channels[nearest]
-        at = tile * prod(self.cores) + at_y * self.cores[0] + at_x
-        return tile * len(self.channels) + nearest, at
+        nearest_core = tile * prod(self.cores) + at_y * self.cores[0] + at_x
+        return tile * len(self.channels) + nearest, nearest_core
 
     def path(self, sender: int, receiver: int) -> list[int]:
         """Cores from one to another by dimension order: along the row first, both ends included.
@@ -121,8 +121,8 @@ class Mesh(Struct, frozen=True, dict=True):
         """
         (column, row), (to_column, to_row) = self.place(sender), self.place(receiver)
         x, y = (1 if to_column > column else -1), (1 if to_row > row else -1)
-        along = [self.core(at, row) for at in range(column, to_column, x)]
-        return along + [self.core(to_column, at) for at in range(row, to_row + y, y)]
+        along = [self.core(x_passed, row) for x_passed in range(column, to_column, x)]
+        return along + [self.core(to_column, y_passed) for y_passed in range(row, to_row + y, y)]
 
     def order(self, order: TileOrder) -> Ints:
         """Cores in the order in which a run fills them, shape (cores,).
@@ -171,11 +171,11 @@ def mesh_of(spec: FabricSpec, gpus: int) -> Mesh:
     if not isinstance(spec, Tiles) or tile is None:
         raise InputError(f"{spec.name} has no tiles: take a fabric of family tiles")
     wide, high = tile.cores
-    each, whole = wide * high, gpus // (wide * high)
+    cores, whole = wide * high, gpus // (wide * high)
     tiles = spec.sizes or near_cube(max(1, whole), MESH_AXES)
-    if gpus != prod(tiles) * each:
+    if gpus != prod(tiles) * cores:
         near = [prod(tiles)] if spec.sizes else [whole, whole + 1]
-        sizes = " or ".join(f"{one * each:,}" for one in near if one * each >= MIN_GPUS)
+        sizes = " or ".join(f"{count * cores:,}" for count in near if count * cores >= MIN_GPUS)
         raise InputError(
             f"{spec.name}: tiles of {wide} x {high} cores, and {gpus:,} GPUs, the cores, do not"
             f" fill them: take {sizes}, or change sizes in the fabric file"
@@ -229,7 +229,7 @@ class Tiles(FabricSpec, frozen=True, kw_only=True):
         mesh, tile = mesh_of(self, sizing.gpus), self.tile
         assert tile is not None  # noqa: S101 - such a record is refused
         lines = list(_lines(mesh, tile, sizing.network_bytes_per_s))
-        counts = [(one.kind, len(one.source)) for one in lines]
+        counts = [(line.kind, len(line.source)) for line in lines]
         channels = len(mesh.channels) * prod(mesh.tiles)
         counts += [(MEMORY_LINKS, channels)] if channels else []
         shape = (
@@ -262,16 +262,16 @@ class Tiles(FabricSpec, frozen=True, kw_only=True):
         mesh, tile = mesh_of(self, fabric.sizing.gpus), self.tile
         assert tile is not None  # noqa: S101 - such a record is refused
         links = []
-        for one in _lines(mesh, tile, fabric.sizing.network_bytes_per_s):
-            ports = np.full_like(one.source, 0 if one.kind.axis == 1 else 2)
-            rate = one.bytes_per_s
-            links.append(Links(one.kind, one.source, one.target, ports, ports + 1, rate, INSIDE))
+        for line in _lines(mesh, tile, fabric.sizing.network_bytes_per_s):
+            ports = np.full_like(line.source, 0 if line.kind.axis == 1 else 2)
+            rate = line.bytes_per_s
+            links.append(Links(line.kind, line.source, line.target, ports, ports + 1, rate, INSIDE))
         if tile.channel_bytes_per_s is None or not mesh.channels:
             return Wired(links=tuple(links))
         shape = (mesh.tiles[1], mesh.tiles[0], len(mesh.channels))
         rows, columns, channels = np.indices(shape).reshape(3, -1)
-        at = np.array(mesh.channels)[channels]
-        column, row = columns * tile.cores[0] + at[:, 0], rows * tile.cores[1] + at[:, 1]
+        place = np.array(mesh.channels)[channels]
+        column, row = columns * tile.cores[0] + place[:, 0], rows * tile.cores[1] + place[:, 1]
         core = mesh.grid[row, column]
         memory = first + np.arange(len(core))
         both = np.full_like(core, MEMORY_PORT), np.zeros_like(core)

@@ -231,12 +231,12 @@ def torus_shape(spec: FabricSpec, sizing: Sizing) -> tuple[int, ...]:
         side = spec.copper_block if spec.circuit_switch else 1
         blocks = ceil_div(sizing.domains, side**spec.dimensions)
         least = 1 if spec.circuit_switch else 2
-        found = (
+        grid = (
             _twisted_holding(blocks, spec.dimensions, least)
             if spec.twist
             else near_cube_holding(blocks, spec.dimensions)
         )
-        return refuse_many_places(spec.name, tuple(side * size for size in found))
+        return refuse_many_places(spec.name, tuple(side * size for size in grid))
     sizes = refuse_many_places(spec.name, spec.sizes)
     if prod(sizes) < sizing.domains or (prod(sizes) > sizing.domains and not spec.circuit_switch):
         shape = " x ".join(str(size) for size in sizes)
@@ -357,11 +357,11 @@ def _twisted_holding(positions: int, dimensions: int, least: int = 2) -> tuple[i
     >>> [_twisted_holding(positions, 3) for positions in (128, 256, 100, 8)]
     [(4, 4, 8), (4, 8, 8), (3, 6, 6), (2, 2, 4)]
     """
-    found = []
+    shapes = []
     for longs in range(1, dimensions):
         short = max(least, ceil_root(ceil_div(positions, 2**longs), dimensions))
-        found.append((*[short] * (dimensions - longs), *[2 * short] * longs))
-    return min(found, key=prod)
+        shapes.append((*[short] * (dimensions - longs), *[2 * short] * longs))
+    return min(shapes, key=prod)
 
 
 def is_long(sizes: tuple[int, ...]) -> bool:
@@ -399,11 +399,13 @@ def _axis_links(
         if members < 2:  # noqa: PLR2004 - one member has no neighbour
             continue
         around = closed and members == size > 2  # noqa: PLR2004 - two share one link
-        each = members - 1 + around
-        links += count * each
+        per_line = members - 1 + around
+        links += count * per_line
         if block > 1:
             # One link leaves each block; the last one leads back to the first block.
-            copper += count * (each if size <= block else each - (members - 1) // block - around)
+            copper += count * (
+                per_line if size <= block else per_line - (members - 1) // block - around
+            )
     counts: dict[Medium, int] = {"copper": copper, "optical": links - copper}
     return [
         LinkGroup.of(_ring_links(axis, medium), number)
@@ -530,13 +532,13 @@ def _in_one_block(
     Of blocks whose faces circuit switches join, no link around does.
     """
     block = spec.copper_block if rails == 1 else 0
-    found = np.full(len(ends[0]), block > 1)
+    inside = np.full(len(ends[0]), block > 1)
     for axis, size in enumerate(sizes if block > 1 else ()):
-        one, other = (end // prod(sizes[:axis]) % size for end in ends)
-        found &= one // block == other // block
+        place, other = (end // prod(sizes[:axis]) % size for end in ends)
+        inside &= place // block == other // block
         if spec.circuit_switch:
-            found &= np.abs(one - other) < block - 1
-    return found
+            inside &= np.abs(place - other) < block - 1
+    return inside
 
 
 def refuse_other_cubes(side: int, sizes: Sequence[int], *, single: bool) -> None:
@@ -624,12 +626,13 @@ def nearest_twist(sizes: Sequence[int]) -> tuple[int, ...]:
     ((4, 4, 8), (3, 6, 6), (4, 8))
     """
 
-    def away(found: tuple[int, ...]) -> int:
-        return sum(abs(one - other) for one, other in zip(sizes, found, strict=True))
+    def away(candidate: tuple[int, ...]) -> int:
+        return sum(abs(size - other) for size, other in zip(sizes, candidate, strict=True))
 
     # The best k of each pattern is a median of what the sizes ask.
     shorts = {max(2, size // once + more) for size in sizes for once in (1, 2) for more in (0, 1)}
-    patterns = [one for one in product((1, 2), repeat=len(sizes)) if len(set(one)) > 1]
+    patterns = [way for way in product((1, 2), repeat=len(sizes)) if len(set(way)) > 1]
     return min(
-        (tuple(k * one for one in way) for k in sorted(shorts) for way in patterns), key=away
+        (tuple(k * multiple for multiple in way) for k in sorted(shorts) for way in patterns),
+        key=away,
     )

@@ -44,16 +44,16 @@ class Xpander(Regular, frozen=True, kw_only=True):
         (105, 10, {20})
         """
         groups, hosts = shape.degree + 1, counted(shape.hosts, "host")
-        each = shape.switches // groups
-        said = (
-            f"{groups} groups of {counted(each, 'switch', 'switches')} of {hosts}, each with a link"
-            f" to every other group, drawn by seed {self.seed}."
+        per_group = shape.switches // groups
+        sentence = (
+            f"{groups} groups of {counted(per_group, 'switch', 'switches')} of {hosts}, each with a"
+            f" link to every other group, drawn by seed {self.seed}."
             if shape.degree
             else f"One switch of {hosts}."
         )
-        ends = lifted_links(each, shape.degree, self.seed)
-        names = NameBlock("group-{}/switch-{}", (groups, each))
-        return names, joined_links("between groups"), ends, said
+        ends = lifted_links(per_group, shape.degree, self.seed)
+        names = NameBlock("group-{}/switch-{}", (groups, per_group))
+        return names, joined_links("between groups"), ends, sentence
 
     def options(self, needed: int, ports: int) -> Iterator[tuple[int, int]]:
         """Switches and degree, whole groups of equal size; the most links first."""
@@ -68,14 +68,14 @@ class Xpander(Regular, frozen=True, kw_only=True):
             yield self.switches, self.degree
             return
         degrees = [self.degree] if self.degree else range(min(ports, needed - 1), 0, -1)
-        found = False
+        divides = False
         for degree in degrees:
             if self.switches is None:
                 yield ceil_div(needed, degree + 1) * (degree + 1), degree
             elif self.switches % (degree + 1) == 0 and degree >= LEAST_DEGREE:
-                found = True
+                divides = True
                 yield self.switches, degree
-        if self.switches and not found and ports >= LEAST_DEGREE:
+        if self.switches and not divides and ports >= LEAST_DEGREE:
             raise InputError(
                 f"{self.name}: {self.switches} switches make no groups of equal size,"
                 f" {LEAST_DEGREE + 1} to {ports + 1} of them: give switches with such a divisor"
@@ -83,7 +83,7 @@ class Xpander(Regular, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=4)
-def lifted_links(each: int, degree: int, seed: int) -> tuple[AnyInts, AnyInts]:
+def lifted_links(per_group: int, degree: int, seed: int) -> tuple[AnyInts, AnyInts]:
     """Ends of the links of a random lift of the complete graph, pair of groups by pair of groups.
 
     Examples
@@ -95,11 +95,11 @@ def lifted_links(each: int, degree: int, seed: int) -> tuple[AnyInts, AnyInts]:
     ([3, 3, 3, 3, 3, 3, 3, 3], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2])
     """
     rng = np.random.default_rng(seed)
-    one, other = np.triu_indices(degree + 1, 1)
-    low = np.add.outer(one * each, np.arange(each)).ravel()
+    low_group, high_group = np.triu_indices(degree + 1, 1)
+    low = np.add.outer(low_group * per_group, np.arange(per_group)).ravel()
     while True:
-        drawn = rng.permuted(np.tile(np.arange(each), (len(one), 1)), axis=1)
-        high = (other[:, None] * each + drawn).ravel()
-        count = each * (degree + 1)
+        drawn = rng.permuted(np.tile(np.arange(per_group), (len(low_group), 1)), axis=1)
+        high = (high_group[:, None] * per_group + drawn).ravel()
+        count = per_group * (degree + 1)
         if degree < LEAST_DEGREE or not connected_parts(count, low, high).any():
             return low, high

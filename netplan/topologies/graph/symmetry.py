@@ -138,7 +138,7 @@ class CapacityGraph(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def balanced(self) -> bool:
         """Whether every node that is no GPU can send as much as it takes in."""
-        sent, taken = (one.sum(axis=1)[self.gpus :] for one in (self.out, self.into))
+        sent, taken = (matrix.sum(axis=1)[self.gpus :] for matrix in (self.out, self.into))
         return self.mirrored or bool((sent == taken).all())
 
     @property
@@ -179,7 +179,7 @@ class CapacityGraph(Struct, frozen=True, eq=False, dict=True):
         >>> len(np.unique(network.refined(alone)[0])), len(np.unique(network.refined(alone, 1)[0]))
         (5, 3)
         """
-        out, into = (_words(one) for one in (self.out, self.into))
+        out, into = (_words(matrix) for matrix in (self.out, self.into))
         known, check = 0, 1
         for done in count(1):
             stirred = hash64(colour)
@@ -190,10 +190,10 @@ class CapacityGraph(Struct, frozen=True, eq=False, dict=True):
             if done == rounds:
                 return colour, done
             if rounds is None and done == check:
-                found = 1 + int(np.count_nonzero(np.diff(np.sort(colour))))
-                if found == known:
+                classes = 1 + int(np.count_nonzero(np.diff(np.sort(colour))))
+                if classes == known:
                     return colour, done
-                known, check = found, done + max(1, done // 2)
+                known, check = classes, done + max(1, done // 2)
         raise AssertionError  # pragma: no cover - count has no end
 
     def quotient(self, sink: int) -> Quotient:
@@ -257,13 +257,13 @@ def whole_capacities(bytes_per_s: Floats) -> tuple[Ints, float]:
     rates, place = np.unique(bytes_per_s, return_inverse=True)
     if len(rates) <= MAX_RATES:
         near = [Fraction(r / largest).limit_denominator(RATIO_DENOMINATOR) for r in rates.tolist()]
-        close = np.abs(np.array([float(one) for one in near]) * largest - rates)
-        scale = lcm(*(one.denominator for one in near))
-        whole = [int(one * scale) for one in near]
+        close = np.abs(np.array([float(ratio) for ratio in near]) * largest - rates)
+        scale = lcm(*(ratio.denominator for ratio in near))
+        whole = [int(ratio * scale) for ratio in near]
         common = gcd(*whole)
         if (close <= RATIO_ERROR * rates).all() and scale // common * arcs < WHOLE:
             unit = largest / scale * common
-            return np.array([one // common for one in whole], np.int64)[place], unit
+            return np.array([ratio // common for ratio in whole], np.int64)[place], unit
     unit = largest * arcs / WHOLE
     return np.maximum(1, np.rint(bytes_per_s / unit)).astype(np.int64), unit
 
@@ -282,9 +282,9 @@ def representatives(network: CapacityGraph) -> tuple[Ints, Ints]:
     for tried, image in enumerate(_shifts(network, colour)):
         if np.count_nonzero(alike == gpus) == classes or tried * network.out.nnz > SHIFT_WORK:
             break
-        found = automorphism(network, image)
-        if found is not None:
-            alike = _joined(network.gpus, (gpus, alike), (gpus, found[: network.gpus]))
+        moved = automorphism(network, image)
+        if moved is not None:
+            alike = _joined(network.gpus, (gpus, alike), (gpus, moved[: network.gpus]))
     if np.count_nonzero(alike == gpus) > classes:
         alike = _joined(network.gpus, (gpus, alike), (gpus, _same_links(network)))
     first, of = np.unique(alike, return_inverse=True)
@@ -306,22 +306,22 @@ def automorphism(network: CapacityGraph, image: AnyInts) -> Ints | None:
     if _total(once) != known.once:  # most that fail do so at once
         return None
     colour, _ = network.refined(colour, known.rounds)
-    found = np.empty(network.nodes, np.int64)
-    found[:gpus] = image
+    image_of = np.empty(network.nodes, np.int64)
+    image_of[:gpus] = image
     # Equal switches keep their order: planes of them stay together.
-    found[gpus + known.order] = gpus + np.argsort(colour[gpus:], kind="stable")
-    back = np.empty_like(found)
-    back[found] = np.arange(network.nodes)
+    image_of[gpus + known.order] = gpus + np.argsort(colour[gpus:], kind="stable")
+    back = np.empty_like(image_of)
+    back[image_of] = np.arange(network.nodes)
     moved = network.out[back]
     if not np.array_equal(moved.indptr, network.out.indptr):
         return None
-    moved.indices = found[moved.indices].astype(moved.indices.dtype)
+    moved.indices = image_of[moved.indices].astype(moved.indices.dtype)
     moved.has_sorted_indices = False
     moved.sort_indices()
     same = np.array_equal(moved.indices, network.out.indices) and np.array_equal(
         moved.data, network.out.data
     )
-    return found if same else None
+    return image_of if same else None
 
 
 def _words(matrix: csr_array) -> csr_array:
@@ -341,8 +341,8 @@ def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
     part = connected_components(joined, directed=False)[1]
     first = np.empty(nodes, np.int64)
     first[part[::-1]] = np.arange(nodes)[::-1]  # of several the last one stays: the lowest
-    found: Ints = first[part]
-    return found
+    first_nodes: Ints = first[part]
+    return first_nodes
 
 
 def _same_links(network: CapacityGraph) -> Ints:
@@ -416,16 +416,17 @@ def _blocks(network: CapacityGraph) -> list[Ints]:
         fresh = np.zeros(network.nodes, bool)
         fresh[arcs.col[up]] = True
         np.minimum.at(lowest, arcs.col[up], lowest[arcs.row[up]])
-    found = [nodes[:1], nodes[:gpus]]
+    partitions = [nodes[:1], nodes[:gpus]]
     for tier in np.unique(network.tier[gpus:]):
         first = np.unique(lowest[gpus:][network.tier[gpus:] == tier])
         first = first[first < gpus]
         strides |= {*np.diff(first)[:1].tolist()}
         # Rails of a domain begin one GPU apart, and still lie in the same blocks.
-        finer = max((one for one in found if len(one) < gpus), key=len)
+        finer = max((partition for partition in partitions if len(partition) < gpus), key=len)
         finer = finer if len(finer) > 1 else nodes[:gpus]
-        found += [first, np.unique(finer[np.searchsorted(finer, first, side="right") - 1])]
-    found = [one for one in found if len(one) and one[0] == 0]  # managers have no GPUs below
-    found += [np.arange(0, gpus, stride) for stride in strides if 0 < stride < gpus]
-    known = {one.tobytes(): one for one in found}
-    return sorted(known.values(), key=lambda one: (-len(one), one.tobytes()))
+        partitions += [first, np.unique(finer[np.searchsorted(finer, first, side="right") - 1])]
+    # Managers have no GPUs below.
+    partitions = [partition for partition in partitions if len(partition) and partition[0] == 0]
+    partitions += [np.arange(0, gpus, stride) for stride in strides if 0 < stride < gpus]
+    known = {partition.tobytes(): partition for partition in partitions}
+    return sorted(known.values(), key=lambda partition: (-len(partition), partition.tobytes()))

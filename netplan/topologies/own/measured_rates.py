@@ -177,7 +177,7 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     if not whole:
         count = min(SOME_TARGETS, max(LEAST_TARGETS, affordable))
         targets = np.linspace(0, hosts.groups - 1, count).astype(np.int64)
-    ways = _Ways.of(hosts, each=whole)
+    ways = _Ways.of(hosts, by_arc=whole)
     loads, sent = np.zeros((len(patterns), ways.places)), np.zeros(len(patterns))
     step = max(1, CELLS // (len(hosts.tail) if whole else hosts.nodes * len(patterns)))
     for begin in range(0, len(targets), step):
@@ -207,7 +207,7 @@ class _Ways(Struct, frozen=True, eq=False):
     places: int
 
     @classmethod
-    def of(cls, hosts: HostGroups, *, each: bool) -> "_Ways":
+    def of(cls, hosts: HostGroups, *, by_arc: bool) -> "_Ways":
         """Links as matrices; of each kind, unless loads are told of each arc."""
 
         def matrix(some: Bools) -> csr_array:
@@ -215,7 +215,7 @@ class _Ways(Struct, frozen=True, eq=False):
             return coo_array((hosts.links[some], ends), shape=(hosts.nodes,) * 2).tocsr()
 
         every, kinds = matrix(np.ones(len(hosts.tail), bool)), int(hosts.kind.max()) + 1
-        if each:
+        if by_arc:
             return cls(hosts, every, (), len(hosts.tail))
         return cls(hosts, every, tuple(matrix(hosts.kind == kind) for kind in range(kinds)), kinds)
 
