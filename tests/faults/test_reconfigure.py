@@ -50,7 +50,7 @@ def test_chances_of_idle_gpus_by_hand() -> None:
     # GPU, memory and card, 4 h each; software is repaired by the restart.
     mean = 8 * (0.0699 + 0.0375 + 0.0029) * 4 / 8760
     one, two = (
-        idle_gpus(book, UNITS, each=each, domains=128, hb_size=8)  # type: ignore[arg-type]
+        idle_gpus(book, UNITS, per_domain=each, domains=128, hb_size=8)  # type: ignore[arg-type]
         for each in (1, 2)
     )
     assert one.mean_down == pytest.approx(mean)

@@ -271,8 +271,8 @@ class _Part(PairGraph, frozen=True, eq=False):
     @property
     def _own(self) -> Bools:
         """Links of domains."""
-        own: Bools = self.ends[1] >= len(self.tier)
-        return own
+        of_domains: Bools = self.ends[1] >= len(self.tier)
+        return of_domains
 
     @cached_property
     def _degree(self) -> Floats:
@@ -635,17 +635,22 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
     )
 
 
-def class_codes(tree: flows.BlockTree, blocks: flows.BlockClasses, one: Ints, two: Ints) -> Ints:
+def class_codes(
+    tree: flows.BlockTree, blocks: flows.BlockClasses, first: Ints, second: Ints
+) -> Ints:
     """Numbers of pairs of domains, equal for those of one class, shape (pairs,)."""
-    level, orbit = _smallest_block(tree, one, two), _orbits(tree, blocks)
-    base, places = int(orbit.max(initial=0)) + 1, np.sort(orbit[0][np.stack((one, two))], axis=0)
-    code: Ints = ((level * base + orbit[level, one]) * base + places[0]) * base + places[1]
+    level, orbit = _smallest_block(tree, first, second), _orbits(tree, blocks)
+    base, places = (
+        int(orbit.max(initial=0)) + 1,
+        np.sort(orbit[0][np.stack((first, second))], axis=0),
+    )
+    code: Ints = ((level * base + orbit[level, first]) * base + places[0]) * base + places[1]
     return code
 
 
-def _smallest_block(tree: flows.BlockTree, one: Ints, two: Ints) -> Ints:
+def _smallest_block(tree: flows.BlockTree, first: Ints, second: Ints) -> Ints:
     """Level of the smallest block that holds both domains, shape (pairs,)."""
-    level: Ints = np.argmax(tree.block[:, one] == tree.block[:, two], axis=0)
+    level: Ints = np.argmax(tree.block[:, first] == tree.block[:, second], axis=0)
     return level
 
 

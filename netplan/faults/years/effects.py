@@ -92,7 +92,7 @@ def idle_gpus(
     book: FailureBook,
     units: Mapping[Unit, int],
     *,
-    each: int,
+    per_domain: int,
     domains: int,
     hb_size: int,
     end: End = "base",
@@ -103,8 +103,9 @@ def idle_gpus(
     --------
     >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> book = FAILURE_BOOKS.load("2026")
-    >>> found = idle_gpus(book, {"gpu": 1024, "nic_port": 1024}, each=1, domains=128, hb_size=8)
-    >>> 0 < found.short < found.missed < found.mean_down < 0.1
+    >>> units = {"gpu": 1024, "nic_port": 1024}
+    >>> idle = idle_gpus(book, units, per_domain=1, domains=128, hb_size=8)
+    >>> 0 < idle.short < idle.missed < idle.mean_down < 0.1
     True
     """
     # Loaded only where idle GPUs are asked for: it takes longer than all catalogs together.
@@ -117,8 +118,8 @@ def idle_gpus(
     )
     mean = hours / HOURS_PER_YEAR / domains
     # P(N >= s) of a Poisson number is the lower incomplete gamma function, exact where it is tiny.
-    missed = float(gammainc(each, mean)) if each else 1.0
-    return IdleGpus(each, hb_size, missed, float(gammainc(each + 1, mean)), mean)
+    missed = float(gammainc(per_domain, mean)) if per_domain else 1.0
+    return IdleGpus(per_domain, hb_size, missed, float(gammainc(per_domain + 1, mean)), mean)
 
 
 EXACT = 8

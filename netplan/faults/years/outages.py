@@ -491,25 +491,25 @@ class RepairQueue(Struct, frozen=True, eq=False):
         gap = np.searchsorted(self.start_h, moment_h, side="right") - 1
         return gap, moment_h - self.start_h[gap]
 
-    def _ran(self, at: Ints, past: Floats) -> Floats:
+    def _ran(self, gap: Ints, past: Floats) -> Floats:
         """Hours since the restart of the gap under way."""
-        dead = self.wait_h[at] + np.where(at > 0, self.saved.restart_h, 0.0)
-        return np.minimum(np.maximum(past - dead, 0.0), self.run_h[at])
+        dead = self.wait_h[gap] + np.where(gap > 0, self.saved.restart_h, 0.0)
+        return np.minimum(np.maximum(past - dead, 0.0), self.run_h[gap])
 
-    def _useful(self, at: Ints, ran: Floats) -> tuple[Floats, Floats]:
+    def _useful(self, gap: Ints, ran: Floats) -> tuple[Floats, Floats]:
         """Useful hours so far, and those with the checkpoints that save them [h]."""
         cycle_h, interval_h = self.saved.cycle_h, self.saved.interval_h
-        done = np.minimum(np.floor(ran / cycle_h), self.cycles[at])
+        done = np.minimum(np.floor(ran / cycle_h), self.cycles[gap])
         # An interval that will be finished counts as it passes; one that will not is rework.
-        under_way = np.where(done < self.cycles[at], ran - done * cycle_h, 0.0)
-        done += _before(self.cycles, at)
+        under_way = np.where(done < self.cycles[gap], ran - done * cycle_h, 0.0)
+        done += _before(self.cycles, gap)
         useful = done * interval_h + np.minimum(under_way, interval_h)
         return useful, done * cycle_h + under_way
 
 
-def _before(values: Floats, at: Ints) -> Floats:
-    """Sum of the values before each place, shape of ``at``."""
-    return np.concatenate([[0.0], np.cumsum(values)])[at]
+def _before(values: Floats, places: Ints) -> Floats:
+    """Sum of the values before each place, shape of ``places``."""
+    return np.concatenate([[0.0], np.cumsum(values)])[places]
 
 
 def _slowed_by_year(work: RepairQueue, down: Spells, edges: Floats) -> Floats:

@@ -201,18 +201,22 @@ def recoveries(
 
 
 def _idle_gpus(
-    subject: Subject, bill: Bill | None, prices: PriceBook, circuit: SwitchModel, each: int = 1
+    subject: Subject,
+    bill: Bill | None,
+    prices: PriceBook,
+    circuit: SwitchModel,
+    per_domain: int = 1,
 ) -> Recovery:
     """Some idle GPUs in every domain; on separate rails behind circuit switches."""
-    sizing, idle = subject.sizing, each * subject.sizing.domains
+    sizing, idle = subject.sizing, per_domain * subject.sizing.domains
     share = Recovery(
         way="idle GPU",
-        hardware=("an idle GPU" if each == 1 else f"{each:,} idle GPUs")
+        hardware=("an idle GPU" if per_domain == 1 else f"{per_domain:,} idle GPUs")
         + (f" in each of {sizing.domains:,} domains" if sizing.domains > 1 else ""),
         idle_gpus=idle,
         price=_share(bill, idle),
         price_complete=_complete(bill),
-        iteration_time_s=_time_s(subject.on_fewer_gpus(each)),
+        iteration_time_s=_time_s(subject.on_fewer_gpus(per_domain)),
     )
     if subject.fabric.network != "rail-only" or sizing.domains == 1 or not subject.fabric.switches:
         return share
@@ -335,8 +339,8 @@ def _gpus(count: int, kind: str = "") -> str:
     return f"{count:,} {kind}GPU{'s' * (count != 1)}"
 
 
-def _time_s(found: SearchResult | None) -> float | None:
-    return found.time_s if found else None
+def _time_s(result: SearchResult | None) -> float | None:
+    return result.time_s if result else None
 
 
 class Circuits(Struct, frozen=True):
@@ -496,7 +500,7 @@ def _behind(
     standing_by = idle_gpus(
         assumed.book,
         units,
-        each=idle,
+        per_domain=idle,
         domains=sizing.domains,
         hb_size=sizing.hb_size,
         end=assumed.options.end,

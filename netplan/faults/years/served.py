@@ -123,7 +123,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
         lost
             Servers that have stopped, by pool [1].
         """
-        last = max(one.placement.first + one.placement.cluster for one in self.round.pools)
+        last = max(pool.placement.first + pool.placement.cluster for pool in self.round.pools)
         spare = np.ones(self.spare_domains * self.graph.hb_size, bool)
         free = [~down[last:], spare]
         if self.graph.domains > 1:  # places end at borders of domains
