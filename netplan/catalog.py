@@ -279,9 +279,7 @@ def _replace(
         if isinstance(inner, list) and number + 1 < len(parents):
             # Rows of a list are named as the next step says; they become a mapping for one look.
             row = _row_of(inner, parents[number + 1], f"{origin}: {parent}")
-            place[number + 1] = str(
-                next(index for index, entry in enumerate(inner) if entry is row)
-            )
+            place[number + 1] = str(next(index for index, part in enumerate(inner) if part is row))
             inner = {parents[number + 1]: row}
         if not isinstance(inner, dict):
             raise CatalogError(f"{origin}: no key {parent!r}: known: {', '.join(data)}")

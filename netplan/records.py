@@ -83,10 +83,9 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         if not _in_range(data):
             faults = [
                 Fault(
-                    location,
-                    f"{_path(location)}: got {value}: input should be a finite number, {SIZES}",
+                    place, f"{_path(place)}: got {value}: input should be a finite number, {SIZES}"
                 )
-                for location, value in _floats(data, ())
+                for place, value in _floats(data, ())
                 if not _in_range(value)
             ]
             raise RecordError(faults)
@@ -157,16 +156,16 @@ def _in_range(data: object) -> bool:
     return not isinstance(data, (list, tuple)) or all(map(_in_range, data))
 
 
-def _floats(data: object, location: Location) -> Iterator[tuple[Location, float]]:
+def _floats(data: object, place: Location) -> Iterator[tuple[Location, float]]:
     """Every number with a fraction or exponent, and where it stands."""
     if isinstance(data, float):
-        yield location, data
+        yield place, data
     elif isinstance(data, dict):
         for key, value in data.items():
-            yield from _floats(value, (*location, key))
+            yield from _floats(value, (*place, key))
     elif isinstance(data, (list, tuple)):
         for number, value in enumerate(data):
-            yield from _floats(value, (*location, number))
+            yield from _floats(value, (*place, number))
 
 
 def _plainer(data: object) -> object:
@@ -182,7 +181,7 @@ def _plainer(data: object) -> object:
     return data
 
 
-def _faults(schema: type[Struct], kind: Any, data: Any, location: Location) -> Iterator[Fault]:  # noqa: ANN401
+def _faults(schema: type[Struct], kind: Any, data: Any, place: Location) -> Iterator[Fault]:  # noqa: ANN401
     """Everything that is wrong with data of a type, from the inside out.
 
     ``schema`` is the record of the whole file: its keys are offered for a key that is unknown.
@@ -193,34 +192,30 @@ def _faults(schema: type[Struct], kind: Any, data: Any, location: Location) -> I
         cause, message = error.__cause__, str(error)
     else:
         return
-    if (fault := _wrong_tag(kind, data, location)) is not None:
+    if (fault := _wrong_tag(kind, data, place)) is not None:
         yield fault
         return
     arm = _arm(kind, data)
     faults = [
         f
         for step, inner, part in _parts(arm, data)
-        for f in _faults(schema, inner, part, (*location, step))
+        for f in _faults(schema, inner, part, (*place, step))
     ]
     if isinstance(arm, type) and issubclass(arm, Struct) and isinstance(data, dict):
         known = {field.encode_name: field for field in structs.fields(arm)}
         missing = [key for key, field in known.items() if field.required and key not in data]
+        faults += [Fault((*place, key), f"{_path((*place, key))} is missing") for key in missing]
         faults += [
-            Fault((*location, key), f"{_path((*location, key))} is missing") for key in missing
-        ]
-        faults += [
-            Fault((*location, key), _unknown(schema, (*location, key)))
+            Fault((*place, key), _unknown(schema, (*place, key)))
             for key in data
             if key not in known and key != _tag_of(arm)[0]
         ]
     if faults:
         yield from faults
     elif cause is not None:
-        yield Fault(location, f"{_path(location)}: {cause}" if location else str(cause))
+        yield Fault(place, f"{_path(place)}: {cause}" if place else str(cause))
     else:
-        yield Fault(
-            location, f"{_path(location)}: got {data!r:.60}: {_expected(arm, data, message)}"
-        )
+        yield Fault(place, f"{_path(place)}: got {data!r:.60}: {_expected(arm, data, message)}")
 
 
 _OF_PARTS = {tuple, dict, Union, UnionType}
@@ -233,40 +228,32 @@ def _arm(kind: Any, data: object) -> Any:  # noqa: ANN401 - types are values her
         kind = get_args(kind)[0]
     if get_origin(kind) not in {Union, UnionType}:
         return kind
-    arms = [option for option in get_args(kind) if option is not type(None)]
+    arms = [arm for arm in get_args(kind) if arm is not type(None)]
     if isinstance(data, dict):
-        arms = [
-            option for option in arms if not isinstance(option, type) or issubclass(option, Struct)
-        ] or arms
-        tagged = [
-            option
-            for option in arms
-            if isinstance(option, type) and _tag_of(option) in data.items()
-        ]
+        arms = [arm for arm in arms if not isinstance(arm, type) or issubclass(arm, Struct)] or arms
+        tagged = [arm for arm in arms if isinstance(arm, type) and _tag_of(arm) in data.items()]
         arms = tagged or arms
     return arms[-1] if isinstance(data, dict) else arms[0]
 
 
-def _wrong_tag(kind: Any, data: object, location: Location) -> Fault | None:  # noqa: ANN401
+def _wrong_tag(kind: Any, data: object, place: Location) -> Fault | None:  # noqa: ANN401
     """What is wrong with the tag that says which struct of a union data is, if anything."""
     if get_origin(kind) not in {Union, UnionType} or not isinstance(data, dict):
         return None
-    tags = [_tag_of(option) for option in get_args(kind) if isinstance(option, type)]
+    tags = [_tag_of(arm) for arm in get_args(kind) if isinstance(arm, type)]
     known = {tag: key for key, tag in tags if key}
     key = next(iter(known.values()), "")
     if not key or (key in data and data[key] in [*known]):
         return None
     if key not in data:
-        return Fault(
-            (*location, key),
-            f"{_path((*location, key))} is missing: {' or '.join(map(str, known))}",
-        )
+        choices = " or ".join(map(str, known))
+        return Fault((*place, key), f"{_path((*place, key))} is missing: {choices}")
     names = " or ".join(map(repr, known))
     near = _near(str(data[key]), [str(tag) for tag in known])
     hint = f": did you mean {near}?" if near else ""
     return Fault(
-        (*location, key),
-        f"{_path((*location, key))}: got {data[key]!r:.60}: input should be {names}{hint}",
+        (*place, key),
+        f"{_path((*place, key))}: got {data[key]!r:.60}: input should be {names}{hint}",
     )
 
 
@@ -290,8 +277,8 @@ def _parts(kind: Any, data: object) -> Iterator[tuple[str | int, Any, object]]: 
                 yield field.encode_name, field.type, data[field.encode_name]
 
 
-def _path(location: Location) -> str:
-    return ".".join(map(str, location))
+def _path(place: Location) -> str:
+    return ".".join(map(str, place))
 
 
 _WORDS = {
@@ -323,19 +310,19 @@ def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
     return words.replace("Expected", "input should be").replace("`", "")
 
 
-def _unknown(schema: type[Struct], location: Location) -> str:
+def _unknown(schema: type[Struct], place: Location) -> str:
     """One line for a key that no record knows, with the nearest one that is known."""
-    key, here = str(location[-1]), [str(step) for step in location if not isinstance(step, int)]
+    key, here = str(place[-1]), [str(step) for step in place if not isinstance(step, int)]
     places = [(path, tag) for path, tag in _places(schema) if path[-1] == key]
     if places:
         path, tag = places[0]
         if path == here:
-            return f"unknown key {_path(location)}: it is one of {tag}"
-        return f"unknown key {_path(location)}: did you mean {'.'.join(path)}?"
+            return f"unknown key {_path(place)}: it is one of {tag}"
+        return f"unknown key {_path(place)}: did you mean {'.'.join(path)}?"
     known = list(dict.fromkeys(_keys(schema)))
     near = _near(key, known)
     hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
-    return f"unknown key {_path(location)}: {hint}"
+    return f"unknown key {_path(place)}: {hint}"
 
 
 def _near(name: str, known: Sequence[str]) -> str:
@@ -347,7 +334,7 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 def _places(
     kind: Any,  # noqa: ANN401 - types are values here
-    location: tuple[str, ...] = (),
+    place: tuple[str, ...] = (),
     tag: str = "",
 ) -> Iterator[tuple[list[str], str]]:
     """Where the keys of a record stand, and in which kind of it if there are several."""
@@ -355,11 +342,11 @@ def _places(
         key, value = _tag_of(kind)
         tag = f"{key} {value}" if key else tag
         for field in structs.fields(kind):
-            yield [*location, field.encode_name], tag
-            yield from _places(field.type, (*location, field.encode_name), tag)
+            yield [*place, field.encode_name], tag
+            yield from _places(field.type, (*place, field.encode_name), tag)
     else:
         for inner in get_args(kind):
-            yield from _places(inner, location, tag)
+            yield from _places(inner, place, tag)
 
 
 def _keys(kind: Any) -> list[str]:  # noqa: ANN401

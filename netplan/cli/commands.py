@@ -341,7 +341,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     *,
     formats: Sequence[str] = FORMATS,
     unsaid: str = "",
-    other_files: Sequence[Beside] = (),
+    outputs: Sequence[Beside] = (),
     extra: Sequence[click.Option] = (),
     before: Callable[[Mapping[str, Any]], bool] | None = None,
     show: Show | None = None,
@@ -358,7 +358,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         if ``show`` knows a single one.
     unsaid
         What form an answer has if none is asked for, where ``show`` decides: it gets an empty one.
-    other_files
+    outputs
         Further files to write; all are made before one is written.
     extra
         Other options, which are no inputs of the question.
@@ -369,11 +369,11 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     scenario_first
         Whether the scenario stands before the arguments of the question.
     """
-    others = [*(file.option for file in other_files), *extra]
+    others = [*(file.option for file in outputs), *extra]
     names = {option.name for option in others}
     files = [
         file.option.name
-        for file in other_files
+        for file in outputs
         if isinstance(file.option.type, click.Path) and file.option.type.file_okay
     ]
 
@@ -396,7 +396,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
             raise InputError(f"{asked[SCENARIO]} and --scenario {named}: name one scenario")
         answer = question.on(**asked).ask()
         wanted = [
-            (given[file.option.name], file.make) for file in other_files if given[file.option.name]
+            (given[file.option.name], file.make) for file in outputs if given[file.option.name]
         ]
         for place, content in [(place, make(answer, place)) for place, make in wanted]:
             if content is not None:
@@ -428,9 +428,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
 
 def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
     """Where the scenario is named: as an argument, where no other takes its place; as an option."""
-    option = next(
-        (known_input.option for known_input in known if known_input.name == SCENARIO), None
-    )
+    option = next((entry.option for entry in known if entry.name == SCENARIO), None)
     if option is None:
         return []
     complete = completer_of(SCENARIO)
@@ -443,7 +441,7 @@ def _scenario_options(known: Sequence[Input]) -> list[click.Parameter]:
             shell_complete=complete,
         )
     ]
-    if not any(known_input.option.argument and known_input.option.many for known_input in known):
+    if not any(entry.option.argument and entry.option.many for entry in known):
         argument = click.Argument([SCENARIO], type=text, required=False, shell_complete=complete)
         made.insert(0, argument)
     return made
@@ -475,14 +473,12 @@ def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
         )
     flag = option.flag_of(name)
     default = shown_default(question, known)
-    description = f"{option.help}  [default: {default}]" if default else option.help
+    line = f"{option.help}  [default: {default}]" if default else option.help
     if option.kind == "flag" and "/" in flag:
-        return click.Option([flag, name], default=None, help=description)
+        return click.Option([flag, name], default=None, help=line)
     if option.kind == "flag":
         off = flag.startswith("--no-")
-        return click.Option(
-            [flag, name], is_flag=True, flag_value=not off, default=None, help=description
-        )
+        return click.Option([flag, name], is_flag=True, flag_value=not off, default=None, help=line)
     kind = click.Choice(option.choices) if option.kind == "choice" else TYPES[option.kind]
     kind = answer_tokens if flag == FILE_OF_BEFORE else kind
     return click.Option(
@@ -492,7 +488,7 @@ def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
         nargs=option.values,
         required=known.needed,
         metavar=option.metavar or None,
-        help=description,
+        help=line,
         shell_complete=completer,
     )
 

@@ -99,18 +99,12 @@ def _items(name: str, typed: str, roots: tuple[Path, ...]) -> "Iterator[Completi
         from netplan.scenarios.scenario import every_place
 
         inputs = every_place()
-        yield from (
-            CompletionItem(f"{candidate}=") for candidate in inputs if candidate.startswith(typed)
-        )
+        yield from (CompletionItem(f"{key}=") for key in inputs if key.startswith(typed))
     if name in (SETTINGS, *CHANGES):
         # Roles, then the keys of their records: ``accelerator.memory_bytes=``.
         role, dot, begun = typed.partition(".")
         if not dot:
-            yield from (
-                CompletionItem(f"{candidate}.")
-                for candidate in shelves
-                if candidate.startswith(role)
-            )
+            yield from (CompletionItem(f"{key}.") for key in shelves if key.startswith(role))
         elif role in shelves and "=" not in begun:
             keys = shelves[role].schema.__struct_fields__
             yield from (CompletionItem(f"{role}.{key}=") for key in keys if key.startswith(begun))
@@ -124,11 +118,9 @@ def _items(name: str, typed: str, roots: tuple[Path, ...]) -> "Iterator[Completi
         role = SHELF_OF_INPUT[name]
         wanted = BOTH_STACKS if role == "stack" else (role,)
     before, comma, last = typed.rpartition(",")
-    names = {candidate for role in wanted for candidate in shelves[role].paths(roots)}
+    names = {key for role in wanted for key in shelves[role].paths(roots)}
     yield from (
-        CompletionItem(f"{before}{comma}{candidate}")
-        for candidate in sorted(names)
-        if candidate.startswith(last)
+        CompletionItem(f"{before}{comma}{key}") for key in sorted(names) if key.startswith(last)
     )
 
 

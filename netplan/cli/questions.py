@@ -167,7 +167,7 @@ def _file(
 FACTS: Mapping[str, Mapping[str, Any]] = {
     "cables": {"unsaid": "csv or, as FILE ends, xlsx; table with --compare", "show": _cables},
     "calibrate": {
-        "other_files": (_folder("the files", lambda answer: answer),),
+        "outputs": (_folder("the files", lambda answer: answer),),
         "extra": (
             FORCE,
             click.Option(
@@ -180,7 +180,7 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
         "show": _fitted,
     },
     "collective": {
-        "other_files": (
+        "outputs": (
             _file(
                 "xml",
                 "With --graph: write the trees that take the optimum there, as an MSCCL program.",
@@ -193,7 +193,7 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
     "draw": {"formats": ("svg", "html", "table", "json", "csv", "markdown")},
     "export": {"formats": (), "show": lambda answer, _, path: emit_lines(answer.lines(), path)},
     "grow": {
-        "other_files": (
+        "outputs": (
             _place(
                 "plans",
                 "Write the cable plans of all phases there, and of what each lays: as netplan"
@@ -203,7 +203,7 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
         )
     },
     "offers": {
-        "other_files": (
+        "outputs": (
             _file(
                 "template",
                 "Write the request as a spreadsheet (.xlsx) for suppliers to fill in.",
@@ -213,19 +213,19 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
         )
     },
     "optimize": {
-        "other_files": (_folder("graphs of the front", lambda answer: answer.graphs),),
+        "outputs": (_folder("graphs of the front", lambda answer: answer.graphs),),
         "extra": (FORCE,),
         "before": _with_a_search,
     },
     "procurement": {
         "formats": ("html", "json", "table", "csv", "markdown", "xlsx"),
-        "other_files": (
+        "outputs": (
             _file("xlsx", "Write the spreadsheet here, too.", lambda answer, _: answer.xlsx()),
         ),
         "show": page_in_a_file,
     },
     "simulate": {
-        "other_files": (
+        "outputs": (
             _file(
                 "timeline",
                 "Write a page with the stages by time here, too.",
@@ -241,7 +241,7 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
         )
     },
     "traffic": {
-        "other_files": (
+        "outputs": (
             _file(
                 "save",
                 "Save the matrix: .npz, or .csv of flows.",

@@ -59,12 +59,10 @@ def _evaluated(asked: Evaluating, made: Study, path: Path) -> Answer:
     resources = asked.resources
     if made.point_count >= ESTIMATED_FROM:
         say(StudyEstimate.of(made, resources).line)
-    reports: list[Progress] = []
-    Heartbeat.describe = lambda: (
-        _bar(made.name, reports[-1]) if reports else f"{made.name}: starting"
-    )
+    steps: list[Progress] = []
+    Heartbeat.describe = lambda: _bar(made.name, steps[-1]) if steps else f"{made.name}: starting"
     try:
-        ended = run_study(made, path, resources, reports.append)
+        ended = run_study(made, path, resources, steps.append)
     except KeyboardInterrupt:
         say(f"\nstopped; what is done is kept: netplan study resume {path}")
         raise

@@ -225,7 +225,7 @@ def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Map
     """
     if isinstance(value, Mapping):
         return {str(name): integer(str(number)) for name, number in value.items()}
-    amounts: dict[str, int] = {}
+    pairs: dict[str, int] = {}
     for pair in _texts(flag, value):
         name, _, amount = pair.partition("=")
         name = name.strip().removeprefix("fixed.")  # as studies call it
@@ -233,11 +233,9 @@ def read_pairs(flag: str, value: Mapping[str, int] | Sequence[str] | str) -> Map
             number = int(amount)
         except ValueError:
             raise InputError(f"{flag} {pair!r}: write NAME=N, such as pipeline=64") from None
-        if amounts.setdefault(name, number) != number:
-            raise InputError(
-                f"{flag} {name} is given twice, {amounts[name]} and {number}: give one"
-            )
-    return amounts
+        if pairs.setdefault(name, number) != number:
+            raise InputError(f"{flag} {name} is given twice, {pairs[name]} and {number}: give one")
+    return pairs
 
 
 def read_amounts(

@@ -76,9 +76,7 @@ def html_page(
     """
     known = list(sections)
     charts = [section for section in known if isinstance(section, Chart)]
-    starts = [
-        index for index, section in enumerate(known) if isinstance(section, Heading) and section.key
-    ]
+    starts = [index for index, part in enumerate(known) if isinstance(part, Heading) and part.key]
     first = _side_by_side(blocks(known[: starts[0]] if starts else known))
     shown = {
         "blocks": first,
@@ -121,14 +119,12 @@ def _of_one_chart(block: Block) -> tuple[bool, str]:
     return isinstance(chart, Chart) and chart.small, block.title.partition(": ")[0]
 
 
-def lead(page_blocks: Sequence[Block]) -> int:
+def lead(shown: Sequence[Block]) -> int:
     """How many blocks make the summary at the head of a page: headings and texts [1]."""
     rest = (
-        index
-        for index, block in enumerate(page_blocks)
-        if block.kind not in ("heading", "paragraph")
+        index for index, block in enumerate(shown) if block.kind not in ("heading", "paragraph")
     )
-    return next(rest, len(page_blocks))
+    return next(rest, len(shown))
 
 
 def contents(page_blocks: Sequence[Block]) -> list[tuple[str, str]]:

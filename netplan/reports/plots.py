@@ -111,14 +111,8 @@ class Points(Struct, frozen=True):
         """Some of them as plotly draws them; a gap has no hover box."""
         boxes = ["" if mark.y is None else self.box(mark.index) for mark in marks]
         bars = {"error_y": self._bars(marks)} if self.ends else {}
-        return drawn_marks(
-            "scatter",
-            (mark.x for mark in marks),
-            (mark.y for mark in marks),
-            boxes,
-            **facts,
-            **bars,
-        )
+        xs, ys = [mark.x for mark in marks], [mark.y for mark in marks]
+        return drawn_marks("scatter", xs, ys, boxes, **facts, **bars)
 
     def _bars(self, marks: Sequence["Mark"]) -> Json:
         """Error bars of marks; of no length where there are none."""
@@ -200,9 +194,9 @@ def line_chart(points: Points, room: int) -> Chart:
         for number, same in enumerate(_alike(drawn))
     )
     height, layout = _framed(scales, len(keys), legend=points.named)
-    sentences = tuple(_said_of_lines(points, lines, drawn))
+    notes = tuple(_said_of_lines(points, lines, drawn))
     small = _is_small([points.name(key) for key in keys])
-    return Chart(points.key, points.label, height, data, layout, sentences, zoom=True, small=small)
+    return Chart(points.key, points.label, height, data, layout, notes, zoom=True, small=small)
 
 
 def _is_small(names: Sequence[str]) -> bool:
@@ -319,35 +313,24 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
         for number, (key, series_marks) in enumerate(series.items())
     ]
     if front:
-        data.insert(
-            0, _rings([points.xs[index] for index in front], [points.ys[index] for index in front])
-        )
+        data.insert(0, _rings([points.xs[row] for row in front], [points.ys[row] for row in front]))
     legend = points.named or front is not None
     height, layout = _framed(scales, len(series), legend=legend)
-    sentences = []
+    notes = []
     if front is not None:
-        sentences.append("Rings mark the Pareto front: nothing to the left of a ring is as low.")
+        notes.append("Rings mark the Pareto front: nothing to the left of a ring is as low.")
     if len(drawn) < len(marks):
-        sentences.append(
+        notes.append(
             f"{len(drawn):,} of {len(marks):,} points are drawn: of those that would cover each"
             " other one stays, and all of the front."
         )
     if len(series) > NAMED_SERIES:
-        sentences.append(
-            "The series are too many for a legend: point at a mark to see which it is."
-        )
+        notes.append("The series are too many for a legend: point at a mark to see which it is.")
     if len(marks) < len(points.xs):
-        sentences.append(f"{len(points.xs) - len(marks):,} points lack a value and are not drawn.")
+        notes.append(f"{len(points.xs) - len(marks):,} points lack a value and are not drawn.")
     small = _is_small([points.name(key) for key in series])
     return Chart(
-        points.key,
-        points.label,
-        height,
-        tuple(data),
-        layout,
-        tuple(sentences),
-        zoom=True,
-        small=small,
+        points.key, points.label, height, tuple(data), layout, tuple(notes), zoom=True, small=small
     )
 
 
@@ -361,12 +344,10 @@ def _apart(points: Points, marks: list[Mark], front: frozenset[int], room: int) 
     xs = _along([mark.x for mark in marks], log_scale=points.x.log)
     ys = _along([mark.y for mark in marks], log_scale=points.y.log)
     while len(drawn) > room and cells > 1:
-        first_marks: dict[tuple[Key, int, int], Mark] = {}
+        firsts: dict[tuple[Key, int, int], Mark] = {}
         for mark, x, y in zip(marks, xs, ys, strict=True):
-            first_marks.setdefault(
-                (points.series[mark.index], int(x * cells), int(y * cells)), mark
-            )
-        kept = {mark.index for mark in first_marks.values()} | front
+            firsts.setdefault((points.series[mark.index], int(x * cells), int(y * cells)), mark)
+        kept = {mark.index for mark in firsts.values()} | front
         drawn = [mark for mark in marks if mark.index in kept]
         cells = cells * 3 // 4
     return drawn
@@ -417,23 +398,18 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
     room
         Bars that the drawing may hold [1].
     """
-    whole = [index for index, y in enumerate(points.ys) if finite(y)]
-    every = [
-        index for index in whole if all(finite(part[index]) is not None for part in parts.values())
-    ]
+    whole = [row for row, y in enumerate(points.ys) if finite(y)]
+    every = [row for row in whole if all(finite(part[row]) is not None for part in parts.values())]
     bars = spread(every, room)
     unit = points.x.words.unit if points.x.words.unit in PREFIXED else ""
-    names = [(shown(points.xs[index], unit), points.name(points.series[index])) for index in bars]
+    names = [(shown(points.xs[row], unit), points.name(points.series[row])) for row in bars]
     labels = [chart_label(", ".join(filter(None, pair)), BAR_LABEL) for pair in names]
     data = tuple(
         drawn_marks(
             "bar",
-            [
-                100 * (finite(values[index]) or 0.0) / (finite(points.ys[index]) or inf)
-                for index in bars
-            ],
+            [100 * (finite(values[row]) or 0.0) / (finite(points.ys[row]) or inf) for row in bars],
             range(len(bars)),
-            [points.box(index) for index in bars],
+            [points.box(row) for row in bars],
             name=chart_label(title, 40),
             marker={"color": colour},
             orientation="h",
@@ -450,15 +426,15 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
         "showlegend": True,
         "hoverlabel": HOVER_BOX,
     }
-    sentences = []
+    notes = []
     if len(bars) < len(every):
-        sentences.append(f"{len(bars):,} of {len(every):,} bars are drawn, taken evenly.")
+        notes.append(f"{len(bars):,} of {len(every):,} bars are drawn, taken evenly.")
     if len(every) < len(points.xs):
-        sentences.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
+        notes.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
     height = FRAME_PX + LEVEL_BAR_PX * len(bars)
     small = all(len(label) <= SMALL_LABEL for label in labels)
     return Chart(
-        points.key, points.label, height, data, layout, tuple(sentences), zoom=True, small=small
+        points.key, points.label, height, data, layout, tuple(notes), zoom=True, small=small
     )
 
 
@@ -481,8 +457,8 @@ def heat_chart(
         Values of all drawings that are to have these colours; empty where they fit its own.
     """
     cells: dict[tuple[Scalar, Scalar], int] = {}
-    for index, place in enumerate(zip(points.xs, points.ys, strict=True)):
-        cells.setdefault(place, index)
+    for row, place in enumerate(zip(points.xs, points.ys, strict=True)):
+        cells.setdefault(place, row)
     every_x, every_y = in_order(x for x, _ in cells), in_order(y for _, y in cells)
     xs, ys = _fitting(every_x, every_y, room)
     grid = [[cells.get((x, y)) for x in xs] for y in ys]
@@ -490,20 +466,18 @@ def heat_chart(
     _, layout = _framed(scales, len(ys), legend=False)
     layout = {**layout, "margin": {"l": 8, "r": 16, "t": BAR_PX, "b": 48}}
     height = min(max(FRAME_PX + ROW_PX * len(ys), LEAST_PX), MOST_PX)
-    sentences = []
+    notes = []
     if (len(xs), len(ys)) != (len(every_x), len(every_y)):
-        sentences.append(
+        notes.append(
             f"{len(xs)} of {len(every_x):,} columns and {len(ys)} of {len(every_y):,} rows are"
             " drawn, taken evenly."
         )
     if len(cells) < len(points.xs):
-        sentences.append(
-            f"{len(points.xs) - len(cells):,} points share a cell with one that is shown."
-        )
+        notes.append(f"{len(points.xs) - len(cells):,} points share a cell with one that is shown.")
     data = (_cells(points, grid, zs, words, shared),)
     small = len(xs) <= SMALL_COLUMNS
     return Chart(
-        points.key, points.label, height, data, layout, tuple(sentences), zoom=True, small=small
+        points.key, points.label, height, data, layout, tuple(notes), zoom=True, small=small
     )
 
 
@@ -527,7 +501,7 @@ def _cells(
     shared: Sequence[Scalar],
 ) -> Json:
     """Cells as plotly draws them; blank, and without a hover box, where there is no value."""
-    values = [[None if index is None else finite(zs[index]) for index in line] for line in grid]
+    values = [[None if row is None else finite(zs[row]) for row in line] for line in grid]
     drawn = [value for line in values for value in line if value is not None]
     scale_values = [value for amount in shared if (value := finite(amount)) is not None] or drawn
     log = by_logarithm(scale_values)
@@ -535,10 +509,7 @@ def _cells(
         "type": "heatmap",
         "z": [[log10(amount) if log and amount else amount for amount in line] for line in values],
         "hovertext": [
-            [
-                "" if index is None or finite(zs[index]) is None else points.box(index)
-                for index in line
-            ]
+            ["" if row is None or finite(zs[row]) is None else points.box(row) for row in line]
             for line in grid
         ],
         "hoverinfo": "text",

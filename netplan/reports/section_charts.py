@@ -32,9 +32,9 @@ def _of_bars(bars: Bars) -> Chart:
     """One bar a part that is not nothing, the first one on top."""
     shares = bars.shares()[::-1]
     boxes = [
-        hover(name, f"{bars.quantity.shown(amount)}, {share:.0%}") for name, amount, share in shares
+        hover(name, f"{bars.quantity.shown(size)}, {share:.0%}") for name, size, share in shares
     ]
-    drawn = marks("bar", (amount for _, amount, _ in shares), range(len(shares)), boxes)
+    drawn = marks("bar", (size for _, size, _ in shares), range(len(shares)), boxes)
     look: Json = {"orientation": "h", "marker": {"color": ACCENT}}
     title = bars.quantity.unit or bars.quantity.title
     layout: Json = {

@@ -386,25 +386,21 @@ def data_tables(sections: Iterable[Section]) -> list[Data]:
     [{'switches': 3, 'tiers': 'abc'}]
     """
     known = list(sections)
-    tables = [
-        section
-        for section in known
-        if isinstance(section, Table) and is_for(section.only, "programs")
-    ]
-    tables += [section.table for section in known if isinstance(section, (Bars, Heat))]
+    tables = [part for part in known if isinstance(part, Table) and is_for(part.only, "programs")]
+    tables += [part.table for part in known if isinstance(part, (Bars, Heat))]
     rows: dict[str, Sequence[object]] = {}
     joined: dict[str, dict[str, Column[Any]]] = {}
     for table in tables:
         rows.setdefault(table.name, table.rows)
         by_name = joined.setdefault(table.name, {})
-        for part in table.columns:
-            if part.data:
-                by_name.setdefault(part.quantity.name, part)
+        for entry in table.columns:
+            if entry.data:
+                by_name.setdefault(entry.quantity.name, entry)
     return [
         Data(
             name,
-            tuple(part.quantity for part in by_name.values()),
-            tuple(tuple(part.get(row) for part in by_name.values()) for row in rows[name]),
+            tuple(entry.quantity for entry in by_name.values()),
+            tuple(tuple(entry.get(row) for entry in by_name.values()) for row in rows[name]),
         )
         for name, by_name in joined.items()
         if by_name

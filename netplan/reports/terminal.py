@@ -301,19 +301,17 @@ def _narrowed(widths: Sequence[int], wrapping: Sequence[int], room: int) -> list
     """Widths that fit: the widest columns that wrap give way first, alike, with their spaces."""
     last = len(widths) - 1
     spaces = [(index > 0) + (index < last) for index in range(len(widths))]
-    narrowed = [
-        min(width + space, room - last) for width, space in zip(widths, spaces, strict=True)
-    ]
-    while wrapping and (excess := sum(narrowed) + last - room) > 0:
-        levels = sorted({GAP, *(narrowed[index] for index in wrapping)})
+    fitted = [min(width + space, room - last) for width, space in zip(widths, spaces, strict=True)]
+    while wrapping and (excess := sum(fitted) + last - room) > 0:
+        levels = sorted({GAP, *(fitted[index] for index in wrapping)})
         if levels[-1] == GAP:
             break
-        widest = [index for index in wrapping if narrowed[index] == levels[-1]]
+        widest = [index for index in wrapping if fitted[index] == levels[-1]]
         for left, index in zip(range(len(widest), 0, -1), widest, strict=True):
             less = min(levels[-1] - levels[-2], round(excess / left))
-            narrowed[index] -= less
+            fitted[index] -= less
             excess -= less
-    return [width - space for width, space in zip(narrowed, spaces, strict=True)]
+    return [width - space for width, space in zip(fitted, spaces, strict=True)]
 
 
 def _rows(

@@ -585,11 +585,8 @@ def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
         network = TileNetwork(*given, tick_s=_tick_s(run), contention=contention)
         order = tile_order(run.spec, graph.gpus, "snake")
     places = (order if run.gpus is None else run.gpus).tolist()
-    gpus_per_stage = run.tensor * run.data
-    held = [
-        places[stage * gpus_per_stage : (stage + 1) * gpus_per_stage]
-        for stage in range(run.pipeline)
-    ]
+    gpus = run.tensor * run.data
+    held = [places[stage * gpus : (stage + 1) * gpus] for stage in range(run.pipeline)]
     sent = _layer(run, layers=1).input_bytes
     pairs = [(held[stage], held[stage + 1]) for stage in range(run.pipeline - 1)]
     return _Stages(

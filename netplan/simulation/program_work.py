@@ -206,13 +206,11 @@ class StageWeights:
             return tasks.Pass(
                 tasks.one_after_the_other(*before, *ends[0], *layer * layers, *ends[1], *behind)
             )
-        collectives = self._of_one_layer(ahead=ahead, thread=tasks.BESIDE)
+        sent = self._of_one_layer(ahead=ahead, thread=tasks.BESIDE)
 
         def work(hidden: int) -> tasks.Work:
             alone = layer * (layers - hidden)
-            together: tasks.Branch = (
-                (((layer, collectives),),) * hidden if collectives else layer * hidden
-            )
+            together: tasks.Branch = (((layer, sent),),) * hidden if sent else layer * hidden
             order = (*together, *alone) if ahead else (*alone, *together)
             return tasks.one_after_the_other(*ends[0], *order, *ends[1])
 

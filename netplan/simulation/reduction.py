@@ -140,10 +140,8 @@ def _in_sequence(rows: _Rows, issuers: Sequence[Issuer]) -> Bools:
     lowest, highest = np.minimum.reduceat(stage, first), np.maximum.reduceat(stage, first)
     both = np.bitwise_or.reduceat(threads, first)
     fits = np.logical_and.reduceat(rows.seconds <= pace * CLOSE, first)
-    in_sequence: Bools = (
-        (lowest == highest) & (lowest != NO_THREAD) & (both & (both - 1) == 0) & fits
-    )
-    return in_sequence
+    alone: Bools = (lowest == highest) & (lowest != NO_THREAD) & (both & (both - 1) == 0) & fits
+    return alone
 
 
 def _undominated(rows: _Rows) -> list[int]:

@@ -236,9 +236,7 @@ def simulate_pipelines(
     """
     engine = Engine(links)
     kept: list[BusyInterval] | None = [] if spans else None
-    runs = [
-        PipelineRun(engine, pipeline, number, kept) for number, pipeline in enumerate(pipelines)
-    ]
+    runs = [PipelineRun(engine, given, number, kept) for number, given in enumerate(pipelines)]
     watch = _Watch(engine, runs, full=full, tick=tick)
     if repeat:
         sets = [[runs[number] for number in numbers] for numbers in sharing(pipelines)]

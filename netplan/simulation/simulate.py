@@ -413,7 +413,7 @@ def simulate_jobs(
     True
     """
     account, seconds = _simulated(jobs, graph, replace(conditions, each_replica=False), tick)
-    times_s = tuple(pipeline.iteration_time_s for pipeline in account.result.pipelines)
+    times_s = tuple(run.iteration_time_s for run in account.result.pipelines)
     rates = (job.setting.training.batch / time_s for job, time_s in zip(jobs, times_s, strict=True))
     whole = account.outcome(
         conditions.hot,
@@ -422,9 +422,7 @@ def simulate_jobs(
         sequences_per_s=sum(rates),
         replicas=sum(job.timed.plan.data for job in jobs),
     )
-    return JobsOutcome(
-        whole, times_s, tuple(pipeline.iterations for pipeline in account.result.pipelines)
-    )
+    return JobsOutcome(whole, times_s, tuple(run.iterations for run in account.result.pipelines))
 
 
 def _simulated(
@@ -482,7 +480,6 @@ def on_links(work: PlanWork, conditions: Conditions, **where: Any) -> PlanWork: 
 def _tick_s(plans: Sequence[PlanTime]) -> float:
     """Ticks for the longest of the iterations, or for their first microbatches [s]."""
     times_s = (
-        plan_time.iteration_time_s * min(1.0, tasks.TICKED / plan_time.plan.microbatches)
-        for plan_time in plans
+        timed.iteration_time_s * min(1.0, tasks.TICKED / timed.plan.microbatches) for timed in plans
     )
     return tasks.tick_of(max(times_s), TICK_DIGITS)

@@ -210,12 +210,10 @@ class StudyAnswer(Answer):
         spec, reader = self.spec, self._reader
         names = (*spec.axis_names, *spec.output_names)
         yield Heading(spec.title, (f"{spec.source}.", " ".join(_counted(self, reader))))
-        conclusion = verdict(self.rows, reader, complete=self.complete)
+        text = verdict(self.rows, reader, complete=self.complete)
         on = f"on {self.study.base.name}" if spec.studied else ""
-        if conclusion:
-            yield Paragraph(
-                f"{on[:1].upper()}{on[1:]}: {conclusion}" if on else conclusion, "strong"
-            )
+        if text:
+            yield Paragraph(f"{on[:1].upper()}{on[1:]}: {text}" if on else text, "strong")
         plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]
         yield Table("points", plain, self.rows, only="programs")
         tables = [

@@ -258,13 +258,11 @@ def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
             unshared.append(panels[0].reader.words(name).quantity)
         else:
             shared[axis] = [value for panel in values for value in panel]
-    sentence = ""
+    text = ""
     if unshared:
         what = listed(unshared)
-        sentence = (
-            f"Each drawing has its own scale of {what}: on one for all, some would show nothing."
-        )
-    return Scales(shared.get("x", ()), shared.get("y", ()), shared.get("z", ()), sentence)
+        text = f"Each drawing has its own scale of {what}: on one for all, some would show nothing."
+    return Scales(shared.get("x", ()), shared.get("y", ()), shared.get("z", ()), text)
 
 
 def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[Scalar]:
@@ -515,10 +513,8 @@ def _pivot(
     cells = list(table.values())[:MAX_ROWS]
     values = [row.get(head) for row in cells for head in heads]
     written = _written(value, reader, values)
-    details = [_title(value, reader, values)]
-    details += [f"columns: {', '.join(reader.words(name).quantity for name in across)}"] * bool(
-        across
-    )
+    what = [_title(value, reader, values)]
+    what += [f"columns: {', '.join(reader.words(name).quantity for name in across)}"] * bool(across)
     others = [
         Column(replace(written, title=head), methodcaller("get", head))
         for head in list(heads)[:MAX_COLUMNS]
@@ -527,7 +523,7 @@ def _pivot(
         title,
         [_place_column(down, cells, reader), *others],
         cells,
-        f"{title} ({'; '.join(details)})",
+        f"{title} ({'; '.join(what)})",
         tuple(_cut(len(table), len(heads))),
         only="texts",
     )

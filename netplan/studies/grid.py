@@ -130,9 +130,7 @@ class StudyAxis(Entry, frozen=True, kw_only=True, dict=True):
         if not self.whole:
             return values
         whole = [round(value) for value in values]
-        return whole[:1] + [
-            following for number, following in pairwise(whole) if number != following
-        ]
+        return whole[:1] + [after for before, after in pairwise(whole) if before != after]
 
 
 class Grid(Struct, frozen=True, eq=False):

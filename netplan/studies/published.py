@@ -184,10 +184,8 @@ def _sram(rows: Sequence[Row]) -> Iterator[Published]:
     from netplan.published.dataflow import fig_19_ratios
 
     names = ("execution", "accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
-    utilisations: dict[Any, Any] = {
-        tuple(row[name] for name in names): row["utilisation"] for row in rows
-    }
-    ratios = fig_19_ratios(utilisations)
+    usage: dict[Any, Any] = {tuple(row[name] for name in names): row["utilisation"] for row in rows}
+    ratios = fig_19_ratios(usage)
     numbers = ((name, value) for name, value in ratios if isinstance(value, float))
     return _printed("dataflow", numbers, unit="ratio")
 

@@ -239,10 +239,8 @@ def _step(value: Any, path: str, name: str) -> tuple[Any, str]:  # noqa: ANN401 
             str(unknown_name(f"output {name}: row", path.partition(".")[0], _steps(value)))
         )
     if len(rows) > 1:
-        choices = ", ".join(str(number) for number, row in enumerate(value) if row in rows)
-        raise InputError(
-            f"output {name}: {len(rows)} rows are called {text}: write one of {choices}"
-        )
+        which = ", ".join(str(number) for number, row in enumerate(value) if row in rows)
+        raise InputError(f"output {name}: {len(rows)} rows are called {text}: write one of {which}")
     return rows[0], path[len(text) + 1 :]
 
 
@@ -483,11 +481,7 @@ def _own(
     ask: str, named: Mapping[str, set[Scalar]], *, runs: bool = True
 ) -> dict[str, set[Scalar]]:
     """Inputs that a question has, with catalog values of its roles; of what runs if it asks."""
-    known = {
-        name
-        for name, parameter in known_inputs(ask).items()
-        if runs or parameter.group != "workload"
-    }
+    known = {name for name, entry in known_inputs(ask).items() if runs or entry.group != "workload"}
     return {
         name: values
         for name, values in named.items()

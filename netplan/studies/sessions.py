@@ -297,9 +297,7 @@ class StatusOfStudy(Question[StudyStatus]):
         """Count its points, whichever version computed them."""
         with Store.open(store_path(self.store)) as store:
             meta, (done, failed) = store.meta, store.counts()
-            examples = [
-                f"point {failure.index}: {failure.error}" for failure in store.failures(EXAMPLES)
-            ]
+            examples = [f"point {point.index}: {point.error}" for point in store.failures(EXAMPLES)]
         name, version, points = meta.name, meta.netplan_version, meta.point_count
         problems = (tuple(examples), tuple(store.damaged))
         return StudyStatus(str(store.path), name, version, points, done, failed, *problems)

@@ -195,10 +195,10 @@ class SummaryWriter(Struct, frozen=True):
 
     def _best(self, cases: Cases) -> AxisFinding:
         """Which is best, where that turns, or how often each is."""
-        every = [lines for case_lines in cases.values() for lines in case_lines]
+        every = [lines for group in cases.values() for lines in group]
         if self._lower is None or (len(every) == 1 and not self.finding.over):
             return self._ends(every)
-        points = {key: list(self._points(case_lines)) for key, case_lines in cases.items()}
+        points = {key: list(self._points(group)) for key, group in cases.items()}
         bests = [best for case_bests in points.values() for best in case_bests]
         if all(len(lines) == 1 for lines in every):
             relative = is_relative(self.reader.spec, self.finding.of)
@@ -216,8 +216,8 @@ class SummaryWriter(Struct, frozen=True):
         if self.finding.over and len(every) <= MOST_TOLD:
             text = "; ".join(
                 f"{self._case(key, cases)}{self._turns(lines)}"
-                for key, case_lines in cases.items()
-                for lines in case_lines
+                for key, group in cases.items()
+                for lines in group
             )
             return AxisFinding("", text, plain=False)
         winners = {key: self._winners(case_bests) for key, case_bests in points.items()}
@@ -228,9 +228,9 @@ class SummaryWriter(Struct, frozen=True):
         """How far the best is ahead; of numbers the next are its neighbours, and go unsaid."""
         return "" if self._numbers else leaders.ahead_by([best.lead for best in bests])
 
-    def _points(self, case_lines: Sequence[Lines]) -> Iterator[leaders.Leaders]:
+    def _points(self, group: Sequence[Lines]) -> Iterator[leaders.Leaders]:
         """The best at every place of some cases, where there are several to choose from."""
-        for lines in case_lines:
+        for lines in group:
             for x in sorted({x for line in lines.values() for x in line}):
                 values = {key: line[x] for key, line in lines.items() if x in line}
                 if len(values) > 1 or len(lines) == 1:
@@ -287,14 +287,14 @@ class SummaryWriter(Struct, frozen=True):
         ends = {"lowest": low, "highest": high}
         order = ("highest", "lowest") if self._lower is False else ("lowest", "highest")
         keys = [key for _, key in known]
-        phrases = [
+        parts = [
             f"{word} with {self._key(key, keys)} ({self._value(value)})"
             for word in order
             for value, key in (ends[word],)
         ]
         times = f", {high[0] / low[0]:.3g} times apart" if low[0] > 0 else ""
         return AxisFinding(
-            f"{self._quantity} is ", f"{phrases[0]} and {phrases[1]}{times}", plain=False
+            f"{self._quantity} is ", f"{parts[0]} and {parts[1]}{times}", plain=False
         )
 
     def _turns(self, lines: Lines) -> str:
@@ -338,16 +338,14 @@ class SummaryWriter(Struct, frozen=True):
     def _knee(self, cases: Cases) -> AxisFinding:
         """From where on more of an input brings next to nothing, or where its best value is."""
         over = str(self.finding.over)
-        every = [
-            line for case_lines in cases.values() for lines in case_lines for line in lines.values()
-        ]
+        every = [line for group in cases.values() for lines in group for line in lines.values()]
         if self._lower is None or len({x for line in every for x in line}) <= 1:
             return replace(self._reach(cases), plain=False)
         inside = any(self._inside(line) for line in every)
         place = self._peak if inside else self._knee_of
         places = {
-            key: [place(line) for lines in case_lines for line in lines.values()]
-            for key, case_lines in cases.items()
+            key: [place(line) for lines in group for line in lines.values()]
+            for key, group in cases.items()
         }
         whole = self._range(over, [place(line) for line in every])
         text = self._grouped({key: self._range(over, xs) for key, xs in places.items()}, whole)
@@ -372,8 +370,8 @@ class SummaryWriter(Struct, frozen=True):
     def _reach(self, cases: Cases) -> AxisFinding:
         """The least and the most of an output."""
         values = {
-            key: [y for lines in case_lines for line in lines.values() for y in line.values()]
-            for key, case_lines in cases.items()
+            key: [y for lines in group for line in lines.values() for y in line.values()]
+            for key, group in cases.items()
         }
         every = [y for ys in values.values() for y in ys]
         if len(every) <= 1:
@@ -397,8 +395,8 @@ class SummaryWriter(Struct, frozen=True):
         ranges: dict[Key, str] = {}
         every: list[float] = []
         sides = set()
-        for key, case_lines in cases.items():
-            lines = [line for series in case_lines for line in series.values()]
+        for key, group in cases.items():
+            lines = [line for series in group for line in series.values()]
             passed = [x for line in lines if (x := leaders.even_at(line)) is not None]
             sides |= {line[min(line)] > 1 for line in lines}
             every += passed
@@ -414,9 +412,7 @@ class SummaryWriter(Struct, frozen=True):
     def _worth(self, cases: Cases) -> AxisFinding:
         """How an output changes from the first value of an input, or that given, to the others."""
         (name,) = self.finding.by
-        values = in_order(
-            key[0] for case_lines in cases.values() for lines in case_lines for key in lines
-        )
+        values = in_order(key[0] for group in cases.values() for lines in group for key in lines)
         start = self.finding.start if self.finding.start is not None else values[0]
         others = [value for value in values if value != start]
         gone = self.finding.says is not None and self.finding.end not in (None, *others)
@@ -428,8 +424,8 @@ class SummaryWriter(Struct, frozen=True):
             last = others[-1]
         pick = min if self._lower else max
         changes: dict[Key, list[float]] = {}
-        for key, case_lines in cases.items():
-            for lines in case_lines:
+        for key, group in cases.items():
+            for lines in group:
                 first = lines.get((start,), {})
                 for x, base in first.items():
                     rest = [

@@ -301,9 +301,7 @@ def fills_innermost(degrees: Ints, sizes: Sequence[int]) -> Bools:
     rest, good = degrees.prod(axis=0), np.ones(degrees.shape[1], dtype=np.bool_)
     for here, size in zip(degrees, sizes, strict=True):
         totals, which = np.unique(rest, return_inverse=True)
-        most = np.array(
-            [max(divisor for divisor in divisors(total) if divisor <= size) for total in totals]
-        )
+        most = np.array([max(part for part in divisors(total) if part <= size) for total in totals])
         good &= here == most[which]
         rest = rest // here
     return good

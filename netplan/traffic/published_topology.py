@@ -58,7 +58,7 @@ class Dimension(NamedTuple):
 def collective_s(
     kind: PublishedCollective,
     size_bytes: float,
-    dimension: Dimension,
+    axis: Dimension,
     *,
     switch_factor: float = 1.0,
     mesh_factor: float = 1.0,
@@ -71,7 +71,7 @@ def collective_s(
         The collective.
     size_bytes
         n, or m from each chip to each other one [B].
-    dimension
+    axis
         The dimension; one of a single chip costs nothing.
     switch_factor
         2 charges the all-reduce of a switch both ways.
@@ -85,7 +85,7 @@ def collective_s(
     >>> collective_s("all_reduce", 25e9, Dimension("ring", 8, 25e9))
     0.875
     """
-    chips, rate = dimension.size, dimension.link_bytes_per_s
+    chips, rate = axis.size, axis.link_bytes_per_s
     if chips == 1:
         return 0.0
     alone, around = size_bytes / rate, (chips - 1) / chips
@@ -100,7 +100,7 @@ def collective_s(
         "all_to_all": {"ring": chips**2 / 8, "mesh": 1.0, "switch": chips / 4},
         "point_to_point": dict.fromkeys(("ring", "mesh", "switch"), 1.0),
     }
-    return alone * factors[kind][dimension.kind]
+    return alone * factors[kind][axis.kind]
 
 
 def exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
@@ -122,21 +122,17 @@ def exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
     0.01048576
     """
     chips = 1
-    for dimension in dimensions:
-        chips *= dimension.size
+    for axis in dimensions:
+        chips *= axis.size
     if not chips:
         raise InputError("a network without chips exchanges nothing")
     pairs = (chips / 2) ** 2
-    last = max(
-        (index for index, dimension in enumerate(dimensions) if dimension.size > 1), default=0
-    )
+    last = max((index for index, axis in enumerate(dimensions) if axis.size > 1), default=0)
     times = [0.0]
-    for index, dimension in enumerate(dimensions):
-        if dimension.size > 1:
-            middle = {"ring": 2.0, "mesh": dimension.size**2 / 4, "switch": float(dimension.size)}[
-                dimension.kind
-            ]
-            shared = index == last and dimension.kind != "ring"
-            links = middle if shared else middle * chips / dimension.size
-            times.append(pairs * pair_bytes / (links * dimension.link_bytes_per_s))
+    for index, axis in enumerate(dimensions):
+        if axis.size > 1:
+            middle = {"ring": 2.0, "mesh": axis.size**2 / 4, "switch": float(axis.size)}[axis.kind]
+            shared = index == last and axis.kind != "ring"
+            links = middle if shared else middle * chips / axis.size
+            times.append(pairs * pair_bytes / (links * axis.link_bytes_per_s))
     return max(times)

@@ -163,10 +163,8 @@ class JoinedMap(Struct, frozen=True, eq=False, dict=True):
             return [_scaled(leg, 1 / count)] * count
         flows = leg.listed()
         common = self.present[:, flows.source] & self.present[:, flows.destination]
-        plane_bytes = flows.flow_bytes / np.maximum(common.sum(axis=0), 1)
-        return [
-            Leg(flows.source[some], flows.destination[some], plane_bytes[some]) for some in common
-        ]
+        share = flows.flow_bytes / np.maximum(common.sum(axis=0), 1)
+        return [Leg(flows.source[some], flows.destination[some], share[some]) for some in common]
 
 
 def _scaled(leg: Leg, share: float) -> Leg:
