@@ -108,7 +108,7 @@ def bought(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [candidate for candidate in native if not candidate.unsold] or native
 
 
-class Run(Struct, frozen=True):
+class RunBudget(Struct, frozen=True):
     """A training run: its iterations [1], and what an hour of all GPUs costs."""
 
     iterations: int
@@ -137,7 +137,7 @@ class Basis(Struct, frozen=True):
 
     rule: Rule | Literal["tokens"]
     within: float
-    run: Run | None
+    run: RunBudget | None
     money: Scale
     timing: bool = True
     """Whether iteration times were asked for."""

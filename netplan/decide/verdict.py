@@ -25,7 +25,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.decide.candidates import Basis, Candidate, Run, bought, nearly_fastest_s
+from netplan.decide.candidates import Basis, Candidate, RunBudget, bought, nearly_fastest_s
 from netplan.decide.record import Change, Record, beside_the_next
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
@@ -374,7 +374,7 @@ def _gigabytes(rate: float, digits: int = 3) -> str:
 
 
 def _by_day(
-    candidates: Sequence[Candidate], best: Candidate, basis: Basis, run: Run
+    candidates: Sequence[Candidate], best: Candidate, basis: Basis, run: RunBudget
 ) -> Iterator[Change]:
     """Value of a day of training at which a faster one wins, or a slower one, whose run is near."""
     known = [
@@ -406,7 +406,9 @@ def _by_day(
     yield Change(other.name, "day_value", run.day, value, f"{text}.")
 
 
-def _ahead(known: Sequence[Candidate], best: Candidate, basis: Basis, run: Run) -> Change | None:
+def _ahead(
+    known: Sequence[Candidate], best: Candidate, basis: Basis, run: RunBudget
+) -> Change | None:
     """Who trains faster and pays less for the network of the run, whatever a day is worth."""
     faster = [
         fabric

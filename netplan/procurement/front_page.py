@@ -86,7 +86,7 @@ def _why(findings: Findings) -> Iterator[str]:
     yield f"{text}."
 
 
-class Side(NamedTuple):
+class SupplierColumn(NamedTuple):
     """One fabric of the two that are put side by side, with its run and its best plan."""
 
     bill: FabricBill
@@ -175,14 +175,14 @@ class Side(NamedTuple):
         return " / ".join(f"{count:,}" for count in counts)
 
 
-def _sides(findings: Findings) -> tuple[Side, Side | None]:
+def _sides(findings: Findings) -> tuple[SupplierColumn, SupplierColumn | None]:
     """The order, and the runner-up if there is one."""
     runs = {run.fabric: run for run in findings.runs}
     served = {row.fabric: row.served for row in findings.cost.served}
 
-    def side(bill: FabricBill) -> Side:
+    def side(bill: FabricBill) -> SupplierColumn:
         name = bill.name
-        return Side(bill, runs.get(name), findings.timed.get(name), served.get(name))
+        return SupplierColumn(bill, runs.get(name), findings.timed.get(name), served.get(name))
 
     return side(findings.chosen), side(findings.runner_up) if findings.runner_up else None
 
@@ -243,12 +243,14 @@ def _money_apart(part: PartDifference, scale: Scale) -> str:
     return f"{part.difference / scale.factor:+,.{scale.digits}f}"
 
 
-def _lines(findings: Findings, order: Side, other: Side | None) -> Iterator[Line]:
+def _lines(
+    findings: Findings, order: SupplierColumn, other: SupplierColumn | None
+) -> Iterator[Line]:
     """Figures of the order."""
     scale, whole, thousands = findings.cost.scale, findings.whole, findings.thousands
     years = f"Over {order.bill.life.years} years, energy and upkeep, {scale.title}"
     ends = f"low to high, {scale.title}"
-    amounts: tuple[tuple[str, Scale, Callable[[Side], float | None]], ...] = (
+    amounts: tuple[tuple[str, Scale, Callable[[SupplierColumn], float | None]], ...] = (
         (f"Price of the network, {scale.title}", scale, lambda side: side.bill.capital.base),
         (f"Price for one GPU, {whole.title}", whole, lambda side: side.bill.per_gpu.base),
         (years, scale, lambda side: side.over_life),
@@ -266,7 +268,9 @@ def _lines(findings: Findings, order: Side, other: Side | None) -> Iterator[Line
         yield Line(what, order.shown(value, used), shown, _more(value, theirs))
         if not number:
             yield Line(ends, order.ends(scale), other.ends(scale) if other else DASH)
-    texts: tuple[tuple[str, Callable[[Side], str], Callable[[Side], float | None]], ...] = (
+    texts: tuple[
+        tuple[str, Callable[[SupplierColumn], str], Callable[[SupplierColumn], float | None]], ...
+    ] = (
         ("Power, kW", lambda side: side.power_text, lambda side: side.bill.power_w),
         ("One iteration", lambda side: side.time_text, lambda side: side.seconds),
         ("Tokens a second", lambda side: side.rate_text, lambda side: side.tokens_per_s),

@@ -56,7 +56,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
-    from netplan.questions.optimizing.memory_or_gpus import Trade, Weighing
+    from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff, TradeoffSolver
     from netplan.questions.setup.serving_run import Known
     from netplan.workloads.families import OtherModel
 
@@ -359,19 +359,19 @@ def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
     return timed_row(row, best)
 
 
-def _weighing(plain: PlanSearch, **terms: Any) -> "Weighing":  # noqa: ANN401 - of any type
+def _weighing(plain: PlanSearch, **terms: Any) -> "TradeoffSolver":  # noqa: ANN401 - of any type
     """What weighs expanded memories against more GPUs without."""
-    from netplan.questions.optimizing.memory_or_gpus import Weighing
+    from netplan.questions.optimizing.memory_or_gpus import TradeoffSolver
 
-    return Weighing(plain, **terms)
+    return TradeoffSolver(plain, **terms)
 
 
 def _trades(
     answer: Comparison,
     designs: Sequence[Timed],
     asked: tuple[Sequence[FabricSpec], Sizing],
-    weigh: "Callable[[PlanSearch], Weighing]",
-) -> "Iterator[Trade]":
+    weigh: "Callable[[PlanSearch], TradeoffSolver]",
+) -> "Iterator[MemoryTradeoff]":
     """Each expanded memory against more GPUs without, on the fabric that is recommended with it.
 
     Nothing where no design is without.

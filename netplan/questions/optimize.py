@@ -38,15 +38,15 @@ from netplan.questions.optimizing.designs import (
     judge,
 )
 from netplan.questions.optimizing.front import (
+    DesignCounts,
     FoundBy,
     FrontRow,
     Optimization,
-    Tally,
     foreign,
     notes_of,
     why_no_time,
 )
-from netplan.questions.optimizing.memory_or_gpus import Trade, Weighing
+from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff, TradeoffSolver
 from netplan.questions.own_inputs import check_ranges, optional, shared
 from netplan.questions.question import NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.questions.setup.training import (
@@ -222,7 +222,7 @@ class Optimize(Question[Optimization]):
                 axes, self.cluster.gpus, books, self.objective, wish, field
             )
             answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
-        weigh = partial(Weighing, chip=on, books=books, within=self.within)
+        weigh = partial(TradeoffSolver, chip=on, books=books, within=self.within)
         return replace(
             answer,
             notes=(*answer.notes, *foreign(specs, apart, on)),
@@ -410,7 +410,7 @@ def _front_of(
         lost = {design.memory for design in space.designs} - {design.memory for design in feasible}
         advice = f"; no design with {listed(sorted(lost))} meets the demands: ask for it alone"
         raise InfeasibleError(_why_no_time(times) + (advice if lost else ""))
-    tally = Tally(
+    tally = DesignCounts(
         size=space.size,
         built=len(space.designs),
         constraints=counts,
@@ -528,8 +528,8 @@ def _timed(
 def _trades(
     rows: Sequence[FrontRow],
     searches: Mapping[str, PlanSearch],
-    weigh: Callable[[PlanSearch], Weighing],
-) -> Iterator[Trade]:
+    weigh: Callable[[PlanSearch], TradeoffSolver],
+) -> Iterator[MemoryTradeoff]:
     """Each expanded memory of the front, in its cheapest design, against more GPUs without.
 
     Nothing where no design is without.

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 import netplan
 from netplan.costing.lifetime import Lifetime
 from netplan.costing.ranges import Range
-from netplan.decide.candidates import Basis, Candidate, Rule, Run
+from netplan.decide.candidates import Basis, Candidate, Rule, RunBudget
 from netplan.decide.verdict import Verdict, decide
 from netplan.errors import InputError
 from netplan.reports.quantities import Scale
 
 MONEY = Scale(1e6, "M USD", 1)
-RUN = Run(iterations=86_400, hour=1_000.0)
+RUN = RunBudget(iterations=86_400, hour=1_000.0)
 """As many days as an iteration has seconds; a day of all GPUs is worth 24,000 USD."""
 
 
@@ -129,7 +129,7 @@ def test_value_of_a_day_at_which_a_faster_one_wins() -> None:
     assert (change.fabric, change.lever) == ("clos", "day_value")
     assert change.value == pytest.approx(120e6 / 365 / 10)
     assert change.value is not None
-    at_that = Run(RUN.iterations, change.value / 24)
+    at_that = RunBudget(RUN.iterations, change.value / 24)
     assert at_that.cost(CLOS) == pytest.approx(at_that.cost(TORUS))
 
 

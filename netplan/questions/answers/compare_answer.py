@@ -34,7 +34,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, quantity, short_money
 
 if TYPE_CHECKING:
-    from netplan.questions.optimizing.memory_or_gpus import Trade
+    from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
 
 MILLION = 1e6
 SAME_ON_ALL = {
@@ -55,7 +55,7 @@ class Comparison(Answer):
     currency: str
     terms: Terms | None = None
     probe: Probe | None = None
-    trades: "tuple[Trade, ...]" = ()
+    trades: "tuple[MemoryTradeoff, ...]" = ()
     domains: Callable[[], tuple[DomainRow, ...]] | None = None
     """Rail-only by HB domain, counted and priced when somebody reads it."""
 

@@ -161,7 +161,7 @@ def _words(impact: Impact) -> str:
 WORDS = 60
 
 
-class Seen(Struct, frozen=True):
+class FaultsPage(Struct, frozen=True):
     """A fabric with failed parts in colour, what has failed, and what is left as more fails."""
 
     what: str
@@ -190,14 +190,16 @@ def damage_colours(
     return Coloured(links_out=damage.links_out(graph), nodes_out=damage.node_down, cut_off=lost)
 
 
-def seen(subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int) -> Seen:
+def seen(
+    subject: Subject, inventory: Inventory, damage: Damage, what: str, seed: int
+) -> FaultsPage:
     """A fabric whose failures a page draws, and whose switches and links fail one by one."""
     graph, intact = subject.graph, subject.components[0]
     out = damage_colours(graph, damage, intact)
     parts = (attrition(inventory, kind, np.random.default_rng(seed), intact) for kind in PLURAL)
     lost = 0 if out.cut_off is None else int(out.cut_off.sum())
     gone = f"{counted(lost, 'GPU')} cut off" if lost else "no GPU cut off"
-    return Seen(
+    return FaultsPage(
         f"{short(what, WORDS)} failed, {gone}",
         partial(_drawn, graph, subject.fabric, out),
         tuple(part for part in parts if part is not None),
@@ -212,14 +214,14 @@ def _drawn(graph: FabricGraph, fabric: Fabric, coloured: Coloured) -> "Markup":
     return drawing_of(graph, fabric, network_map(graph, fabric.levels, legible=True), coloured)
 
 
-def drawings(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
+def drawings(fabrics: Sequence[tuple[str, FaultsPage | None]]) -> Iterator[Section]:
     """Each fabric with its failures."""
     for name, page in fabrics:
         if page is not None:
             yield Inset(f"{name}: {page.what}", page.draw)
 
 
-def curves(fabrics: Sequence[tuple[str, Seen | None]]) -> Iterator[Section]:
+def curves(fabrics: Sequence[tuple[str, FaultsPage | None]]) -> Iterator[Section]:
     """What is left as more parts fail: curves on pages, rows for programs."""
     every = [(name, left) for name, page in fabrics if page for left in page.left]
     for kind in dict.fromkeys(curve.kind for _, curve in every):
@@ -290,7 +292,7 @@ class FabricFaults(Struct, frozen=True):
     error: ErrorBar | None = None
     """How far iteration times may be off, if the iteration model says so."""
 
-    seen: Seen | None = None
+    seen: FaultsPage | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""

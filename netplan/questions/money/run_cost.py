@@ -13,7 +13,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
-from netplan.decide.candidates import Rule, Run
+from netplan.decide.candidates import Rule, RunBudget
 from netplan.errors import CatalogError, InputError
 from netplan.questions.question import Question
 from netplan.records import asdict
@@ -40,9 +40,9 @@ class Terms(Struct, frozen=True):
     gpu_hour: float
     running: Running
 
-    def run(self, gpus: int) -> Run:
+    def run(self, gpus: int) -> RunBudget:
         """The run on so many GPUs, all of them paid for."""
-        return Run(self.iterations, gpus * self.gpu_hour)
+        return RunBudget(self.iterations, gpus * self.gpu_hour)
 
 
 class RunCost(Struct, frozen=True):

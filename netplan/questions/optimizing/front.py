@@ -34,7 +34,7 @@ from netplan.questions.optimizing.designs import (
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes, gear_known, without_price
-from netplan.questions.optimizing.memory_or_gpus import Trade
+from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import asdict, replace
@@ -89,7 +89,7 @@ class FrontRow(Struct, frozen=True):
         }
 
 
-class Step(Struct, frozen=True):
+class FrontStep(Struct, frozen=True):
     """From one point of the front to the next: what is paid for what speed."""
 
     faster: float
@@ -104,7 +104,7 @@ class Step(Struct, frozen=True):
         return self.price / (100 * self.faster)
 
 
-class Tally(Struct, frozen=True):
+class DesignCounts(Struct, frozen=True):
     """How many designs there are, how many can be built, meet each demand and all, have no time."""
 
     size: int
@@ -141,10 +141,10 @@ class Optimization(Answer):
     inputs: dict[str, Any]
     objective: Objective
     rows: tuple[FrontRow, ...]
-    tally: Tally
+    tally: DesignCounts
     notes: tuple[str, ...]
     currency: str
-    trades: tuple[Trade, ...] = ()
+    trades: tuple[MemoryTradeoff, ...] = ()
     sizes: Sizes = field(default_factory=Sizes)
     graphs: FoundGraphs | None = None
     beaten: tuple[tuple[Design, float], ...] = ()
@@ -166,10 +166,10 @@ class Optimization(Answer):
         """Row where the front bends most; None below three rows."""
         return knee(self.points)
 
-    def step(self, number: int) -> Step:
+    def step(self, number: int) -> FrontStep:
         """What the next row gives for what price."""
         (paid, slow), (price, fast) = self.points[number : number + 2]
-        return Step(slow / fast - 1, price - paid)
+        return FrontStep(slow / fast - 1, price - paid)
 
     @property
     def decision(self) -> Record:

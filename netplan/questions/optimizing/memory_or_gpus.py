@@ -112,7 +112,7 @@ def fewest_gpus(
     return Fewest(gpus(high), most, proven=False)
 
 
-class Side(Struct, frozen=True):
+class MemoryOption(Struct, frozen=True):
     """One of the two: its GPUs [1], its iteration time [s], its bill, and the cost of a run."""
 
     gpus: int
@@ -121,7 +121,7 @@ class Side(Struct, frozen=True):
     run: float | None = None
 
 
-class Trade(Struct, frozen=True):
+class MemoryTradeoff(Struct, frozen=True):
     """Expanded memory against more GPUs, on one fabric.
 
     Parameters
@@ -145,8 +145,8 @@ class Trade(Struct, frozen=True):
     fabric: str
     memory: str
     accelerator: str
-    expanded: Side
-    more: Side | None
+    expanded: MemoryOption
+    more: MemoryOption | None
     without_s: float
     fewest: Fewest
     within: float
@@ -279,7 +279,7 @@ class Trade(Struct, frozen=True):
         """An iteration time for people."""
         return time_text(seconds, self.error) if self.error else f"{seconds:.4g} s"
 
-    def _prices(self, more: Side) -> Iterator[str]:
+    def _prices(self, more: MemoryOption) -> Iterator[str]:
         """What the two cost, and where they would cost the same."""
         memory, other = self.memory_cost, self.more_cost
         currency = self.expanded.bill.quote.currency
@@ -320,7 +320,7 @@ class Trade(Struct, frozen=True):
         return money(cost.base, currency, (cost.low, cost.high))
 
 
-class Weighing(Struct, frozen=True):
+class TradeoffSolver(Struct, frozen=True):
     """What all trades of a question share.
 
     Parameters
@@ -343,7 +343,9 @@ class Weighing(Struct, frozen=True):
     within: float
     terms: Terms | None = None
 
-    def trade(self, spec: FabricSpec, sizing: Sizing, variant: Variant, best: PlanTime) -> Trade:
+    def trade(
+        self, spec: FabricSpec, sizing: Sizing, variant: Variant, best: PlanTime
+    ) -> MemoryTradeoff:
         """Weigh expanded memory on a fabric, with its best plan, against more GPUs."""
         time_s = best.iteration_time_s
         times = {gpus: self._time_s(spec, sizing, gpus) for gpus in (sizing.gpus,)}
@@ -360,7 +362,7 @@ class Weighing(Struct, frozen=True):
         if fewest.gpus is not None:
             larger = replace(sizing, gpus=fewest.gpus)
             more = self._side(spec, larger, None, times[fewest.gpus])
-        return Trade(
+        return MemoryTradeoff(
             fabric=spec.name,
             memory=variant.name,
             accelerator=self.chip.name,
@@ -385,14 +387,16 @@ class Weighing(Struct, frozen=True):
             pass
         return inf
 
-    def _side(self, spec: FabricSpec, sizing: Sizing, memory: Memory | None, time_s: float) -> Side:
+    def _side(
+        self, spec: FabricSpec, sizing: Sizing, memory: Memory | None, time_s: float
+    ) -> MemoryOption:
         """One of the two, priced with its accelerators, and by the hours of a training run."""
         bill = self._bill(spec, sizing, Compute(self.chip, memory))
         run = None
         if self.terms is not None:
             owned = self._bill(spec, sizing, Compute(memory=memory))
             run = run_cost(owned, time_s, self.terms).total.base
-        return Side(sizing.gpus, time_s, bill, run)
+        return MemoryOption(sizing.gpus, time_s, bill, run)
 
     def _bill(self, spec: FabricSpec, sizing: Sizing, compute: Compute) -> Bill:
         return make_bill(spec, sizing, replace(self.books, compute=compute))

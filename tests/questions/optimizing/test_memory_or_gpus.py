@@ -17,7 +17,7 @@ from netplan.questions.optimizing.memory_or_gpus import (
     MOST_TIMES,
     SCANNED,
     Fewest,
-    Trade,
+    MemoryTradeoff,
     fewest_gpus,
 )
 from netplan.scenarios.reading import NONE
@@ -40,10 +40,10 @@ def compared(*memories: str, **more: Any) -> Any:  # noqa: ANN401 - a comparison
     )
 
 
-def weighed(*memories: str, **more: Any) -> Trade:  # noqa: ANN401
+def weighed(*memories: str, **more: Any) -> MemoryTradeoff:  # noqa: ANN401
     """The only trade of a comparison."""
     (trade,) = compared(NONE, *memories, **more).trades
-    assert isinstance(trade, Trade)
+    assert isinstance(trade, MemoryTradeoff)
     return trade
 
 
@@ -171,7 +171,7 @@ def test_memory_that_makes_nothing_faster() -> None:
 
 def test_a_trade_without_enough_gpus_says_so() -> None:
     plain = weighed(TIER)
-    none = Trade(
+    none = MemoryTradeoff(
         **{name: getattr(plain, name) for name in plain.__struct_fields__}
         | {"more": None, "without_s": inf, "fewest": Fewest(None, 8192, proven=True)}
     )
