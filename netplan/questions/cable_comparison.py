@@ -40,7 +40,7 @@ from netplan.topologies.cabling.as_built import (
 )
 from netplan.topologies.cabling.device_names import node_of_guid
 from netplan.topologies.cabling.halls import Hall, hall_of, read_node_names
-from netplan.topologies.cabling.matching import Known, match_halls
+from netplan.topologies.cabling.matching import MatchedPorts, match_halls
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.switched import SwitchTrees
 from netplan.topologies.families.torus import Torus, torus_shape
@@ -110,7 +110,7 @@ class CableComparison(Answer):
     built: int
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
-    known: tuple[Known, ...] = ()
+    known: tuple[MatchedPorts, ...] = ()
 
     @property
     def sentence(self) -> str:

@@ -153,22 +153,22 @@ def assemble(name: str, gpus: int, hb_size: int, parts: Sequence[Wired]) -> Fabr
         joined = np.empty(sum(counts), np.int32)
         return np.concatenate(values, out=joined, casting="same_kind") if values else joined
 
-    def codes(values: Sequence[int], repeats: Sequence[int]) -> Codes:
+    def repeated_codes(values: Sequence[int], repeats: Sequence[int]) -> Codes:
         return np.repeat(np.array(values, np.int8), repeats)
 
     return FabricGraph(
         name=name,
         gpus=gpus,
         hb_size=hb_size,
-        node_kind=codes([block.kind for block in nodes], sizes),
-        node_tier=codes([block.tier for block in nodes], sizes),
+        node_kind=repeated_codes([block.kind for block in nodes], sizes),
+        node_tier=repeated_codes([block.tier for block in nodes], sizes),
         names=StructuralNames([block.names for block in nodes]),
         source=column("source"),
         target=column("target"),
         source_port=column("source_port"),
         target_port=column("target_port"),
         bytes_per_s=np.repeat(np.array([b.bytes_per_s for b in links], np.float64), counts),
-        length_class=codes([block.length_class for block in links], counts),
-        group=codes([groups.index(block.kind) for block in links], counts),
+        length_class=repeated_codes([block.length_class for block in links], counts),
+        group=repeated_codes([groups.index(block.kind) for block in links], counts),
         groups=tuple(groups),
     )

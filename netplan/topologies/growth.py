@@ -62,7 +62,7 @@ class Fill(Struct, frozen=True):
     """How far a phase fills the final design: its leaves, and leaves a pod at most [1]."""
 
     leaves: int
-    each: int
+    per_pod: int
 
     @classmethod
     def whole(cls, tree: clos.FatTree) -> "Fill":
@@ -86,14 +86,14 @@ class _Choices(Struct, frozen=True, eq=False):
     """Fills that a phase may have: leaves, leaves a pod and pods, and their price, shape (n,)."""
 
     leaves: Ints
-    each: Ints
+    per_pod: Ints
     pods: Ints
     price: Floats
 
     def before(self, other: "_Choices") -> Bools:
         """Which fills of a phase may follow these in the next, shape (these, others)."""
         grows = np.ones((len(self.leaves), len(other.leaves)), bool)
-        for name in ("leaves", "each", "pods"):
+        for name in ("leaves", "per_pod", "pods"):
             grows &= getattr(self, name)[:, None] <= getattr(other, name)[None, :]
         return grows
 
@@ -134,7 +134,7 @@ def best_fills(
     >>> from netplan.topologies.families.clos import fat_tree, leaf_ports
     >>> tree, ports = fat_tree(2048, 64), leaf_ports(64)
     >>> best_fills(tree, ports, [512, 2048], Weights(1.0, 0.0, (1.0, 0.0)))
-    [Fill(leaves=19, each=19), Fill(leaves=64, each=64)]
+    [Fill(leaves=19, per_pod=19), Fill(leaves=64, per_pod=64)]
     """
     fills = [Fill.whole(tree)]
     phases = [
@@ -152,7 +152,9 @@ def best_fills(
     # Of equals the fullest leaves, which are the fewest places to lay cables to.
     cheapest = len(best) - 1 - int(best[::-1].argmin())
     for number in range(len(phases) - 1, -1, -1):
-        fills.append(Fill(int(phases[number].leaves[cheapest]), int(phases[number].each[cheapest])))
+        fills.append(
+            Fill(int(phases[number].leaves[cheapest]), int(phases[number].per_pod[cheapest]))
+        )
         cheapest = int(back[number - 1][cheapest]) if number else cheapest
     return fills[::-1]
 
@@ -184,7 +186,7 @@ def _choices(
     leaves = per_pod * pods if even else leaves
     pods = -(-leaves // per_pod)
     price = _price(tree, ports, (ends, leaves, per_pod), weights, early)
-    fits = (leaves <= tree.leaves) & (per_pod <= whole.each) & (leaves <= max(ends, 1))
+    fits = (leaves <= tree.leaves) & (per_pod <= whole.per_pod) & (leaves <= max(ends, 1))
     return _Choices(leaves, per_pod, pods, np.where(fits, price, np.inf))
 
 
@@ -403,7 +405,7 @@ class _Network(Struct, frozen=True, eq=False):
         if full_leaves:
             whole = Fill.whole(self.tree)
             most = int(self.caps.max())
-            fills = [Fill(clos.ceil_div(count, most), whole.each) for count in arrivals[:-1]]
+            fills = [Fill(clos.ceil_div(count, most), whole.per_pod) for count in arrivals[:-1]]
             fills.append(whole)
         else:
             even = self.spec.even_pods
@@ -419,7 +421,7 @@ class _Network(Struct, frozen=True, eq=False):
         """So many endpoints spread evenly over the leaves of a fill; those that are there stay."""
         pod = self.pod
         place = np.arange(len(pod)) - np.searchsorted(pod, pod)
-        inside = place < fill.each
+        inside = place < fill.per_pod
         here = (had > 0) | (inside & (np.cumsum(inside) <= fill.leaves))
         short = count - int(self.caps[here].sum())
         if short > 0:  # some leaves lack a host in the end

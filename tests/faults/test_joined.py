@@ -106,7 +106,7 @@ def test_moved_flows_join_nodes_of_a_damaged_torus_that_have_that_flow(
     for seed in range(6):
         after = reduced.left(random_damage(graph, 1 + seed % 3, np.random.default_rng(seed)))
         whole = (after.transit == reduced.intact.transit)[reduced.place]
-        label = reduced.moved_flows.join(whole)
+        label = reduced.moved_flows.merge_nodes(whole)
         view: nx.Graph[int] = nx.Graph()
         view.add_nodes_from(range(graph.gpus))
         rate = reduced.intact.transit[0]
@@ -117,7 +117,7 @@ def test_moved_flows_join_nodes_of_a_damaged_torus_that_have_that_flow(
         assert all(flow(view, first, other) >= degree for other in others)
         alone += len(label) - len(others) - 1
     assert alone
-    assert len(np.unique(reduced.moved_flows.join(np.ones(len(reduced.used), bool)))) == 1
+    assert len(np.unique(reduced.moved_flows.merge_nodes(np.ones(len(reduced.used), bool)))) == 1
 
 
 def test_what_is_no_torus_has_no_moved_flows() -> None:

@@ -130,7 +130,7 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         ends = np.where(ends == size + a, size, np.where(ends == size + b, size + 1, ends))
         return largest_units(ends, self.units[used], size, size + 1)
 
-    def met(self, a: Ints, b: Ints) -> tuple[Ints, Ints]:
+    def common_hubs(self, a: Ints, b: Ints) -> tuple[Ints, Ints]:
         """What flows over switches that two domains have in common, and what these have at most.
 
         In units, shape (pairs,) each.
@@ -524,7 +524,7 @@ class ClassFlows(Struct, frozen=True, eq=False):
         """Bounds of flows after a damage; pairs of a class had equally much before, too."""
         tried: list[tuple[int, flows.BlockTree, flows.BlockClasses, Floats, PairClasses]] = []
         for tree, units in _trees(before, after):
-            blocks = tree.alike(flows.row_codes(*units.astype(np.int64)))
+            blocks = tree.equal_blocks(flows.row_codes(*units.astype(np.int64)))
             classes = form_classes(tree, blocks)
             if classes is not None:
                 tried.append((len(classes.first), tree, blocks, units[1], classes))
@@ -535,7 +535,7 @@ class ClassFlows(Struct, frozen=True, eq=False):
         count, tree, blocks, left, classes = min(tried, key=itemgetter(0))
         node, graph = _small_graph(tree, blocks, left)
         pairs = node[classes.first], node[classes.second]
-        least, most = graph.met(*pairs)
+        least, most = graph.common_hubs(*pairs)
         if intact is not None:
             lost = after.lost_units(classes.first, classes.second)
             least = np.maximum(least, intact.between(classes)[0] - lost)
@@ -612,7 +612,7 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
     >>> domain, leaf = np.arange(8), 8 + np.arange(8) // 2
     >>> ends = np.stack((np.append(domain, np.arange(8, 12)), np.append(leaf, np.full(4, 12))))
     >>> tree = flows.BlockTree.of(np.repeat([0, 1, 2], [8, 4, 1]), ends)
-    >>> form_classes(tree, tree.alike(np.zeros(12, int))).pairs.tolist()
+    >>> form_classes(tree, tree.equal_blocks(np.zeros(12, int))).pairs.tolist()
     [4, 24]
     """
     ends = np.flatnonzero(blocks.itself[0])

@@ -202,7 +202,7 @@ class BlockTree(Struct, frozen=True, eq=False):
         domains = int(np.count_nonzero(tier == 0))
         return cls(tier, ends, tuple(levels), home, np.stack([block[:domains] for block in blocks]))
 
-    def alike(self, label: Ints) -> "BlockClasses":
+    def equal_blocks(self, label: Ints) -> "BlockClasses":
         """Blocks that are alike, where equal links have equal labels, shape (links,)."""
         labels = int(label.max(initial=0)) + 1
         kinds: list[Ints] = []
@@ -478,7 +478,7 @@ class MovedFlows(Struct, frozen=True, eq=False):
         moves = rings.moves({node for links in used for _, node in links})
         return cls(rings, [[(ring, moves[node]) for ring, node in links] for links in used])
 
-    def join(self, whole: Bools) -> Ints:
+    def merge_nodes(self, whole: Bools) -> Ints:
         """Number nodes, equally where whole links (a mask) carry what fills all of a node's."""
         there = whole[self.rings.link]
         pairs = []
@@ -619,7 +619,7 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         between = (tier[ends] > 0).all(axis=0)
         moved, known = reduced.moved_flows, None
         if moved is not None:
-            known = moved.join((self.transit == reduced.intact.transit)[reduced.place])
+            known = moved.merge_nodes((self.transit == reduced.intact.transit)[reduced.place])
         need = widest_paths(ends - domains, reduced.intact.switched_units, len(tier) - domains)
         return merge_nodes(ends[:, between] - domains, self.switched_units[between], need, known)
 

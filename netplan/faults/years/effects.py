@@ -28,7 +28,7 @@ from msgspec import Struct
 from netplan.faults.damage.cuts import Option
 from netplan.faults.damage.impact import Impact, Single, Subject
 from netplan.faults.years.outages import Cause, Effect, ThroughputTable
-from netplan.faults.years.rates import FailureBook, FailureRate, Unit, place_of, unit_counts
+from netplan.faults.years.rates import FailureBook, FailureRate, Unit, end_of, unit_counts
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.fabric import TIER_NAMES, Fabric
@@ -375,7 +375,7 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
     (['host'], ['leaf-spine'], ['leaf'], ['spine'])
     """
     there = list(kinds)
-    places = {group.name: place_of(group) for group in fabric.links}
+    places = {group.name: end_of(group) for group in fabric.links}
     hosts = [name for name in there if places.get(name) == "host"]
     trunks = [name for name in there if places.get(name) == "trunk"]
     tiers = [name for name in there if name in TIER_NAMES or name.startswith("tier-")]

@@ -61,12 +61,12 @@ class LinkParts(Struct, frozen=True):
     copper_links: int = 0
 
 
-def place_of(links: LinkType | Run) -> Place:
+def end_of(links: LinkType | Run) -> Place:
     """Place of links: every link of a BCube has a GPU at one end.
 
     Examples
     --------
-    >>> [place_of(LinkType("", role)) for role in ("host", "up", "ring")]
+    >>> [end_of(LinkType("", role)) for role in ("host", "up", "ring")]
     ['host', 'trunk', 'trunk']
     """
     return "host" if links.role == "host" else "trunk"
@@ -123,7 +123,7 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
     for place in places:
         # Links on a chip are no parts.
         cabled = [group for group in fabric.links if group.medium not in UNCABLED]
-        groups = [group for group in cabled if place_of(group) == place]
+        groups = [group for group in cabled if end_of(group) == place]
         optical = sum(group.links for group in groups if group.medium == "optical")
         copper = sum(group.links for group in groups) - optical
         ends = ENDS_OF_A_LINK * optical
@@ -136,7 +136,7 @@ def _as_wired(wiring: Wiring) -> dict[Place, LinkParts]:
     counts: dict[Place, Counter[str]] = {"host": Counter(), "trunk": Counter()}
     ends: dict[tuple[str, str, int], Counter[Place]] = {}
     for run in wiring.runs:
-        place = place_of(run)
+        place = end_of(run)
         if run.medium in ("dac", "aec"):
             counts[place]["copper_links"] += run.links
             counts[place]["copper_cables"] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
@@ -514,7 +514,7 @@ def unit_counts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, int]
     >>> units["host_link"], units["leaf_switch"], units["upper_switch"], units["trunk_transceiver"]
     (1024, 32, 16, 2048)
     """
-    hosts = [group for group in fabric.links if place_of(group) == "host"]
+    hosts = [group for group in fabric.links if end_of(group) == "host"]
     leaves = sum(tier.switches for tier in fabric.tiers[: len(hosts)])
     host_links = sum(group.links for group in hosts)
     parts = link_parts(fabric, wiring)

@@ -27,7 +27,7 @@ from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.topologies.cabling.as_built import Cable, End
 from netplan.topologies.cabling.device_names import adapter_name, switch_name, switch_unit
-from netplan.topologies.formats.infiniband import Found, Subnet
+from netplan.topologies.formats.infiniband import Subnet, SubnetNode
 from netplan.topologies.graph import MANAGER, SWITCH
 
 MAX_NAMES = 1_000_000
@@ -155,7 +155,7 @@ def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
     return Hall(str(subnet.path), cables, devices, inside, renamed)
 
 
-def _renamed(node: Found, known: Mapping[str, str]) -> str:
+def _renamed(node: SubnetNode, known: Mapping[str, str]) -> str:
     """Description of a node, or what a map of names has in its place."""
     for key in (guid_of(node.id), node.id, node.description):
         if key and key in known:
@@ -166,7 +166,9 @@ def _renamed(node: Found, known: Mapping[str, str]) -> str:
     return f"{known[host]} {card}".strip() if host in known else node.description
 
 
-def _called(nodes: Mapping[str, Found], names_of: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _called(
+    nodes: Mapping[str, SubnetNode], names_of: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Name of every node: short where that is enough."""
     short = {
         id_: switch_name(names_of[id_]) if node.kind == SWITCH else " ".join(names_of[id_].split())

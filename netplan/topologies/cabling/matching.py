@@ -24,7 +24,7 @@ from netplan.errors import InputError
 from netplan.topologies.cabling import device_names
 from netplan.topologies.cabling.as_built import CAGE_PORT, Cable, CableList, End, devices_alike
 from netplan.topologies.cabling.halls import Hall
-from netplan.topologies.cabling.switch_matching import Matching, Side, side_of
+from netplan.topologies.cabling.switch_matching import Matching, MatchSide, side_of
 
 GPU_NAME = re.compile(r"gpu-(\d{1,9})")
 HOST_LIKE = re.compile(
@@ -117,32 +117,32 @@ class FoundPorts(Struct, frozen=True, eq=False, dict=True):
     A host that nothing names is its adapter alone, with the number -1.
     """
 
-    at: Mapping[End, tuple[str, int, int]]
+    places: Mapping[End, tuple[str, int, int]]
 
     @cached_property
     def numbers(self) -> list[int]:
         """Numbers of adapters, over all hosts that have names."""
-        return sorted({number for _, number, _ in self.at.values() if number >= 0})
+        return sorted({number for _, number, _ in self.places.values() if number >= 0})
 
     @cached_property
     def ports(self) -> int:
         """Ports of an adapter [1]."""
-        return max((port for _, _, port in self.at.values()), default=0) + 1
+        return max((port for _, _, port in self.places.values()), default=0) + 1
 
     def hosts(self) -> list[str]:
         """Hosts with names, in the order of these."""
-        named = {host for host, number, _ in self.at.values() if number >= 0}
+        named = {host for host, number, _ in self.places.values() if number >= 0}
         return sorted(named, key=device_names.natural)
 
     def on_hosts(self, planned: Places) -> "FoundPorts":
         """GPUs that stand for themselves as those of the hosts of a plan, which names no GPU."""
-        hosts = {host for host, _, _ in self.at.values()}
+        hosts = {host for host, _, _ in self.places.values()}
         if not all(map(GPU_NAME.fullmatch, hosts)) or hosts & set(planned.hosts()):
             return self
         places = 1 + max((place for _, place in planned.end), default=0)
         gpus = places // self.ports
         host_places = {}
-        for end, (gpu, _, port) in self.at.items():
+        for end, (gpu, _, port) in self.places.items():
             host, rank = divmod(int(gpu.removeprefix("gpu-")), max(1, gpus))
             host_places[end] = device_names.host_name(host), rank, port
         return FoundPorts(host_places)
@@ -150,7 +150,7 @@ class FoundPorts(Struct, frozen=True, eq=False, dict=True):
     def by_host(self) -> Mapping[str, list[End]]:
         """Ends of every host."""
         ends: dict[str, list[End]] = defaultdict(list)
-        for end, (host, _, _) in self.at.items():
+        for end, (host, _, _) in self.places.items():
             ends[host].append(end)
         return ends
 
@@ -193,7 +193,7 @@ SERVER_GPUS = (8, 4, 16, 2)
 """GPUs of a server that are tried where adapters do not tell [1]."""
 
 
-class Known(Struct, frozen=True):
+class MatchedPorts(Struct, frozen=True):
     """A device as built, what the plan calls it, and how that is known."""
 
     built: str
@@ -209,7 +209,7 @@ class Match(Struct, frozen=True):
 
     cables: Sequence[Cable]
     notes: tuple[str, ...] = ()
-    known: tuple[Known, ...] = ()
+    known: tuple[MatchedPorts, ...] = ()
     host_of: Mapping[str, str] = {}
 
 
@@ -248,7 +248,7 @@ def match_halls(
 
 def _sides(
     plan: Hall, built: Hall, hosts: tuple[set[str], set[str]], links: int | None
-) -> tuple[Side, Side]:
+) -> tuple[MatchSide, MatchSide]:
     """Both networks with ports of switches named alike: by their numbers."""
     named_by_cage = (
         (end.device for cable in hall.cables for end in cable[:2] if CAGE_PORT.fullmatch(end.port))
@@ -303,7 +303,7 @@ class _Matcher:
     def __init__(
         self,
         halls: tuple[Hall, Hall],
-        sides: tuple[Side, Side],
+        sides: tuple[MatchSide, MatchSide],
         places: Places,
         host_ports: FoundPorts,
     ) -> None:
@@ -327,13 +327,13 @@ class _Matcher:
         # Places on hosts, planned and as built, are colours to switches.
         self.switches.places = {end: place for end, (_, place) in self.places.place.items()} | {
             end: self.ranks[number] * self.found.ports + port
-            for end, (_, number, port) in self.found.at.items()
+            for end, (_, number, port) in self.found.places.items()
         }
-        self.switches.settle()
+        self.switches.propagate_matches()
         self._order_hosts()
         self._order_adapters()
         if self.switches.open and self.host_end:
-            self.switches.settle()
+            self.switches.propagate_matches()
         self._plug_in()
         self._say()
         host_of = {end.device: host for end, (host, _) in self.places.place.items()}
@@ -366,7 +366,7 @@ class _Matcher:
 
     def _place(self) -> None:
         """Ends in the plan of all hosts that are known."""
-        for end, (host, number, port) in self.found.at.items():
+        for end, (host, number, port) in self.found.places.items():
             planned_host = self.host.get(host)
             if planned_host is None:
                 continue
@@ -436,7 +436,7 @@ class _Matcher:
     def _order_adapters(self) -> None:
         """Take adapters in another order than that of their numbers where most are plugged so."""
         votes: dict[int, Counter[int]] = defaultdict(Counter)
-        for end, (host, number, port) in self.found.at.items():
+        for end, (host, number, port) in self.found.places.items():
             far = self._opposite(end) if number >= 0 else None
             place = self.places.place.get(far) if far is not None else None
             if place is not None and place[0] == self.host.get(host):
@@ -460,7 +460,7 @@ class _Matcher:
         """Adapters without names: what the plan has in their switch ports."""
         taken = set(self.host_end.values())
         plugged = 0
-        for end, (host, number, _) in self.found.at.items():
+        for end, (host, number, _) in self.found.places.items():
             if end in self.host_end or (number >= 0 and host in self.host):
                 continue
             device = self.hall.devices.get(end.device)
@@ -520,13 +520,13 @@ class _Matcher:
         if inside := self.hall.inside:
             self.notes.append(f"{_count(inside, 'link')} inside switches left out")
 
-    def _known(self) -> Iterator[Known]:
+    def _known(self) -> Iterator[MatchedPorts]:
         """Devices that are known otherwise than by name."""
         for how, names in (("ports", self.switches.by_ports), ("order", self.switches.by_order)):
             for name in names:
-                yield Known(name, self.switches.planned[name], how)
+                yield MatchedPorts(name, self.switches.planned[name], how)
         for host, how in self.how.items():
-            yield Known(host, self.host[host], how)
+            yield MatchedPorts(host, self.host[host], how)
 
     def _renamed(self) -> Iterator[Cable]:
         """Cables as built, in the names of the plan as far as they are known."""

@@ -27,7 +27,7 @@ from msgspec import Struct
 from netplan.errors import InputError, NetplanError
 from netplan.progress import each
 from netplan.topologies.cabling.device_names import node_guid
-from netplan.topologies.formats.infiniband import LANE_GBPS, NODE_LINE, Found, subnet_of_text
+from netplan.topologies.formats.infiniband import LANE_GBPS, NODE_LINE, SubnetNode, subnet_of_text
 from netplan.topologies.graph import SWITCH, connected_parts
 
 KNOWN_SPEEDS = ("HDR", "EDR", "FDR", "QDR", "DDR", "SDR")
@@ -137,14 +137,14 @@ def parts_of(text: str) -> list[Part]:
         ]
     )
     part = connected_parts(len(vertices), pairs[:, 0], pairs[:, 1])
-    parts: list[list[Found]] = [[] for _ in range(int(part.max()) + 1)]
+    parts: list[list[SubnetNode]] = [[] for _ in range(int(part.max()) + 1)]
     for (id_, _), number in zip(vertices, part.tolist(), strict=True):
         parts[number].append(subnet.nodes[id_])
     cables = np.bincount(part[pairs[:, 0]], minlength=len(parts)).tolist()
     return [_part(nodes, many) for nodes, many in zip(parts, cables, strict=True)]
 
 
-def _part(nodes: list[Found], cables: int) -> Part:
+def _part(nodes: list[SubnetNode], cables: int) -> Part:
     """A subnet of these nodes; its manager runs on the first switch, or an adapter without one."""
     inner = [node for node in nodes if node.kind == SWITCH]
     first = min(inner or nodes, key=lambda node: node.id)

@@ -95,7 +95,7 @@ Coloured = Mapping[str, int]
 """Colours by switch."""
 
 
-class Side(Struct, frozen=True):
+class MatchSide(Struct, frozen=True):
     """One of the two networks: its switches in order, and what every port leads to."""
 
     switches: Sequence[str]
@@ -104,7 +104,7 @@ class Side(Struct, frozen=True):
     known: frozenset[str]
 
 
-def side_of(cables: Iterable[Cable], hosts: set[str], guids: Mapping[str, str]) -> Side:
+def side_of(cables: Iterable[Cable], hosts: set[str], guids: Mapping[str, str]) -> MatchSide:
     """Ends of cables by device; switches in natural order of their names, then of their GUIDs."""
     far: dict[End, End] = {}
     ends: dict[str, list[End]] = defaultdict(list)
@@ -116,7 +116,7 @@ def side_of(cables: Iterable[Cable], hosts: set[str], guids: Mapping[str, str]) 
     switches = sorted(
         ends.keys() - hosts, key=lambda name: (natural(name.partition(" S-")[0]), guids.get(name))
     )
-    return Side(switches, far, ends, frozenset(switches))
+    return MatchSide(switches, far, ends, frozenset(switches))
 
 
 class Matching(Struct):
@@ -134,8 +134,8 @@ class Matching(Struct):
         Switches as built that their ports told, and those that were taken in order.
     """
 
-    plan: Side
-    built: Side
+    plan: MatchSide
+    built: MatchSide
     planned: dict[str, str]
     host_end: Mapping[End, End]
     by_ports: list[str] = field(default_factory=list)
@@ -149,7 +149,7 @@ class Matching(Struct):
         """Switches as built that are not known yet."""
         return [name for name in self.built.switches if name not in self.planned]
 
-    def settle(self) -> None:
+    def propagate_matches(self) -> None:
         """Find what names left open."""
         fresh = set(self.built.ends)
         while self.open:
@@ -279,7 +279,7 @@ class Matching(Struct):
                 )
                 yield plan, built
 
-    def _first(self, side: Side) -> Colours:
+    def _first(self, side: MatchSide) -> Colours:
         """Colours to begin with: known switches have their own, the others one."""
         number = {
             planned_name: index + 1
@@ -290,7 +290,7 @@ class Matching(Struct):
             named = [self.planned.get(name, "") for name in named]
         return np.array([number.get(name, 0) for name in named], np.uint64)
 
-    def _ports(self, side: Side, *, with_hosts: bool) -> Ports:
+    def _ports(self, side: MatchSide, *, with_hosts: bool) -> Ports:
         """Ports of switches as arrays, made once."""
         key = (side is self.plan, with_hosts)
         if key not in self._ports_of:
@@ -336,7 +336,7 @@ class Matching(Struct):
         return changed
 
 
-def _pattern(side: Side, name: str) -> set[tuple[str, str]]:
+def _pattern(side: MatchSide, name: str) -> set[tuple[str, str]]:
     """Ports of a switch, each with the peer's where that is a switch, too."""
     return {
         (here.port, there.port if (there := side.far[here]).device in side.known else "")

@@ -33,7 +33,7 @@ class _Row(Struct, frozen=True):
 
     name: str
     count: int
-    one: str
+    singular: str
     label: str
     detail: str
     names: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ def _tier(fabric: Fabric, tier: SwitchTier, names: tuple[str, ...]) -> _Row:
     return _Row(
         name=tier.name,
         count=tier.switches,
-        one=word,
+        singular=word,
         label=f"{tier.switches:,} {TIMES} {kind}",
         detail=f"{ports}, {spare:,} free" if spare else ports,
         names=names,
@@ -173,7 +173,7 @@ def _gpus(fabric: Fabric) -> _Row:
     return _Row(
         name="",
         count=sizing.domains,
-        one="domain",
+        singular="domain",
         label=f"{sizing.domains:,} {TIMES} HB domain",
         detail=joined or f"{sizing.hb_size:,} GPUs each, {sizing.gpus:,} in all",
     )
@@ -212,9 +212,9 @@ def _joined(
     middle = end + GAP / 2
     yield text(MARGIN, middle - 4, _link_words(fabric, group), "sub")
     counts = {tier.name: tier.switches for tier in fabric.tiers}
-    words = f"{group.links / counts[upper.name]:.4g} to each {upper.one}"
+    words = f"{group.links / counts[upper.name]:.4g} to each {upper.singular}"
     if lower.name:
-        words = f"{group.links / counts[lower.name]:.4g} from each {lower.one}, {words}"
+        words = f"{group.links / counts[lower.name]:.4g} from each {lower.singular}, {words}"
     yield text(MARGIN, middle + 12, words, "sub")
 
 
@@ -240,7 +240,7 @@ def _boxes(row: _Row, y: float) -> Iterator[Markup]:
     yield text(MARGIN, y + 17, row.label, "label")
     yield text(MARGIN, y + 34, row.detail, "sub")
     kind = "node switch" if row.name else "node gpus"
-    names = row.names or [f"{short(row.one, 8)} {number:,}" for number in row.numbers]
+    names = row.names or [f"{short(row.singular, 8)} {number:,}" for number in row.numbers]
     for name, centre in zip(names, row.centres, strict=True):
         yield box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
         shown = short(name, NAME_LENGTH)

@@ -80,7 +80,7 @@ ADAPTER_PORTS = 2
 AGGREGATION = "Aggregation Node"
 
 
-class Found(Struct, frozen=True):
+class SubnetNode(Struct, frozen=True):
     """A node as found: its id in the file, kind, ports, description, line.
 
     ``listed`` is False where only a peer's line names it; ``image`` is the GUID of its system.
@@ -123,7 +123,7 @@ class Subnet(Struct, frozen=True):
     """What was found: nodes by their ids, and links."""
 
     path: Path
-    nodes: dict[str, Found]
+    nodes: dict[str, SubnetNode]
     links: list[FoundLink]
 
 
@@ -135,7 +135,7 @@ class _Port(Struct, frozen=True):
     lanes: int
     lane_gbps: float
     line: int
-    said: str = ""
+    description: str = ""
 
 
 def found_by_ibnetdiscover(path: Path) -> Subnet:
@@ -163,7 +163,7 @@ def subnet_of_text(text: str) -> Subnet:
 
 def _subnet(path: Path, text: Iterable[str]) -> Subnet:
     """Nodes and links of lines; errors as above."""
-    nodes: dict[str, Found] = {}
+    nodes: dict[str, SubnetNode] = {}
     ports: list[_Port] = []
     here = image = ""
     for number, raw in _numbered(path, text):
@@ -187,13 +187,15 @@ def _subnet(path: Path, text: Iterable[str]) -> Subnet:
                 raise _error(path, number, why)
             text = node[4] or here
             kind = _kind(node[1], text)
-            nodes[here] = Found(here, kind, int(node[2]), text, number, image=image)
+            nodes[here] = SubnetNode(here, kind, int(node[2]), text, number, image=image)
             image = ""
     for line_of in ports:
         peer = line_of.there.node
         if peer not in nodes:
-            kind = SWITCH if peer.startswith("S-") else _kind("Ca", line_of.said)
-            nodes[peer] = Found(peer, kind, 0, line_of.said or peer, line_of.line, listed=False)
+            kind = SWITCH if peer.startswith("S-") else _kind("Ca", line_of.description)
+            nodes[peer] = SubnetNode(
+                peer, kind, 0, line_of.description or peer, line_of.line, listed=False
+            )
     return Subnet(path, nodes, _once(path, ports))
 
 
@@ -323,7 +325,9 @@ def _systems(
         or (in_use[name] > ADAPTER_PORTS and not kind.upper().startswith("HCA"))
     }
     nodes = {
-        name: Found(name, SWITCH, 0, name, blocks[name][1]) for name in blocks if name in switches
+        name: SubnetNode(name, SWITCH, 0, name, blocks[name][1])
+        for name in blocks
+        if name in switches
     }
     ports = []
     for here, port, number in lines:
@@ -332,7 +336,7 @@ def _systems(
             node, place = _panel(system, named, is_switch=system in switches)
             ends.append(FoundEnd(node, place))
             if node not in nodes:
-                nodes[node] = Found(node, GPU, 0, node, number, listed=system in blocks)
+                nodes[node] = SubnetNode(node, GPU, 0, node, number, listed=system in blocks)
         rate = (int(port[2]), float(port[3])) if port[2] else (0, nan)
         ports.append(_Port(ends[0], ends[1], *rate, number))
     return Subnet(path, nodes, _once(path, ports))
@@ -396,7 +400,7 @@ def _number(end: FoundEnd) -> int | None:
     return int(end.port) - 1 if end.port.isdigit() else None
 
 
-def _names(nodes: Iterable[Found]) -> dict[str, str]:
+def _names(nodes: Iterable[SubnetNode]) -> dict[str, str]:
     """Name of every node: its description, made one word, and unique."""
     words = {
         node.id: re.sub(r"[^\w.:;,+/()\[\]-]+", "/", _called(node)).strip("/") for node in nodes
@@ -405,6 +409,6 @@ def _names(nodes: Iterable[Found]) -> dict[str, str]:
     return {id_: word if shared[word] == 1 else f"{word}/{id_}" for id_, word in words.items()}
 
 
-def _called(node: Found) -> str:
+def _called(node: SubnetNode) -> str:
     """A switch by its name alone, any other node by its description."""
     return switch_name(node.description) if node.kind == SWITCH else node.description

@@ -183,7 +183,7 @@ def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[fl
     for begin in range(0, len(targets), step):
         batch = targets[begin : begin + step]
         bytes_to = [pattern.to(batch) for pattern in patterns]
-        loads += ways.poured(batch, bytes_to)
+        loads += ways.propagate(batch, bytes_to)
         sent += [column.sum() for column in bytes_to]
     if whole:
         return float((loads / hosts.bytes_per_s).max()), True
@@ -219,7 +219,7 @@ class _Ways(Struct, frozen=True, eq=False):
             return cls(hosts, every, (), len(hosts.tail))
         return cls(hosts, every, tuple(matrix(hosts.kind == kind) for kind in range(kinds)), kinds)
 
-    def poured(self, targets: Ints, patterns: Sequence[Floats]) -> Floats:
+    def propagate(self, targets: Ints, patterns: Sequence[Floats]) -> Floats:
         """Load as traffic splits evenly at every hop: of a link of each arc, or of kinds [B].
 
         What is sent to the targets is given pattern by pattern, shape (groups, targets) [B]; loads
