@@ -18,8 +18,8 @@ MAX_CONTRIBUTING_LINES = 130
 # The most there may be of each, documentation aside: they only fall, or rise by what a named
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
-MOST = {"lines of code": 72_000, "functions": 5_900, "classes": 1_003, "lines of imports": 6_400}
-LEAST_DOCUMENTED = 446  # public functions that say Parameters or Returns
+MOST = {"lines of code": 72_129, "functions": 5_834, "classes": 1_003, "lines of imports": 6_282}
+LEAST_DOCUMENTED = 483  # public functions that say Parameters or Returns
 
 
 @cache
@@ -117,6 +117,30 @@ def test_the_package_grows_by_named_features_alone() -> None:
     print("\n".join(f"{count:7,} {kind}" for kind, count in kinds.items()))  # noqa: T201 - -rP
     assert kinds.pop("documented") >= LEAST_DOCUMENTED
     assert not {kind: count for kind, count in kinds.items() if count > MOST[kind]}
+
+
+UNSAYING = {"one", "found", "at", "said", "told", "each", "own", "beside"}
+"""Names of variables that do not say what they hold."""
+
+
+def test_variables_say_what_they_are() -> None:
+    unsaying = []
+    for name in MODULES:
+        tree = syntax_of(name)
+        classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+        fields = {
+            id(line.target)
+            for node in classes
+            for line in node.body
+            if isinstance(line, ast.AnnAssign)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.arg):
+                unsaying += [f"{name}, line {node.lineno}"] if node.arg in UNSAYING else []
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bad = node.id in UNSAYING and id(node) not in fields
+                unsaying += [f"{name}, line {node.lineno}"] if bad else []
+    assert not unsaying
 
 
 def test_ci_runs_the_readme_test_command() -> None:

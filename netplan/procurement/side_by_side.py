@@ -130,7 +130,6 @@ def speed_chart(
         return None
     times = [point.time_s for point in points]
     prices = [point.price for point in points]
-    margin = 0.1 * max(times)  # so that differences of a few percent can be seen
     data = charts.marks(
         "scatter",
         [price.base / money.factor for price in prices],
@@ -156,10 +155,7 @@ def speed_chart(
     top = 1.25 * max(price.high for price in prices) / money.factor
     layout: charts.Json = {
         "xaxis": {"title": {"text": f"Price, {money.title}"}, "range": [0, top]},
-        "yaxis": {
-            "title": {"text": f"Iteration of {chart_label(training)}, s"},
-            "range": [min(times) - margin, max(times) + margin],
-        },
+        "yaxis": {"title": {"text": f"Iteration of {chart_label(training)}, s"}},
         "showlegend": False,
     }
     return charts.Chart("speed", "Iteration time against price", SCATTER_PX, (data,), layout)

@@ -445,7 +445,8 @@ def rail_only_domains(
 
 def _paper(asked: Compare) -> Paper | None:
     """Rail-only in the paper's own scenario: its price, and what it saves; None if not sized."""
-    paper = Scenario.load(PAPER).replace(gpus=asked.cluster.gpus, radix=asked.cluster.switch_radix)
+    stated = Scenario.load(PAPER)
+    paper = stated.replace(gpus=asked.cluster.gpus, radix=asked.cluster.switch_radix)
     reader = CatalogReader(asked.catalog)
     chip = reader.load(ACCELERATORS, paper.cluster.accelerator)
     try:
@@ -454,8 +455,11 @@ def _paper(asked: Compare) -> Paper | None:
         return None
     pair = FABRICS.load(RAIL_ONLY), FABRICS.load(BASELINE)
     rows = rail_only_domains(pair, sizing, books, chip.hb_size, ())
-    words = f"{chip.short}, prices {paper.books.prices}"
-    known = (Paper(words, row.cost, row.saved) for row in rows if row.cost and row.saved)
+    words = f"{chip.short}, {books.prices.date[:4]}"
+    sizes = {"gpus": paper.cluster.gpus, "radix": paper.cluster.radix}
+    changed = (name for name, size in sizes.items() if size != getattr(stated.cluster, name))
+    command = " ".join([PAPER, *(f"--{name} {sizes[name]}" for name in changed)])
+    known = (Paper(words, row.cost, row.saved, command) for row in rows if row.cost and row.saved)
     return next(known, None)
 
 

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import unescape
 from itertools import chain, pairwise
-from math import cos, log10, pi, sin
+from math import cos, floor, log10, pi, sin
 from typing import Any
 
 from markupsafe import Markup
@@ -302,7 +302,8 @@ def _ruler(axis: Any, extent: tuple[list[float], bool], ends: tuple[float, float
     ticks = [*_named_ticks(axis)] if named else [*_round_ticks(axis, low, high, log=log)]
     title = words(_title(axis))
     if title and not named and not log and low > 0 and not zero:
-        title = f"{title} (axis from {float(f'{low:.2g}'):,g})"
+        step = 10.0 ** (floor(log10(high - low)) - 1)
+        title = f"{title} (axis from {floor(low / step) * step:,.6g})"
     if axis.get("autorange") == "reversed":
         ends = ends[::-1]
     ruler = Ruler(

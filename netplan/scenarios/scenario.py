@@ -593,6 +593,8 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             if place is None:
                 raise unknown_name("input", name, list(known))
             read = place.default if value is None else read_option(name, place.option, value)
+            if read == () and place.default:
+                raise InputError(f"{name}: got none: name one or more")
             parts[place.part] = _with(parts[place.part], place.path, read)
             given |= {plain} if value is not None else set()
         if given & {"radix", "switch", "nic_gbps"}:

@@ -13,7 +13,7 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.faults.damage.capacity import Remaining, _least_share, remaining_bandwidth
 from netplan.faults.damage.damage import Damage, no_damage
-from netplan.faults.damage.flows import reduced_graph
+from netplan.faults.damage.flows import reduced_graph, widest_paths
 from netplan.faults.damage.scenario import parse_faults
 from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
@@ -319,3 +319,9 @@ def test_what_every_pair_has_left_at_least_leaves_out_what_two_domains_lost_alon
     after = network.left(parse_faults(["gpu-30", "gpu-41"], graph))
     assert _least_share(network.intact, after) == 0.75
     assert _least_share(network.intact, network.left(parse_faults(["gpu-30"], graph))) == 0.875
+
+
+def test_links_between_domains_reach_no_switch() -> None:
+    """Domains -1 and -2 are joined directly, which counts for neither at switch 0."""
+    ends = np.array([[-1, -2, -1], [0, 0, -2]])
+    assert widest_paths(ends, np.array([3.0, 4.0, 9.0]), 1).tolist() == [4.0]

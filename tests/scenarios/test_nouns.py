@@ -134,3 +134,8 @@ def test_help_of_python_shows_the_inputs_of_a_part(part: type) -> None:
     """As ``help()`` prints it: pydoc asks the metaclass for a docstring."""
     assert "Parameters" in pydoc.plain(pydoc.render_doc(part))
     assert "Option(" not in str(inspect.signature(part))
+
+
+def test_a_scenario_names_a_fabric() -> None:
+    with pytest.raises(InputError, match="fabrics: got none: name one or more"):
+        Scenario().replace(fabrics=[])

@@ -368,7 +368,7 @@ def widest_paths(ends: Ints, units: Floats, switches: int) -> Floats:
     [7.0, 7.0, 5.0]
     """
     part = connected_parts(switches, *ends[:, (ends >= 0).all(axis=0)])
-    at_domain = (ends < 0).any(axis=0)
+    at_domain = (ends < 0).sum(axis=0) == 1  # links between two domains reach no switch
     low, high = np.sort(ends[:, at_domain], axis=0)
     pair, place = np.unique(low * switches + part[high], return_inverse=True)
     widest = np.zeros(switches)

@@ -346,11 +346,12 @@ class DomainRow(Struct, frozen=True):
 
 
 class Paper(Struct, frozen=True):
-    """Rail-only in the paper's own scenario: GPUs and prices in words, its price, what it saves."""
+    """Rail-only as the paper counts: in words, its price, what it saves, and the question."""
 
     words: str
     cost: Range
     saved: float
+    command: str
 
 
 class Compared(Struct, frozen=True):

@@ -293,7 +293,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
     else:
         whole = baseline.bill.capital.base
         less = Scale.of(whole, answer.currency).apart(chosen.bill.capital.base, whole)
-        share = abs(less) / whole if whole else 0.0
+        share = abs(chosen.bill.capital.base / whole - 1) if whole else 0.0
         pace = _pace(chosen, baseline)
         if share < SAME_MONEY:
             yield f"{start}, the same money as {ANY_TO_ANY}{pace}."
@@ -352,7 +352,8 @@ def _networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> 
     """A row a network with its counts, money, power and time; what lies inside HB domains apart."""
     rows, first = [case.row for case in cases], cases[0].compared
     # What can be bought says how fine the money is: a product of another size may be far dearer.
-    bought = [row for row in rows if row.sold] or rows
+    best = first.verdict.fabric if first.verdict else None
+    bought = [row for row in rows if row.label == best] or [row for row in rows if row.sold]
     prices = [cost.base for row in bought if (cost := _price(row, several=several))]
     scale = Scale.short(max(prices, default=0.0), first.currency)
     watts = [row.power_w for row in rows if row.power_w is not None]
@@ -543,7 +544,9 @@ def _paper(answer: Compared) -> tuple[str, ...]:
     if paper is None or paper.cost.base < MILLION or not answer.domains or answer.serves:
         return ()
     price = f"{short_money(paper.cost.base)}, {100 * paper.saved:.0f} %"
-    return (f"The paper ({paper.words}: {price}): compare rail-only-paper",)
+    start = f"The paper ({paper.words}: {price}): "
+    line = f"{start}compare {paper.command}"
+    return (line if len(line) <= WIDTH else f"{start}{paper.command}",)
 
 
 def _more(answer: Compared) -> str:
