@@ -81,6 +81,9 @@ def test_cases_are_one_table_for_programs() -> None:
     cases = json.loads(netplan(*asked, "--format", "json").stdout)["cases"]
     rows = [(case["nic_gbps"], row["fabric"]) for case in cases for row in case["rows"]]
     assert [(float(line["nic_gbps"]), line["fabric"]) for line in lines] == rows
+    assert {line["gear_in_server"] for line in lines} == {"True"}
+    details = netplan(*asked, "--details").stdout
+    assert details.index("What to order by nic: 400 ") < details.index("─")
     frame = library.compare("hgx-b200", gpus=4096, timing=False, nic=[400, 800]).to_frame()
     assert [*frame.index] == [rate for rate, _ in rows]
 

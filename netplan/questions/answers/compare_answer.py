@@ -23,7 +23,7 @@ from netplan.questions.answers.compare_rows import (
     FabricRow,
     Paper,
 )
-from netplan.questions.answers.compare_screen import cases_screen, screen
+from netplan.questions.answers.compare_screen import cases_screen, cases_verdict, screen
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import replaced_lines
@@ -317,10 +317,18 @@ class ComparisonCases(Answer):
 
     def summary(self) -> Iterator[show.Section]:
         """The verdict of each case, and the fabrics that matter there."""
-        yield from cases_screen(self.flag, [(value, case.compared) for value, case in self.cases])
+        yield from cases_screen(self.flag, self._compared())
+
+    def in_a_line(self) -> str:
+        """What to order by the values of the flag."""
+        sentence = cases_verdict(self.flag, self._compared())[0]
+        return f"{sentence[0].lower()}{sentence[1:]}".rstrip(".")
 
     def sections(self) -> Iterator[show.Section]:
-        """One comparison behind the other, each under its value."""
+        """What to order, then one comparison behind the other, each under its value."""
+        scenario = self.cases[0][1].inputs["scenario"]
+        yield show.Heading(f"{scenario}, by {self.flag}")
+        yield show.Paragraph(" ".join(cases_verdict(self.flag, self._compared())), "strong")
         for value, comparison in self.cases:
             yield show.Heading(f"{self.flag} {value}")
             for section in comparison.sections():
@@ -329,6 +337,10 @@ class ComparisonCases(Answer):
                 elif section.only != "programs":
                     yield replace(section, only=section.only or "people")
         yield self._as_one()
+
+    def _compared(self) -> list[tuple[Any, Compared]]:
+        """The values with what a screen shows of their comparisons."""
+        return [(value, case.compared) for value, case in self.cases]
 
     def _as_one(self) -> show.Table[dict[str, Any]]:
         """The fabrics of all cases, for programs: the first column is the value of a case."""
@@ -346,7 +358,7 @@ class ComparisonCases(Answer):
 
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
-    *show.columns("sold", "gear", shown="never"),
+    *show.columns("sold", "gear", "gear_in_server", shown="never"),
     show.column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
     show.column("switches", "fabric.switches", mark=_uneven),
     show.column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),

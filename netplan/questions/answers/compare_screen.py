@@ -112,6 +112,36 @@ def screen(answer: Compared) -> Iterator[Section]:
     yield from shown.sections()
 
 
+def cases_verdict(flag: str, cases: Sequence[tuple[object, Compared]]) -> tuple[str, ...]:
+    """What to order for each value of a repeated flag, and what the others change.
+
+    Parameters
+    ----------
+    flag, cases
+        The flag, and a comparison for each of its values.
+
+    Returns
+    -------
+    tuple of str
+        Sentences, the orders first.
+    """
+    labels = [shown(value) for value, _ in cases]
+    orders = [
+        f"{label} {_ordered(comparison)}"
+        for label, (_, comparison) in zip(labels, cases, strict=True)
+        if comparison.verdict
+    ]
+    others = zip(labels[1:], cases[1:], strict=True)
+    return (
+        f"What to order by {flag.removeprefix('--')}: {', '.join(orders)}.",
+        *(
+            f"{label} instead of {labels[0]}: {words}."
+            for label, (_, other) in others
+            if (words := _instead(cases[0][1], other))
+        ),
+    )
+
+
 def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterator[Section]:
     """A row a fabric and value of a repeated flag, with the gear inside HB domains apart.
 
@@ -137,19 +167,7 @@ def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterato
         pairs = zip(labels, switches, strict=True)
         lines.append(f"Switches: {', '.join(f'{switch} at {label}' for label, switch in pairs)}")
     title = f"{first.inputs['scenario']}: {first.inputs['gpus']:,} {first.about.accelerator}"
-    orders = [
-        f"{label} {_ordered(comparison)}"
-        for label, comparison in zip(labels, compared, strict=True)
-        if comparison.verdict
-    ]
-    verdict = (
-        f"What to order by {name}: {', '.join(orders)}.",
-        *(
-            f"{label} instead of {labels[0]}: {words}."
-            for label, other in zip(labels[1:], compared[1:], strict=True)
-            if (words := _instead(first, other))
-        ),
-    )
+    verdict = cases_verdict(flag, cases)
     groups = [
         [
             Case(comparison, tuple(group), label)
