@@ -72,6 +72,8 @@ def _changed(scenario: Scenario, changes: tuple[str, ...]) -> Scenario:
     inputs = {plain_name(name, scenario.kind): value for name, value in given.items()}
     changed = scenario.replace(**inputs)
     changed = changed.changed(set={**changed.set, **settings})
+    if changes:
+        changed = changed.changed(title=f"{scenario.title}, with {', '.join(changes)}")
     try:
         return Scenario.read(to_builtins(changed))
     except RecordError as error:

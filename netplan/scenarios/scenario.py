@@ -758,7 +758,7 @@ NUMBERS = frozenset({"whole", "real", "ratio", "percent"})
 
 
 def _from_texts(data: object) -> object:
-    """Data of a scenario with numbers in place of texts that mean them.
+    """Data of a scenario with fields by their names, and numbers in place of texts that mean them.
 
     Raises
     ------
@@ -768,9 +768,16 @@ def _from_texts(data: object) -> object:
     if not isinstance(data, Mapping):
         return data
     workload, faults = data.get("workload"), list[Fault]()
-    kind = workload.get("kind") if isinstance(workload, Mapping) else "training"
-    parts = {part: data[part] for part in PARTS if isinstance(data.get(part), Mapping)}
-    for name, place in places(kind if kind in WORKLOADS else "training").items():
+    named = str(workload.get("kind")) if isinstance(workload, Mapping) else ""
+    kind = named if named in WORKLOADS else "training"
+    parts: dict[str, Any] = {}
+    for part in PARTS:
+        if isinstance(data.get(part), Mapping):
+            fields = {key: plain_name(f"{part}.{key}", kind) for key in data[part]}
+            known = {key: name if name in places(kind) else key for key, name in fields.items()}
+            twice = len({*known.values()}) < len(known)
+            parts[part] = {key if twice else known[key]: data[part][key] for key in known}
+    for name, place in places(kind).items():
         value = parts.get(place.part)
         for step in place.path:
             value = value.get(step) if isinstance(value, Mapping) else None
@@ -780,8 +787,8 @@ def _from_texts(data: object) -> object:
                 parts[place.part] = _set_in(parts[place.part], place.path, number)
     replaced = data.get("set")
     for key in replaced if isinstance(replaced, Mapping) else ():
-        if (part := str(key).partition(".")[0]) in PARTS:
-            faults.append(Fault(("set", key), f"set.{key}: write it under {part}"))
+        if (where := str(key).partition(".")[0]) in PARTS:
+            faults.append(Fault(("set", key), f"set.{key}: write it under {where}"))
     if faults:
         raise RecordError(faults)
     return {**data, **parts}

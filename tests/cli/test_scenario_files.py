@@ -102,6 +102,8 @@ def test_a_file_writes_numbers_as_flags_do(tmp_path: Path) -> None:
     scenario = Scenario.load(str(tmp_path / "mine.yaml"))
     assert (scenario.cluster.gpus, scenario.cluster.oversubscription) == (16_000, 2.0)
     assert scenario.books.terms.pue == 1.2
+    (tmp_path / "mine.yaml").write_text(changed("radix: 64", "nic: 800"), encoding="utf-8")
+    assert Scenario.load(str(tmp_path / "mine.yaml")).cluster.nic_gbps == 800
 
 
 def test_a_flag_and_set_of_one_input_contradict_each_other() -> None:
