@@ -128,7 +128,7 @@ def draw(chart: Chart) -> Markup:
     >>> from netplan.reports.charts import marks
     >>> line = marks("scatter", [8, 16], [2, 1], ["8: 2 s", "16: 1 s"], mode="lines+markers")
     >>> drawn = draw(Chart("1", "Time", 300, (line,), {"yaxis": {"title": {"text": "s"}}}))
-    >>> drawn.count("<svg"), drawn.count("<title>"), "axis from 0.96" in drawn
+    >>> drawn.count("<svg"), drawn.count("<title>"), "axis from 0.9" in drawn
     (2, 2, True)
     """
     wide, narrow = (drawing(chart, width) for width in (WIDE, NARROW))
