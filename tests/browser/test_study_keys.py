@@ -62,10 +62,10 @@ def test_the_first_printed_page_is_a_summary(page: "Page", tmp_path: Path) -> No
     page.pdf(path=tmp_path / "page.pdf", prefer_css_page_size=True)
     command = ["pdftotext", "-l", "1", str(tmp_path / "page.pdf"), "-"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    front = "".join(done.stdout.split())  # lines break at hyphens, too
+    front = "".join(done.stdout.replace("-", "").split())  # lines break at hyphens, which go
     verdict = page.locator(".verdict").text_content() or ""
     title = page.locator("h1").text_content() or ""
     first = page.locator("h2").first.text_content() or ""
     for told in (title, verdict, first):
-        assert "".join(told.split()) in front
-    assert "InputSHA-256" not in front
+        assert "".join(told.replace("-", "").split()) in front
+    assert "InputSHA256" not in front
