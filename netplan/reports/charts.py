@@ -33,8 +33,6 @@ class Chart(Struct, frozen=True):
         What plotly draws.
     said
         What it leaves out, in sentences.
-    zoom
-        Whether a mouse zooms in by dragging.
     small
         Whether half the width of a page is enough for it.
     """
@@ -45,7 +43,6 @@ class Chart(Struct, frozen=True):
     data: tuple[Json, ...]
     layout: Json
     said: tuple[str, ...] = ()
-    zoom: bool = False
     small: bool = False
 
 

@@ -196,7 +196,7 @@ def line_chart(points: Points, room: int) -> Chart:
     height, layout = _framed(scales, len(keys), legend=points.named)
     notes = tuple(_said_of_lines(points, lines, drawn))
     small = _is_small([points.name(key) for key in keys])
-    return Chart(points.key, points.label, height, data, layout, notes, zoom=True, small=small)
+    return Chart(points.key, points.label, height, data, layout, notes, small=small)
 
 
 def _is_small(names: Sequence[str]) -> bool:
@@ -329,9 +329,7 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
     if len(marks) < len(points.xs):
         notes.append(f"{len(points.xs) - len(marks):,} points lack a value and are not drawn.")
     small = _is_small([points.name(key) for key in series])
-    return Chart(
-        points.key, points.label, height, tuple(data), layout, tuple(notes), zoom=True, small=small
-    )
+    return Chart(points.key, points.label, height, tuple(data), layout, tuple(notes), small=small)
 
 
 def _apart(points: Points, marks: list[Mark], front: frozenset[int], room: int) -> list[Mark]:
@@ -433,9 +431,7 @@ def bar_chart(points: Points, parts: Mapping[str, Sequence[Scalar]], room: int) 
         notes.append(f"{len(points.xs) - len(every):,} points lack a value and are not drawn.")
     height = FRAME_PX + LEVEL_BAR_PX * len(bars)
     small = all(len(label) <= SMALL_LABEL for label in labels)
-    return Chart(
-        points.key, points.label, height, data, layout, tuple(notes), zoom=True, small=small
-    )
+    return Chart(points.key, points.label, height, data, layout, tuple(notes), small=small)
 
 
 def heat_chart(
@@ -476,9 +472,7 @@ def heat_chart(
         notes.append(f"{len(points.xs) - len(cells):,} points share a cell with one that is shown.")
     data = (_cells(points, grid, zs, words, shared),)
     small = len(xs) <= SMALL_COLUMNS
-    return Chart(
-        points.key, points.label, height, data, layout, tuple(notes), zoom=True, small=small
-    )
+    return Chart(points.key, points.label, height, data, layout, tuple(notes), small=small)
 
 
 def _fitting(

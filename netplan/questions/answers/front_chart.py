@@ -77,7 +77,7 @@ def front_chart(
         "showlegend": True,
     }
     label = "Pareto front: designs that no other beats in both"
-    return Chart("front", label, CHART_PX, tuple(data), layout, tuple(notes), zoom=bool(beaten))
+    return Chart("front", label, CHART_PX, tuple(data), layout, tuple(notes))
 
 
 def _boxes(points: Sequence[FrontPoint]) -> list[str]:

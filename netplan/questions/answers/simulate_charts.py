@@ -98,7 +98,7 @@ def gantt(outcome: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
         "showlegend": True,
     }
     height = min(MOST_PX, max(LEAST_PX, ROW_PX * len(rows) + MARGIN_PX))
-    return Chart("timeline", "Stages by time", height, tuple(data), layout, captions, zoom=True)
+    return Chart("timeline", "Stages by time", height, tuple(data), layout, captions)
 
 
 def _label(row: tuple[int, int], names: Sequence[str]) -> str:
