@@ -1,0 +1,106 @@
+"""What the backward pass computes again instead of keeping it, in Megatron-Core's words.
+
+``none``, ``half`` (every other layer), ``full`` (every layer), ``block:K`` (the first K layers of
+every pipeline stage), or names of modules joined by ``+``. What stacks hold and what it costs them
+to compute it again say `netplan.performance.stack_memory` and `netplan.performance.calibrated`.
+"""
+
+from typing import Literal, get_args
+
+from msgspec import Struct
+
+from netplan.errors import InputError
+
+RecomputedModule = Literal[
+    "core_attn", "layernorm", "mlp", "moe_act", "mla_up_proj", "moe", "shared_experts", "sac-op"
+]
+"""Modules that are computed again by name; ``sac-op`` is torch's every other product."""
+
+ALIASES = {"attention": "core_attn", "selective": "core_attn"}
+"""Other names of modules."""
+
+OF_EXPERTS = ("moe_act", "moe", "shared_experts")
+OF_NORMS = ("layernorm", "moe_act")
+"""Modules of layers with experts alone; those that a stack with delayed scaling keeps."""
+
+Layers = Literal["none", "half", "full", "block"]
+
+
+class Recomputation(Struct, frozen=True):
+    """What is computed again: some of the layers, or modules of all of them.
+
+    Parameters
+    ----------
+    layers
+        Which layers are computed again whole.
+    block
+        The first so many layers of each stage, of ``block`` [1].
+    modules
+        Modules of every layer, by name.
+
+    Examples
+    --------
+    >>> str(Recomputation.read("block:3")), Recomputation.read("selective").modules
+    ('block:3', ('core_attn',))
+    >>> str(Recomputation.read("moe_act+layernorm"))
+    'moe_act+layernorm'
+    """
+
+    layers: Layers = "none"
+    block: int = 0
+    modules: tuple[RecomputedModule, ...] = ()
+
+    def __str__(self) -> str:
+        """As it is written in an option."""
+        if self.modules:
+            return "+".join(self.modules)
+        return f"block:{self.block}" if self.layers == "block" else self.layers
+
+    @classmethod
+    def read(cls, text: str) -> "Recomputation":
+        """Read what an option says.
+
+        Parameters
+        ----------
+        text
+            ``none``, ``half``, ``full``, ``block:K``, or names joined by ``+``.
+
+        Returns
+        -------
+        Recomputation
+            The same as a record.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown or stands twice, K is no number from 1 on, or names stand beside
+            ``none``, ``half``, ``full`` or ``block``.
+        """
+        words = [ALIASES.get(word, word) for word in text.strip().split("+")]
+        if len(words) == 1 and words[0] in ("none", "half", "full"):
+            return cls(words[0])  # type: ignore[arg-type]
+        if len(words) == 1 and words[0].startswith("block:"):
+            count = words[0].partition(":")[2]
+            if count.isascii() and count.isdecimal() and 1 <= int(count[:5]):
+                return cls("block", int(count[:5]))
+            raise InputError(
+                f"--recompute {text!r:.60}: block takes a number of layers from 1 on, as block:3"
+            )
+        known = get_args(RecomputedModule)
+        for word in words:
+            if word in ("none", "half", "full") or word.startswith("block"):
+                raise InputError(
+                    f"--recompute {text!r:.60}: {word} stands alone, since it says which layers"
+                    " are computed again whole (full supersedes modules): leave the names out"
+                )
+            if word not in known:
+                raise InputError(
+                    f"--recompute {text!r:.60}: unknown {word!r:.30}: use auto, none, half, full,"
+                    f" block:K, or names joined by +: {', '.join(known)}"
+                )
+        if len({*words}) < len(words):
+            raise InputError(f"--recompute {text!r:.60}: a name stands twice: leave one out")
+        return cls(modules=tuple(words))  # type: ignore[arg-type]
+
+
+NOTHING = Recomputation()
