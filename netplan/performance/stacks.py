@@ -2,16 +2,94 @@
 
 Iteration model ``calibrated`` takes one of these files beside the accelerator's ``training`` block.
 
+What training software holds in memory (`netplan.performance.stack_memory`): its ``memory`` block,
+rows of `traffic/stacks/memory.csv`.
+
 Serving software: what its host costs beside kernels, and how prompts share steps with decode.
 """
 
-from typing import Annotated, Literal
+import csv
+from functools import cache
+from typing import Annotated, Literal, get_args
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
-from netplan.catalog import Catalog, Record
+from netplan.catalog import Catalog, Record, shipped_root
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveShare, Share
 from netplan.workloads.accelerators import AttentionKernel
+
+Keeps = Literal["te", "unfused", "compiled", "torch", "xla"]
+"""What layers save for their backward pass: as Transformer Engine, as Megatron-LM of 2022 with
+attention that nothing fuses, as torch with compiled or eager norms, as XLA."""
+
+MemoryRow = Literal[
+    "megatron",
+    "megatron-bridge",
+    "megatron-2022",
+    "fsdp2-2024",
+    "fsdp2-2024-compile",
+    "fsdp2",
+    "fsdp2-compile",
+    "llm-foundry",
+    "deepspeed",
+    "maxtext",
+]
+
+
+class MemoryOfStack(Entry, frozen=True, kw_only=True):
+    """What training software holds in memory: the ``memory`` block of a stack file.
+
+    What a file leaves out, or gives as 0, is that of the ``software``, a row of
+    `traffic/stacks/memory.csv` with its source.
+
+    Parameters
+    ----------
+    software
+        Name of the row.
+    keeps
+        What layers save for their backward pass.
+    head_bytes, tensor_head_bytes
+        A logit when memory peaks in the loss, and the same where tensor parallel GPUs share the
+        vocabulary [B].
+    gradient_bytes, optimizer_bytes
+        A parameter's gradient; its 32-bit copy and both moments [B].
+
+    Examples
+    --------
+    >>> memory = MemoryOfStack(software="megatron-bridge")
+    >>> memory.keeps, memory.head_bytes, memory.gradient_bytes
+    ('te', 4.0, 2.0)
+    """
+
+    software: MemoryRow
+    keeps: Keeps | None = None
+    head_bytes: NonNegativeFloat = 0.0
+    tensor_head_bytes: NonNegativeFloat = 0.0
+    gradient_bytes: NonNegativeFloat = 0.0
+    optimizer_bytes: NonNegativeFloat = 0.0
+
+    def __post_init__(self) -> None:
+        """Take from the row what is not given."""
+        row = _memory_rows().get(self.software)
+        if row is None:
+            raise ValueError(
+                f"software: got {self.software!r:.60}: use {', '.join(get_args(MemoryRow))}"
+            )
+        if self.keeps is None:
+            structs.force_setattr(self, "keeps", row["keeps"])
+        # A head of the file's own counts with tensor parallelism, too.
+        given = {"tensor_head_bytes": self.head_bytes}
+        for name in self.__struct_fields__[2:]:
+            if not getattr(self, name):
+                structs.force_setattr(self, name, given.get(name) or float(row[name]))
+
+
+@cache
+def _memory_rows() -> dict[str, dict[str, str]]:
+    """Rows of the shipped table by their software."""
+    path = shipped_root() / "traffic" / "stacks" / "memory.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["software"]: row for row in csv.DictReader(file)}
 
 
 class Stack(Record, frozen=True, kw_only=True):
@@ -24,7 +102,7 @@ class Stack(Record, frozen=True, kw_only=True):
     the passes or ``exposed``. ``layer_s`` is host time that the stack fails to hide, a layer and
     microbatch. ``attention`` lists kernels in order of preference. Gradients and weights travel
     with so many bytes a parameter; under ZeRO 3 with those of ``zero3_``, if given, weights of
-    products below bf16 with ``zero3_narrow_gather_bytes``.
+    products below bf16 with ``zero3_narrow_gather_bytes``. ``memory`` is what it holds.
     """
 
     fused: bool
@@ -42,6 +120,7 @@ class Stack(Record, frozen=True, kw_only=True):
     zero3_gradient_bytes: PositiveFloat | None = None
     zero3_gather_bytes: PositiveFloat | None = None
     zero3_narrow_gather_bytes: PositiveFloat | None = None
+    memory: MemoryOfStack | None = None
     notes: tuple[str, ...] = ()
 
 

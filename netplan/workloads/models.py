@@ -6,8 +6,8 @@ A block says how many of the layers have it; all others are plain. Names are tho
 mixtures of experts (Lepikhin et al., GShard, arXiv:2006.16668; shared experts and dense first
 layers: Dai et al., DeepSeekMoE, arXiv:2401.06066), latent attention (DeepSeek-V2, arXiv:2405.04434,
 Sec. 2.1), sliding windows (Beltagy et al., Longformer, arXiv:2004.05150), gated delta nets (Yang et
-al., arXiv:2412.06464) and the lightning indexer of sparse attention (DeepSeek-V3.2,
-arXiv:2512.02556, Sec. 2.1).
+al., arXiv:2412.06464), the lightning indexer of sparse attention (DeepSeek-V3.2, arXiv:2512.02556,
+Sec. 2.1), Mamba 2 (Dao and Gu, arXiv:2405.21060) and experts of latent vectors (Nemotron 3 Super).
 """
 
 from pathlib import Path
@@ -37,6 +37,11 @@ class Experts(Entry, frozen=True, kw_only=True):
     dense_first_layers, every
         So many layers from the first on are dense; behind them every so many-th layer, counted
         from the first of all, is sparse [1].
+    latent_size
+        Width of the vectors that experts take and give, if not the hidden size [1].
+    capacity_factor
+        A GPU's experts get at most so many times their mean load; the rest is dropped. Nothing is
+        dropped if it is absent [1].
     """
 
     count: ExpertCount
@@ -45,6 +50,8 @@ class Experts(Entry, frozen=True, kw_only=True):
     shared_ffn_size: NonNegativeInt = 0
     dense_first_layers: NonNegativeInt = 0
     every: PositiveInt = 1
+    latent_size: PositiveInt | None = None
+    capacity_factor: PositiveFloat | None = None
 
     def __post_init__(self) -> None:
         """Refuse tokens that visit more experts than there are."""
@@ -167,6 +174,35 @@ class IndexAttention(Entry, frozen=True, kw_only=True):
     layers: LayerCount | None = None
 
 
+class Mamba(Entry, frozen=True, kw_only=True):
+    """Mamba 2 in place of attention and feed-forward part: the model is a hybrid.
+
+    Of a hybrid every block is a layer: attention, a feed-forward part, experts or Mamba.
+
+    Parameters
+    ----------
+    layers
+        Blocks of the kind [1].
+    heads, head_size
+        Heads, and elements of one [1].
+    state
+        Elements that a head remembers of each of its own [1].
+    groups
+        Groups of heads that share what they write and read [1].
+    """
+
+    layers: LayerCount
+    heads: PositiveInt
+    head_size: PositiveInt
+    state: PositiveInt
+    groups: PositiveInt = 1
+
+    def __post_init__(self) -> None:
+        """Refuse groups of unequal size."""
+        if self.heads % self.groups:
+            raise ValueError(f"heads {self.heads} is not a multiple of groups {self.groups}")
+
+
 class Model(Record, frozen=True, kw_only=True):
     """A transformer, as its catalog file describes it.
 
@@ -177,7 +213,9 @@ class Model(Record, frozen=True, kw_only=True):
     ``gated_attention`` makes a gate of results beside each query. ``vocabulary`` is 0
     for a model without one, such as a vision transformer. ``sequence_length`` is that of training;
     ``context_length`` is the most that it takes, prompt and answer, where that is known.
-    ``prediction_layers`` predict a token further on each. Layers may be unlike
+    ``prediction_layers`` predict a token further on each. In a hybrid, which has ``mamba``,
+    ``attention_layers`` blocks are attention; all others are experts, or feed-forward parts without
+    them, as are ``dense_first_layers`` of those others. Layers may be unlike
     (`netplan.workloads.models`): heads are those of full attention then, and ``ffn_size`` that
     of dense layers. ``training_tokens`` is the length of its published run; ``parameters`` and
     ``active_parameters`` of a token are published counts, for checks only; plans say what of the
@@ -207,6 +245,8 @@ class Model(Record, frozen=True, kw_only=True):
     window_attention: WindowAttention | None = None
     linear_attention: LinearAttention | None = None
     index_attention: IndexAttention | None = None
+    mamba: Mamba | None = None
+    attention_layers: PositiveInt | None = None
     prediction_layers: Annotated[int, Meta(ge=0, le=1000)] = 0
     tied_embeddings: bool = False
     training_tokens: PositiveFloat | None = None
@@ -260,6 +300,8 @@ class Model(Record, frozen=True, kw_only=True):
         """Layers with experts of the file's own, of all that are trained [1]."""
         if self.experts is None:
             return 0
+        if self.mamba is not None:
+            return self.forward_blocks - self.experts.dense_first_layers + self.prediction_layers
         return self.experts.sparse_layers(self.layers) + self.prediction_layers
 
     @property
@@ -267,6 +309,12 @@ class Model(Record, frozen=True, kw_only=True):
         """Layers whose attention is neither a window nor linear, of all that are trained [1]."""
         others = (self.window_attention, self.linear_attention)
         return self.depth - sum(other.layers for other in others if other is not None)
+
+    @property
+    def forward_blocks(self) -> int:
+        """Blocks of a hybrid that are feed-forward parts or experts [1]."""
+        mamba = self.mamba.layers if self.mamba else 0
+        return self.layers - mamba - (self.attention_layers or 0)
 
     def in_windows(self) -> "Model":
         """The model with the heads of its windows in place of those of full attention."""
@@ -291,6 +339,7 @@ class Model(Record, frozen=True, kw_only=True):
             "gated attention": self.gated_attention,
             "values of another size": self.value_head_size,
             "prediction layers": self.prediction_layers,
+            "Mamba": self.mamba,
         }
         return ", ".join(name for name, block in blocks.items() if block)
 
@@ -322,12 +371,32 @@ class Model(Record, frozen=True, kw_only=True):
                 f"experts are in none of the {self.layers:,} layers: lower dense_first_layers or"
                 " every"
             )
+        if self.mamba is not None or self.attention_layers is not None:
+            self._check_hybrid()
         own_sizes = self.kv_heads or self.head_size or self.value_head_size
         windows = self.window_attention
         if self.latent_attention and (own_sizes or (windows and windows.own_heads)):
             raise ValueError(
                 "latent_attention has head sizes of its own: leave out kv_heads, head_size and"
                 " value_head_size, those of windows too"
+            )
+
+    def _check_hybrid(self) -> None:
+        """Refuse a hybrid whose blocks do not add up to its layers, or of other kinds."""
+        if self.mamba is None or self.attention_layers is None:
+            raise ValueError("mamba and attention_layers describe a hybrid together: give both")
+        dense = self.experts.dense_first_layers if self.experts else 0
+        if self.forward_blocks < dense:
+            raise ValueError(
+                f"mamba has {self.mamba.layers:,} layers, attention_layers are"
+                f" {self.attention_layers:,} and dense_first_layers {dense:,}: together more than"
+                f" the {self.layers:,} layers there are"
+            )
+        others = (self.window_attention, self.linear_attention, self.latent_attention)
+        if any(others) or (self.experts and self.experts.every > 1):
+            raise ValueError(
+                "mamba: blocks of a hybrid have plain attention, and experts in all that are not"
+                " dense: leave out windows, linear and latent attention, and every"
             )
 
 

@@ -1,0 +1,853 @@
+"""Memory of one GPU as training software fills it, operation by operation: memory model ``stack``.
+
+What a layer keeps for its backward pass is counted from what the kernels of the software save, what
+weights, gradients and optimizer take from its rows of `traffic/stacks/memory.csv`. Symbols, of one
+GPU: b sequences a microbatch, s tokens a sequence, c, t, p, d context, tensor, pipeline and data
+degree, D = d c; T = b s / c tokens; E = T / t with sequence parallelism, else T; h the hidden size;
+n = heads / t; hq, hk, hv elements of its queries, keys and values; f = ffn / t; g = 2 with a gate,
+else 1; w = vocabulary / t; a bytes of a saved input of a product; N rows that reach its experts, q
+wide each.
+
+===================  =========================================================================
+norm 1               (2 + a) E h: its input and its output, the slice that Transformer Engine saves
+q, k, v              2 T (hq + hk + hv), after rotation; a gate of the results besides
+latent attention     4 E (query rank + key rank + rotary) and 2 T n (2 (qk + rotary) + v) instead
+attention            2 T hq + 4 T n, below 16 bits + a T hq; unfused T s n x 2 (5 with dropout)
+dropout              2 E h where the stack has it: two masks
+norm 2               (2 + a) E h; 4 E h before a router
+feed-forward         T f (2 g + a): the activation keeps its input alone
+router, permuted     12 E x experts; a N q
+experts, shared      N expert width (2 g + a); T shared width (2 g + a)
+Mamba 2              norm, in-projection, convolution, gated norm, one 32-bit state a chunk of 256
+===================  =========================================================================
+
+Torch with compiled norms keeps 4 E h a norm, eager torch 12 E h and 4 g T f of a feed-forward part;
+both have a = 2 in every precision, since they cast inside of products.
+
+Microbatches in flight, the stages' layers, what is rebuilt backward, what the loss holds and what
+ZeRO gathers: :class:`StackMemory`. The peak is that of the fullest stage; a verdict (`fits`,
+`refused`) compares it with what the driver shows of the memory, by constants that were fitted on
+printed peaks.
+
+Sources: Korthikanti et al., arXiv:2205.05198, Sec. 4; Rajbhandari et al., arXiv:1910.02054;
+Megatron-LM d98e8a64 (training/theoretical_memory_usage.py, core/fusions/fused_bias_swiglu.py,
+core/pipeline_parallel/schedules.py); torchtitan b5bcd76c (distributed/activation_checkpoint.py).
+
+Left out: CUDA graphs and their pools, user-buffer overlap, tokens that the router sends unevenly
+beyond ``imbalance``, other optimizers than Adam, the first iteration, windows' own heads; linear
+attention counts as plain attention.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Amount, Bools, Columns, Floats, Ints
+from netplan.errors import InputError
+from netplan.performance.stacks import MemoryOfStack
+from netplan.performance.stage_layers import (
+    GpuShare,
+    Kind,
+    StageLayers,
+    Stages,
+    attends,
+    further_kinds,
+    layer_kinds,
+    layer_weights,
+    mamba_sizes,
+    stages_of,
+)
+from netplan.workloads.models import Experts, Mamba, Model
+from netplan.workloads.recomputation import NOTHING, OF_EXPERTS, OF_NORMS, Recomputation
+
+OUTSIDE_BYTES = 2e9
+"""CUDA context and NCCL, outside of torch's allocator; fitted on printed peaks [B]."""
+
+FRAGMENTATION = 1.03
+"""Reserved over allocated memory: median of six printed pairs from 1.03 to 1.11, with expandable
+segments [1]."""
+
+LOW, HIGH = 0.88, 1.20
+"""Printed over computed peak, near its 5th and 95th percentile over peaks above 8 GB [1]."""
+
+WORKSPACE_BYTES, EXPERT_WORKSPACE_BYTES = 0.12e9, 0.134e9
+"""Workspaces of cuBLAS and Transformer Engine, fitted; four more streams of 32 MiB with experts
+(Transformer Engine, multi_streams.h and module/base.py) [B]."""
+
+FORMATS = {
+    "bf16": (2.0, 2.0),
+    "fp8": (1.0, 2.0),
+    "fp8-current": (1.0, 2.0),
+    "fp8-cs": (1.0, 2.0),
+    "fp8-delayed": (1.0, 2.0),
+    "mxfp8": (33 / 32, 66 / 32),
+    "fp4": (9 / 16, 2 + 18 / 16),
+    "nvfp4": (9 / 16, 2 + 18 / 16),
+}
+"""Bytes of a saved input of a product, with a scale of 8 bits for 32 numbers of mxfp8 and for 16 of
+nvfp4, and of a weight: its 16-bit copy, or copies by row and by column [B]."""
+
+FSDP_BYTES = (4.0, 8.0)
+"""A weight and both moments in 32 bits, of torch under ZeRO 3 [B]."""
+
+CHUNK_TOKENS = 256
+"""Tokens of one state that a scan of Mamba 2 keeps [1]."""
+
+SHARED_OPTIMIZER, SHARED_GRADIENTS, SHARED_WEIGHTS = 1, 2, 3
+"""ZeRO stages from which on a GPU keeps its own share of them [1]."""
+
+NEVER_COMPARED = (
+    "memory of this software (hybrids: of this kind of layer) was never compared with a run"
+)
+"""Note where nothing is refused for its memory."""
+
+Verdict = Literal["fit", "tight", "no"]
+Basis = Literal["checked", "unchecked"]
+Rows = dict[str, Floats]
+"""What a layer keeps by operation, shape (plans,) [B]."""
+
+
+class PlanSizes(Columns, frozen=True, eq=False):
+    """Plans, an entry each of shape (plans,), or a number for all of them.
+
+    Parameters
+    ----------
+    microbatch, microbatches
+        Sequences of a microbatch; microbatches of an iteration [1].
+    tensor, context, stages
+        Degrees of tensor, context and pipeline parallelism [1].
+    interleave
+        Chunks of layers of a stage [1].
+    data
+        Replicas: GPUs / (tensor x context x stages) [1].
+    expert, expert_tensor
+        GPUs that share the experts of a layer; those that share an expert [1].
+    """
+
+    microbatch: Amount
+    microbatches: Amount
+    tensor: Amount
+    context: Amount
+    stages: Amount
+    interleave: Amount
+    data: Amount
+    expert: Amount = 1.0
+    expert_tensor: Amount = 1.0
+
+
+class Held(Columns, frozen=True, eq=False):
+    """What the fullest stage of every plan holds, shape (plans,) [B].
+
+    Parameters
+    ----------
+    stage, in_flight, layers
+        Which stage it is, counted from 0; microbatches whose activations it keeps; its layers [1].
+    weights, gradients, optimizer
+        States.
+    activations
+        Kept for the backward passes of the microbatches in flight.
+    head_or_backward
+        The loss of the last stage, or what a layer needs while it runs backward.
+    gathered
+        Weights and gradients of other GPUs' shares, under ZeRO 3.
+    workspace
+        Of the libraries.
+    """
+
+    stage: Ints
+    weights: Floats
+    gradients: Floats
+    optimizer: Floats
+    activations: Floats
+    head_or_backward: Floats
+    gathered: Floats
+    workspace: Floats
+    in_flight: Floats
+    layers: Floats
+
+    @property
+    def states(self) -> Floats:
+        """Weights, gradients and optimizer [B]."""
+        return self.weights + self.gradients + self.optimizer
+
+    @property
+    def buffers(self) -> Floats:
+        """What is held for a while [B]."""
+        return self.head_or_backward + self.gathered + self.workspace
+
+    @property
+    def total(self) -> Floats:
+        """The peak [B]."""
+        return self.states + self.activations + self.buffers
+
+
+class StackMemory(Struct, frozen=True):
+    """What training software holds of a model: rules that are the same for all plans of a call.
+
+    A stage of n layers holds
+
+    - weights, gradients and optimizer of x, G and O bytes a parameter; from ZeRO 1, 2, 3 on a GPU
+      keeps its own share of the last, the last two, all of them, among d c replicas, experts among
+      d c t / (expert x expert tensor);
+    - activations: what its layers keep, for every microbatch in flight, and on the first stage
+      2 E h for the embedding of each;
+    - the larger of the loss, head x T w + 4 E h (torch with t > 1: + 4 T h), on the last stage, and
+      of a layer's backward pass: 2 T h + 2 T f g, with experts 4 N q + 2 N g expert width, and one
+      whole layer where layers are computed again, half of one for ``mlp`` and ``moe``;
+    - under ZeRO 3 two layers' gathered weights in 16 bits, one layer's gradients and the ends;
+      torch keeps a whole stage of both where there are several;
+    - workspaces of libraries.
+
+    In flight are min(m, p - i) microbatches of stage i under 1F1B and zb-1p, all under gpipe,
+    min(m, 2 (p - i) - 1) under zb-2p, and min(m v, 2 (p - i - 1) + (v - 1) p + 1) / v with v chunks
+    a stage (Megatron-Core schedules.py); min(m, p), min(m, p/2 + 1) and min(m, p/3 + 2) under zbv,
+    v-half and v-min (zero-bubble-pipeline-parallelism).
+
+    Parameters
+    ----------
+    model, stack
+        What is trained, and the ``memory`` block of its software.
+    precision
+        Number format of products: bf16, fp8, fp8-delayed, mxfp8 or fp4.
+    sequence_parallel, fused_attention, dropout
+        Whether norms are cut among tensor GPUs; attention makes no scores in memory; the model is
+        trained with dropout, also of attention.
+    schedule
+        Order of the passes; 1F1B, or interleaved where plans have chunks, if it is not said.
+    imbalance
+        Tokens of the fullest GPU's experts over the mean [1].
+    gradient_bytes, optimizer_bytes, head_bytes
+        In place of the software's [B].
+    optimizer_offload
+        Share of the optimizer's states that the host holds [1].
+    stage_layers
+        Layers of every stage; even, with fewer on the first and last one, if absent [1].
+    positions
+        Learned positions, which lie beside the vocabulary [1].
+
+    Raises
+    ------
+    InputError
+        If a precision is none of training, a share none from 0 to 1, or stages are not the model.
+
+    Examples
+    --------
+    Llama 3 405B on 16,384 GPUs: 88.3 GB on the second stage.
+
+    >>> from netplan.workloads.models import MODELS
+    >>> model = MODELS.load("llama-3-405b")
+    >>> memory = StackMemory(model, MemoryOfStack(software="megatron"))
+    >>> plan = PlanSizes(1, 16, tensor=8, context=1, stages=16, interleave=8, data=128)
+    >>> held = memory.held(plan)
+    >>> int(held.stage[0]), float(held.total[0]) / 1e9, float(held.activations[0]) / 1e9
+    (1, 88.3, 68.25)
+    """
+
+    model: Model
+    stack: MemoryOfStack
+    precision: str = "bf16"
+    sequence_parallel: bool = True
+    fused_attention: bool = True
+    dropout: bool = False
+    schedule: str | None = None
+    imbalance: float = 1.0
+    gradient_bytes: float | None = None
+    optimizer_bytes: float | None = None
+    head_bytes: float | None = None
+    optimizer_offload: float = 0.0
+    stage_layers: tuple[int, ...] = ()
+    positions: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what no training software does."""
+        if self.precision not in FORMATS:
+            raise InputError(
+                f"precision {self.precision!r:.40} is none of training: use {', '.join(FORMATS)}"
+            )
+        if not 0 <= self.optimizer_offload <= 1:
+            raise InputError(
+                f"optimizer: got {self.optimizer_offload:g}: give the share of its states on the"
+                " host, from 0 to 1"
+            )
+        if not self.imbalance >= 1:
+            raise InputError(
+                f"imbalance: got {self.imbalance:g}: give the busiest GPU's tokens over the mean,"
+                " from 1 on"
+            )
+        if self.stage_layers and sum(self.stage_layers) != self.model.layers:
+            raise InputError(
+                f"stages of {', '.join(map(str, self.stage_layers))} layers have"
+                f" {sum(self.stage_layers)} of the {self.model.layers} of {self.model.name}: give"
+                " as many"
+            )
+
+    @property
+    def torch(self) -> bool:
+        """Whether layers keep what torch saves, not Transformer Engine."""
+        return self.stack.keeps in ("torch", "compiled")
+
+    @property
+    def checked_kind(self) -> bool:
+        """Whether plans may be refused: runs of this software and kind of layer were compared."""
+        unlike = self.model.mamba or self.model.linear_attention
+        return self.stack.keeps not in ("torch", "xla") and not unlike
+
+    @property
+    def basis(self) -> Basis:
+        """``checked`` where printed peaks were compared: in bf16, with software that may refuse."""
+        return "checked" if self.checked_kind and self.precision == "bf16" else "unchecked"
+
+    def held(
+        self,
+        sizes: PlanSizes,
+        *,
+        recompute: Recomputation = NOTHING,
+        zero: int = 1,
+        block: Amount = 0.0,
+        offload_layers: Amount = 0.0,
+        stage: Amount | None = None,
+    ) -> Held:
+        """What the fullest stage of every plan holds.
+
+        Parameters
+        ----------
+        sizes
+            The plans.
+        recompute
+            What is computed again.
+        zero
+            ZeRO stage [1].
+        block
+            First layers of every stage that are computed again whole; ``block:K`` of ``recompute``
+            says it for all plans [1].
+        offload_layers
+            Layers whose activations lie in the host's memory; of one stage alone [1].
+        stage
+            This stage in place of the fullest one, counted from 0 [1].
+
+        Returns
+        -------
+        Held
+            Parts of its memory, shape (plans,) [B].
+        """
+        if recompute.layers == "block":
+            block = float(recompute.block)
+        gpu = self._gpu(sizes, block, offload_layers)
+        stages = stages_of(self.model, gpu.stages, self.stage_layers, stage)
+        counts = StageLayers.of(self.model, stages, gpu, recompute)
+        rows = {kind: _total(self._kept(gpu, kind, recompute)) for kind in counts.kinds}
+        again = rows
+        if recompute.modules or recompute.layers == "full":
+            again = {kind: _total(self._kept(gpu, kind, NOTHING)) for kind in counts.kinds}
+        flying = self._in_flight(gpu, stages.index)
+        activations = counts.kept(rows, 2 * gpu.slice * self.model.hidden_size)
+        if np.any(gpu.offload_layers):
+            activations = activations - counts.offloaded(rows, gpu.offload_layers)
+        embedding = np.where(stages.index == 0, 2 * gpu.slice * self.model.hidden_size, 0.0)
+        states, gathered = self._states(gpu, stages, counts, zero)
+        workspace = WORKSPACE_BYTES + (EXPERT_WORKSPACE_BYTES if self.model.experts else 0.0)
+        everything = Held(
+            stages.index.astype(np.int64),
+            *states,
+            flying * (activations + embedding),
+            np.maximum(
+                self._backward(gpu, counts.most_of_one(again), recompute), self._head(gpu, stages)
+            ),
+            gathered,
+            np.full_like(flying, workspace),
+            flying,
+            stages.layers,
+        )
+        fullest = everything.total.argmax(axis=0)
+        place = (fullest, np.arange(len(fullest)))
+        return Held(*(getattr(everything, name)[place] for name in Held.__struct_fields__))
+
+    def least_block(self, sizes: PlanSizes, *, zero: int, usable_bytes: float) -> Floats:
+        """Fewest first layers of every stage that, computed again, make a plan fit.
+
+        Parameters
+        ----------
+        sizes
+            The plans.
+        zero
+            ZeRO stage [1].
+        usable_bytes
+            What the driver shows of the memory [B].
+
+        Returns
+        -------
+        Floats
+            From 1 to one less than the fullest stage has, 0 where none fits; shape (plans,) [1].
+        """
+
+        def fit(some: PlanSizes, count: Floats) -> Bools:
+            return fits(self.held(some, zero=zero, block=count).total, usable_bytes)
+
+        shape = _length(sizes)
+        most = np.full(shape, float(max(self.stage_layers, default=0)))
+        if not self.stage_layers:
+            most = np.broadcast_to(np.ceil(self.model.layers / np.asarray(sizes.stages)), shape)
+        return _least(sizes, most - 1.0, fit)
+
+    def least_offload(self, sizes: PlanSizes, *, zero: int, usable_bytes: float) -> Floats:
+        """Fewest layers whose activations, in the host's memory, make a plan of one stage fit.
+
+        Parameters
+        ----------
+        sizes
+            The plans.
+        zero
+            ZeRO stage [1].
+        usable_bytes
+            What the driver shows of the memory [B].
+
+        Returns
+        -------
+        Floats
+            From 1 to one less than the model has; 0 where none fits, or plans have several stages;
+            shape (plans,) [1].
+        """
+
+        def fit(some: PlanSizes, count: Floats) -> Bools:
+            return fits(self.held(some, zero=zero, offload_layers=count).total, usable_bytes)
+
+        alone = np.broadcast_to(np.asarray(sizes.stages) == 1, _length(sizes))
+        return _least(sizes, np.where(alone, self.model.layers - 1.0, 0.0), fit)
+
+    def by_operation(
+        self, sizes: PlanSizes, *, recompute: Recomputation = NOTHING
+    ) -> dict[str, dict[str, float]]:
+        """What one layer of every kind keeps of one microbatch, by operation.
+
+        Parameters
+        ----------
+        sizes
+            A plan.
+        recompute
+            What is computed again.
+
+        Returns
+        -------
+        dict of str to dict of str to float
+            Bytes by operation, of ``dense`` layers and those with ``experts``, or of the blocks of
+            a hybrid [B].
+        """
+        gpu = self._gpu(sizes, 0.0, 0.0)
+        return {
+            kind: {name: float(kept[0]) for name, kept in self._kept(gpu, kind, recompute).items()}
+            for kind in layer_kinds(self.model)[0]
+        }
+
+    def _gpu(self, sizes: PlanSizes, block: Amount, offload_layers: Amount) -> GpuShare:
+        given = (*(getattr(sizes, name) for name in PlanSizes.__struct_fields__), block)
+        arrays = np.broadcast_arrays(*(np.asarray(n, float) for n in (*given, offload_layers)))
+        microbatch, microbatches, t, c, p, v, data, expert, expert_tensor, blocks, offloaded = (
+            np.atleast_1d(array) for array in arrays
+        )
+        tokens = microbatch * self.model.sequence_length / c
+        apart = expert * expert_tensor
+        return GpuShare(
+            microbatches,
+            t,
+            p,
+            v,
+            tokens,
+            tokens / t if self.sequence_parallel else tokens,
+            data * c,
+            np.maximum(1.0, data * c * t / apart),
+            apart,
+            expert_tensor,
+            blocks,
+            offloaded,
+        )
+
+    def _in_flight(self, gpu: GpuShare, index: Floats) -> Floats:
+        """Microbatches whose activations a stage keeps at its peak, shape (stages, plans) [1]."""
+        m, p, v = gpu.microbatches, gpu.stages, gpu.interleave
+        chunks = np.minimum(m * v, 2 * (p - index - 1) + (v - 1) * p + 1) / v
+        limits: dict[str | None, Floats] = {
+            "gpipe": m + 0 * index,
+            "zb-2p": 2 * (p - index) - 1,
+            "zbv": p + 0 * index,
+            "v-half": p / 2 + 1 + 0 * index,
+            "v-min": p / 3 + 2 + 0 * index,
+        }
+        most = limits.get(self.schedule)
+        if most is None:
+            flying = np.where(v > 1, chunks, np.minimum(m, p - index))
+        else:
+            flying = np.minimum(m, most)
+        several: Floats = np.where(p == 1, 1.0, flying)
+        return several
+
+    def _kept(self, gpu: GpuShare, kind: Kind, recompute: Recomputation) -> Rows:
+        """What one layer or block keeps of one microbatch, by operation, shape (plans,) [B]."""
+        if recompute.layers == "full":
+            return {"input": 2 * gpu.slice * self.model.hidden_size}
+        if "sac-op" in recompute.modules:
+            return self._every_second(gpu)
+        if kind == "mamba" and self.model.mamba is not None:
+            return self._mamba(gpu, self.model.mamba)
+        rows: Rows = {}
+        if attends(self.model, kind):
+            rows |= self._attention(gpu, recompute)
+        if kind == "experts" and self.model.experts is not None:
+            rows |= self._experts(gpu, self.model.experts, recompute)
+        elif kind in ("dense", "ffn"):
+            rows |= self._feed_forward(gpu, recompute)
+        return rows
+
+    @property
+    def _input_bytes(self) -> float:
+        """A saved input of a product [B]."""
+        return 2.0 if self.torch else FORMATS[self.precision][0]
+
+    @property
+    def _narrow(self) -> bool:
+        """Whether attention's output is kept in the precision of products, too."""
+        return self._input_bytes < FORMATS["bf16"][0]
+
+    @property
+    def _norm_bytes(self) -> float:
+        """Input and output of a norm in front of a product, and what eager norms keep [B]."""
+        return {"torch": 12.0, "compiled": 4.0}.get(self.stack.keeps or "", 2 + self._input_bytes)
+
+    def _attention(self, gpu: GpuShare, recompute: Recomputation) -> Rows:
+        model, modules = self.model, recompute.modules
+        tokens, width, n = gpu.tokens, gpu.slice * model.hidden_size, model.heads / gpu.tensor
+        saved, norm = self._input_bytes, self._norm_bytes
+        latent = model.latent_attention
+        if latent and "layernorm" in modules and not self.torch:
+            norm = 2.0  # elsewhere this norm is part of the product
+        rows = {"norm 1": norm * width}
+        if latent:
+            ranks = (latent.query_rank or 0) + latent.kv_rank + latent.rotary_head_size
+            both = 2 * (latent.head_size + latent.rotary_head_size) + latent.value_head_size
+            out = tokens * n * latent.value_head_size
+            rows["latent"] = 4.0 * ranks * gpu.slice
+            rows["qkv"] = 0.0 * tokens if "mla_up_proj" in modules else 2 * tokens * n * both
+        else:
+            out = tokens * n * model.value_elements
+            keys = np.maximum(model.key_heads / gpu.tensor, 1.0)
+            keys = keys * (model.head_elements + model.value_elements)
+            rows["qkv"] = 2 * tokens * (n * model.head_elements + keys)
+            if model.gated_attention:
+                rows["qkv"] = rows["qkv"] + 2 * out
+        scores = 4 * tokens * n
+        if not self.fused_attention:
+            scores = tokens * model.sequence_length * n * (5.0 if self.dropout else 2.0)
+            scores = 0.0 * tokens if "core_attn" in modules else scores
+        rows["attention"] = 2 * out + scores + (saved * out if self._narrow else 0.0)
+        if self.dropout:
+            rows["dropout"] = 2 * width
+        return rows
+
+    def _feed_forward(self, gpu: GpuShare, recompute: Recomputation) -> Rows:
+        width, gate = gpu.slice * self.model.hidden_size, 1 + self.model.gated_ffn
+        if "mlp" in recompute.modules:
+            return {"norm 2": 4 * width}
+        saved = 4.0 * gate if self.stack.keeps == "torch" else 2 * gate + self._input_bytes
+        return {
+            "norm 2": self._norm_bytes * width,
+            "ffn": gpu.tokens * self.model.inner_size / gpu.tensor * saved,
+        }
+
+    def _experts(self, gpu: GpuShare, experts: Experts, recompute: Recomputation) -> Rows:
+        model, modules = self.model, recompute.modules
+        width, gate, saved = gpu.slice * model.hidden_size, 1 + model.gated_ffn, self._input_bytes
+        if "moe" in modules:
+            return {"norm 2": 4 * width}
+        norm = self._norm_bytes if self.torch else 4.0  # 16 bits before a router
+        arrived = self._arrived(gpu, experts)
+        inner = arrived * (experts.ffn_size or model.inner_size) / gpu.expert_tensor
+        rows = {
+            "norm 2": (2.0 if "layernorm" in modules else norm) * width,
+            "router": 12 * gpu.slice * experts.count,
+            "permuted": saved * arrived * (experts.latent_size or model.hidden_size),
+            "experts": inner * (2 * gate + (0.0 if "moe_act" in modules else saved)),
+        }
+        if experts.shared_ffn_size and "shared_experts" not in modules:
+            inner = gpu.tokens * experts.shared_ffn_size / gpu.tensor
+            rows["shared"] = inner * (2 * gate + saved)
+        return rows
+
+    def _mamba(self, gpu: GpuShare, mamba: Mamba) -> Rows:
+        tokens, saved = gpu.tokens, self._input_bytes
+        inner, state, heads = mamba_sizes(mamba, gpu)
+        return {
+            "norm 1": (2 + saved) * gpu.slice * self.model.hidden_size,
+            "projected": 2 * tokens * (2 * inner + 2 * state + heads),
+            "convolution": 2 * tokens * (inner + 2 * state),
+            "gated norm": (2 + saved) * tokens * inner,
+            "states": 4 * (tokens / CHUNK_TOKENS) * inner * mamba.state,
+        }
+
+    def _every_second(self, gpu: GpuShare) -> Rows:
+        """Torch's every second product and attention's output (activation_checkpoint.py)."""
+        model, tokens, width = self.model, gpu.tokens, 2 * gpu.slice * self.model.hidden_size
+        queries = model.query_size / gpu.tensor
+        keys = model.key_heads * model.head_elements / gpu.tensor
+        return {
+            "input": width,
+            "products": 2 * tokens * (queries + keys + model.inner_size / gpu.tensor) + width,
+            "attention": 2 * tokens * queries + 4 * tokens * model.heads / gpu.tensor,
+        }
+
+    def _arrived(self, gpu: GpuShare, experts: Experts) -> Floats:
+        """Rows N that reach the local experts, of all tokens' copies, shape (plans,) [1]."""
+        most = min(self.imbalance, experts.capacity_factor or self.imbalance)
+        return experts.per_token * gpu.slice * gpu.expert_tensor * most
+
+    def _backward(self, gpu: GpuShare, layer: Floats, recompute: Recomputation) -> Floats:
+        """What a layer needs while it runs backward, shape (stages, plans) [B]."""
+        model, tokens = self.model, gpu.tokens
+        kinds, gate = layer_kinds(model)[0], 1 + model.gated_ffn
+        wide = 2 * tokens * model.hidden_size
+        needs = []
+        if {"dense", "ffn"} & {*kinds} or (model.experts and model.experts.every > 1):
+            needs.append(wide + 2 * tokens * model.inner_size / gpu.tensor * gate)
+        if model.experts is not None:
+            arrived, experts = self._arrived(gpu, model.experts), model.experts
+            inner = (experts.ffn_size or model.inner_size) / gpu.expert_tensor
+            rows = 4 * arrived * (experts.latent_size or model.hidden_size)
+            needs.append(rows + 2 * arrived * inner * gate)
+        if model.mamba is not None:
+            inner_size, state, heads = mamba_sizes(model.mamba, gpu)
+            needs.append(wide + 2 * tokens * (2 * inner_size + 2 * state + heads))
+        share: Amount = 0.5 if {"mlp", "moe"} & {*recompute.modules} else 0.0
+        share = np.where(gpu.block > 0, 1.0, share)
+        if recompute.layers in ("full", "half"):
+            share = 1.0
+        share = share + np.where(gpu.offload_layers > 0, 2.0, 0.0)
+        widest: Floats = np.max(needs, axis=0)
+        return widest + share * layer
+
+    def _head(self, gpu: GpuShare, stages: Stages) -> Floats:
+        """What the loss of the last stage holds, shape (stages, plans) [B]."""
+        tokens, several = gpu.tokens, gpu.tensor > 1
+        head = np.where(several, self.stack.tensor_head_bytes, self.stack.head_bytes)
+        head = head if self.head_bytes is None else np.full_like(tokens, self.head_bytes)
+        logits = tokens * self.model.vocabulary / gpu.tensor
+        loss = (head + 4 * self.model.prediction_layers) * logits
+        loss = loss + 4 * gpu.slice * self.model.hidden_size
+        if self.torch:
+            loss = loss + np.where(several, 4 * tokens * self.model.hidden_size, 0.0)
+        held: Floats = np.where(stages.last, loss, 0.0)
+        return held
+
+    def _states(
+        self, gpu: GpuShare, stages: Stages, counts: StageLayers, zero: int
+    ) -> tuple[tuple[Floats, Floats, Floats], Floats]:
+        """Weights, gradients and optimizer; what ZeRO 3 gathers; shape (stages, plans) [B]."""
+        dense, sparse, ends = self._parameters(gpu, stages, counts)
+        gradient = self.gradient_bytes or self.stack.gradient_bytes
+        optimizer = (self.optimizer_bytes or self.stack.optimizer_bytes) * (
+            1 - self.optimizer_offload
+        )
+        weight, end_weight = FORMATS[self.precision][1], 2.0
+        if self.torch:
+            weight = 2.0
+        elif self.stack.keeps == "xla":
+            weight = end_weight = 0.0  # its 32-bit copy is the optimizer's
+        if self.torch and zero >= SHARED_WEIGHTS:
+            (weight, optimizer), end_weight = FSDP_BYTES, FSDP_BYTES[0]
+        whole = (dense + ends, sparse)
+        shares = (dense + ends) / gpu.dense_group + sparse / gpu.expert_group
+
+        def shared(from_stage: int) -> Floats:
+            return shares if zero >= from_stage else whole[0] + whole[1]
+
+        low = end_weight - weight
+        end_share = ends / gpu.dense_group if zero >= SHARED_WEIGHTS else ends
+        states = (
+            weight * shared(SHARED_WEIGHTS) + low * end_share,
+            gradient * shared(SHARED_GRADIENTS),
+            optimizer * shared(SHARED_OPTIMIZER),
+        )
+        if zero < SHARED_WEIGHTS:
+            return states, np.zeros_like(dense)
+        layer = (dense + sparse) / np.maximum(stages.layers, 1.0)
+        gathered = (4 + 2 + gradient) * layer + 2 * ends
+        if self.torch:  # kept over all microbatches where stages wait for each other
+            stage = (2 + gradient) * (dense + ends + sparse)
+            gathered = np.where(gpu.stages > 1, stage, gathered)
+        return states, gathered
+
+    def _parameters(
+        self, gpu: GpuShare, stages: Stages, counts: StageLayers
+    ) -> tuple[Floats, Floats, Floats]:
+        """Weights on a GPU: dense, of experts, of embedding and head; shape (stages, plans) [1]."""
+        model, t = self.model, gpu.tensor
+        dense, sparse = np.zeros_like(stages.layers), np.zeros_like(stages.layers)
+        for kind, count in zip(counts.kinds, counts.layers, strict=True):
+            weights, experts = layer_weights(model, kind, gpu)
+            dense = dense + count * weights
+            sparse = sparse + count * experts
+        table = model.vocabulary * model.hidden_size / t
+        if model.prediction_layers:
+            kinds: tuple[Kind, ...] = further_kinds(model)
+            norms = (1 if model.mamba is not None else 2) * model.hidden_size / t
+            for kind in kinds:
+                weights, experts = layer_weights(model, kind, gpu)
+                more = np.where(stages.last, model.prediction_layers, 0.0)
+                dense = dense + more * (weights - norms)
+                sparse = sparse + more * experts
+            dense = dense + more * 2 * model.hidden_size**2 / t
+            if not model.tied_embeddings:
+                dense = dense + np.where(stages.last & (gpu.stages > 1), table, 0.0)
+        first = table + self.positions * model.hidden_size / t
+        head = stages.last if not model.tied_embeddings else stages.last & (gpu.stages > 1)
+        ends = np.where(stages.index == 0, first, 0.0) + np.where(head, table, 0.0)
+        return dense, sparse / gpu.experts_apart, ends
+
+
+def _total(rows: Rows) -> Floats:
+    """All operations together, shape (plans,) [B]."""
+    return sum(rows.values(), np.zeros(1))
+
+
+def _length(sizes: PlanSizes) -> int:
+    """How many plans there are [1]."""
+    return max(np.size(getattr(sizes, name)) for name in PlanSizes.__struct_fields__)
+
+
+def _least(sizes: PlanSizes, most: Floats, fit: Callable[[PlanSizes, Floats], Bools]) -> Floats:
+    """Least count from 1 to ``most`` with which plans fit, which more never undoes; 0: none."""
+    high = np.maximum(most, 0.0)
+    high = np.where((high > 0) & fit(sizes, np.maximum(high, 1.0)), high, 0.0)
+    low = np.minimum(high, 1.0)
+    while (searching := np.flatnonzero(low < high)).size:
+        some = sizes.take(searching)
+        middle = (low[searching] + high[searching]) // 2
+        enough = fit(some, middle)
+        high[searching[enough]] = middle[enough]
+        low[searching[~enough]] = middle[~enough] + 1
+    return high
+
+
+def fits(peak_bytes: Amount, usable_bytes: Amount) -> Bools:
+    """Whether peaks fit with fragments and what lies outside of the allocator.
+
+    Parameters
+    ----------
+    peak_bytes
+        Computed peaks, shape (plans,) [B].
+    usable_bytes
+        What the driver shows of the memory [B].
+
+    Returns
+    -------
+    Bools
+        Shape (plans,).
+
+    Examples
+    --------
+    >>> fits(np.array([75.6e9, 88.3e9]), 84.9e9).tolist()
+    [True, False]
+    """
+    return np.asarray(FRAGMENTATION * np.asarray(peak_bytes) + OUTSIDE_BYTES <= usable_bytes)
+
+
+def refused(peak_bytes: Amount, usable_bytes: Amount) -> Bools:
+    """Whether not even peaks at the low end of the error fit.
+
+    Parameters
+    ----------
+    peak_bytes
+        Computed peaks, shape (plans,) [B].
+    usable_bytes
+        What the driver shows of the memory [B].
+
+    Returns
+    -------
+    Bools
+        Shape (plans,).
+
+    Examples
+    --------
+    >>> refused(np.array([88.3e9, 99.0e9]), 84.9e9).tolist()
+    [False, True]
+    """
+    return np.asarray(LOW * np.asarray(peak_bytes) + OUTSIDE_BYTES > usable_bytes)
+
+
+def verdict(peak_bytes: float, usable_bytes: float, *, checked_kind: bool = True) -> Verdict:
+    """Whether a plan fits, may fit, or does not.
+
+    Parameters
+    ----------
+    peak_bytes, usable_bytes
+        Computed peak; what the driver shows of the memory [B].
+    checked_kind
+        Whether runs of this software and kind of layer were compared; others are never refused.
+
+    Returns
+    -------
+    str
+        ``fit``, ``tight`` or ``no``.
+
+    Examples
+    --------
+    >>> [verdict(peak, 84.9e9) for peak in (75.6e9, 88.3e9, 99e9)]
+    ['fit', 'tight', 'no']
+    """
+    if fits(peak_bytes, usable_bytes):
+        return "fit"
+    return "no" if checked_kind and refused(peak_bytes, usable_bytes) else "tight"
+
+
+def check_recomputation(
+    recompute: Recomputation,
+    model: Model,
+    stack: MemoryOfStack,
+    precision: str,
+    *,
+    stage_layers: int | None = None,
+) -> None:
+    """Refuse to compute again what a model or its software has not.
+
+    Parameters
+    ----------
+    recompute
+        What is computed again.
+    model, stack, precision
+        What is trained, by which software, in which number format.
+    stage_layers
+        Layers of the stage that has most, of ``block``; all of the model's if absent [1].
+
+    Raises
+    ------
+    InputError
+        If a module is none of the model's or the software's, or a stage has fewer layers.
+    """
+    most = model.layers if stage_layers is None else stage_layers
+    if recompute.block > most:
+        raise InputError(
+            f"--recompute {recompute}: a stage has {most} layers: give block:1 to block:{most}, or"
+            " full"
+        )
+    alone = {
+        "sac-op": (stack.keeps in ("compiled", "torch"), "software of torch (FSDP) alone has it"),
+        "mla_up_proj": (bool(model.latent_attention), f"{model.name} has no latent attention"),
+        "mlp": (
+            model.experts is None or model.sparse_layers < model.depth,
+            f"{model.name} has no dense layers",
+        ),
+        "layernorm": (
+            bool(model.experts or model.latent_attention),
+            f"it frees nothing in {model.name}, whose norms are parts of its products",
+        ),
+    } | dict.fromkeys(OF_EXPERTS, (bool(model.experts), f"{model.name} has no experts"))
+    for module in recompute.modules:
+        allowed, reason = alone.get(module, (True, ""))
+        if module == "sac-op" and model.mamba is not None:
+            allowed, reason = False, f"{model.name} is a hybrid"
+        if module in OF_NORMS and precision == "fp8-delayed":
+            allowed, reason = False, "software with delayed scaling of fp8 keeps its input"
+        if not allowed:
+            raise InputError(
+                f"--recompute {recompute}: {module} cannot be computed again: {reason}: use none,"
+                " full, block:K, or other modules"
+            )
