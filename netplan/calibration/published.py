@@ -3,46 +3,35 @@
 Facts only, each row with its source: sizes of the model, the plan, the software, and the seconds of
 an iteration. Rows of ``use`` ``dev`` and ``fit`` have all that iteration model ``calibrated`` needs
 and are scored; those of ``context`` are not, and say why.
-
-Training runs of your own: a table of plans and the seconds of an iteration.
 """
 
-import csv
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, cast, get_args
+from collections.abc import Mapping
+from math import gcd
+from typing import Any, cast
 
-from netplan.calibration.measurements import (
-    Column,
-    Line,
-    name,
-    one_of,
-    positive,
-    read_integer,
-    read_rows,
-    yes_or_no,
-)
 from netplan.calibration.runs import MeasuredRun, RunDegrees
-from netplan.catalog import shipped_root
-from netplan.errors import InputError, NetplanError
-from netplan.inputs.choices import NetworkKind, Recompute, ScheduleName
+from netplan.errors import InputError
+from netplan.inputs.choices import NetworkKind, Recompute, ScheduleName, Strategy
+from netplan.levels import Level
+from netplan.performance.calibrated_run import CalibratedRun
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.published_runs import published_rows
+from netplan.performance.search import evaluate_plan
+from netplan.performance.setting import Options, Training
 from netplan.performance.stacks import STACKS, Stack
 from netplan.records import replace
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.models import Model, refuse_unlike
-from netplan.workloads.precision import ALIASES, NUMBER_BYTES, precision_named
+from netplan.traffic.placement import Degrees, Placement
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import Model
+from netplan.workloads.operations import Variant
+from netplan.workloads.precision import precision_named
 from netplan.workloads.program import Zero
 
+CALIBRATED = "calibrated"
 SCORED = ("dev", "fit")
 RECOMPUTED = {"attention": "selective"}
 """What rows call a kind of recomputation, where it has another name here."""
-
-
-def published_rows() -> list[dict[str, str]]:
-    """All rows of the table, as texts."""
-    path = shipped_root() / "reports" / "published" / "measured-runs.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def published_runs(*, scored: bool = True) -> list[MeasuredRun]:
@@ -92,6 +81,79 @@ def published_run(row: Mapping[str, str]) -> MeasuredRun:
     )
 
 
+def time_as_made(run: MeasuredRun) -> PlanTime:
+    """Time and memory of a run by iteration model ``calibrated``, by its own plan and software.
+
+    Parameters
+    ----------
+    run
+        The run; its stack, precision, recomputation, ZeRO stage and interleaving count, whatever
+        searches leave out.
+
+    Returns
+    -------
+    PlanTime
+        Iteration time and its parts [s], memory and its parts [B].
+
+    Raises
+    ------
+    InputError
+        If the accelerator lacks the precision of the run.
+
+    Examples
+    --------
+    >>> run = published_run(published_rows()[1])
+    >>> run.name, run.seconds, round(time_as_made(run).iteration_time_s, 4)
+    ('KORTH-22b-selective', 1.1, 1.1007)
+    """
+    assumptions = ITERATION_MODELS.load(CALIBRATED)
+    part = assumptions.calibration
+    if part is None:
+        raise InputError(f"iteration model {CALIBRATED} has no calibration: give its file one")
+    calibrated = CalibratedRun.of(
+        run.accelerator, run.stack, part, precision=run.precision, tensor_overlap=run.tensor_overlap
+    )
+    training = Training.on(run.accelerator, run.model, assumptions, calibrated=calibrated)
+    variant = Variant(
+        recompute=run.recompute,
+        embedding=True,
+        lm_head=True,
+        fused=run.stack.fused,
+        sequence_parallel=run.sequence_parallel,
+    )
+    options = Options(variant, zero_stage=run.zero_stage, schedule=run.schedule)
+    levels, plan = as_it_lay(run)
+    return evaluate_plan(training, levels, plan, strategy=strategy_of(run), options=options)
+
+
+def strategy_of(run: MeasuredRun) -> Strategy:
+    """How the layers of a run are cut."""
+    return "2d" if run.degrees.context > 1 else "1d"
+
+
+def as_it_lay(run: MeasuredRun) -> tuple[tuple[Level, Level], Plan]:
+    """HB domains and network of a run, and its plan: tensor GPUs inside, stages outside."""
+    degrees, on = run.degrees, run.accelerator
+    size = room = min(run.hb_size, degrees.gpus)
+    inside, outside = {}, {}
+    for kind in ("tensor", "context", "data", "pipeline"):
+        degree: int = getattr(degrees, kind)
+        inside[kind] = gcd(degree, room)
+        outside[kind] = degree // inside[kind]
+        room //= inside[kind]
+    domain = Level("switch", size, on.hb_bytes_per_s, step_latency_s=on.hb_latency_s)
+    network = Level(
+        "switch",
+        degrees.gpus // size,
+        run.network_bytes_per_s,
+        step_latency_s=on.network_latency_s,
+        network_kind=run.network_kind,
+    )
+    placement = Placement((Degrees(**inside), Degrees(**outside)))
+    plan = Plan(placement, degrees.microbatch, degrees.microbatches, degrees.interleave)
+    return (domain, network), plan
+
+
 DEGREES = ("tp", "cp", "dp", "pp", "vp", "micro_batch", "microbatches")
 SIZES = {
     "layers": "layers",
@@ -120,114 +182,4 @@ def _stack(row: Mapping[str, str]) -> Stack:
         zero3_gradient_bytes=None,
         zero3_gather_bytes=None,
         zero3_narrow_gather_bytes=None,
-    )
-
-
-SCHEDULES = ("1f1b", "interleaved", "zb-1p", "zb-2p")
-STEP_COLUMNS = (
-    Column("model", name, needed=True),
-    Column("gpus", read_integer, needed=True),
-    Column("batch", read_integer),
-    Column("sequence_length", read_integer),
-    Column("microbatch", read_integer, default=1),
-    Column("tensor", read_integer, default=1),
-    Column("context", read_integer, default=1),
-    Column("pipeline", read_integer, default=1),
-    Column("interleave", read_integer, default=1),
-    Column("precision", one_of(*NUMBER_BYTES, *ALIASES), default="bf16"),
-    Column("recompute", one_of(*get_args(Recompute)), default="none"),
-    Column("zero", one_of("0", "1", "2", "3"), default="1"),
-    Column("sequence_parallel", yes_or_no),
-    Column("tensor_overlap", yes_or_no, default=True),
-    Column("schedule", one_of(*SCHEDULES), default="1f1b"),
-    Column("network_kind", one_of(*get_args(NetworkKind)), default="infiniband"),
-    Column("seconds", positive, needed=True),
-)
-STEP_EXAMPLES = (
-    "llama-3-70b,64,128,8192,1,4,1,4,5,bf16,none,1,true,true,interleaved,infiniband,9.80",
-    "llama-3-8b,8,128,8192,1,1,1,1,1,bf16,none,1,,,,,5.10",
-)
-LoadModel = Callable[[str], Model]
-
-
-def read_steps(
-    paths: Sequence[Path], accelerator: Accelerator, stack: Stack, load: LoadModel
-) -> list[MeasuredRun]:
-    """Runs of tables, on one accelerator under one stack.
-
-    Raises
-    ------
-    CatalogError
-        If a file is no such table.
-    InputError
-        If a row is no plan: file and line.
-    """
-    runs = []
-    for line in (line for path in paths for line in read_rows(path, STEP_COLUMNS, "steps")):
-        try:
-            runs.append(_run(line, accelerator, stack, load(line.values["model"])))
-        except NetplanError as error:
-            raise InputError(f"{line.place}: {error}") from None
-    return runs
-
-
-def _run(line: Line, accelerator: Accelerator, stack: Stack, model: Model) -> MeasuredRun:
-    values = line.values
-    refuse_unlike(model, "fits of training runs")
-    model = model.changed(
-        sequence_length=values["sequence_length"] or model.sequence_length,
-        batch=values["batch"] or model.batch,
-    )
-    parallel = values["sequence_parallel"]
-    return MeasuredRun(
-        name=f"{model.name}, {values['gpus']:,} GPUs, line {line.place.rpartition(':')[2]}",
-        source=line.place.rpartition(":")[0],
-        model=model,
-        accelerator=accelerator,
-        stack=stack,
-        degrees=_degrees(line, model),
-        hb_size=accelerator.hb_size,
-        network_bytes_per_s=accelerator.network_bytes_per_s,
-        network_kind=values["network_kind"],
-        precision=precision_named(values["precision"]),
-        recompute=values["recompute"],
-        sequence_parallel=values["tensor"] > 1 if parallel is None else parallel,
-        tensor_overlap=values["tensor_overlap"],
-        zero_stage=cast("Zero", int(values["zero"])),
-        schedule=values["schedule"],
-        seconds=values["seconds"],
-    )
-
-
-def _degrees(line: Line, model: Model) -> RunDegrees:
-    """Degrees of a row; what is left of the GPUs are replicas."""
-    values = line.values
-    cut = values["tensor"] * values["context"] * values["pipeline"]
-    data, rest = divmod(values["gpus"], cut)
-    if rest or not data:
-        raise InputError(
-            f"tensor x context x pipeline are {cut:,}, which do not divide {values['gpus']:,} GPUs"
-        )
-    microbatches, rest = divmod(model.batch, data * values["microbatch"])
-    if rest or not microbatches:
-        raise InputError(
-            f"a batch of {model.batch:,} is no multiple of {data:,} replicas with microbatches of"
-            f" {values['microbatch']}: give the column batch"
-        )
-    stages = values["pipeline"] * values["interleave"]
-    if stages > model.layers or stages == values["interleave"] > 1:
-        raise InputError(
-            f"{model.layers} layers on {values['pipeline']} stages, interleaved"
-            f" {values['interleave']} times: give fewer"
-        )
-    if values["tensor"] > model.heads:
-        raise InputError(f"tensor {values['tensor']}: {model.name} has {model.heads} heads")
-    return RunDegrees(
-        values["tensor"],
-        values["context"],
-        data,
-        values["pipeline"],
-        values["interleave"],
-        values["microbatch"],
-        microbatches,
     )

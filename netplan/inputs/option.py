@@ -57,7 +57,7 @@ class Option(Struct, frozen=True):
     ``values`` counts what follows the flag. A ``source`` is where inputs are read from, and
     none itself. ``--help`` shows what is ``basic`` of a part of the scenario, ``--help-all``
     the rest too; ``aliases`` are names of before, of the flag and of the keyword alike. What is
-    ``quiet`` stands in the inputs of an answer only where it is given.
+    ``quiet`` stands in the inputs of an answer only where it is not at its default.
     """
 
     help: str

@@ -18,31 +18,35 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from math import gcd
 from statistics import fmean, median
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
-from netplan.calibration.published import SCORED, published_rows, published_run, published_runs
+from netplan.calibration.published import (
+    CALIBRATED,
+    SCORED,
+    as_it_lay,
+    published_run,
+    published_runs,
+    strategy_of,
+    time_as_made,
+)
 from netplan.calibration.run_fits import TrainingProblem
 from netplan.calibration.runs import CALIBRATIONS, MeasuredRun, MeasuredRuns
-from netplan.inputs.choices import Strategy
-from netplan.levels import Level
-from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.plan import PlanTime
+from netplan.performance.published_runs import published_rows
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Options, Training
 from netplan.published.checks import Check, check, known
 from netplan.records import replace
 from netplan.reports.sections import Column, Section, Shown, Table, column
-from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import Variant
 
 TITLE = "Measured training runs"
-OWN = "calibrated"
+OWN = CALIBRATED
 PAPERS = ("4d", "ptd-p")
 MOST_MEAN, MOST_OF_A_SOURCE, MOST_OF_A_RUN = 0.04, 0.06, 0.05
 """Mean errors of all runs and of a source, and the error of a named run, above which they fail."""
@@ -261,31 +265,11 @@ def plan_time(run: MeasuredRun, model: str) -> PlanTime:
     >>> run.name, run.seconds, round(plan_time(run, "calibrated").iteration_time_s, 4)
     ('KORTH-22b-selective', 1.1, 1.1007)
     """
-    assumptions = ITERATION_MODELS.load(model)
-    part = assumptions.calibration
-    asked = _as_a_paper_can(run, assumptions) if part is None else _as_made(run, assumptions, part)
-    training, options = asked
+    if model == OWN:
+        return time_as_made(run)
+    training, options = _as_a_paper_can(run, ITERATION_MODELS.load(model))
     levels, plan = as_it_lay(run)
-    strategy: Strategy = "2d" if run.degrees.context > 1 else "1d"
-    return evaluate_plan(training, levels, plan, strategy=strategy, options=options)
-
-
-def _as_made(
-    run: MeasuredRun, assumptions: IterationModel, part: CalibrationPart
-) -> tuple[Training, Options]:
-    """With the run's software, numbers, schedule and all that it computes again."""
-    calibrated = CalibratedRun.of(
-        run.accelerator, run.stack, part, precision=run.precision, tensor_overlap=run.tensor_overlap
-    )
-    training = Training.on(run.accelerator, run.model, assumptions, calibrated=calibrated)
-    variant = Variant(
-        recompute=run.recompute,
-        embedding=True,
-        lm_head=True,
-        fused=run.stack.fused,
-        sequence_parallel=run.sequence_parallel,
-    )
-    return training, Options(variant, zero_stage=run.zero_stage, schedule=run.schedule)
+    return evaluate_plan(training, levels, plan, strategy=strategy_of(run), options=options)
 
 
 def _as_a_paper_can(run: MeasuredRun, assumptions: IterationModel) -> tuple[Training, Options]:
@@ -296,29 +280,6 @@ def _as_a_paper_can(run: MeasuredRun, assumptions: IterationModel) -> tuple[Trai
     recompute = "selective" if run.recompute == "half" else run.recompute
     variant = Variant(recompute=recompute, embedding=ends, lm_head=ends)
     return replace(training, flops_per_s=peak), Options(variant, zero_stage=run.zero_stage)
-
-
-def as_it_lay(run: MeasuredRun) -> tuple[tuple[Level, Level], Plan]:
-    """HB domains and network of a run, and its plan: tensor GPUs inside, stages outside."""
-    degrees, on = run.degrees, run.accelerator
-    size = room = min(run.hb_size, degrees.gpus)
-    inside, outside = {}, {}
-    for name in ("tensor", "context", "data", "pipeline"):
-        degree: int = getattr(degrees, name)
-        inside[name] = gcd(degree, room)
-        outside[name] = degree // inside[name]
-        room //= inside[name]
-    domain = Level("switch", size, on.hb_bytes_per_s, step_latency_s=on.hb_latency_s)
-    network = Level(
-        "switch",
-        degrees.gpus // size,
-        run.network_bytes_per_s,
-        step_latency_s=on.network_latency_s,
-        network_kind=run.network_kind,
-    )
-    placement = Placement((Degrees(**inside), Degrees(**outside)))
-    plan = Plan(placement, degrees.microbatch, degrees.microbatches, degrees.interleave)
-    return (domain, network), plan
 
 
 def _of_model(model: str) -> tuple[Column[SourceErrors], ...]:

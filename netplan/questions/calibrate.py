@@ -18,9 +18,9 @@ from netplan.calibration.kernel_fits import (
     require_rows,
 )
 from netplan.calibration.measurements import read_nccl_tests, table_text
-from netplan.calibration.published import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.calibration.run_fits import TrainingProblem
 from netplan.calibration.runs import CALIBRATIONS, Calibration, MeasuredRuns
+from netplan.calibration.steps import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import DEFAULT_STACK, STACKS

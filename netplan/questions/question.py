@@ -334,7 +334,7 @@ class Question(Generic[AnswerT_co]):
             shown["batch"] = self.scenario.batch
         for own_field, option in own_inputs.own_options(type(self)):
             value = getattr(self, own_field.name)
-            if option.role == "input" and not (option.quiet and value is None):
+            if option.role == "input" and not (option.quiet and value == own_field.default):
                 shown[own_field.name] = list(value) if isinstance(value, tuple) else value
         if not self.trains and not self.workload:
             shown["workload"] = "serving"

@@ -11,6 +11,7 @@ from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.plan import PlanTime, SearchResult, side_by_side
+from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
 from netplan.questions.answers.barred import barred_columns
@@ -49,10 +50,12 @@ from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM, algorithm_of, named
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.models import Model
 
 if TYPE_CHECKING:
     from netplan.questions.answers.layer_answer import LayerAnswer
     from netplan.questions.answers.memory_answer import MemoryAnswer
+    from netplan.questions.answers.published_line import PublishedRun
 
 PARTS = {
     "compute": "computing",
@@ -95,7 +98,8 @@ class SearchAnswer(Answer):
     """The answer of :func:`search`: the best plans and the size of the space.
 
     Beside them stand the memory of one GPU [B], what the fabric assumes, and the differences term
-    by term where an explanation was asked for, of ``compared`` plans if it is one of two.
+    by term where an explanation was asked for, of ``compared`` plans if it is one of two, and the
+    nearest ``published`` run.
     """
 
     inputs: dict[str, Any]
@@ -106,6 +110,8 @@ class SearchAnswer(Answer):
     differences: tuple[Difference, ...] = ()
     compared: tuple[PlanTime, ...] = ()
     detail: "LayerAnswer | MemoryAnswer | None" = None
+    published: "tuple[PublishedRun, ...]" = ()
+    published_notes: tuple[str, ...] = ()
 
     @property
     def best(self) -> PlanTime:
@@ -124,8 +130,12 @@ class SearchAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
         explanation = [difference.to_dict() for difference in self.differences]
-        answer = answer_dict(self.inputs, **self.found.to_dict(), notes=list(self.notes))
+        answer = answer_dict(
+            self.inputs, **self.found.to_dict(), notes=[*self.notes, *self.published_notes]
+        )
         detail = self.detail.to_dict() if self.detail else {}
+        if self.published:
+            answer |= {"published": [run.to_dict() for run in self.published]}
         if explanation and self._barred:
             answer |= {"equal": self.compared[0].equals(self.compared[1])}
         return answer | ({"explanation": explanation} if explanation else {}) | detail
@@ -157,6 +167,7 @@ class SearchAnswer(Answer):
                 dict.fromkeys(
                     (
                         *([f"Its time: {self._time_words}."] if result.best.breakdown_s else []),
+                        *self.published_notes,
                         f"Its memory: {', '.join(kept)}.",
                         *bar_note(result.best.error),
                         space,
@@ -240,7 +251,7 @@ class SearchAnswer(Answer):
             )
         yield self._memory(best)
         yield from self._explained_sections()
-        yield Notes.of([(self.inputs["fabric"], self.notes)])
+        yield Notes.of([(self.inputs["fabric"], (*self.notes, *self.published_notes))])
 
     def _memory(self, best: PlanTime) -> Bars:
         """What the best plan holds, in which tier."""
@@ -413,6 +424,14 @@ class Search(Question[SearchAnswer]):
         metavar="modes|mapping|layer|memory|A,B",
     )
 
+    published: bool = optional(
+        "Leave the nearest published run out.",
+        "flag",
+        flag="--no-published",
+        default=True,
+        quiet=True,
+    )
+
     def __post_init__(self) -> None:
         """Refuse layers that are not mapped."""
         super().__post_init__()
@@ -444,6 +463,8 @@ class Search(Question[SearchAnswer]):
         detail = self._detail(result, case.on)
         # A last HB domain that is not full is bought too.
         share = gpu_count(result.levels) / self.cluster.gpus
+        asked = self._comparable(case)
+        runs = _published_runs(asked) if asked else ()
         best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
         return SearchAnswer(
             inputs=plan_inputs(self, case, result.settings[0]) | {"execution": execution},
@@ -462,6 +483,22 @@ class Search(Question[SearchAnswer]):
             differences=_explained(result, self.explain) if self.explain else (),
             compared=_compared(result, self.explain) if self.explain else (),
             detail=detail,
+            published=runs,
+            published_notes=tuple(
+                line for run in runs if asked for line in run.lines(result.best, asked)
+            ),
+        )
+
+    def _comparable(self, case: TrainingCase) -> AskedRun | None:
+        """What published runs are compared with, where times are meant to be those of such runs."""
+        training = case.training
+        calibrated, model = training.calibrated, training.model
+        if not self.published or self.instances is not None or self.training.experts > 1:
+            return None
+        if calibrated is None or not isinstance(model, Model):
+            return None
+        return AskedRun(
+            model, case.on.name, self.cluster.gpus, training.batch, calibrated.precision
         )
 
     def _plans(self, case: TrainingCase) -> SearchResult:
@@ -531,6 +568,16 @@ class Search(Question[SearchAnswer]):
 
 
 search = asks(Search)
+
+
+def _published_runs(asked: AskedRun) -> "tuple[PublishedRun, ...]":
+    """The nearest published run, if one is near."""
+    row = nearest_row(asked)
+    if row is None:
+        return ()
+    from netplan.questions.answers.published_line import run_here
+
+    return (run_here(row["id"]),)
 
 
 def _mapped_note(execution: Execution, chip: Accelerator) -> str:

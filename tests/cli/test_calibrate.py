@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import netplan as package
-from netplan.calibration.published import STEP_COLUMNS
+from netplan.calibration.steps import STEP_COLUMNS
 from tests.cli.command import netplan, refused
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own-cluster"

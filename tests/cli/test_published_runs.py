@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from netplan.calibration.published import SCORED, published_rows, published_run
+from netplan.calibration.published import SCORED, published_run
 from netplan.calibration.runs import MeasuredRun
+from netplan.performance.published_runs import published_rows
 from netplan.published.measured_runs import OWN, plan_time
 from tests.cli.command import netplan
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from netplan.calibration.published import SCORED, published_rows, published_run
+from netplan.calibration.published import SCORED, as_it_lay, published_run
+from netplan.performance.published_runs import published_rows
 from netplan.published.checks import published
 from netplan.published.measured_runs import (
     OWN,
@@ -13,7 +14,6 @@ from netplan.published.measured_runs import (
     TITLE,
     RunErrors,
     TimedRun,
-    as_it_lay,
     error_checks,
     plan_time,
     run_errors,

@@ -1,0 +1,144 @@
+"""Published training runs: the rows of `reports/published/measured-runs.csv`, and the nearest one.
+
+A run is near what is asked if it trained the same model on GPUs of the same family, and on no
+fewer than a quarter and no more than four times as many. Of those that are, the nearest has the
+least
+
+    |ln(GPUs / GPUs asked)| + |ln(batch / batch asked)| + (1 if the precision differs else 0);
+
+of runs as near as each other the one whose sequences are most alike, then the fastest a token.
+What a row means as a run is `netplan.calibration.published`.
+"""
+
+import csv
+from collections.abc import Mapping
+from functools import cache
+from math import log
+from typing import NamedTuple
+
+from netplan.catalog import shipped_root
+from netplan.inputs.choices import Precision
+from netplan.workloads.models import Model
+from netplan.workloads.precision import precision_named
+
+MOST_TIMES = 4.0
+"""GPUs of a run over those asked for, or the other way, from which on it says little [1]."""
+
+ALIKE = 0.01
+"""Difference of sizes up to which two models are the same [1]."""
+
+PARTS_OF_THEIR_OWN = ("h100-96gb-500w",)
+"""Accelerators that share their family's name and not its power: 500 W instead of 700 W."""
+
+
+@cache
+def published_rows() -> tuple[Mapping[str, str], ...]:
+    """All rows of the table, as texts."""
+    path = shipped_root() / "reports" / "published" / "measured-runs.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))
+
+
+def family_of(accelerator: str) -> str:
+    """Accelerators of one generation under their common name.
+
+    Parameters
+    ----------
+    accelerator
+        Name of its file.
+
+    Returns
+    -------
+    str
+        What stands before its memory or power.
+
+    Examples
+    --------
+    >>> [family_of(name) for name in ("a100-40gb", "h100-80gb", "h200", "h100-96gb-500w")]
+    ['a100', 'h100', 'h200', 'h100-96gb-500w']
+    """
+    return accelerator if accelerator in PARTS_OF_THEIR_OWN else accelerator.partition("-")[0]
+
+
+class AskedRun(NamedTuple):
+    """What published runs are compared with.
+
+    Parameters
+    ----------
+    model
+        What is trained.
+    accelerator
+        Name of the GPU's file.
+    gpus, batch
+        GPUs [1] and global batch [sequences].
+    precision
+        Precision of the matrix products.
+    """
+
+    model: Model
+    accelerator: str
+    gpus: int
+    batch: int
+    precision: Precision
+
+
+def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
+    """The row of the published run that is nearest to what is asked.
+
+    Parameters
+    ----------
+    asked
+        Model, GPUs, batch and precision; of models that are more than plain layers, all alike, no
+        run is in the table.
+
+    Returns
+    -------
+    mapping or None
+        The row, None if no run is near.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> llama = MODELS.load("llama-3-405b")
+    >>> nearest_row(AskedRun(llama, "h100-80gb", 16384, 2048, "bf16"))["id"]
+    'LLAMA3-T4-2'
+    >>> nearest_row(AskedRun(llama, "h100-80gb", 128, 32, "bf16"))["id"]
+    'MLPERF50-405b-n64'
+    >>> nearest_row(AskedRun(llama, "h100-80gb", 64, 32, "bf16")) is None
+    True
+    """
+    model, gpus = asked.model, asked.gpus
+    if model.unlike:
+        return None
+    family = family_of(asked.accelerator)
+
+    def apart(row: Mapping[str, str]) -> tuple[float, float, float]:
+        more_gpus, more_batch = float(row["gpus"]) / gpus, float(row["global_batch"]) / asked.batch
+        differs = precision_named(row["precision"]) != asked.precision
+        tokens = float(row["global_batch"]) * float(row["seq"])
+        return (
+            abs(log(more_gpus)) + abs(log(more_batch)) + differs,
+            abs(log(float(row["seq"]) / model.sequence_length)),
+            float(row["gpus"]) * float(row["sec_per_iter"]) / tokens,
+        )
+
+    near = [
+        row
+        for row in published_rows()
+        if family_of(row["accelerator"]) == family
+        and gpus <= MOST_TIMES * float(row["gpus"]) <= MOST_TIMES**2 * gpus
+        and (row["model"] == model.name or _same_sizes(row, model))
+    ]
+    return min(near, key=apart, default=None)
+
+
+def _same_sizes(row: Mapping[str, str], model: Model) -> bool:
+    """Whether layers, widths and heads are those of the row."""
+    sizes = {
+        "layers": model.layers,
+        "hidden": model.hidden_size,
+        "ffn": model.inner_size,
+        "heads": model.heads,
+        "kv_heads": model.key_heads,
+    }
+    return all(abs(float(row[name]) - size) <= ALIKE * size for name, size in sizes.items())

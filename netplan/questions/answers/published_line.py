@@ -1,0 +1,153 @@
+"""The nearest published run beside a search: its time there, here, and that of the best plan.
+
+The run is timed as it was made (`netplan.calibration.published`), by iteration model ``calibrated``
+of this package, whatever else the search asks for. A best plan is slower than published if even the
+low end of its error bar is above the published time scaled by tokens a GPU,
+
+    seconds x (tokens / GPUs of the search) / (tokens / GPUs of the run).
+
+That is said only where both have the same precision and sequences that are no longer than the
+run's: narrower products are faster, and attention takes more of a longer sequence.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.calibration.published import published_run, time_as_made
+from netplan.calibration.runs import MeasuredRun
+from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.published_runs import AskedRun, published_rows
+from netplan.units import si
+
+SHARDED_WEIGHTS = 3
+"""ZeRO stage of runs whose weights are sharded, which their degrees do not say."""
+
+
+class PublishedRun(Struct, frozen=True):
+    """A published run, and what netplan says of it.
+
+    Parameters
+    ----------
+    run
+        The run as it was made.
+    url
+        Where it was published.
+    here
+        Its time by netplan.
+    memory_bytes, verdict
+        What it holds on its fullest GPU by netplan [B], and whether that fits; None where that
+        software's memory is not modelled.
+    """
+
+    run: MeasuredRun
+    url: str
+    here: PlanTime
+    memory_bytes: float | None = None
+    verdict: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run as JSON.
+
+        Returns
+        -------
+        dict[str, Any]
+            Id, seconds [s], GPUs [1], plan, precision and url as published; time [s], memory [B]
+            and verdict here.
+        """
+        return {
+            "id": self.run.name,
+            "seconds": self.run.seconds,
+            "gpus": self.run.degrees.gpus,
+            "plan": self.here.plan.to_dict(),
+            "precision": self.run.precision,
+            "url": self.url,
+            "here_seconds": self.here.iteration_time_s,
+            "here_memory_bytes": self.memory_bytes,
+            "here_verdict": self.verdict,
+        }
+
+    def lines(self, best: PlanTime, asked: AskedRun) -> Iterator[str]:
+        """What notes say of it beside the best plan; before it a warning where that is slower.
+
+        Parameters
+        ----------
+        best
+            The best plan of the search.
+        asked
+            What the search is about.
+
+        Yields
+        ------
+        str
+            A warning if the best plan is slower, and the run.
+        """
+        run, model = self.run, self.run.model
+        scaled_s = self.seconds_for(asked)
+        low_s = best.error.whole.of(best.iteration_time_s)[0] if best.error else 0.0
+        if scaled_s is not None and low_s > scaled_s:
+            yield (
+                f"slower than published: at the least {si(low_s, 's')}, published"
+                f" {si(scaled_s, 's')} with as many tokens a GPU"
+            )
+        sharded = ", ZeRO 3" if run.zero_stage == SHARDED_WEIGHTS else ""
+        kept = [] if self.memory_bytes is None else [si(self.memory_bytes, "B", 2)]
+        kept += [self.verdict] if self.verdict else []
+        yield (
+            f"published: {si(run.seconds, 's')} on {run.degrees.gpus:,} {run.accelerator.name},"
+            f" {_words(self.here.plan)}{sharded}, batch {model.batch:,}, sequence"
+            f" {model.sequence_length:,}, {run.precision} ({run.name}, {self.url.split()[0]});"
+            f" that plan here: {', '.join([self.here.time_text, *kept])}; best plan here:"
+            f" {si(best.iteration_time_s, 's')}, {_words(best.plan)}"
+        )
+
+    def seconds_for(self, asked: AskedRun) -> float | None:
+        """The published time scaled by tokens a GPU.
+
+        Parameters
+        ----------
+        asked
+            Model, GPUs, batch and precision that it is scaled to.
+
+        Returns
+        -------
+        float or None
+            Iteration time [s]; None where precision or longer sequences make it another run.
+        """
+        run, length = self.run.model, asked.model.sequence_length
+        if asked.precision != self.run.precision or length > run.sequence_length:
+            return None
+        tokens = asked.batch * length / (run.batch * run.sequence_length)
+        return self.run.seconds * tokens * self.run.degrees.gpus / asked.gpus
+
+
+def _words(plan: Plan) -> str:
+    """Degrees of a plan, and its interleaved stages."""
+    return plan.degrees + (f", {plan.interleave} stages a GPU" if plan.interleave > 1 else "")
+
+
+@cache
+def run_here(name: str) -> PublishedRun:
+    """The published run of this id, timed as it was made.
+
+    Parameters
+    ----------
+    name
+        Id of its row.
+
+    Returns
+    -------
+    PublishedRun
+        The run.
+
+    Examples
+    --------
+    >>> shown = run_here("MLPERF51-405b-H200-512")
+    >>> shown.run.seconds, round(shown.here.iteration_time_s, 1), shown.here.plan.degrees
+    (50.0153, 49.6, 'TP4 CP2 PP8 DP8')
+    """
+    row = next(row for row in published_rows() if row["id"] == name)
+    run = published_run(row)
+    return PublishedRun(run, row["url"], time_as_made(run))
