@@ -14,6 +14,7 @@ from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Options, Training
+from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.plan_notes import equal_to_best, plan_notes, told_apart
 from netplan.questions.answers.screen_titles import screen_heading
@@ -133,12 +134,32 @@ class SearchAnswer(Answer):
         answer = answer_dict(
             self.inputs, **self.found.to_dict(), notes=[*self.notes, *self.published_notes]
         )
+        if self.utilisation:
+            answer |= {"utilisation": self.utilisation.to_dict()}
         detail = self.detail.to_dict() if self.detail else {}
         if self.published:
             answer |= {"published": [run.to_dict() for run in self.published]}
         if explanation and self._barred:
             answer |= {"equal": self.compared[0].equals(self.compared[1])}
         return answer | ({"explanation": explanation} if explanation else {}) | detail
+
+    @property
+    def utilisation(self) -> Utilisation | None:
+        """What of the peak the best plan uses, what it loses and why.
+
+        None of models without transformer layers, and of instances side by side.
+
+        Examples
+        --------
+        >>> lost = search("hgx-b200", gpus=8192).utilisation
+        >>> round(lost.mfu + sum(loss.share for loss in lost.causes), 9)
+        1.0
+        """
+        best, setting = self.found.best, self.found.settings[0]
+        if best.instances or not isinstance(setting.training.model, Model):
+            return None
+        setting, inputs = self.found.setting_of(best), self.inputs
+        return utilisation_of(setting, best, inputs["gpus"], accelerator=inputs["accelerator"])
 
     @property
     def _barred(self) -> bool:
@@ -166,7 +187,7 @@ class SearchAnswer(Answer):
             tuple(
                 dict.fromkeys(
                     (
-                        *([f"Its time: {self._time_words}."] if result.best.breakdown_s else []),
+                        *self._time_words,
                         *self.published_notes,
                         f"Its memory: {', '.join(kept)}.",
                         *bar_note(result.best.error),
@@ -212,9 +233,12 @@ class SearchAnswer(Answer):
         return f"{plan.degrees}, {plan.schedule_words}{stages}"
 
     @property
-    def _time_words(self) -> str:
-        """Shares of the best plan's time, the largest first."""
-        return shares_of(self._time.parts, self._time.whole, most=6)
+    def _time_words(self) -> Iterator[str]:
+        """Where the best plan's time goes: what of the peak is lost, or shares of the time."""
+        if self.utilisation:
+            yield self.utilisation.sentence()
+        elif self.found.best.breakdown_s:
+            yield f"Its time: {shares_of(self._time.parts, self._time.whole, most=6)}."
 
     @property
     def _time(self) -> Bars:
@@ -249,6 +273,7 @@ class SearchAnswer(Answer):
                 tuple((PHASES[key], value) for key, value in best.phases_s.items()),
                 best.iteration_time_s,
             )
+        yield from (Paragraph(self.utilisation.sentence()),) if self.utilisation else ()
         yield self._memory(best)
         yield from self._explained_sections()
         yield Notes.of([(self.inputs["fabric"], (*self.notes, *self.published_notes))])
