@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Literal
 
-from msgspec import field
+from msgspec import field, structs
 
 from netplan.catalog import Catalog, Record, user_roots
 from netplan.errors import CatalogError, one_line
@@ -21,6 +23,13 @@ from netplan.records import (
 from netplan.workloads.measured_rates import MeasuredRates
 
 AttentionKernel = Literal["unfused", "fa2", "cudnn"]
+
+
+USABLE_SHARE = 0.98
+"""What of a memory the driver shows to programs, where no file says it; assumed [1]."""
+
+MOST_USABLE = 1.08
+"""Capacity in GiB, as drivers count, over that in GB on the box, is 1.074 at the most [1]."""
 
 
 class TrainingRates(Entry, frozen=True, kw_only=True):
@@ -63,6 +72,10 @@ class Accelerator(Record, frozen=True, kw_only=True):
     ``expanded_bytes`` are a second memory behind the first: CXL, the host's, or another kind on the
     board. What the first has no room for lies there (`netplan.performance.tiers`).
 
+    ``usable_bytes`` are what the driver shows to a program of the memory. Boxes say GB and mean
+    nearly GiB, so that it may be more than ``memory_bytes``; where a file does not say, it is 0.98
+    of them. ``host_bytes_per_s`` is the link to the CPU's memory, each way; 0: none is known.
+
     ``training`` says what whole runs reach, ``measured`` what single kernels take: numbers of the
     one are never used for the other.
 
@@ -77,6 +90,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     vector_flops_per_s: PositiveFloat
     narrow_flops_per_s: dict[Precision, PositiveFloat] = field(default_factory=dict)
     memory_bytes: PositiveFloat
+    usable_bytes: NonNegativeFloat = 0.0
     memory_bytes_per_s: PositiveFloat
     hb_size: PositiveInt
     hb_bytes_per_s: PositiveFloat
@@ -97,6 +111,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     expanded_bytes: NonNegativeFloat = 0.0
     expanded_bytes_per_s: NonNegativeFloat = 0.0
     expanded_latency_s: NonNegativeFloat = 0.0
+    host_bytes_per_s: NonNegativeFloat = 0.0
     training: TrainingRates | None = None
     measured: MeasuredRates | None = None
     sources: dict[str, str] = field(default_factory=dict)
@@ -140,7 +155,14 @@ class Accelerator(Record, frozen=True, kw_only=True):
         return not self.sold_networks or family in (*self.sold_networks, "graph")
 
     def __post_init__(self) -> None:
-        """Refuse tiles, and an expanded memory, that are known in part."""
+        """Refuse tiles, and an expanded memory, known in part, and too many usable bytes."""
+        if not self.usable_bytes:
+            structs.force_setattr(self, "usable_bytes", USABLE_SHARE * self.memory_bytes)
+        if self.usable_bytes > MOST_USABLE * self.memory_bytes:
+            raise ValueError(
+                f"usable_bytes: got {self.usable_bytes:g}, more than {MOST_USABLE:g} x memory_bytes"
+                f" {self.memory_bytes:g}: give what the driver shows of the memory, or leave it out"
+            )
         given = [self.tiles, self.vector_width, self.stage_height, self.clock_hz]
         if None in given and any(given):
             raise ValueError(
@@ -165,8 +187,11 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
     def load(
         self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
     ) -> Accelerator:
-        """Load one accelerator; where its corrections lie is known then, and nothing read."""
-        accelerator = super().load(name, roots, overrides)
+        """Load one accelerator; where its corrections lie is known then, and nothing read.
+
+        Another capacity is usable in the same share, unless that is given, too.
+        """
+        accelerator = super().load(name, roots, self._scaled(name, roots, overrides or {}))
         if accelerator.measured is None:
             return accelerator
         measured, path = accelerator.measured, self.find(name, roots)
@@ -178,6 +203,21 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
                 )
             measured = measured.changed(**{key: str(path.with_name(table))})
         return accelerator.changed(measured=measured)
+
+    def _scaled(
+        self, name: str, roots: Sequence[Path], overrides: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        """Overrides with the usable bytes of another capacity."""
+        file = super().load(name, roots) if overrides else None
+        for role in (self.role, file.name) if file else ():
+            text = overrides.get(f"{role}.memory_bytes", "")
+            with suppress(ValueError):  # a text that is no number: the reader says so
+                capacity = float(text)
+                given = any(key.endswith(".usable_bytes") for key in overrides)
+                if file and not given and 0 < capacity < inf:
+                    usable = capacity / file.memory_bytes * file.usable_bytes
+                    return {**overrides, f"{role}.usable_bytes": repr(usable)}
+        return overrides
 
 
 ACCELERATORS = AcceleratorCatalog("accelerator", "traffic/accelerators", Accelerator)

@@ -52,6 +52,7 @@ from netplan.workloads.models import (
     LatentAttention,
     LinearAttention,
     Model,
+    refuse_untimed,
 )
 from netplan.workloads.parameters import delta_flops
 from netplan.workloads.precision import NUMBER_BYTES
@@ -174,6 +175,7 @@ def inference_layer(
     """
     if not model.causal:
         raise InputError(f"{model.name} does not generate tokens one by one: serve a causal model")
+    refuse_untimed(model, "models of serving")
     rows, hidden = step.rows, float(model.hidden_size)
     operations = [
         _vector("norm", "attention", rows, hidden),

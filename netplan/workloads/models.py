@@ -415,6 +415,23 @@ def refuse_unlike(model: Model, who: str) -> None:
         )
 
 
+def refuse_untimed(model: Model, who: str) -> None:
+    """Refuse a model with blocks whose memory alone is known.
+
+    Raises
+    ------
+    InputError
+        If it is a hybrid, or its experts take latent vectors.
+    """
+    latent = model.experts and model.experts.latent_size
+    if model.mamba is not None or latent:
+        what = "Mamba" if model.mamba is not None else "experts of latent vectors"
+        raise InputError(
+            f"{who} know nothing of {what}, which {model.name} has: take another model, or leave"
+            f" out {'mamba and attention_layers' if model.mamba else 'experts.latent_size'}"
+        )
+
+
 class ModelCatalog(Catalog[RecordT], frozen=True):
     """Model files, and configurations of published models."""
 

@@ -9,7 +9,7 @@ token embedding, of which it reads a row (Llama 4, Mixtral), or without it (gpt-
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from netplan.workloads.models import LinearAttention, Model
+from netplan.workloads.models import LinearAttention, Model, refuse_untimed
 
 CHUNK = 64
 """Tokens of a chunk of linear attention, as its published kernels have it [1]."""
@@ -74,7 +74,14 @@ def parameter_count(model: Model) -> ParameterCount:
 
 
 def stack_of(model: Model) -> Stack:
-    """What all layers of a model hold and do, prediction layers included."""
+    """What all layers of a model hold and do, prediction layers included.
+
+    Raises
+    ------
+    InputError
+        If it is a hybrid, or its experts take latent vectors.
+    """
+    refuse_untimed(model, "counts of parameters")
     hidden, depth, experts = model.hidden_size, model.depth, model.experts
     matrices = model.ffn_matrices * hidden
     wide = matrices * model.inner_size

@@ -109,7 +109,10 @@ def refitted(
     """
     if memory is not None:
         chip = replace(
-            chip, memory_bytes=memory.memory_bytes or inf, memory_bytes_per_s=memory.bytes_per_s
+            chip,
+            memory_bytes=memory.memory_bytes or inf,
+            usable_bytes=0.0,
+            memory_bytes_per_s=memory.bytes_per_s,
         )
     if link is not None:
         chip = replace(

@@ -49,7 +49,7 @@ from netplan.workloads.layer_kernels import (
     row_product,
     summa_product,
 )
-from netplan.workloads.models import Experts, Model
+from netplan.workloads.models import Experts, Model, refuse_untimed
 
 LOSS_FLOPS = 5
 """Shift, exponential, sum, quotient and logarithm of the loss [FLOP a logit]."""
@@ -130,6 +130,7 @@ def transformer_layer(
 
 def _check_modelled(model: Model, strategy: Strategy, variant: ops.Variant) -> None:
     """Refuse what no layer is known for."""
+    refuse_untimed(model, "iteration models")
     unlike = "experts" if variant.sparse else model.unlike
     if not variant.sequence_parallel and (strategy == "summa" or unlike):
         raise InputError(
