@@ -33,7 +33,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.catalog import shipped_root
-from netplan.performance.plan import PlanTime
+from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
 from netplan.traffic.placement import Degrees
 from netplan.units import PERCENT, counted, si
@@ -354,7 +354,7 @@ def _reasons(setting: Setting, timed: PlanTime) -> dict[str, str]:
         "tensor_comm": _spread(totals, inside, "tensor", "context"),
         "expert_comm": _spread(totals, inside, "expert"),
         "pipeline_comm": counted(plan.pipeline, "stage"),
-        "recompute": _recomputed(setting, plan.pipeline),
+        "recompute": _recomputed(setting, plan),
         "uneven_stages": ", ".join(_uneven(setting, plan.pipeline)),
         "uneven_batch": f"{setting.training.batch:,} sequences in {batches} of"
         f" {plan.microbatch:,g} on each replica",
@@ -390,13 +390,14 @@ def _spread(totals: Degrees, inside: Degrees, *names: str) -> str:
     return f"{' '.join(degrees)} {where}" if degrees else ""
 
 
-def _recomputed(setting: Setting, stages: int) -> str:
-    """What is computed again."""
-    kind = str(setting.variant.recompute)
+def _recomputed(setting: Setting, plan: Plan) -> str:
+    """What is computed again: as the plan has it where a search varies that."""
+    kind = str(getattr(plan, "recompute", None) or setting.variant.recompute)
     if kind.startswith("block:"):
-        return f"{kind} of {-(-_layers_of(setting) // stages)} layers"
-    names = {"full": "all layers", "half": "every other layer", "selective": "scores of attention"}
-    return names.get(kind, kind)
+        return f"{kind} of {-(-_layers_of(setting) // plan.pipeline)} layers"
+    scores = "scores of attention"
+    names = {"full": "all layers", "half": "every other layer", "core_attn": scores}
+    return {**names, "selective": scores}.get(kind, kind)
 
 
 def _uneven(setting: Setting, stages: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import netplan
 from netplan.calibration.published import published_runs
 from netplan.catalog import shipped_root
+from netplan.inputs.choices import Recompute
 from netplan.performance.calibrated_run import peak_of
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Options, Setting, Training
@@ -123,6 +124,17 @@ def test_gradients_are_those_of_a_gpu() -> None:
     parameters = 4 * (12 * 512**2 + 2 * 512) + 512 + 2 * 512 * 1000
     assert 2 * parameters / 2 == pytest.approx(13.6e6, rel=0.01)
     assert lost["data_comm"] == "8 microbatches to hide 13.6 MB behind"
+
+
+@pytest.mark.parametrize(
+    ("recompute", "words_of_it"),
+    [("full", "all layers"), ("half", "every other layer"), ("selective", "scores of attention")],
+)
+def test_what_is_computed_again_is_named(recompute: Recompute, words_of_it: str) -> None:
+    setting = setting_of(small_model(), 4, 4, 1.0, variant=Variant(recompute=recompute))
+    lost = utilisation_of(setting, timed_plan(PIPELINE, compute=3.0, recompute=1.0), 4)
+    assert words(lost)["recompute"] == words_of_it
+    assert shares(lost)["recompute"] == pytest.approx(0.25)
 
 
 @given(
