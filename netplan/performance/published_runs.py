@@ -32,7 +32,7 @@ PARTS_OF_THEIR_OWN = ("h100-96gb-500w",)
 
 
 @cache
-def published_rows() -> tuple[Mapping[str, str], ...]:
+def published_rows() -> tuple[dict[str, str], ...]:
     """All rows of the table, as texts."""
     path = shipped_root() / "reports" / "published" / "measured-runs.csv"
     with path.open(encoding="utf-8", newline="") as file:

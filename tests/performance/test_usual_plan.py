@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netplan.calibration.published import published_rows
 from netplan.catalog import shipped_root
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
+from netplan.performance.published_runs import published_rows
 from netplan.performance.usual_plan import Cuts, UsualPlans, usual_dict, usual_sentence
 from netplan.traffic.placement import Degrees, Placement
 
