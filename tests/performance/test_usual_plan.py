@@ -35,7 +35,7 @@ RECIPE = ("model", "accelerator", "precision", "recompute", "zero", "sequence_le
 def recipes() -> list[dict[str, str]]:
     """Distinct recipes of all published runs."""
     rows = [
-        row | {name: row[other] for name, other in OTHER_NAMES.items()} | {"experts": "1"}
+        {**row, **{name: row[other] for name, other in OTHER_NAMES.items()}, "experts": "1"}
         for row in published_rows()
     ]
     path = shipped_root() / "reports" / "published" / "recipes.csv"
