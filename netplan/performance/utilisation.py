@@ -52,6 +52,9 @@ than a tenth of those runs are."""
 WORTH_WORDS = 0.015
 """Least share of the peak that a sentence names [1]."""
 
+LARGE = 0.1
+"""Share of the peak from which on a loss alone makes a plan slow [1]."""
+
 GATHERING = 3
 """ZeRO stage whose weights are gathered for every pass."""
 
@@ -124,9 +127,8 @@ class Utilisation(Struct, frozen=True):
         'MFU 49 %. Lost: bubble 30 % (4 microbatches on 4 stages), waiting for the host 21 %.'
         """
         named = [loss for loss in self.causes[:most] if loss.share >= WORTH_WORDS]
-        left = 1 - self.mfu - sum(loss.share for loss in named)
-        whole = PERCENT - _percent(self.mfu)
-        *percents, rest = _whole_percents([*(loss.share for loss in named), left], whole)
+        percents = _whole_percents([loss.share for loss in named], PERCENT - _percent(self.mfu))
+        rest = PERCENT - _percent(self.mfu) - sum(percents)
         parts = [
             f"{loss.title} {percent} %" + (f" ({loss.words})" if loss.words else "")
             for loss, percent in zip(named, percents, strict=True)
@@ -148,7 +150,10 @@ class Utilisation(Struct, frozen=True):
     @property
     def warning(self) -> str:
         """That the MFU is far below that of published runs, and why; else nothing."""
-        return f"{self._judged}: {_joined(self.causes[0], ', ')}." if self._judged else ""
+        # Published runs lose to kernels, too: another large loss tells more.
+        large = [loss for loss in self.causes if loss.share >= LARGE and loss.cause != "kernels"]
+        cause = (large or self.causes)[0]
+        return f"{self._judged}: {_joined(cause, ', ')}." if self._judged else ""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON.
@@ -294,12 +299,12 @@ def _percent(share: float) -> int:
     return round(PERCENT * share)
 
 
-def _whole_percents(shares: Sequence[float], whole: int) -> list[int]:
-    """Whole percents of shares that add up to a whole: those cut the most get one more."""
+def _whole_percents(shares: Sequence[float], most: int) -> list[int]:
+    """Whole percents of shares; where they add up to too much, those rounded up most have less."""
     exact = np.array(shares) * PERCENT
-    percents = np.floor(exact).astype(np.int64)
-    order = np.argsort(percents - exact, kind="stable")
-    percents[order[: max(0, whole - int(percents.sum()))]] += 1
+    percents = np.rint(exact).astype(np.int64)
+    over = max(0, int(percents.sum()) - most)
+    percents[np.argsort(exact - percents, kind="stable")[:over]] -= 1
     return [int(percent) for percent in percents]
 
 

@@ -236,7 +236,7 @@ class SearchAnswer(Answer):
     def _time_words(self) -> Iterator[str]:
         """Where the best plan's time goes: what of the peak is lost, or shares of the time."""
         if self.utilisation:
-            yield self.utilisation.sentence()
+            yield self.utilisation.warning or self.utilisation.sentence(2)
         elif self.found.best.breakdown_s:
             yield f"Its time: {shares_of(self._time.parts, self._time.whole, most=6)}."
 

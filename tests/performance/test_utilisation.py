@@ -187,6 +187,11 @@ def test_far_below_published_runs_is_a_warning() -> None:
         "MFU 18 % is far below the 34 to 52 % of 40 published runs on H100 in bf16: bubble 60 %, 4"
         " microbatches on 16 stages."
     )
+    # Kernels lose in published runs, too; but they are said where nothing else loses much.
+    kernels, less = Cause("kernels", 0.7, "kernels"), Cause("bubble", 0.09, "bubble")
+    both = Utilisation(0.1, (kernels, bubble), usual, "H100 in bf16").warning
+    assert both.endswith("bubble 60 %, 4 microbatches on 16 stages.")
+    assert Utilisation(0.1, (kernels, less), usual, "x").warning.endswith("on x: kernels 70 %.")
     assert Utilisation(0.18, (bubble,)).to_dict() == {
         "mfu": 0.18,
         "causes": [
