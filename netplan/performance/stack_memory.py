@@ -851,3 +851,67 @@ def check_recomputation(
                 f"--recompute {recompute}: {module} cannot be computed again: {reason}: use none,"
                 " full, block:K, or other modules"
             )
+
+
+def check_offload(layers: int, model: Model, *, stages: int, recompute: Recomputation) -> None:
+    """Refuse activations on the host where no software puts them there.
+
+    Parameters
+    ----------
+    layers
+        Layers whose activations lie there [1].
+    model
+        What is trained.
+    stages
+        Pipeline stages [1].
+    recompute
+        What is computed again.
+
+    Raises
+    ------
+    InputError
+        If there are several stages, something is computed again, or no layer is left.
+    """
+    text = f"--offload activations:{layers}"
+    if not 0 <= layers < model.layers:
+        raise InputError(
+            f"{text}: {model.name} has {model.layers} layers: give 0 to {model.layers - 1}"
+        )
+    if layers and stages > 1:
+        raise InputError(
+            f"{text}: with {stages} pipeline stages no activations are offloaded, as in"
+            " Megatron-Core: fix pipeline=1, or leave it out"
+        )
+    if layers and recompute != NOTHING:
+        raise InputError(
+            f"{text}: with --recompute {recompute} no activations are offloaded, as in"
+            " Megatron-Core: take --recompute none, or leave it out"
+        )
+
+
+def check_expert_degrees(model: Model, *, expert: int, expert_tensor: int, tensor: int) -> None:
+    """Refuse degrees that do not share a model's experts evenly.
+
+    Parameters
+    ----------
+    model
+        What is trained.
+    expert, expert_tensor, tensor
+        GPUs that share the experts of a layer, an expert, and a layer's matrices [1].
+
+    Raises
+    ------
+    InputError
+        If experts are not divided, or an expert is shared by other than one or all tensor GPUs.
+    """
+    count = model.experts.count if model.experts else 1
+    if count % expert:
+        raise InputError(
+            f"expert={expert} does not divide the {count} experts of a layer of {model.name}: give"
+            f" a divisor of {count}"
+        )
+    if expert_tensor not in (1, tensor):
+        raise InputError(
+            f"expert_tensor={expert_tensor}: an expert is whole, or cut as the rest: give 1 or"
+            f" tensor, {tensor}"
+        )

@@ -81,7 +81,7 @@ class Recomputation(Struct, frozen=True):
             return cls(words[0])  # type: ignore[arg-type]
         if len(words) == 1 and words[0].startswith("block:"):
             count = words[0].partition(":")[2]
-            if count.isascii() and count.isdecimal() and 1 <= int(count[:5]):
+            if count.isascii() and count.isdecimal() and int(count[:5]) >= 1:
                 return cls("block", int(count[:5]))
             raise InputError(
                 f"--recompute {text!r:.60}: block takes a number of layers from 1 on, as block:3"

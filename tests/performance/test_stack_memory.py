@@ -18,6 +18,8 @@ from netplan.performance.stack_memory import (
     Held,
     PlanSizes,
     StackMemory,
+    check_expert_degrees,
+    check_offload,
     check_recomputation,
     fits,
     refused,
@@ -29,7 +31,7 @@ from netplan.published.memory_of_runs import run_memories
 from netplan.records import RecordError, replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Experts, Mamba, Model
-from netplan.workloads.recomputation import Recomputation
+from netplan.workloads.recomputation import NOTHING, Recomputation
 
 HERE = Path(__file__).parent
 H100_BYTES = ACCELERATORS.load("h100-80gb").usable_bytes
@@ -453,3 +455,26 @@ def test_another_capacity_is_usable_in_the_same_share() -> None:
     assert ACCELERATORS.load("mi300x").usable_bytes == 0.98 * 192e9
     with pytest.raises(ValueError, match=r"more than 1\.08 x memory_bytes"):
         chip.changed(usable_bytes=87e9)
+
+
+def test_activations_are_offloaded_of_one_stage_alone() -> None:
+    half = Recomputation.read("half")
+    for layers, stages, recompute, message in (
+        (126, 1, NOTHING, "give 0 to 125"),
+        (-1, 1, NOTHING, "give 0 to 125"),
+        (40, 2, NOTHING, "with 2 pipeline stages"),
+        (40, 1, half, "with --recompute half"),
+    ):
+        with pytest.raises(InputError, match=message):
+            check_offload(layers, LLAMA, stages=stages, recompute=recompute)
+    check_offload(125, LLAMA, stages=1, recompute=NOTHING)
+    check_offload(0, LLAMA, stages=16, recompute=half)
+
+
+def test_experts_are_shared_evenly() -> None:
+    with pytest.raises(InputError, match="expert=7 does not divide the 256 experts"):
+        check_expert_degrees(DEEPSEEK, expert=7, expert_tensor=1, tensor=8)
+    with pytest.raises(InputError, match="give 1 or tensor, 8"):
+        check_expert_degrees(DEEPSEEK, expert=64, expert_tensor=2, tensor=8)
+    check_expert_degrees(DEEPSEEK, expert=64, expert_tensor=8, tensor=8)
+    check_expert_degrees(LLAMA, expert=1, expert_tensor=1, tensor=8)
