@@ -13,6 +13,7 @@ from netplan.published import (
     dataflow,
     expert_networks,
     fabric_counts,
+    famous_runs,
     measured_gpus,
     measured_runs,
     measured_serving,
@@ -52,6 +53,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "cluster design": cluster_design.cluster_design_checks,
     "simulated runs": tiled.megatron_checks,
     "measured runs": measured_runs.measured_run_checks,
+    "famous runs": famous_runs.famous_run_checks,
     "measured serving": measured_serving.measured_point_checks,
     "memory of published runs": memory_of_runs.run_memory_checks,
     "sources left out": measured_runs.left_out_checks,
@@ -94,6 +96,12 @@ class Verification(Answer):
         if any(check.source.startswith(measured_runs.TITLE) for check in self.checks):
             return measured_runs.run_errors(measured_runs.timed_runs())
         return None
+
+    @property
+    def chosen(self) -> tuple[famous_runs.ChosenPlan, ...]:
+        """Plans that netplan chose for famous runs, if these are among the checks."""
+        there = any(check.source.startswith(famous_runs.TITLE) for check in self.checks)
+        return famous_runs.chosen_plans() if there else ()
 
     @property
     def served(self) -> tuple[measured_serving.PointErrors, ...]:
@@ -139,6 +147,8 @@ class Verification(Answer):
         """Exactly the JSON of ``netplan verify --format json``."""
         measured, served = self.measured, self.served
         parts: dict[str, object] = {"measured_runs": measured.to_dict()} if measured else {}
+        if choices := self.chosen:
+            parts["famous_runs"] = [choice.to_dict() for choice in choices]
         if served:
             parts["measured_serving"] = [asdict(errors) for errors in served]
         return {
@@ -183,6 +193,8 @@ class Verification(Answer):
             yield Table("checks", SHOWN, checks, title=paper, only="people")
         if measured := self.measured:
             yield from measured_runs.run_sections(measured)
+        if choices := self.chosen:
+            yield from famous_runs.choice_sections(choices)
         if self.served:
             yield from measured_serving.point_sections()
         # A long text ends where a reader of a terminal begins.

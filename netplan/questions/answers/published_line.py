@@ -89,8 +89,8 @@ class PublishedRun(Struct, frozen=True):
         low_s = best.error.whole.of(best.iteration_time_s)[0] if best.error else 0.0
         if scaled_s is not None and low_s > scaled_s:
             yield (
-                f"slower than published: at the least {si(low_s, 's')}, published"
-                f" {si(scaled_s, 's')} with as many tokens a GPU"
+                f"slower than published: {si(low_s, 's')} or more, {si(scaled_s, 's')} with as many"
+                " tokens a GPU"
             )
         sharded = ", ZeRO 3" if run.zero_stage == SHARDED_WEIGHTS else ""
         kept = [] if self.memory_bytes is None else [si(self.memory_bytes, "B", 2)]

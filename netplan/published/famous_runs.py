@@ -1,0 +1,263 @@
+"""Famous training runs, asked as a planner would: the plan that netplan chooses, and its time.
+
+Of each run of `reports/published/famous-runs.csv` netplan is told the machine, its GPUs, the model,
+batch, sequence length and precision, and nothing of the plan: :func:`~netplan.search` finds it, as
+the command does. Its time stands over the published one, the chosen plan beside that of the run.
+The rule: of dense runs by the software that searches assume where none is named, Megatron-Core and
+what is made of it, seven of eight take 0.8 to 1.08 times the published seconds. Less would be a
+plan that nobody could run, more one that a team beats by hand.
+
+Other software is slower or keeps more by itself; its runs are listed, and do not count. Mixtures of
+experts are listed as published: iteration model ``calibrated`` has no times for them.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from math import ceil
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.errors import NetplanError
+from netplan.performance.plan import Plan, PlanTime
+from netplan.published.checks import Check, check, known, published
+from netplan.questions.search import search
+from netplan.reports.sections import Column, Section, Table, column
+from netplan.traffic.placement import Degrees, Placement
+
+TITLE = "Famous training runs"
+TABLE = "famous-runs"
+SCENARIO = "hgx-h100"
+"""Gives the fabric, rail-optimized; all that a run says replaces the scenario's."""
+
+COUNTED = ("nemo-2024", "megatron-2025")
+"""Software of the runs that count: that of the default stack, and what it grew from."""
+
+LEAST, MOST = 0.8, 1.08
+"""Chosen over published time within which a run counts as met [1]."""
+
+LEAST_SHARE = 7 / 8
+"""Share of the counted runs that are met [1]."""
+
+GATED = False
+"""Whether too few runs that are met fail; listed as known until searches know all that runs do."""
+
+NO_EXPERTS = "iteration model calibrated has no times for mixtures of experts"
+OTHER_SOFTWARE = "the run had other software than is assumed where none is named"
+OUTSIDE = f"the chosen plan takes less than {LEAST:g} or more than {MOST:g} times as long"
+NO_PLAN = "no plan is found"
+REPORTED = "reported, not held to yet"
+
+
+class FamousRun(Struct, frozen=True):
+    """A published run: what netplan is told of it, and what it is compared with.
+
+    Parameters
+    ----------
+    name, source, url
+        Id of the run, who published it, and where.
+    asked
+        Inputs of the search: machine, GPUs, model, batch, precision.
+    software
+        Training stack of the run.
+    dense
+        Whether it has no experts.
+    seconds
+        Time of an iteration as published [s].
+    plan
+        The plan as published.
+    """
+
+    name: str
+    source: str
+    url: str
+    asked: Mapping[str, Any]
+    software: str
+    dense: bool
+    seconds: float
+    plan: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, str]) -> "FamousRun":
+        """The run of a row of the table."""
+        replaced = {
+            "accelerator.network_bytes_per_s": row["network_bytes_per_s"],
+            "model.sequence_length": row["sequence"],
+            **{f"model.{name}": row[name] for name in ("vocabulary", "heads", "rotary")},
+        }
+        asked = {
+            **{name: row[name] for name in ("accelerator", "model", "precision", "network_kind")},
+            **{name: int(row[name]) for name in ("gpus", "hb_size", "batch")},
+            "overrides": replaced,
+        }
+        names = ("tensor", "context", "expert", "data", "pipeline")
+        degrees = Degrees(**{name: int(row[name]) for name in names})
+        counts = int(row["microbatch"]), 1, int(row["interleave"])
+        return cls(
+            row["id"],
+            row["source"],
+            row["url"],
+            asked,
+            row["software"],
+            row["kind"] == "dense",
+            float(row["seconds"]),
+            plan_words(Plan(Placement((degrees,)), *counts)),
+        )
+
+    @property
+    def counts(self) -> bool:
+        """Whether the rule is about it."""
+        return self.dense and self.software in COUNTED
+
+
+class ChosenPlan(Struct, frozen=True):
+    """What netplan chose for a run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    best
+        The plan that was found, None where none was.
+    reason
+        Why none was.
+    """
+
+    run: FamousRun
+    best: PlanTime | None
+    reason: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of the chosen plan [s]."""
+        return self.best.iteration_time_s if self.best else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Chosen over published time [1]."""
+        return self.best.iteration_time_s / self.run.seconds if self.best else None
+
+    @property
+    def met(self) -> bool:
+        """Whether the ratio is within its limits."""
+        return self.ratio is not None and LEAST <= self.ratio <= MOST
+
+    @property
+    def plan(self) -> str:
+        """The chosen plan in words."""
+        return plan_words(self.best.plan) if self.best else "-"
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "name": self.run.name,
+            "url": self.run.url,
+            "counts": self.run.counts,
+            "published_s": self.run.seconds,
+            "chosen_s": self.seconds,
+            "published_plan": self.run.plan,
+            "chosen_plan": self.best.plan.to_dict() if self.best else None,
+        }
+
+
+def plan_words(plan: Plan) -> str:
+    """Degrees of a plan and its chunks a stage, such as ``TP8 PP16 DP128 VP4``.
+
+    Examples
+    --------
+    >>> plan_words(Plan(Placement((Degrees(tensor=8, pipeline=4),)), 1, 8, 2))
+    'TP8 PP4 DP1 VP2'
+    """
+    return plan.degrees + (f" VP{plan.interleave}" if plan.interleave > 1 else "")
+
+
+def famous_runs() -> list[FamousRun]:
+    """All runs of the table.
+
+    Examples
+    --------
+    >>> runs = famous_runs()
+    >>> len(runs), sum(run.dense for run in runs), sum(run.counts for run in runs)
+    (36, 28, 17)
+    """
+    return [FamousRun.of(row) for row in published(TABLE)]
+
+
+def chosen_plan(run: FamousRun) -> ChosenPlan:
+    """Let netplan choose the plan of a dense run, as the command does.
+
+    Examples
+    --------
+    >>> run = next(run for run in famous_runs() if run.name == "LLAMA3-T4-2")
+    >>> run.seconds, run.plan, chosen_plan(run).best.plan.gpus <= 16384
+    (6.7211, 'TP8 PP16 DP128', True)
+    """
+    if not run.dense:
+        return ChosenPlan(run, None, NO_EXPERTS)
+    try:
+        answer = search(SCENARIO, top=1, published=False, **run.asked)
+    except NetplanError as error:
+        return ChosenPlan(run, None, f"{NO_PLAN}: {str(error).partition(':')[0]}")
+    return ChosenPlan(run, answer.best)
+
+
+@cache
+def chosen_plans() -> tuple[ChosenPlan, ...]:
+    """What netplan chose for all runs, in the order of the table."""
+    return tuple(map(chosen_plan, famous_runs()))
+
+
+def famous_run_checks() -> Iterator[Check]:
+    """The chosen plans, as checks, and the rule on those that count."""
+    return choice_checks(chosen_plans())
+
+
+def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
+    """One check a run, and the rule."""
+    for choice in choices:
+        run, got = choice.run, "-"
+        if choice.best:
+            got = f"{choice.seconds:.4g} ({choice.ratio:.2f} times), {choice.plan}"
+        named = (
+            f"{run.name}, s and plan",
+            f"{TITLE}, {run.source}",
+            f"{run.seconds:.4g}, {run.plan}",
+            got,
+        )
+        if choice.met:
+            yield check(*named, "" if run.counts else OTHER_SOFTWARE, holds=True)
+        else:
+            yield known(*named, choice.reason or (OUTSIDE if run.counts else OTHER_SOFTWARE))
+    counted = [choice for choice in choices if choice.run.counts]
+    met = sum(choice.met for choice in counted)
+    least = ceil(LEAST_SHARE * len(counted))
+    yield check(
+        f"chosen plans that take {LEAST:g} to {MOST:g} times as long as {len(counted)} dense runs",
+        TITLE,
+        f"at least {least}",
+        f"{met}",
+        holds=met >= least,
+        why_not="" if GATED else REPORTED,
+    )
+
+
+def choice_sections(choices: tuple[ChosenPlan, ...]) -> Iterator[Section]:
+    """Runs with their times and plans, published and chosen."""
+    counted, others = (
+        [choice for choice in choices if choice.run.dense and choice.run.counts is counts]
+        for counts in (True, False)
+    )
+    mixtures = [choice for choice in choices if not choice.run.dense]
+    yield Table("famous-runs", CHOICES, counted, f"{TITLE}: chosen plans", only="people")
+    yield Table("famous-runs", CHOICES, others, f"{TITLE} of other software", only="people")
+    yield Table("famous-runs", CHOICES[:3], mixtures, f"{TITLE} with experts", only="people")
+
+
+CHOICES: tuple[Column[ChosenPlan], ...] = (
+    column("name", "run.name", title="run"),
+    column("measured_s", "run.seconds", title="published"),
+    column("degrees", "run.plan", title="plan", form="text"),
+    column("predicted_s", "seconds", title="chosen"),
+    column("ratio", "ratio", title="times"),
+    column("degrees", "plan", title="chosen plan", form="text"),
+)
