@@ -22,6 +22,10 @@ Policy = Literal["states-first", "uniform"]
 """What spills first into an expanded memory."""
 Execution = Literal["fused", "kernel-by-kernel"]
 Precision = Literal["bf16", "fp8", "fp4"]
+TrainingPrecision = Literal["bf16", "fp8", "fp8-delayed", "mxfp8", "fp4"]
+"""Numbers of a training run's products; fp8 has a scale a tensor, of the numbers themselves."""
+MemoryModel = Literal["stack", "model"]
+"""What memory holds: as training software keeps it, or as the iteration model's paper has it."""
 ServingFormat = Literal[Precision, "int4"]
 """Formats of stored weights; whole numbers of 4 bits are multiplied in 16 bits."""
 KernelSource = Literal["measured", "roofline"]

@@ -202,6 +202,17 @@ def vectors_s(part: Slice, on: Reached) -> Both:
     )
 
 
+def feed_forward_s(part: Slice, on: Reached) -> Amount:
+    """Time of the feed-forward part forward: both products, and what lies between them [s]."""
+    gated, forward_s = part.gates - 1, 3 * on.kernel_s
+    for inner, outer in part.products[2:]:
+        cast_s = on.casts * CAST_BYTES * part.tokens * inner / on.memory_bytes_per_s
+        product = product_s(part.tokens, inner, outer, on.product_flops_per_s, on)
+        forward_s = forward_s + product + cast_s
+    moved = on.vector * (4 + 2 * gated) * part.tokens * part.ffn
+    return forward_s + moved / on.memory_bytes_per_s
+
+
 def head_s(part: Slice, on: Reached) -> Amount:
     """Time of the head with its loss, there and back, of one microbatch [s]."""
     rate = on.head_flops_per_s
@@ -231,6 +242,9 @@ def shown_s(beside_s: Amount, behind_s: Amount, contention: Amount) -> Amount:
     shown: Amount = beside_s - hidden_s + contention * hidden_s
     return shown
 
+
+EVERY_OTHER = 0.5
+"""Products that torch's selective checkpointing of operations computes again [1]."""
 
 COLLECTIVES = 4
 """Tensor collectives of a layer in each direction: two all_gathers, two reduce_scatters [1]."""
@@ -342,6 +356,20 @@ class Kernels(Columns, frozen=True, eq=False):
         """That of a slice of a layer."""
         layer = products_s(part, on), attention_s(part, on), vectors_s(part, on)
         return cls(*layer, head_s(part, on), embedding_s(part, on))
+
+    def again_s(self, part: Slice, on: Reached, passes: Passes, half: float) -> dict[str, Amount]:
+        """What a layer takes to compute again, by word, one after the other [s].
+
+        Of ``half`` the share ``half`` of the forward pass; of ``full`` its collectives, too.
+        """
+        gathered = np.where(np.less(part.scattered, part.tokens), GATHERED_AGAIN, 1.0)
+        return {
+            "core_attn": self.attention.again_s,
+            "half": half * passes.forward_s,
+            "full": passes.forward_s + gathered * passes.forward_comm_s,
+            "sac-op": EVERY_OTHER * self.products.forward_s,
+            "mlp": feed_forward_s(part, on),
+        }
 
     def beside(self, sent: LayerCollectives, again: Redone, sharing: Sharing) -> Passes:
         """The same with what collectives show beside it, and what is computed again."""

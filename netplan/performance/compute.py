@@ -25,18 +25,19 @@ show beside computing says `netplan.performance.calibrated`, how layers make an 
 `netplan.performance.calibrated_terms`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from netplan.arrays import Amount, Floats, Ints, Terms
+from netplan.arrays import Amount, Columns, Floats, Ints, Terms
 from netplan.errors import InputError
 from netplan.performance.calibrated import Kernels, LayerCollectives, Passes, Redone, Slice
 from netplan.performance.setting import Setting
+from netplan.performance.stack_memory import PlanSizes
 from netplan.records import replace
 from netplan.traffic.algorithms import CollectiveTime
 from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
@@ -44,6 +45,7 @@ from netplan.traffic.placement import CONTEXT, EXPERT, TENSOR, Placements
 from netplan.workloads import operations as ops
 from netplan.workloads.models import Model
 from netplan.workloads.program import Program, Repetition
+from netplan.workloads.recomputation import computed_again
 
 if TYPE_CHECKING:
     from netplan.performance.mapping.layers import LayerExecution
@@ -200,7 +202,7 @@ def operation_times(
     if operation.weight_gradient is not ops.NO_WORK:
         backward = backward + _work_time(operation, operation.weight_gradient, setting, groups)
     if operation.recomputed:
-        backward = backward + forward
+        backward = backward + forward * operation.recomputed
     return forward.of_all_steps, backward.of_all_steps
 
 
@@ -281,7 +283,7 @@ def _queued(
             yield QueuedGradients(leads[index], held)
 
 
-class CalibratedLayer(Struct, frozen=True, eq=False):
+class CalibratedLayer(Columns, frozen=True, eq=False):
     """Times of a layer and of the ends, each of shape (shardings,) [s], and their weights [1]."""
 
     passes: Passes
@@ -290,6 +292,13 @@ class CalibratedLayer(Struct, frozen=True, eq=False):
     vectors_s: Floats
     layer_weights: Floats
     end_weights: Floats
+    # What computing again takes, by word, where it is varied.
+    again_s: dict[str, Floats] = field(default_factory=dict)
+
+    def redoing(self, more_s: Floats) -> "CalibratedLayer":
+        """The same with so much more computed again [s]."""
+        again_s = self.passes.again_s + more_s
+        return replace(self, passes=replace(self.passes, again_s=again_s))
 
     @property
     def communication_s(self) -> Floats:
@@ -330,10 +339,21 @@ def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> C
     )
     passes = Passes(*(none + column for column in astuple(layer_passes)))
     weights = none + part.layer_weights, none + part.end_weights
-    return CalibratedLayer(passes, products_s, attention_s, vectors_s, *weights)
+    layer = CalibratedLayer(passes, products_s, attention_s, vectors_s, *weights)
+    if not setting.by_stack:
+        return layer
+    half = setting.calibration.half_recompute
+    again_s = kernels.again_s(part, setting.reached, passes, half)
+    layer = replace(layer, again_s={word: none + seconds for word, seconds in again_s.items()})
+    return layer.redoing(again_of(layer.again_s, dict(setting.variant.again), none))
 
 
-class End(Struct, frozen=True, eq=False):
+def again_of(again_s: Mapping[str, Floats], shares: Mapping[str, Amount], none: Floats) -> Floats:
+    """What so large shares of the layers take to compute again, by word [s]."""
+    return sum((share * again_s[word] for word, share in shares.items() if word in again_s), none)
+
+
+class End(Columns, frozen=True, eq=False):
     """One end of the network on its stage, every entry of shape (shardings,)."""
 
     time: Timing
@@ -358,6 +378,42 @@ class LayerTable(Struct, frozen=True, eq=False):
     last: End  # head
     queue: tuple[QueuedGradients, ...] = ()  # where each operation's gradients are queued alone
     calibrated: CalibratedLayer | None = None  # the parts of these times, where they are calibrated
+    # What computing again takes, by word, where it is varied.
+    again: dict[str, Timing] = field(default_factory=dict)
+
+    def redoing(self, row: Ints, shares: Mapping[str, Floats]) -> "LayerTable":
+        """The layers of some plans, an entry each, which compute so large shares again by word.
+
+        Parameters
+        ----------
+        row
+            Which of the layers each plan has, shape (plans,).
+        shares
+            Share of its layers that computes it again, by word, shape (plans,) each [1].
+        """
+        backward = more = self.backward.take(row)
+        for word, share in shares.items():
+            backward = backward + self.again[word].take(row) * share
+        calibrated = self.calibrated.take(row) if self.calibrated else None
+        if calibrated is not None:
+            calibrated = calibrated.redoing(backward.compute_s - more.compute_s)
+        whole = self.gradient is self.backward
+        return replace(
+            self,
+            forward=self.forward.take(row),
+            backward=backward,
+            gradient=backward if whole else self.gradient.take(row),
+            weight_bytes=self.weight_bytes[row],
+            expert_bytes=self.expert_bytes[row],
+            activation_bytes=self.activation_bytes[row],
+            working_bytes=self.working_bytes[row],
+            boundary_bytes=self.boundary_bytes[row],
+            stored_bytes=self.stored_bytes[row],
+            first=self.first.take(row),
+            last=self.last.take(row),
+            calibrated=calibrated,
+            again={},
+        )
 
     @property
     def has_ends(self) -> bool:
@@ -366,7 +422,11 @@ class LayerTable(Struct, frozen=True, eq=False):
 
 
 def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -> LayerTable:
-    """Add up the operations of one layer, for many shardings at once."""
+    """Add up the operations of one layer, for many shardings at once.
+
+    Where the search varies it, what is computed again stands apart.
+    """
+    setting = setting.once
     program = setting.program(sharding)
     count, layer = len(groups.index), program.layer
     calibrated: CalibratedLayer | None = None
@@ -407,7 +467,49 @@ def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -
         last=_end(program.last, setting, groups, ends_s[1]),
         queue=tuple(_queued(layer.operations, setting, groups)) if setting.branched else (),
         calibrated=calibrated,
+        again=_again(setting, program, groups, calibrated) if setting.by_stack else {},
     )
+
+
+def _offloading(setting: Setting, sharding: ops.Sharding, ahead_s: Floats) -> Floats:
+    """What sending a layer's activations to the host and back shows beside two passes [s]."""
+    memory, rate = setting.training.stack_memory, setting.training.host_bytes_per_s
+    if memory is None or not rate:
+        return np.zeros_like(ahead_s)
+    none = np.ones_like(ahead_s)
+    tensor, context = (degree.astype(np.float64) for degree in (sharding.tensor, sharding.context))
+    sizes = PlanSizes(
+        sharding.microbatch.astype(np.float64), none, tensor, context, none, none, none
+    )
+    shown_s: Floats = np.maximum(memory.layer_bytes(sizes) / rate - ahead_s, 0.0)
+    return 2 * shown_s
+
+
+def _again(
+    setting: Setting, program: Program, groups: LayerGroups, calibrated: CalibratedLayer | None
+) -> dict[str, Timing]:
+    """What computing again takes, by word: as calibrated, or operations by their forward pass."""
+    none = Timing.none(len(groups.index))
+    if calibrated is not None:
+        ahead_s = np.asarray(calibrated.passes.forward_s)
+        again_s = calibrated.again_s | {"offload": _offloading(setting, program.sharding, ahead_s)}
+        return {word: replace(none, compute_s=seconds) for word, seconds in again_s.items()}
+    words = {word for rung in setting.rungs for word in rung.recompute.shares(1)} | {"full"}
+    operations = program.layer.operations
+    ahead = [forward for forward, _ in waited_times(operations, setting, groups)]
+    ahead_s = sum((forward.total_s for forward in ahead), np.zeros(len(groups.index)))
+    offloading_s = _offloading(setting, program.sharding, ahead_s)
+    return {"offload": replace(none, memory_s=offloading_s)} | {
+        word: sum(
+            (
+                forward * share
+                for operation, forward in zip(operations, ahead, strict=True)
+                if (share := computed_again(word, operation))
+            ),
+            none,
+        )
+        for word in words
+    }
 
 
 def calibrated_times(

@@ -15,12 +15,13 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.added import added
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Floats, Ints, real
 from netplan.inputs.choices import MemoryPart as Part
 from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.error_bars import error_bar
+from netplan.performance.ladder import Kept, PlanMemory, held_at, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting, check_name
@@ -131,6 +132,7 @@ class Evaluated(Struct, frozen=True, eq=False):
     terms: Terms
     memory: Memory
     spilled: Spilled
+    kept: PlanMemory | None = None  # that of a single plan, where stacks say it
 
     @property
     def seconds(self) -> Floats:
@@ -153,6 +155,8 @@ def evaluate_space(
     """
     groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)
     table = table or layer_table(setting, space.sharding, groups)
+    if setting.by_stack:
+        return _evaluate_held(setting, network, space, table)
     memory = memory_of(setting, space.runs, table)
     spilled = Spilled.of(setting, memory).keeping(there)
     if space.single and spilled.plans.any():
@@ -161,6 +165,27 @@ def evaluate_space(
     update_s = spilled.update_s(table.repetition)
     terms = terms_of(setting, network, space, table, update_s)
     return Evaluated(terms, memory, spilled)
+
+
+def _evaluate_held(
+    setting: Setting, network: CollectiveNetwork, space: PlanSpace, table: LayerTable
+) -> Evaluated:
+    """The same of single plans whose memory stacks say, on the first rung of the setting."""
+    runs, rung = space.runs, setting.rungs[0]
+    schedules = space.schedules
+    run = real(runs.microbatches), real(runs.interleave)
+    sizes = sizes_of(setting, runs.totals, real(schedules.microbatch), *run)
+    held = held_at(setting, sizes, rung, block=float(rung.recompute.block))
+    none = np.zeros(len(run[0]))
+    layers = setting.options.offload_layers or 0
+    kept = Kept(held.total, none + rung.recompute.block, none + layers)
+    fullest = table.repetition.fullest(runs.stages)
+    first = np.zeros(len(none), np.int64)
+    redone = table.redoing(runs.sharding, shares_of(setting, first, kept, fullest))
+    memory = Memory(held.weights, held.gradients, held.optimizer, held.activations, held.buffers)
+    terms = terms_of(setting, network, space, redone)
+    kept_by_stack = plan_memory(setting, sizes, held) if len(none) == 1 else None
+    return Evaluated(terms, memory, Spilled.of(setting, memory), kept_by_stack)
 
 
 class Evaluation(Struct, frozen=True, eq=False):
@@ -192,7 +217,7 @@ class Evaluation(Struct, frozen=True, eq=False):
         parts = self.evaluated.terms.parts(place, row, schedule)
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
-        training, work = self.setting.training, self.setting.flops
+        training, work = self.setting.training, self.setting.of_plan(plan).flops
         run, error = training.calibrated, None
         if run is not None:
             error = error_bar(run, self.setting.transformer, plan.placement, plan.microbatch)
@@ -211,19 +236,24 @@ class Evaluation(Struct, frozen=True, eq=False):
             else None,
             phases_s=self.evaluated.terms.phases(place, row, schedule),
             error=error,
+            memory=self.evaluated.kept,
         )
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
         schedules = self.space.schedules
         # The same number, a whole one as such.
         number = schedules.microbatch[schedule].item()
-        return Plan(
+        plan = Plan(
             placement=self.space.placements.at(place),
             microbatch=int(number) if number == int(number) else number,
             microbatches=int(schedules.microbatches[schedule]),
             interleave=int(schedules.interleave[schedule]),
             panels=int(self.space.sharding.panels[row]),
         )
+        if not self.setting.by_stack:
+            return plan
+        rung = self.setting.rungs[0]
+        return rung.given_to(plan, rung.recompute.block or self.setting.options.offload_layers or 0)
 
     def best(self, top: int) -> tuple[list[tuple[int, int]], int]:
         """Best plans as (placement, schedule), equally fast ones in order, and how many fit."""

@@ -34,14 +34,27 @@ from netplan.levels import Level, gpu_count
 from netplan.performance import free_space
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
+from netplan.performance.ladder import NEAR, Kept, keep, preference, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import StageRuns, bubble_layers, expand, parts
+from netplan.performance.usual_plan import Cuts as UsualCuts
+from netplan.performance.usual_plan import UsualPlans
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
-from netplan.traffic.placement import DATA, DIMENSIONS, PIPELINE, Degrees, Placement, Placements
+from netplan.traffic.placement import (
+    CONTEXT,
+    DATA,
+    DIMENSIONS,
+    EXPERT,
+    PIPELINE,
+    TENSOR,
+    Degrees,
+    Placement,
+    Placements,
+)
 from netplan.workloads.operations import Sharding
 from netplan.workloads.program import missing_layers
 
@@ -51,9 +64,9 @@ FIRST_CUTS, FIRST_LAYERS = 1 << 10, 1 << 6
 BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14
 """Cuts, layers and plans that are worked on together: their arrays stay in the cache [1]."""
 
-Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...], int]
-"""Seconds, cut, degrees of one replica at each level, microbatches, degrees of the plan, and which
-row of the layers it has."""
+Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...], int, int]
+"""Seconds, cut, degrees of one replica at each level, microbatches, degrees of the plan, which row
+of the layers it has, and how many layers are computed again or offloaded."""
 
 
 class FreePlans(Struct, frozen=True):
@@ -83,13 +96,26 @@ class Shortlist(Struct, frozen=True, eq=False):
 
     cuts: free_space.Cuts
     least_bytes: Floats  # memory of each cut with as many replicas as any placement has
-    spill_s: Floats  # what each takes longer at least for what spills
+    spill_s: Floats  # what each takes longer at least for what spills, or is computed again
     alone: LayerTable  # bytes and computing of a layer of each size, as if each GPU were alone
     fitting: Ints
     bound_s: Floats
 
 
-def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> FreePlans:
+class Bound(Struct, frozen=True):
+    """What plans must not exceed: memory of the fullest GPU [B], and the time of a known plan [s].
+
+    ``usual`` plans alone are those that published recipes have.
+    """
+
+    peak_bytes: float
+    seconds: float = inf
+    usual: bool = False
+
+
+def best_free_plans(
+    setting: Setting, levels: tuple[Level, ...], top: int, bound: Bound | None = None
+) -> FreePlans:
     """Find the best plans of one strategy in the free space.
 
     Parameters
@@ -100,10 +126,13 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
         The fabric, innermost level first.
     top
         Plans to return; those of a cell differ in their microbatches [1].
+    bound
+        What they must not exceed; the GPU's memory if absent.
     """
-    known = shortlist(setting, gpu_count(levels))
+    bound = bound or Bound(setting.training.room_bytes)
+    known = shortlist(setting, gpu_count(levels), levels[0].size, bound)
     network = setting.network(levels)
-    search = FreeSearch(setting, network, known, top)
+    search = FreeSearch(setting, network, known, top, bound)
     placed = Placed.of(search, known.fitting[:FIRST_CUTS])
     ranked, alone = placed.best([]), not search.needs_memory
     begins = range(FIRST_CUTS, len(known.fitting), BATCH_CUTS)
@@ -114,30 +143,94 @@ def best_free_plans(setting: Setting, levels: tuple[Level, ...], top: int) -> Fr
             ranked, alone = Placed.of(search, chosen).best(ranked), False
     if not ranked:
         return _none(search)
-    sizes = tuple(search.sizes)
-    plans = tuple(_plan_of(known.cuts, sizes, entry) for entry in ranked)
-    fitting = int((known.least_bytes <= setting.training.tiers_bytes).sum())
+    if setting.by_stack:
+        ranked = preferred(search, ranked)[:top]
+    plans = tuple(_plan_of(search, entry) for entry in ranked)
+    fits_bytes = bound.peak_bytes if setting.by_stack else setting.training.tiers_bytes
+    fitting = int((known.least_bytes <= fits_bytes).sum())
     layers = None
     if alone:
-        rows = np.array([entry[-1] for entry in ranked])
+        rows = np.array([entry[5] for entry in ranked])
         layers = KnownLayers(placed.rows.sharding, placed.table, rows)
     return FreePlans(plans, known.cuts.count, fitting, layers=layers)
 
 
+def preferred(search: "FreeSearch", ranked: list[Found]) -> list[Found]:
+    """The fastest plans first, but before all that is within 1 % of them what teams would run.
+
+    Of plans that differ in their place on the levels alone, the fastest one stays.
+    """
+    layers, places = search.setting.layers, dict[object, tuple[Plan, Found]]()
+    for entry in ranked:
+        plan = _plan_of(search, entry)
+        places.setdefault(
+            replace(plan, placement=Placement((plan.placement.totals,))), (plan, entry)
+        )
+    fastest_s = ranked[0][0]
+    near = [pair for pair in places.values() if pair[1][0] <= NEAR * fastest_s]
+    near.sort(key=lambda pair: (*preference(pair[0], layers), pair[1]))
+    return [entry for _, entry in (*near, *[*places.values()][len(near) :])]
+
+
 # Fabrics of equally many GPUs are compared, and searched one after the other.
 @lru_cache(maxsize=32)
-def shortlist(setting: Setting, gpus: int) -> Shortlist:
+def shortlist(setting: Setting, gpus: int, domain: int, bound: Bound) -> Shortlist:
     """Which cuts may fit, by the least time that they take."""
-    cuts = free_space.enumerate_cuts(setting, gpus)
+    cuts = free_space.enumerate_cuts(setting, gpus, domain)
     alone = _without_communication(fastest(setting), cuts.sizes)
     smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
-    memory = memory_of(setting, smallest, alone)
-    fitting = np.flatnonzero(memory.total <= setting.training.room_bytes)
     bound_s = _computing_s(setting, smallest, alone)
-    spill_s = _least_spill_s(setting, smallest, alone, Spilled.of(setting, memory), cuts)
+    if setting.by_stack:
+        kept = _kept(setting, cuts, slice(None), smallest, bound.peak_bytes)
+        least_bytes, spill_s = kept.total, _again_s(setting, cuts, smallest, alone, kept)
+    else:
+        memory = memory_of(setting, smallest, alone)
+        least_bytes, spilled = memory.total, Spilled.of(setting, memory)
+        spill_s = _least_spill_s(setting, smallest, alone, spilled, cuts)
+    fits = least_bytes <= bound.peak_bytes
+    fitting = np.flatnonzero(fits & _usual(setting, cuts, domain) if bound.usual else fits)
     bound_s = (bound_s + spill_s)[fitting]
     order = np.argsort(bound_s, kind="stable")
-    return Shortlist(cuts, memory.total, spill_s, alone, fitting[order], bound_s[order])
+    return Shortlist(cuts, least_bytes, spill_s, alone, fitting[order], bound_s[order])
+
+
+def _usual(setting: Setting, cuts: free_space.Cuts, domain: int) -> Bools:
+    """Which cuts teams run, with as many replicas as there is room for."""
+    degrees = real(cuts.totals[:, cuts.schedules.totals])
+    plans = UsualCuts(
+        tensor=degrees[TENSOR],
+        context=degrees[CONTEXT],
+        pipeline=degrees[PIPELINE],
+        data=real(cuts.replicas) * degrees[EXPERT],
+        microbatch=cuts.microbatch(slice(None)),
+        interleave=real(cuts.schedules.interleave),
+        expert=degrees[EXPERT],
+        zero=float(setting.zero_stage),
+    )
+    return replace(UsualPlans.of(setting, domain), batch=None).keep(plans)
+
+
+def _kept(
+    setting: Setting, cuts: free_space.Cuts, cut: Ints | slice, runs: StageRuns, peak_bytes: float
+) -> Kept:
+    """What plans of some cuts hold, as stacks do."""
+    run = real(runs.microbatches), real(runs.interleave)
+    sizes = sizes_of(setting, runs.totals, cuts.microbatch(cut), *run)
+    return keep(setting, sizes, cuts.rung[cut], peak_bytes)
+
+
+def _again_s(
+    setting: Setting, cuts: free_space.Cuts, runs: StageRuns, alone: LayerTable, kept: Kept
+) -> Floats:
+    """What cuts compute again at least, in the fewest microbatches and layers that they can [s]."""
+    fullest = alone.repetition.fullest(runs.stages)
+    shares = shares_of(setting, cuts.rung, kept, fullest)
+    layer_s = sum(
+        (share * alone.again[word].total_s[runs.sharding] for word, share in shares.items()),
+        np.zeros(cuts.count),
+    )
+    again_s: Floats = layer_s * real(runs.microbatches) * np.maximum(fullest - 1, 1)
+    return again_s
 
 
 def _least_spill_s(
@@ -217,11 +310,14 @@ class FreeSearch(Struct, frozen=True, eq=False):
     network: CollectiveNetwork
     known: Shortlist
     top: int
+    bound: Bound
 
     @property
     def sizes(self) -> list[int]:
-        """Members of the levels [1]."""
-        return [level.size for level in self.network.levels]
+        """Members of the levels that may be used [1]."""
+        sizes = [level.size for level in self.network.levels]
+        most = self.setting.options.use_per_domain
+        return [min(most, sizes[0]), *sizes[1:]] if most else sizes
 
     @property
     def outermost(self) -> Level:
@@ -236,7 +332,16 @@ class FreeSearch(Struct, frozen=True, eq=False):
 
     def limit(self, ranked: list[Found]) -> float:
         """Time that a further plan must not exceed [s]."""
-        return ranked[-1][0] * ROUNDING if len(ranked) == self.top else inf
+        if not self.setting.by_stack:
+            return ranked[-1][0] * ROUNDING if len(ranked) == self.top else inf
+        # All that are nearly as fast as the fastest count.
+        slowest_s = ranked[self.top - 1][0] if len(ranked) >= self.top else inf
+        return min(self.bound.seconds, max(slowest_s, NEAR * ranked[0][0] if ranked else inf))
+
+    def nearest(self, ranked: list[Found]) -> list[Found]:
+        """Those of some plans that are within the limit, the fastest first."""
+        limit = self.limit(ranked)
+        return [entry for entry in ranked if entry[0] <= limit]
 
     def with_replicas_inside(
         self, cells: free_space.Cells, microbatches: Ints
@@ -244,7 +349,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         """Every number of replicas inside: whose it is, its cell, fewest and most of it outside."""
         outer = free_space.outermost(self.sizes)
         rounds = self.known.cuts.rounds[cells.cut]
-        if self.setting.options.fixed.data is not None:
+        if self.setting.options.fixed.data is not None or not self.setting.free:
             made = np.flatnonzero(-(-rounds // cells.replicas) == microbatches)
             if len(made):
                 yield made, cells.take(made), np.ones_like(made), np.ones_like(made)
@@ -280,13 +385,13 @@ class FreeSearch(Struct, frozen=True, eq=False):
     def needs_memory(self) -> bool:
         """Whether times depend on what plans hold: some of it may spill, or all is updated."""
         whole = self.setting.assumptions.memory.update == "whole"
-        return whole or self.setting.training.expanded is not None
+        return whole or self.setting.training.expanded is not None or self.setting.by_stack
 
     @property
     def counts_update(self) -> bool:
         """Whether an update counts, which is shorter for more replicas, whatever spills."""
         whole = self.setting.assumptions.memory.update == "whole"
-        return whole or self.setting.training.calibrated is not None
+        return whole or self.setting.training.calibrated is not None or self.setting.by_stack
 
     @property
     def sums_in_switches(self) -> bool:
@@ -305,7 +410,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         where the update counts.
         """
         enough, local = _fewest(cells, microbatches, low, high, self.stays_local)
-        least, most = (self.memory_of(cells, microbatches, entry).total for entry in (low, high))
+        least, most = (self.total_bytes(cells, microbatches, entry) for entry in (low, high))
         last = np.where(least == most, low, high)
         if not self.counts_update:
             last = np.where(local, enough, last)
@@ -314,23 +419,49 @@ class FreeSearch(Struct, frozen=True, eq=False):
 
     def stays_local(self, cells: free_space.Cells, microbatches: Ints, outside: Ints) -> Bools:
         """Whether nothing of plans lies in an expanded memory."""
+        if self.setting.by_stack:
+            return np.ones(len(cells.cut), np.bool_)
         memory = self.memory_of(cells, microbatches, outside)
         local: Bools = ~Spilled.of(self.setting, memory).plans
         return local
 
     def fit(self, cells: free_space.Cells, microbatches: Ints, outside: Ints) -> Bools:
         """Whether plans fit the memory."""
-        room = self.setting.training.room_bytes
-        fits: Bools = self.memory_of(cells, microbatches, outside).total <= room
+        total = self.total_bytes(cells, microbatches, outside)
+        fits: Bools = total <= self.bound.peak_bytes
         return fits
+
+    def total_bytes(
+        self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1
+    ) -> Floats:
+        """Memory of cells with so many times the replicas that they have, all together [B]."""
+        if self.setting.by_stack:
+            return self.kept(cells, microbatches, outside).total
+        return self.memory_of(cells, microbatches, outside).total
 
     def memory_of(
         self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1
     ) -> Memory:
-        """Memory of cells with so many times the replicas that they have."""
+        """The same part by part, as the iteration model has it."""
+        return memory_of(self.setting, self._runs(cells, microbatches, outside), self.known.alone)
+
+    def kept(self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1) -> Kept:
+        """The same as stacks have it, with as few layers computed again as fit."""
+        runs, cuts = self._runs(cells, microbatches, outside), self.known.cuts
+        return _kept(self.setting, cuts, cells.cut, runs, self.bound.peak_bytes)
+
+    def with_least_again(
+        self, plans: free_space.Cells, microbatches: Ints
+    ) -> tuple[Ints, free_space.Cells]:
+        """Which plans fit, and they with as few layers computed again as that takes."""
+        kept = self.kept(plans, microbatches)
+        fitting = np.flatnonzero(kept.total <= self.bound.peak_bytes)
+        again = (kept.block + kept.offload_layers)[fitting].astype(np.int64)
+        return fitting, replace(plans.take(fitting), again=again)
+
+    def _runs(self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int) -> StageRuns:
         replicas = cells.placements.degrees[:, DATA].prod(axis=0) * outside
-        runs = self.known.cuts.runs(cells.cut, replicas, microbatches)
-        return memory_of(self.setting, runs, self.known.alone)
+        return self.known.cuts.runs(cells.cut, replicas, microbatches)
 
 
 def _fewest(
@@ -371,8 +502,8 @@ def _none(search: FreeSearch) -> FreePlans:
         placed = free_space.place_stages(search.setting, known.cuts, layers, search.sizes)
         cells += len(placed.cut)
         for whose, plans, _, most in search.with_replicas_inside(placed, placed.fewest):
-            memory = search.memory_of(plans, placed.fewest[whose], most)
-            least_bytes = min(least_bytes, float(memory.total.min()))
+            total_bytes = search.total_bytes(plans, placed.fewest[whose], most)
+            least_bytes = min(least_bytes, float(total_bytes.min()))
     if least_bytes == inf:  # nothing is made with as few microbatches as whole groups have
         least_bytes = float(known.least_bytes.min(initial=inf))
         cells *= not len(known.fitting)  # it would fit, but no replicas make it
@@ -478,20 +609,23 @@ class Placed(Struct, frozen=True, eq=False):
 
         Of all that are none slower than the limit [s]; without one, of a few of them.
         """
-        top = self.search.top
+        search, top = self.search, self.search.top
         for whose, plans, made in self._plans(cells, microbatches, limit):
             slowest_s = inf if limit is None else min(limit, self.search.limit(ranked))
             seconds = self._seconds(self.search.network, plans, made, slowest_s)
             # The fastest of each cell and number of microbatches, the first of equal ones.
             order = np.lexsort((seconds, whose))
             best = order[np.diff(whose[order], prepend=-1) > 0]
-            best = best[np.argsort(seconds[best], kind="stable")[:top]]
+            best = best[np.argsort(seconds[best], kind="stable")]
             best = best[seconds[best] < inf]
+            by_stack = search.setting.by_stack
+            best = best[seconds[best] <= slowest_s] if by_stack else best[:top]
             new = [
                 _found(float(seconds[index]), plans, int(made[index]), index)
                 for index in best.tolist()
             ]
-            ranked = _merged([*ranked, *new])[:top]
+            ranked = _merged([*ranked, *new])
+            ranked = search.nearest(ranked) if by_stack else ranked[:top]
         return ranked
 
     def _plans(
@@ -506,7 +640,9 @@ class Placed(Struct, frozen=True, eq=False):
             enough &= not sums_up
             if limit is None or enough:
                 # Fewest replicas outside that fit, and whether any do: memory falls as they rise.
-                outside, fits = _fewest(inside, made, fewest, most, search.fit)
+                outside, fits = most, np.ones(len(made), np.bool_)
+                if not search.setting.by_stack:
+                    outside, fits = _fewest(inside, made, fewest, most, search.fit)
                 some, outside = np.flatnonzero(fits), outside[fits]
                 if limit is not None and search.varies:
                     of, outside = search.less_spilled(
@@ -528,10 +664,15 @@ class Placed(Struct, frozen=True, eq=False):
                     least_s = np.maximum(least_s, spilled_s)
                     count = np.where(least_s <= limit, count, 0)
                 outside, some, _ = expand(fewest, count)
-                fits = search.fit(inside.take(some), made[some], outside)
-                some, outside = some[fits], outside[fits]
+                if not search.setting.by_stack:
+                    fits = search.fit(inside.take(some), made[some], outside)
+                    some, outside = some[fits], outside[fits]
+            plans = inside.take(some).times(outside)
+            if search.setting.by_stack and len(some):
+                fitting, plans = search.with_least_again(plans, made[some])
+                some = some[fitting]
             if len(some):
-                yield whose[some], inside.take(some).times(outside), made[some]
+                yield whose[some], plans, made[some]
 
     def _least_terms(self, plans: free_space.Cells, microbatches: Ints) -> Terms:
         """What plans take at least on leaves that do not block, whatever spills."""
@@ -550,6 +691,13 @@ class Placed(Struct, frozen=True, eq=False):
         index, search = np.arange(len(plans.cut)), self.search
         space = free_space.listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
+        if setting.by_stack:
+            rung = search.known.cuts.rung[plans.cut]
+            kept = Kept(*(real(np.asarray(plans.again)),) * 3)
+            fullest = self.table.repetition.fullest(real(plans.placements.totals[PIPELINE]))
+            table = self.table.redoing(plans.row, shares_of(setting, rung, kept, fullest))
+            alone = space.plans(index, index)
+            return terms_of(setting, network, alone, table).seconds(index, index, index)
         if not search.needs_memory:
             terms = terms_of(setting, network, space, self.table)
             return terms.seconds(index, plans.row, index)
@@ -563,15 +711,17 @@ class Placed(Struct, frozen=True, eq=False):
             seconds[spills] = inf
             for part in range(0, len(retimed), SPILLED_PLANS):
                 some = retimed[part : part + SPILLED_PLANS]
-                alone = evaluate_space(setting, network, space.plans(some, some))
-                seconds[some] = alone.seconds
+                evaluated = evaluate_space(setting, network, space.plans(some, some))
+                seconds[some] = evaluated.seconds
         return seconds
 
 
 def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: int) -> Found:
     levels = plans.placements.at(index).levels
     cell = tuple(level._replace(data=1) for level in levels)
-    return seconds, int(plans.cut[index]), cell, microbatches, levels, int(plans.row[index])
+    cut, row = int(plans.cut[index]), int(plans.row[index])
+    again = plans.again if isinstance(plans.again, int) else int(plans.again[index])
+    return seconds, cut, cell, microbatches, levels, row, again
 
 
 def _merged(ranked: list[Found]) -> list[Found]:
@@ -582,13 +732,15 @@ def _merged(ranked: list[Found]) -> list[Found]:
     return list(best.values())
 
 
-def _plan_of(cuts: free_space.Cuts, sizes: tuple[int, ...], entry: Found) -> Plan:
-    _, cut, _, microbatches, levels, _ = entry
+def _plan_of(search: FreeSearch, entry: Found) -> Plan:
+    _, cut, _, microbatches, levels, _, layers = entry
+    cuts, setting = search.known.cuts, search.setting
     schedules = cuts.schedules
-    return Plan(
-        placement=Placement(levels, sizes),
+    plan = Plan(
+        placement=Placement(levels, tuple(level.size for level in search.network.levels)),
         microbatch=int(schedules.microbatch[cut]),
         microbatches=microbatches,
         interleave=int(schedules.interleave[cut]),
         panels=int(cuts.sizes.panels[schedules.offset[cut]]),
     )
+    return plan if not setting.by_stack else setting.rungs[cuts.rung[cut]].given_to(plan, layers)

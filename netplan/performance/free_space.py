@@ -46,7 +46,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Columns, Ints
+from netplan.arrays import Bools, Columns, Floats, Ints, real
 from netplan.performance import space
 from netplan.performance.setting import Setting
 from netplan.records import replace
@@ -87,6 +87,9 @@ class Cuts(Struct, frozen=True, eq=False):
         No placement of a cut has more of them [1].
     step
         Microbatches are a multiple of this: p for schedules of whole groups [1].
+    rung
+        What each keeps, a place among the rungs of the setting; 0 where nothing varies
+        (`netplan.performance.ladder`).
     """
 
     totals: Ints
@@ -95,11 +98,22 @@ class Cuts(Struct, frozen=True, eq=False):
     rounds: Ints
     replicas: Ints
     step: Ints
+    rung: Ints
 
     @property
     def count(self) -> int:
         """Cuts [1]."""
         return len(self.rounds)
+
+    def microbatch(self, cut: Ints | slice) -> Floats:
+        """Sequences of the microbatches of some cuts [1]."""
+        return real(self.schedules.microbatch[cut])
+
+    def take(self, cut: Ints | Bools) -> "Cuts":
+        """Some of the cuts."""
+        entries = (self.rounds, self.replicas, self.step, self.rung)
+        some = (column[cut] for column in entries)
+        return Cuts(self.totals, self.sizes, self.schedules.take(cut), *some)
 
     def runs(self, cut: Ints | slice, replicas: Ints, microbatches: Ints) -> space.StageRuns:
         """What the memory of some cuts depends on, with so many replicas."""
@@ -141,6 +155,8 @@ class Cells(Columns, frozen=True, eq=False):
         Most of them that count, together [1].
     fewest
         Microbatches that as many make [1].
+    again
+        Layers of each stage that are computed again or sent to the host, as few as fit [1].
     """
 
     cut: Ints
@@ -149,6 +165,7 @@ class Cells(Columns, frozen=True, eq=False):
     room: Ints
     replicas: Ints
     fewest: Ints
+    again: Ints | int = 0
 
     def times(self, replicas: Ints) -> "Cells":
         """With so many times the replicas, all of them along the outermost level."""
@@ -162,9 +179,12 @@ def outermost(sizes: Sequence[int]) -> int:
     return max((index for index, size in enumerate(sizes) if size > 1), default=0)
 
 
-def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
-    """All cuts of a replica of at most so many GPUs."""
-    totals = _cut_degrees(setting, gpus)
+def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
+    """All cuts of a replica of at most so many GPUs, in HB domains of so many.
+
+    Where stacks say what memory holds, degrees are those that teams vary.
+    """
+    totals = _cut_degrees(setting, gpus, domain)
     sizes_at, block_of = distinct(totals[space.LAYER_DIMENSIONS])
     blocks = space.sharding_blocks(setting, totals, sizes_at, block_of)
     block_totals = np.repeat(totals[:, sizes_at], blocks.count, axis=1)
@@ -196,15 +216,49 @@ def enumerate_cuts(setting: Setting, gpus: int) -> Cuts:
         step = np.where(chunked.interleave > 1, totals[PIPELINE, chunked.totals], 1)
     fewest = _ceil(_ceil(rounds, replicas), step) * step
     keep = fewest <= rounds
-    chunked = replace(chunked, microbatches=fewest).take(keep)
-    return Cuts(totals, sizes, chunked, rounds[keep], replicas[keep], step[keep])
+    if setting.by_stack and fixed.microbatch is None:
+        several = totals[PIPELINE, chunked.totals] > 1
+        keep &= ~several | np.isin(chunked.microbatch, SEQUENCES_OF_PIPELINES)
+    made = replace(chunked, microbatches=fewest)
+    cuts = Cuts(totals, sizes, made, rounds, replicas, step, np.zeros_like(rounds)).take(keep)
+    return _with_rungs(setting, cuts) if setting.by_stack else cuts
+
+
+SEQUENCES_OF_PIPELINES = (1, 2, 4, 8)
+"""Sequences of the microbatches of pipelines that a search tries beside memory by stack [1]."""
+CONTEXT_DEGREES, LEAST_TOKENS = (1, 2, 4, 8, 16), 4096
+"""Context degrees that it tries, and tokens that each GPU keeps of a sequence at least [1]."""
+MOST_STAGES = 64
+"""Pipeline stages at most [1]."""
+
+
+def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
+    """Degrees of one dimension that teams vary: tensor groups inside a domain, few stages."""
+    varied: Ints = choices
+    if index == TENSOR:
+        inside = (domain % choices == 0) | (choices & (choices - 1) == 0)
+        varied = choices[inside & (choices <= domain)]
+    if index == CONTEXT:
+        longest = max(1, setting.transformer.sequence_length // LEAST_TOKENS)
+        varied = choices[np.isin(choices, CONTEXT_DEGREES) & (choices <= longest)]
+    if index == PIPELINE:
+        varied = choices[choices <= MOST_STAGES]
+    return varied
+
+
+def _with_rungs(setting: Setting, cuts: Cuts) -> Cuts:
+    """Every cut with every rung that its stages can have."""
+    stages = cuts.totals[PIPELINE, cuts.schedules.totals]
+    pairs = [np.flatnonzero(rung.possible(stages)) for rung in setting.rungs]
+    rung = np.repeat(np.arange(len(pairs)), [len(cut) for cut in pairs])
+    return replace(cuts.take(np.concatenate(pairs)), rung=rung)
 
 
 def _ceil(number: Ints | int, parts: Ints) -> Ints:
     return -(-number // parts)
 
 
-def _cut_degrees(setting: Setting, gpus: int) -> Ints:
+def _cut_degrees(setting: Setting, gpus: int, domain: int) -> Ints:
     """Degrees that the rules allow for one replica, shape (dimensions, ways)."""
     given = setting.given
     if setting.options.expert_degree is not None:
@@ -218,6 +272,8 @@ def _cut_degrees(setting: Setting, gpus: int) -> Ints:
             choices = choices[(kv_heads % choices == 0) | (choices % kv_heads == 0)]
         if DIMENSIONS[index] in given:
             choices = choices[choices == given[DIMENSIONS[index]]]
+        elif setting.by_stack:
+            choices = _varied(setting, index, choices, domain)
         before, new = np.nonzero(np.multiply.outer(totals.prod(axis=0), choices) <= gpus)
         totals = totals[:, before]
         totals[index] = choices[new]
@@ -300,11 +356,33 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
     replicas: Ints = np.minimum(room.prod(axis=0), 2 * cuts.rounds[cut] - 1)
     if fixed.data is not None:
         replicas = np.full_like(cut, fixed.data)
+    divides = _divides(setting, cuts, cut, degrees, sizes)
+    if not setting.free:
+        degrees[:, DATA] = np.where(divides, room, 1) if fixed.data is None else degrees[:, DATA]
+        replicas = degrees[:, DATA].prod(axis=0)
     step: Ints = cuts.step[cut]
     fewest = _ceil(_ceil(cuts.rounds[cut], replicas), step) * step
     placements = Placements(degrees, tuple(sizes))
     cells = Cells(cut, layers.row[owner], placements, room, replicas, fewest)
+    if not setting.free:
+        return cells.take(divides & (fewest * replicas == cuts.rounds[cut]))
     return cells if setting.interleave != "whole" else cells.take(fewest <= cuts.rounds[cut])
+
+
+def _divides(setting: Setting, cuts: Cuts, cut: Ints, degrees: Ints, sizes: Sequence[int]) -> Bools:
+    """Whether plans use all members of every level, and the batch divides by their replicas."""
+    every = np.ones(len(cut), np.bool_)
+    if setting.free:
+        return every
+    used = degrees.prod(axis=1)
+    members = np.array(sizes)[:, None]
+    full = ((members % used == 0) & ((members == used) | (setting.options.fixed.data is None))).all(
+        axis=0
+    )
+    replicas = members.prod() // used.prod(axis=0) * degrees[:, DATA].prod(axis=0)
+    group = cuts.microbatch(cut) * cuts.totals[EXPERT, cuts.schedules.totals[cut]] * replicas
+    divided: Bools = full & (setting.training.batch % group == 0)
+    return divided
 
 
 def _split(totals: Ints, dimension: int, degrees: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:

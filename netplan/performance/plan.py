@@ -22,11 +22,14 @@ from msgspec import Struct, field
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
+from netplan.performance.ladder import PlanMemory
 from netplan.performance.setting import Setting
 from netplan.records import asdict, replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted, si
 from netplan.workloads.operations import Sharding
+from netplan.workloads.program import Zero
+from netplan.workloads.recomputation import Recomputation
 
 
 class Plan(Struct, frozen=True):
@@ -45,6 +48,9 @@ class Plan(Struct, frozen=True):
         Interleaved stages of one GPU, v [1].
     panels
         SUMMA panels, n_b [1].
+    recompute, zero, offload_layers
+        What is computed again, the ZeRO stage, and layers whose activations lie in the host's
+        memory, where the search varies them (`netplan.performance.ladder`).
 
     Examples
     --------
@@ -59,6 +65,9 @@ class Plan(Struct, frozen=True):
     microbatches: int
     interleave: int = 1
     panels: int = 1
+    recompute: Recomputation | None = None
+    zero: Zero | None = None
+    offload_layers: int = 0
 
     @property
     def tensor(self) -> int:
@@ -152,6 +161,9 @@ class Plan(Struct, frozen=True):
             *("microbatch", "microbatches", "interleave", "panels"),
         )
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.recompute is not None:
+            values |= {"recompute": str(self.recompute), "zero": self.zero}
+            values |= {"offload_layers": self.offload_layers}
         return values | {"hb": levels[0], "levels": levels}
 
 
@@ -216,6 +228,8 @@ class PlanTime(Struct, frozen=True):
         Several of them side by side, where that is asked for; their utilisation then.
     error
         How far the time may be off, if the iteration model says so.
+    memory
+        What it holds as training software keeps it, where that is counted.
     """
 
     plan: Plan
@@ -230,6 +244,7 @@ class PlanTime(Struct, frozen=True):
     memory_tiers_bytes: dict[str, dict[str, float]] | None = None
     instances: Instances | None = None
     error: ErrorBar | None = None
+    memory: PlanMemory | None = None
 
     def __repr__(self) -> str:
         """In a line: degrees, time with its error bar, utilisation and memory."""
@@ -315,6 +330,7 @@ class PlanTime(Struct, frozen=True):
             **{key: getattr(self, key) for key in SAID},
             **({"instances": asdict(self.instances)} if self.instances else {}),
             **{key: value for key in SAID_IF_THERE if (value := getattr(self, key))},
+            **({"memory": asdict(self.memory)} if self.memory else {}),
         }
 
 
@@ -335,6 +351,8 @@ class SearchResult(Struct, frozen=True):
         The levels that the plans fill; smaller than the fabric if no plan fills all of it.
     settings
         What was asked: one setting a strategy.
+    tight
+        The fastest plan that is faster than all that fit for sure, and may fit.
     """
 
     plans: tuple[PlanTime, ...]
@@ -343,6 +361,7 @@ class SearchResult(Struct, frozen=True):
     seconds: float
     levels: tuple[Level, ...]
     settings: tuple[Setting, ...] = ()
+    tight: PlanTime | None = None
 
     @property
     def best(self) -> PlanTime:
@@ -377,9 +396,10 @@ class SearchResult(Struct, frozen=True):
         Returns
         -------
         Setting
-            The setting with the strategy of the plan.
+            The setting with the strategy of the plan, and with what it keeps.
         """
-        return next(setting for setting in self.settings if setting.strategy == timed.strategy)
+        strategy = [entry for entry in self.settings if entry.strategy == timed.strategy]
+        return (strategy or [*self.settings])[0].of_plan(timed.plan)
 
     def to_dict(self) -> dict[str, Any]:
         """Size of the space, and the plans, as in the JSON answer.

@@ -37,10 +37,13 @@ from netplan.errors import InfeasibleError, InputError, NoPlanError
 from netplan.inputs.choices import AnyStrategy, Mode, Strategy
 from netplan.levels import Level, gpu_count
 from netplan.performance.evaluation import Evaluation
-from netplan.performance.free_search import best_free_plans
+from netplan.performance.free_search import Bound, best_free_plans
+from netplan.performance.free_space import LEAST_TOKENS
+from netplan.performance.ladder import NEAR, SHARDED_WEIGHTS, preference
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.setting import DEFAULT_OPTIONS, Options, Setting, Training, check_setting
 from netplan.performance.space import degree_limits, enumerate_plans, listed_plans, placements_of
+from netplan.performance.usual_plan import UsualPlans
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Degrees, Placement, divisors
@@ -118,11 +121,36 @@ def search_plans(
     enumerated, feasible = sum(counts), sum(fitting)
     if not enumerated:
         raise NoPlanError(_no_plan(settings, levels))
-    plans = sorted(chain(*plans_of), key=_seconds_of)[:top]
+    if training.stack_memory is not None:
+        plans, tight = _by_verdict([*chain(*plans_of)], settings[0].layers)
+    else:
+        plans, tight = sorted(chain(*plans_of), key=_seconds_of), None
     if not plans:
         raise InfeasibleError(_no_room(training, min(least_bytes)))
     seconds = time.perf_counter() - start
-    return SearchResult(tuple(plans), enumerated, feasible, seconds, levels, settings)
+    found = SearchResult(tuple(plans[:top]), enumerated, feasible, seconds, levels, settings)
+    return replace(found, tight=tight)
+
+
+def _by_verdict(plans: Sequence[PlanTime], layers: int) -> tuple[list[PlanTime], PlanTime | None]:
+    """Plans that fit for sure before those that may, and the fastest of these if it is faster.
+
+    Of those that are nearly as fast as the fastest, what teams would run comes first.
+    """
+    ordered: list[PlanTime] = []
+    for sure in (True, False):
+        some = sorted(
+            (timed for timed in plans if sure == (timed.memory is None or timed.memory.fits)),
+            key=_seconds_of,
+        )
+        near = [timed for timed in some if timed.iteration_time_s <= NEAR * _seconds_of(some[0])]
+        near.sort(key=lambda timed: preference(timed.plan, layers))
+        ordered += [*near, *some[len(near) :]]
+    tight = [timed for timed in ordered if timed.memory and not timed.memory.fits]
+    faster = tight[0] if tight and tight[0] is not ordered[0] else None
+    if faster and _seconds_of(faster) >= _seconds_of(ordered[0]):
+        faster = None
+    return ordered, faster
 
 
 def search_largest(
@@ -227,6 +255,8 @@ def _settings(
         return (Setting(training, "1d", mode, options),)
     experts = experts_of(training.model, options.variant)
     options.check_experts(experts.count if experts else 1)
+    if training.stack_memory is not None:
+        return _varied_settings(training, strategy, mode, options)
     if strategy != "all":
         return (Setting(training, strategy, mode, options),)
     covered = get_args(Strategy)
@@ -237,6 +267,24 @@ def _settings(
     return tuple(Setting(training, name, mode, options) for name in covered)
 
 
+def _varied_settings(
+    training: Training, strategy: AnyStrategy, mode: Mode, options: Options
+) -> tuple[Setting, ...]:
+    """Where stacks say what memory holds: optimizer states sharded, and on one stage weights, too.
+
+    Context parallelism is searched, where sequences are long enough to be cut.
+    """
+    length = training.model.sequence_length if isinstance(training.model, Model) else 0
+    cut = strategy in ("1d", "all") and length >= 2 * LEAST_TOKENS
+    name: Strategy = "2d" if cut or strategy == "all" else strategy
+    settings = [Setting(training, name, mode, options)]
+    if options.zero_stage is None and options.fixed.pipeline in (None, 1):
+        one_stage = replace(options.fixed, pipeline=1)
+        sharded = replace(options, zero_stage=SHARDED_WEIGHTS, fixed=one_stage)
+        settings.append(Setting(training, name, mode, sharded))
+    return tuple(settings)
+
+
 _Found = tuple[list[PlanTime], int, int, float]
 """Best plans of one strategy, plans in its space, those that fit [1], and the least memory [B]."""
 
@@ -245,6 +293,8 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     """Best plans of one strategy."""
     if setting.spread_model is not None or setting.powers_of_two:
         return _search_listed(setting, levels, top)
+    if setting.by_stack:
+        return _search_held(setting, levels, top)
     if setting.free:
         return _search_free(setting, levels, top)
     space = enumerate_plans(setting, [level.size for level in levels])
@@ -269,6 +319,71 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Foun
         evaluation = Evaluation.of(setting, levels, space, layers.table if layers else None)
         plans = [evaluation.plan_time(number, number) for number in range(len(free_plans.plans))]
     return plans, free_plans.cuts, free_plans.feasible, free_plans.least_bytes
+
+
+def _search_held(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
+    """Best plans where stacks say what memory holds: those that fit, and faster ones that may."""
+    training = setting.training
+    bounds = [Bound(peak_bytes) for peak_bytes in training.peaks_bytes]
+    sure = best_free_plans(setting, levels, top, bounds[0])
+    plans, least_bytes = [*sure.plans], sure.least_bytes
+    timed = [evaluate_alone(setting, levels, plan) for plan in plans]
+    if len(bounds) > 1:
+        slowest_s = timed[0].iteration_time_s if timed else inf
+        tight = best_free_plans(setting, levels, top, replace(bounds[1], seconds=slowest_s))
+        least_bytes = min(least_bytes, tight.least_bytes)
+        more = [plan for plan in tight.plans if plan not in plans]
+        timed += [evaluate_alone(setting, levels, plan) for plan in more]
+    return timed, sure.cuts, sure.feasible, least_bytes
+
+
+def best_usual(result: SearchResult) -> PlanTime | None:
+    """The best plan that teams run, of those that fit for sure: None where none does, or all do.
+
+    Parameters
+    ----------
+    result
+        A search where stacks say what memory holds.
+
+    Returns
+    -------
+    PlanTime or None
+        Time and its parts [s], memory and its parts [B].
+    """
+    plans: list[PlanTime] = []
+    for setting in result.settings:
+        if setting.by_stack:
+            bound = Bound(setting.training.peaks_bytes[0], usual=True)
+            found = best_free_plans(setting, result.levels, 1, bound)
+            plans += [evaluate_alone(setting, result.levels, plan) for plan in found.plans]
+    return _by_verdict(plans, result.settings[0].layers)[0][0] if plans else None
+
+
+def unusual_of(result: SearchResult) -> tuple[str, ...]:
+    """What of the best plan of a search no team does, a noun with its numbers each."""
+    best, setting = result.best, result.setting_of(result.best)
+    usual = UsualPlans.of(setting, result.levels[0].size)
+    return usual.unusual(best.plan, setting.zero_stage)
+
+
+def evaluate_alone(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> PlanTime:
+    """One plan, with what it keeps, as a setting times it.
+
+    Parameters
+    ----------
+    setting
+        Under which it was found.
+    levels
+        Those of the fabric.
+    plan
+        The plan.
+
+    Returns
+    -------
+    PlanTime
+        Time and its parts [s], memory and its parts [B].
+    """
+    return Evaluation.of(setting.of_plan(plan), levels, listed_plans([plan])).plan_time(0, 0)
 
 
 def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
@@ -399,8 +514,7 @@ def evaluate_plan(
     given = len(plan.placement.levels)
     if given != len(levels):
         raise InputError(f"a plan has degrees at every level: got {given} for {len(levels)} levels")
-    setting = Setting(training, strategy, mode, options)
-    return Evaluation.of(setting, tuple(levels), listed_plans([plan])).plan_time(0, 0)
+    return evaluate_alone(Setting(training, strategy, mode, options), tuple(levels), plan)
 
 
 def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:

@@ -17,6 +17,8 @@ from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import IterationModel
+from netplan.performance.ladder import Rung, peaks_of, rungs_of
+from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.performance.tiers import Expanded, Spill
 from netplan.records import asdict, replace
@@ -35,10 +37,12 @@ from netplan.workloads.program import (
     dealt,
     training_program,
 )
+from netplan.workloads.recomputation import Recomputation
 from netplan.workloads.transformer import experts_of
 
 if TYPE_CHECKING:
     from netplan.performance.mapping.layers import LayerExecution
+    from netplan.performance.plan import Plan
     from netplan.workloads.families import OtherModel, SpreadModel
     from netplan.workloads.graph_model import GraphModel
     from netplan.workloads.graph_program import Layered
@@ -96,6 +100,13 @@ class Options(Struct, frozen=True):
     collective_algorithm
         Algorithm of the collectives on levels where it runs (`netplan.traffic.algorithms`); absent:
         as the iteration model times them.
+    recomputation
+        What is computed again where stacks say what memory holds (`netplan.performance.rungs`);
+        searched if absent.
+    offload_layers
+        Layers whose activations lie in the host's memory; searched if absent [1].
+    use_per_domain
+        GPUs of each HB domain that plans use at most; all if absent [1].
 
     Raises
     ------
@@ -116,6 +127,9 @@ class Options(Struct, frozen=True):
     execution: Optional["LayerExecution"] = None
     schedule: ScheduleName | None = None
     collective_algorithm: str | None = None
+    recomputation: Recomputation | None = None
+    offload_layers: int | None = None
+    use_per_domain: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""
@@ -196,6 +210,8 @@ COUNTED: dict[Counting, tuple[str, ...]] = {
     "tiled": ("transformer", "recommendation"),
 }
 """Families of models whose operations can be counted so."""
+MOST_SEQUENCES = 32
+"""Sequences of the largest microbatch that is searched where stacks say what memory holds [1]."""
 LARGEST_BATCH = 10**9
 """Sequences of the largest batch that is searched, far more than any model is trained with [1]."""
 
@@ -233,6 +249,10 @@ class Training(Struct, frozen=True):
         Measured kernels of the accelerator; needed by iteration models that take them.
     links
         What collectives take on its links; needed by iteration models of measured collectives.
+    stack_memory
+        What training software holds, in place of the iteration model's memory.
+    usable_bytes, host_bytes_per_s
+        Beside it: memory that a program sees [B], and the link to the host's memory [B/s].
 
     Raises
     ------
@@ -255,6 +275,9 @@ class Training(Struct, frozen=True):
     calibrated: CalibratedRun | None = None
     measured: "MeasuredKernels | None" = None
     links: Links | None = None
+    stack_memory: StackMemory | None = None
+    usable_bytes: float = 0.0
+    host_bytes_per_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be timed."""
@@ -307,6 +330,14 @@ class Training(Struct, frozen=True):
     def room_bytes(self) -> float:
         """Memory that a plan may fill; any amount if it is ignored [B]."""
         return inf if self.ignore_memory else self.tiers_bytes
+
+    @property
+    def peaks_bytes(self) -> tuple[float, ...]:
+        """Memory up to which plans fit for sure, and up to which they may [B]."""
+        if self.ignore_memory or self.stack_memory is None:
+            return (self.room_bytes,)
+        sure, tight = peaks_of(self.usable_bytes)
+        return sure, tight if self.stack_memory.checked_kind else inf
 
     @property
     def mapped_as(self) -> Execution | None:
@@ -458,8 +489,15 @@ class Setting(Struct, frozen=True):
             return Variant(recompute="none")
         run = self.training.calibrated
         if run is None:
-            return self.options.variant
+            return self._variant_by_stack if self.by_stack else self.options.variant
         return replace(self.options.variant, embedding=True, lm_head=True, fused=run.stack.fused)
+
+    @property
+    def _variant_by_stack(self) -> Variant:
+        """Beside memory as stacks keep it: fused attention, and both ends where there are words."""
+        words = bool(self.transformer.vocabulary)
+        given = self.options.variant
+        return replace(given, recompute="selective", embedding=words, lm_head=words)
 
     @property
     def reached(self) -> Reached:
@@ -500,12 +538,45 @@ class Setting(Struct, frozen=True):
 
         No calibrated run had them anywhere else.
         """
-        return self.training.calibrated is not None
+        return self.training.calibrated is not None or self.by_stack
 
     @property
     def every_stage_counts(self) -> bool:
         """Whether stages more may be better though the fullest holds no less."""
-        return self.interleave == "whole" or self.training.calibrated is not None
+        return self.interleave == "whole" or self.training.calibrated is not None or self.by_stack
+
+    @property
+    def by_stack(self) -> bool:
+        """Whether training software says what memory holds, and the search varies that."""
+        return self.training.stack_memory is not None
+
+    @property
+    def rungs(self) -> "tuple[Rung, ...]":
+        """What the search varies of what plans keep; none where the iteration model says it."""
+        return rungs_of(self)
+
+    @property
+    def once(self) -> "Setting":
+        """The same with all of a layer computed once, beside which stands what is run again."""
+        if not self.options.variant.again:
+            return self
+        variant = replace(self.options.variant, again=())
+        return replace(self, options=replace(self.options, variant=variant))
+
+    def of_plan(self, plan: "Plan") -> "Setting":
+        """The same with all that a search varies as a plan has it."""
+        if plan.recompute is None:
+            return self
+        layers = -(-self.layers // plan.pipeline)
+        variant = replace(self.options.variant, again=(*plan.recompute.shares(layers).items(),))
+        options = replace(
+            self.options,
+            variant=variant,
+            zero_stage=plan.zero,
+            recomputation=plan.recompute,
+            offload_layers=plan.offload_layers,
+        )
+        return replace(self, options=options)
 
     @property
     def bubble_share(self) -> float:
@@ -557,7 +628,7 @@ class Setting(Struct, frozen=True):
             counting=self.assumptions.compute.operations,
             mode=self.mode,
             variant=self.variant,
-            zero_stage=self.zero_stage,
+            zero_stage=self._exchanged,
             sram_bytes=self.training.sram_bytes,
         )
         if self.spread_model is not None:
@@ -569,6 +640,12 @@ class Setting(Struct, frozen=True):
 
             return graph_program(self.graph_model, sharding, self.zero_stage)
         return training_program(self.transformer, sharding, method)
+
+    @property
+    def _exchanged(self) -> Zero:
+        """The ZeRO stage as collectives see it: calibrated runs sum sharded gradients once, too."""
+        sums_once = self.training.calibrated is not None and self.zero_stage == 2  # noqa: PLR2004
+        return 1 if sums_once else self.zero_stage
 
     @property
     def free(self) -> bool:
@@ -595,6 +672,9 @@ class Setting(Struct, frozen=True):
         """
         batch, given = self.training.batch, self.options.fixed.microbatch
         sizes = divisors(batch)
+        if self.by_stack and given is None:
+            sizes = sizes[sizes <= MOST_SEQUENCES]
+            batch = min(batch, MOST_SEQUENCES)
         if not self.free:
             return sizes
         if given is not None:
@@ -608,7 +688,7 @@ class Setting(Struct, frozen=True):
         asked, schedule = self.options.interleave, self.options.schedule
         if schedule is not None and schedule != "interleaved":
             return "none"
-        allowed = asked or self.assumptions.space.interleave
+        allowed = asked or ("whole" if self.by_stack else self.assumptions.space.interleave)
         implied = schedule == "interleaved" or (self.options.fixed.interleave or 1) > 1
         return "any" if implied and allowed == "none" and asked is None else allowed
 

@@ -482,6 +482,25 @@ class StackMemory(Struct, frozen=True):
         several: Floats = np.where(p == 1, 1.0, flying)
         return several
 
+    def layer_bytes(self, sizes: PlanSizes) -> Floats:
+        """What the layer that keeps least keeps of one microbatch, shape (plans,) [B].
+
+        Parameters
+        ----------
+        sizes
+            The plans, of which their number of stages and replicas means nothing.
+
+        Returns
+        -------
+        Floats
+            Bytes, shape (plans,) [B].
+        """
+        gpu = self._gpu(sizes, 0.0, 0.0)
+        kinds = layer_kinds(self.model)[0]
+        kept = [_total(self._kept(gpu, kind, NOTHING)) for kind in kinds]
+        least: Floats = np.min(kept, axis=0)
+        return least
+
     def _kept(self, gpu: GpuShare, kind: Kind, recompute: Recomputation) -> Rows:
         """What one layer or block keeps of one microbatch, by operation, shape (plans,) [B]."""
         if recompute.layers == "full":

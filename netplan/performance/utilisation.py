@@ -397,7 +397,7 @@ def _spread(totals: Degrees, inside: Degrees, *names: str) -> str:
 
 def _recomputed(setting: Setting, plan: Plan) -> str:
     """What is computed again: as the plan has it where a search varies that."""
-    kind = str(getattr(plan, "recompute", None) or setting.variant.recompute)
+    kind = str(plan.recompute or setting.variant.recompute)
     if kind.startswith("block:"):
         return f"{kind} of {-(-_layers_of(setting) // plan.pipeline)} layers"
     scores = "scores of attention"

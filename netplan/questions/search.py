@@ -10,10 +10,11 @@ from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
-from netplan.performance.plan import PlanTime, SearchResult, side_by_side
+from netplan.performance.plan import Plan, PlanTime, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
-from netplan.performance.search import search_plans
+from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
+from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.plan_notes import equal_to_best, plan_notes, told_apart
@@ -52,6 +53,7 @@ from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
+from netplan.workloads.recomputation import NOTHING
 
 if TYPE_CHECKING:
     from netplan.questions.answers.layer_answer import LayerAnswer
@@ -102,8 +104,9 @@ class SearchAnswer(Answer):
     """The answer of :func:`search`: the best plans and the size of the space.
 
     Beside them stand the memory of one GPU [B], what the fabric assumes, and the differences term
-    by term where an explanation was asked for, of ``compared`` plans if it is one of two, and the
-    nearest ``published`` run.
+    by term where an explanation was asked for, of ``compared`` plans if it is one of two, the
+    nearest ``published`` run, and the best of the plans that teams run, with what of the best one
+    is ``unusual``.
     """
 
     inputs: dict[str, Any]
@@ -116,6 +119,8 @@ class SearchAnswer(Answer):
     detail: "LayerAnswer | MemoryAnswer | None" = None
     published: "tuple[PublishedRun, ...]" = ()
     published_notes: tuple[str, ...] = ()
+    usual: PlanTime | None = None
+    unusual: tuple[str, ...] = ()
 
     @property
     def best(self) -> PlanTime:
@@ -135,11 +140,18 @@ class SearchAnswer(Answer):
         """Exactly the JSON of ``netplan search --format json``."""
         explanation = [difference.to_dict() for difference in self.differences]
         answer = answer_dict(
-            self.inputs, **self.found.to_dict(), notes=[*self.notes, *self.published_notes]
+            self.inputs,
+            **self.found.to_dict(),
+            notes=[*self.notes, *self._beside, *self.published_notes],
         )
         if self.utilisation:
             answer |= {"utilisation": self.utilisation.to_dict()}
         detail = self.detail.to_dict() if self.detail else {}
+        if self.found.best.memory:
+            answer |= {
+                "usual": usual_dict(self.found.best, self.usual, self.unusual),
+                "tight": self.found.tight.to_dict(1) if self.found.tight else None,
+            }
         if self.published:
             answer |= {"published": [run.to_dict() for run in self.published]}
         if explanation and self._barred:
@@ -177,12 +189,13 @@ class SearchAnswer(Answer):
         columns = list(self._columns())
         order = ("rank", "turnaround_s", "iteration_time_s", "mfu", "degrees", "grid", "schedule")
         plans = Table("plans", columns, ranked)
-        table = replace(plans, columns=columns_of(plans, *order, "memory_bytes", "gpus_used"))
+        held_columns = columns_of(plans, *order, "memory_bytes", "keeps", "gpus_used")
+        table = replace(plans, columns=held_columns)
         asked = [part for part in self._explained_sections() if isinstance(part, Table)]
         explained = [part for part in asked if part.only != "programs"]
         memory = self._memory(result.best)
         parts = sorted(memory.parts, key=lambda part: -part[1])
-        kept = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
+        held = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
         beside = self.published and not explained and len(ranked) <= USUAL_PLANS
         yield from Screen(
             screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
@@ -191,9 +204,10 @@ class SearchAnswer(Answer):
             tuple(
                 dict.fromkeys(
                     (
+                        *self._beside,
                         *self._time_words,
                         *self.published_notes,
-                        f"Its memory: {', '.join(kept)}.",
+                        f"Its memory: {', '.join(held)}.",
                         *bar_note(result.best.error),
                         space,
                         *self.notes[1:],
@@ -215,10 +229,7 @@ class SearchAnswer(Answer):
         took = result.best.time_text
         if result.best.instances:
             took = f"all instances in {best['turnaround_s']}, one iteration in {took}"
-        yield (
-            f"Best plan: {self._named}: {took}, MFU {best['mfu']}, {best['memory_bytes']} of"
-            f" {si(self.memory_bytes + self.expanded_bytes, 'B')} a GPU."
-        )
+        yield (f"Best plan: {self._named}: {took}, MFU {best['mfu']}, {self._room(best)} a GPU.")
         if self._barred:
             ranks = (f"plan {rank}" for rank in _ranks(self.inputs["explain"]))
             yield told_apart(tuple(ranks), *self.compared)
@@ -228,14 +239,32 @@ class SearchAnswer(Answer):
             more = result.plans[1].iteration_time_s / result.best.iteration_time_s - 1
             yield f"The next one takes {100 * more:.2g} % longer."
 
+    def _room(self, best: dict[str, str]) -> str:
+        """What the best plan holds, of what there is."""
+        kept = self.found.best.memory
+        if kept is None:
+            room = si(self.memory_bytes + self.expanded_bytes, "B")
+            return f"{best['memory_bytes']} of {room}"
+        return kept.words
+
+    @property
+    def _beside(self) -> Iterator[str]:
+        """A faster plan that may fit, and what teams would run."""
+        result = self.found
+        if result.best.memory and not result.best.memory.fits:
+            yield f"No plan is sure to fit: plan 1 is {result.best.memory.verdict}."
+        if tight := result.tight:
+            kept = tight.memory.words if tight.memory else ""
+            yield f"Faster, tight: {tight.time_text}, {_plan_words(tight)}, {kept}."
+        yield from filter(None, (usual_sentence(result.best, self.usual, self.unusual),))
+
     @property
     def _named(self) -> str:
         """The best plan in words."""
         plan = self.found.best.plan
         if self.found.exchange is not None:
             return f"{plan.gpus:,} GPUs" + (f", {plan.grid}" if self.found.on_grid else "")
-        stages = f", {plan.interleave} stages a GPU" if plan.interleave > 1 else ""
-        return f"{plan.degrees}, {plan.schedule_words}{stages}"
+        return _plan_words(self.found.best)
 
     @property
     def _time_words(self) -> Iterator[str]:
@@ -281,7 +310,8 @@ class SearchAnswer(Answer):
         yield from (Paragraph(self.utilisation.sentence()),) if self.utilisation else ()
         yield self._memory(best)
         yield from self._explained_sections()
-        yield Notes.of([(self.inputs["fabric"], (*self.notes, *self.published_notes))])
+        beside = (*self.notes, *self._beside, *self.published_notes)
+        yield Notes.of([(self.inputs["fabric"], beside)])
 
     def _memory(self, best: PlanTime) -> Bars:
         """What the best plan holds, in which tier."""
@@ -352,6 +382,7 @@ class SearchAnswer(Answer):
             yield column("schedule", "1.plan.schedule", data=False)
         yield from columns(*DIMENSIONS, "microbatch", "microbatches", of="1.plan", shown="never")
         yield column("panels", "1.plan.panels", shown="always" if panels else "never")
+        yield from self._kept_columns()
         yield column("interleave", "1.plan.interleave", shown="always" if stages else "never")
         for index, name in enumerate(DIMENSIONS):
             yield column(f"hb_{name}", f"1.plan.placement.levels.0.{index}", shown="never")
@@ -359,6 +390,17 @@ class SearchAnswer(Answer):
         parts = [f"breakdown_s.{part}" for part in best.breakdown_s]
         parts += [f"phases_s.{phase}" for phase in best.phases_s]
         yield from columns(*parts, of="1", shown="never")
+
+    def _kept_columns(self) -> Iterator[Column[Ranked]]:
+        """What plans compute again, shard and send to the host, where the search varies it."""
+        plans = [timed.plan for timed in self.found.plans]
+        if plans[0].recompute is None:
+            return
+        some = any(_kept_words(plan) for plan in plans)
+        yield column("keeps", _keeps, data=False, shown="always" if some else "never")
+        yield column("recompute", lambda row: str(row[1].plan.recompute), shown="never")
+        yield from columns("zero", "offload_layers", of="1.plan", shown="never")
+        yield column("verdict", "1.memory.verdict", shown="never")
 
     def _explanation(self) -> Iterator[Section]:
         """The terms that differ, largest difference first, and their sum."""
@@ -493,6 +535,9 @@ class Search(Question[SearchAnswer]):
         detail = self._detail(result, case.on)
         # A last HB domain that is not full is bought too.
         share = gpu_count(result.levels) / self.cluster.gpus
+        varied = result.best.memory is not None and result.best.instances is None
+        usual = best_usual(result) if varied else None
+        unusual = unusual_of(result) if varied else ()
         asked = self._comparable(case)
         runs = _published_runs(asked) if asked else ()
         best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
@@ -509,7 +554,10 @@ class Search(Question[SearchAnswer]):
                 *((_mapped_note(execution, case.on),) if execution else ()),
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *(detail.notes if detail else ()),
+                *((NOT_SEARCHED,) if varied else ()),
             ),
+            usual=usual,
+            unusual=unusual,
             differences=_explained(result, self.explain) if self.explain else (),
             compared=_compared(result, self.explain) if self.explain else (),
             detail=detail,
@@ -598,6 +646,31 @@ class Search(Question[SearchAnswer]):
 
 
 search = asks(Search)
+
+
+def _keeps(row: Ranked) -> str:
+    """What a plan computes again, shards or sends to the host, in short."""
+    return ", ".join(_kept_words(row[1].plan)) or "all"
+
+
+def _kept_words(plan: Plan) -> list[str]:
+    """The same, a word each; empty where it keeps all and shards the optimizer alone."""
+    words = [str(plan.recompute)] if plan.recompute not in (None, NOTHING) else []
+    words += [f"ZeRO {plan.zero}"] if plan.zero not in (None, 1) else []
+    return words + ([f"offload {plan.offload_layers}"] if plan.offload_layers else [])
+
+
+def _plan_words(timed: PlanTime) -> str:
+    """Degrees and schedule of a plan, and what it computes again or shards, in words."""
+    plan = timed.plan
+    stages = [f"{plan.interleave} stages a GPU"] if plan.interleave > 1 else []
+    return ", ".join([plan.degrees, plan.schedule_words, *stages, *_kept_words(plan)])
+
+
+NOT_SEARCHED = (
+    "Not searched: tensor parallelism across HB domains (--fix tensor=N), ZeRO 3 under pipelines"
+    " (--zero 3)."
+)
 
 
 def _published_runs(asked: AskedRun) -> "tuple[PublishedRun, ...]":

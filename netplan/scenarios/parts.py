@@ -7,7 +7,7 @@ Parts describe themselves: their inputs are the Parameters of their docstrings, 
 one in Python is told what is wrong as whoever writes a file is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from inspect import Signature, cleandoc
 from types import UnionType
@@ -23,21 +23,21 @@ from netplan.inputs.choices import (
     End,
     Interleave,
     KernelSource,
-    MemoryPart,
+    MemoryModel,
     Mode,
     NetworkKind,
     Optimizer,
     Policy,
     Ports,
-    Precision,
-    Recompute,
     ScheduleName,
     Scheme,
     Space,
+    TrainingPrecision,
 )
 from netplan.inputs.option import Kind, Option
 from netplan.inputs.readers import batch, per_gpu
 from netplan.records import Entry
+from netplan.workloads.recomputation import Recomputation
 
 EXAMPLES = "\n\nExamples\n"
 
@@ -314,13 +314,22 @@ class TieredMemory(Described, frozen=True, kw_only=True):
     """What of a training run lies where, on GPUs with an expanded memory."""
 
     offload: Annotated[
-        tuple[MemoryPart, ...],
-        Typed(
-            "Lies in the expanded memory in any case (repeatable).",
+        tuple[str, ...],
+        Option(
+            "Lies in the expanded memory: optimizer, gradients, weights, activations; or in the"
+            " host's: activations:K (layers), optimizer:F (a share; repeatable).",
             many=True,
-            choices=("optimizer", "gradients", "weights", "activations"),
+            metavar="PART",
         ),
     ] = ()
+    memory_model: Annotated[
+        MemoryModel | None,
+        Typed(
+            "What memory holds: as training software keeps it, or as the iteration model has it.",
+            flag="--memory",
+            otherwise="stack under calibrated and measured, else model",
+        ),
+    ] = None
     memory_policy: Annotated[
         Policy | None,
         Typed(
@@ -350,8 +359,13 @@ class Checkpoints(Described, frozen=True, kw_only=True):
     ] = 10.0
 
 
-ALIASES = (("recompute", "attention", "selective"), ("precision", "fp16", "bf16"))
-"""Inputs, other names of values, and those: fp16 and bf16 take equally long."""
+ALIASES = (
+    ("recompute", "attention", "selective"),
+    ("precision", "fp8-current", "fp8"),
+    ("precision", "fp8-cs", "fp8"),
+    ("precision", "nvfp4", "fp4"),
+)
+"""Inputs, other names of values, and those."""
 FIX = Option(
     "Give a value, such as pipeline=64 (repeatable).",
     "numbers",
@@ -386,10 +400,13 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         ),
     ] = "0.25/gpu"
     precision: Annotated[
-        Precision | None,
+        TrainingPrecision | None,
         Typed(
             "Numbers of the layers' products, under calibrated.",
-            choices=("bf16", "fp8", "fp4", "fp16"),
+            choices=(
+                *("bf16", "fp8", "fp8-current", "fp8-cs", "fp8-delayed"),
+                *("mxfp8", "nvfp4", "fp4"),
+            ),
             otherwise="bf16",
             basic=True,
         ),
@@ -407,12 +424,12 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         str, Option("How time is modelled: calibrated, 4d, or others.", basic=True)
     ] = "calibrated"
     recompute: Annotated[
-        Recompute | None,
-        Typed(
-            "Activations computed again: none, selective (or attention: the scores), half (of the"
-            " layers), full.",
-            choices=("none", "selective", "half", "full", "attention"),
-            otherwise="the iteration model's",
+        str | None,
+        Option(
+            "Activations computed again: auto, none, half or full (of the layers), block:K (the"
+            " first of each stage), or modules such as core_attn or moe_act+layernorm.",
+            metavar="WHAT",
+            otherwise="auto under calibrated and measured, else the iteration model's",
             basic=True,
         ),
     ] = None
@@ -444,6 +461,18 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     expert_degree: Annotated[
         Whole | None,
         Typed("GPUs that share the experts.", unit="GPUs", low=1, otherwise="searched"),
+    ] = None
+    imbalance: Annotated[
+        Annotated[float, Meta(ge=1)],
+        Typed("Tokens of the busiest GPU's experts over the mean.", low=1),
+    ] = 1.0
+    use_per_domain: Annotated[
+        str | None,
+        Option(
+            "GPUs of each HB domain that plans use, such as 64 of 72; the others stay idle.",
+            metavar="N|auto",
+            otherwise="auto: searched",
+        ),
     ] = None
     optimizer: Annotated[
         Optimizer | None,
@@ -483,6 +512,8 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
             if getattr(self, name) == alias:
                 structs.force_setattr(self, name, meant)
         _check_batch(self.batch)
+        if self.recompute not in (None, "auto"):
+            _read(Recomputation.read, self.recompute)
 
     def batch_on(self, gpus: int) -> int | None:
         """The global batch on so many GPUs.
@@ -504,12 +535,17 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
 
 
 def _check_batch(given: object) -> None:
-    """Refuse a text that is no batch, by a ValueError as records have it."""
+    """Refuse a text that is no batch."""
     if isinstance(given, str):
-        try:
-            batch(given)
-        except InputError as error:
-            raise ValueError(f"batch: {error}") from None
+        _read(batch, given, "batch: ")
+
+
+def _read(reader: Callable[[str], object], given: str, name: str = "") -> None:
+    """Refuse a text that a reader refuses, by a ValueError as records have it."""
+    try:
+        reader(given)
+    except InputError as error:
+        raise ValueError(f"{name}{error}") from None
 
 
 class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="serving"):

@@ -73,7 +73,8 @@ def iteration_flops(model: Model, batch: int, variant: ops.Variant = ops.PLAIN) 
     again = {"none": 0.0, "selective": selective, "half": forward / 2, "full": forward}
     if variant.fused:  # which computes the scores again, whatever else is
         again |= {"none": selective, "half": forward / 2 + selective / 2}
-    return IterationFlops(useful, useful + again[variant.recompute])
+    more = sum(share * again.get(word, 0.0) for word, share in variant.again)
+    return IterationFlops(useful, useful + again[variant.recompute] + more)
 
 
 def _sums(model: Model, batch: int) -> _Sums:

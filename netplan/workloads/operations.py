@@ -56,6 +56,9 @@ class Variant(Struct, frozen=True):
         Whether attention never stores its scores, whatever is computed again.
     sequence_parallel
         Whether norms and dropouts are cut over the tensor GPUs too.
+    again
+        What else is computed again, by word, and in which share of the layers
+        (`netplan.workloads.recomputation`).
 
     Raises
     ------
@@ -75,6 +78,7 @@ class Variant(Struct, frozen=True):
     lm_head: bool = False
     fused: bool = False
     sequence_parallel: bool = True
+    again: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no model can be."""
@@ -360,7 +364,7 @@ class Operation(Struct, frozen=True, eq=False):
     inputs
         Operations whose results it takes; empty for the one before it.
     recomputed
-        Whether the forward pass runs once more before the backward pass.
+        Share of the layers in which the forward pass runs once more before the backward pass [1].
     weight_gradient
         Work of the backward pass for the weights' gradients alone, where it is a phase of its own;
         ``backward`` is that for the gradients of the inputs then.
@@ -393,7 +397,7 @@ class Operation(Struct, frozen=True, eq=False):
     result: Tensor = Tensor(0.0)
     shapes: tuple[Shape, ...] = ()
     inputs: tuple[str, ...] = ()
-    recomputed: bool = False
+    recomputed: float = 0.0
     stored_bytes: Amount = 0.0
     weight_gradient: OperationCost = NO_WORK
     input_bytes: Amount = 0.0
@@ -414,9 +418,8 @@ class Operation(Struct, frozen=True, eq=False):
         """
         if work is NO_WORK or work is self.weight_gradient:
             return 0.0
-        if not self.recomputed:
-            return self.activation_bytes
-        return self.input_bytes if work is self.forward else 0.0
+        kept = (1 - self.recomputed) * self.activation_bytes
+        return kept + self.recomputed * self.input_bytes if work is self.forward else kept
 
     @property
     def backward_works(self) -> tuple[OperationCost, ...]:

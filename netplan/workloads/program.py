@@ -36,7 +36,7 @@ the ``data`` (and context) GPUs only. The ends are gathered and reduced once an 
 ZeRO stage. Left out: optimizer, control messages.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -49,6 +49,7 @@ from netplan.records import replace
 from netplan.workloads import operations as ops
 from netplan.workloads.closed_forms import counted_layer
 from netplan.workloads.models import Model
+from netplan.workloads.recomputation import computed_again
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 Zero = Literal[0, 1, 2, 3]
@@ -429,9 +430,9 @@ def training_program(
             model, sharding, strategy=method.strategy, mode=method.mode, variant=variant
         )
     if variant.recompute == "full":
-        first, *others = (replace(operation, recomputed=True) for operation in layer.operations)
-        first = replace(first, input_bytes=layer.boundary_bytes / first.share)
-        layer = replace(layer, operations=(first, *others))
+        layer = _run_again(layer, (("full", 1.0),))
+    if variant.again:
+        layer = _run_again(layer, variant.again)
     # Closed forms contain the logits.
     head = variant.lm_head and method.counting == "detailed"
     return Program(
@@ -443,12 +444,30 @@ def training_program(
     )
 
 
+def _run_again(layer: ops.Layer, again: Sequence[tuple[str, float]]) -> ops.Layer:
+    """A layer of which words of recomputation run something again in a share of all layers."""
+    operations = [
+        replace(
+            operation,
+            recomputed=min(1.0, sum(x * computed_again(word, operation) for word, x in again)),
+        )
+        for operation in layer.operations
+    ]
+    if any(word == "full" for word, _ in again):
+        first = operations[0]
+        operations[0] = replace(first, input_bytes=layer.boundary_bytes / first.share)
+    return replace(layer, operations=tuple(operations))
+
+
 def _work_uses(
     operation: ops.Operation, rules: Repetition, runs: float, stage: Stage
 ) -> Iterator[CollectiveUse]:
     """Collectives of one operation, of layers or ends that run so often forward and backward."""
-    passes = runs * operation.share
-    for work in (operation.forward, *operation.backward_works):
+    works = [(work, 1.0) for work in (operation.forward, *operation.backward_works)]
+    if operation.recomputed:  # the last of them, in so many of the layers
+        works[-1] = (operation.forward, operation.recomputed)
+    for work, share in works:
+        passes = runs * operation.share * share
         panels = 1.0 if work.panels is None else _number(work.panels)
         for collective in work.collectives:
             steps = np.atleast_2d(collective.message_bytes)

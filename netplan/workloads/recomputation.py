@@ -5,11 +5,14 @@ every pipeline stage), or names of modules joined by ``+``. What stacks hold and
 to compute it again say `netplan.performance.stack_memory` and `netplan.performance.calibrated`.
 """
 
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
 
 from netplan.errors import InputError
+
+if TYPE_CHECKING:
+    from netplan.workloads.operations import Operation
 
 RecomputedModule = Literal[
     "core_attn", "layernorm", "mlp", "moe_act", "mla_up_proj", "moe", "shared_experts", "sac-op"
@@ -55,6 +58,28 @@ class Recomputation(Struct, frozen=True):
         if self.modules:
             return "+".join(self.modules)
         return f"block:{self.block}" if self.layers == "block" else self.layers
+
+    def shares(self, layers: int) -> dict[str, float]:
+        """What share of the layers of a stage computes what again, by word.
+
+        Parameters
+        ----------
+        layers
+            Layers of the stage [1].
+
+        Returns
+        -------
+        dict[str, float]
+            Share of the layers that compute ``full`` or a module again [1].
+
+        Examples
+        --------
+        >>> Recomputation.read("block:2").shares(8), Recomputation.read("moe_act").shares(8)
+        ({'full': 0.25}, {'moe_act': 1.0})
+        """
+        if self.layers == "block":
+            return {"full": min(1.0, self.block / layers)}
+        return {word: 1.0 for word in (*self.modules, self.layers) if word != "none"}
 
     @classmethod
     def read(cls, text: str) -> "Recomputation":
@@ -104,3 +129,42 @@ class Recomputation(Struct, frozen=True):
 
 
 NOTHING = Recomputation()
+
+
+ACTIVATIONS = ("gelu", "swiglu")
+"""Operations between the two products of a feed-forward part."""
+
+
+def computed_again(word: str, operation: "Operation") -> float:
+    """What share of an operation's forward pass a word of recomputation runs again [1].
+
+    Parameters
+    ----------
+    word
+        ``full``, ``half`` or a module.
+    operation
+        An operation of a layer, by its name and module.
+
+    Returns
+    -------
+    float
+        1 where it is run again, 0 where its results are kept; of ``half`` and ``sac-op``, which
+        keep every other layer or product, one half.
+    """
+    name = operation.name
+    if word in ("full", "half"):
+        return 1.0 if word == "full" else 0.5
+    if word == "sac-op":
+        return 0.5 if name in ("qkv", "vproj", "fc1", "fc2") else 0.0
+    routed = operation.expert_weights or name in ("router", "dispatch", "combine")
+    shared, dense = name.startswith("shared-"), name.startswith(("dense-", "fc", "drop1"))
+    parts = {
+        "core_attn": name.endswith("attention"),
+        "layernorm": name.startswith("ln"),
+        "mla_up_proj": name in ("q-up", "kv-up"),
+        "moe_act": operation.expert_weights and name in ACTIVATIONS,
+        "moe": routed or shared,
+        "shared_experts": shared,
+        "mlp": not routed and not shared and (dense or name in ACTIVATIONS),
+    }
+    return float(parts[word])

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from netplan.errors import CatalogError, InputError
-from netplan.inputs.choices import AnyStrategy
+from netplan.inputs.choices import AnyStrategy, Precision, Recompute
 from netplan.inputs.option import flag_text
+from netplan.inputs.readers import decimal, integer
 from netplan.performance.calibrated_run import CalibratedRun
-from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.iteration_model import ITERATION_MODELS, OPTIMIZER_BYTES, IterationModel
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import (
     BUBBLE_SHARE,
@@ -20,6 +21,7 @@ from netplan.performance.setting import (
     check_setting,
     fixed_values,
 )
+from netplan.performance.stack_memory import StackMemory, check_recomputation
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import told
@@ -33,6 +35,7 @@ from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import PLAIN, Variant
 from netplan.workloads.precision import precision_named
+from netplan.workloads.recomputation import NOTHING, Recomputation
 
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
@@ -62,9 +65,14 @@ def plan_options(
 ) -> Options:
     """What the search leaves open or not; refuses choices that do not fit each other."""
     training = asked.training
-    recompute = training.recompute
-    if recompute is None:
-        recompute = assumptions.compute.recompute if assumptions else PLAIN.recompute
+    usual = assumptions.compute.recompute if assumptions else PLAIN.recompute
+    recompute, varied = usual, None
+    if assumptions is not None and by_stack(asked, assumptions):
+        recompute = "none" if assumptions.calibration else "selective"
+        given = training.recompute
+        varied = None if given in (None, "auto") else Recomputation.read(given)
+    elif assumptions is not None and training.recompute not in (None, "auto"):
+        recompute = _recompute_by_model(training.recompute, assumptions)
     return Options(
         variant=Variant(
             recompute,
@@ -80,7 +88,103 @@ def plan_options(
         expert_degree=training.expert_degree,
         collective_algorithm=getattr(asked, "collective_algorithm", None),
         fixed=fixed or fixed_values(training.fixed or {}),
+        recomputation=varied,
+        offload_layers=offloaded(asked)[0],
+        use_per_domain=_used_per_domain(asked),
     )
+
+
+BY_STACK = ("calibrated", "measured")
+"""Kernels of iteration models beside which memory is that of training software."""
+
+
+def by_stack(asked: Asked, assumptions: IterationModel) -> bool:
+    """Whether memory is as training software keeps it.
+
+    Raises
+    ------
+    InputError
+        If that is asked for of an iteration model, or beside an expanded memory, that has its own.
+    """
+    asked_for = asked.training.memory.memory_model
+    known = assumptions.compute.kernels in BY_STACK
+    if asked_for == "stack" and not known:
+        raise InputError(
+            f"iteration model {assumptions.name} has a memory of its own: leave --memory stack out,"
+            " or take --iteration-model calibrated or measured"
+        )
+    return known and asked_for != "model"
+
+
+def _recompute_by_model(text: str, assumptions: IterationModel) -> Recompute:
+    """What is computed again as iteration models with a memory of their own know it.
+
+    Raises
+    ------
+    InputError
+        If they do not.
+    """
+    recompute = Recomputation.read(text)
+    if recompute.modules == ("core_attn",):
+        return "selective"
+    if recompute.layers == "block" or recompute.modules:
+        raise InputError(
+            f"iteration model {assumptions.name} with a memory of its own has no --recompute"
+            f" {recompute}: take auto, none, selective, half or full, or --iteration-model"
+            " calibrated"
+        )
+    return recompute.layers
+
+
+def offloaded(asked: Asked) -> tuple[int | None, float]:
+    """Layers of activations, and the share of optimizer states, that lie in the host's memory.
+
+    Raises
+    ------
+    InputError
+        If a number is none, or a part has no such number.
+    """
+    layers, share = None, 0.0
+    for text in asked.training.memory.offload:
+        part, colon, number = text.partition(":")
+        if not colon:
+            continue
+        try:
+            if part == "activations":
+                layers = integer(number)
+            else:
+                share = decimal(number if part == "optimizer" else "")
+        except InputError:
+            raise InputError(
+                f"--offload {text!r:.60}: write activations:K (layers) or optimizer:F (a share from"
+                " 0 to 1) for the host's memory, or a part alone for an expanded one"
+            ) from None
+        if (layers is not None and layers < 0) or not 0 <= share <= 1:
+            raise InputError(
+                f"--offload {text!r:.60} is out of range: layers are 0 or more, a share is from 0"
+                " to 1"
+            )
+    return layers, share
+
+
+def _used_per_domain(asked: Asked) -> int | None:
+    """GPUs of each HB domain that plans use; None where that is searched.
+
+    Raises
+    ------
+    InputError
+        If it is no number.
+    """
+    text = asked.training.use_per_domain
+    if text in (None, "auto"):
+        return None
+    try:
+        used = integer(text)
+    except InputError:
+        used = 0
+    if used < 1:
+        raise InputError(f"--use-per-domain {text!r:.40}: write a number of GPUs, or auto")
+    return used
 
 
 def _batch(asked: Asked, model: "Model | OtherModel") -> int | None:
@@ -112,20 +216,20 @@ def check_stack(asked: Asked, assumptions: IterationModel) -> None:
         )
     if kernels == "calibrated":
         return
-    for words in _calibrated_alone(asked):
+    for words in _calibrated_alone(asked, assumptions):
         raise InputError(
             f"iteration model {name} has no times for {words}: leave it out, or take"
             " --iteration-model calibrated"
         )
 
 
-def _calibrated_alone(asked: Asked) -> Iterator[str]:
+def _calibrated_alone(asked: Asked, assumptions: IterationModel) -> Iterator[str]:
     """What is asked for that only calibrated iteration models time."""
-    if asked.training.recompute == "half":
+    if asked.training.recompute == "half" and not by_stack(asked, assumptions):
         yield "--recompute half"
     if asked.training.precision not in (None, "bf16"):
         yield f"--precision {asked.training.precision}"
-    if asked.training.stack is not None:
+    if asked.training.stack is not None and not by_stack(asked, assumptions):
         yield f"--stack {asked.training.stack}"
     if not asked.training.tensor_overlap:
         yield "--no-tensor-overlap"
@@ -161,18 +265,105 @@ def calibrated_run(
         on,
         stack,
         assumptions.calibration,
-        precision=precision_named(asked.training.precision or "bf16"),
+        precision=_timed_precision(asked, on),
         tensor_overlap=asked.training.tensor_overlap,
         network_kind=asked.cluster.network_kind,
     )
     return run.without(reader.overrides)
 
 
+def _timed_precision(asked: Asked, on: Accelerator) -> Precision:
+    """The precision whose rates products have: fp8 with delayed scaling takes as long as fp8.
+
+    Raises
+    ------
+    InputError
+        If no training run says what its products reach.
+    """
+    named = asked.training.precision or "bf16"
+    if named == "mxfp8":
+        raise InputError(
+            f"no training run says what mxfp8 products reach on {on.name}: take --precision fp8"
+        )
+    return precision_named("fp8" if named == "fp8-delayed" else named)
+
+
+def stack_memory(
+    asked: Asked, reader: CatalogReader, on: Accelerator, assumptions: IterationModel, model: Model
+) -> StackMemory | None:
+    """What training software holds of the model; None where the iteration model says it.
+
+    Raises
+    ------
+    InputError
+        If something is asked for that the software, the model or the accelerator does not have.
+    """
+    layers, share = offloaded(asked)
+    host = layers is not None or share > 0
+    if not by_stack(asked, assumptions):
+        if host:
+            raise InputError(
+                "--offload to the host's memory goes with memory as training software keeps it:"
+                " leave the number out, or take --iteration-model calibrated"
+            )
+        return None
+    if on.expanded_bytes or asked.training.memory.memory_policy:
+        raise InputError(
+            f"memory as training software keeps it knows no expanded memory, and {on.name} has one:"
+            " take --memory model, or leave the expanded memory out"
+        )
+    parts = [part for part in asked.training.memory.offload if ":" not in part]
+    if parts:
+        raise InputError(
+            f"--offload {parts[0]} is for an expanded memory: write activations:K or optimizer:F"
+            " for the host's, or take --memory model"
+        )
+    if host and not on.host_bytes_per_s:
+        raise InputError(
+            f"{on.name} says no link to the host's memory (host_bytes_per_s): give --set"
+            " accelerator.host_bytes_per_s=, or leave --offload out"
+        )
+    stack = reader.load(STACKS, asked.training.stack or DEFAULT_STACK)
+    if stack.memory is None:
+        raise InputError(
+            f"stack {stack.name} does not say what it holds (memory): add the block, or take"
+            " --memory model"
+        )
+    precision = asked.training.precision or "bf16"
+    recompute = asked.training.recompute
+    if recompute not in (None, "auto"):
+        read = Recomputation.read(recompute)
+        check_recomputation(read, model, stack.memory, precision)
+        if layers and read != NOTHING:
+            raise InputError(
+                f"--offload activations:{layers} goes without recomputation, as in Megatron: leave"
+                f" --recompute {read} out, or the offload"
+            )
+    if layers is not None and not layers < model.depth:
+        raise InputError(
+            f"--offload activations:{layers}: {model.name} has {model.depth} layers, of which at"
+            f" most {model.depth - 1} go to the host: give fewer"
+        )
+    states = OPTIMIZER_BYTES[asked.training.optimizer] if asked.training.optimizer else None
+    return StackMemory(
+        model,
+        stack.memory,
+        precision,
+        sequence_parallel=asked.training.sequence_parallel,
+        fused_attention=stack.fused,
+        dropout=stack.dropout,
+        schedule=asked.training.schedule,
+        imbalance=asked.training.imbalance,
+        optimizer_bytes=states,
+        optimizer_offload=share,
+    )
+
+
 def stack_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, object]:
     """Values that were filled in, as the answer shows them."""
-    filled: dict[str, object] = {
-        "recompute": asked.training.recompute or assumptions.compute.recompute
-    }
+    usual = "auto" if by_stack(asked, assumptions) else assumptions.compute.recompute
+    given = asked.training.recompute
+    filled: dict[str, object] = {"recompute": usual if given in (None, "auto") else given}
     if assumptions.calibration is None:
         return filled
     stack, precision = asked.training.stack or DEFAULT_STACK, asked.training.precision or "bf16"
@@ -193,7 +384,18 @@ def read_training(asked: Asked, reader: CatalogReader, on: Accelerator, gpus: in
         calibrated=calibrated_run(asked, reader, on, model, assumptions),
         links=Links.of(on, reader.load) if measured else None,
     )
-    return replace(training, ignore_memory=asked.training.memory.ignore_memory)
+    training = replace(training, ignore_memory=asked.training.memory.ignore_memory)
+    if not isinstance(model, Model):
+        return training
+    memory = stack_memory(asked, reader, on, assumptions, model)
+    if memory is None:
+        return training
+    return replace(
+        training,
+        stack_memory=memory,
+        usable_bytes=on.usable_bytes,
+        host_bytes_per_s=on.host_bytes_per_s,
+    )
 
 
 def read_workload(
@@ -375,7 +577,7 @@ def plan_inputs(asked: Asked, case: "TrainingCase", setting: Setting) -> dict[st
         batch=case.training.batch,
         zero_stage=setting.zero_stage,
         interleave=setting.interleave,
-        fixed=setting.options.fixed.given,
+        fixed=fixed_values(asked.training.fixed or {}).given,
         set=case.replaced,
     )
 
