@@ -5,11 +5,14 @@ an iteration. Rows of ``use`` ``dev`` and ``fit`` have all that iteration model 
 and are scored; those of ``context`` are not, and say why.
 """
 
+import csv
 from collections.abc import Mapping
+from functools import cache
 from math import gcd
 from typing import Any, cast
 
 from netplan.calibration.runs import MeasuredRun, RunDegrees
+from netplan.catalog import shipped_root
 from netplan.errors import InputError
 from netplan.inputs.choices import NetworkKind, Recompute, ScheduleName, Strategy
 from netplan.levels import Level
@@ -19,7 +22,8 @@ from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import published_rows
 from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Options, Training
-from netplan.performance.stacks import STACKS, Stack
+from netplan.performance.stack_memory import Held, PlanSizes, StackMemory
+from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
@@ -27,6 +31,7 @@ from netplan.workloads.models import Model
 from netplan.workloads.operations import Variant
 from netplan.workloads.precision import precision_named
 from netplan.workloads.program import Zero
+from netplan.workloads.recomputation import Recomputation
 
 CALIBRATED = "calibrated"
 SCORED = ("dev", "fit")
@@ -124,6 +129,61 @@ def time_as_made(run: MeasuredRun) -> PlanTime:
     options = Options(variant, zero_stage=run.zero_stage, schedule=run.schedule)
     levels, plan = as_it_lay(run)
     return evaluate_plan(training, levels, plan, strategy=strategy_of(run), options=options)
+
+
+def held_as_made(run: MeasuredRun) -> Held:
+    """What the fullest GPU of a published run holds by memory model ``stack``.
+
+    Parameters
+    ----------
+    run
+        A run of the table; `reports/published/memory-runs.csv` says by which software's rules its
+        memory is counted, what it computed again, and what the host's memory held.
+
+    Returns
+    -------
+    Held
+        Parts of its memory, shape (1,) [B].
+
+    Examples
+    --------
+    >>> rows = {row["id"]: row for row in published_rows()}
+    >>> held = held_as_made(published_run(rows["LLAMA3-T4-2"]))
+    >>> f"{held.total[0] / 1e9:.1f} GB on stage {held.stage[0]}"
+    '71.4 GB on stage 1'
+    """
+    row = _memory_rows()[run.name]
+    software = cast("MemoryRow", row["software"])
+    own_gradients = software == "megatron-bridge" or software.startswith("fsdp2")
+    memory = StackMemory(
+        run.model,
+        MemoryOfStack(software=software),
+        precision=run.precision,
+        sequence_parallel=run.sequence_parallel,
+        fused_attention=run.stack.fused,
+        dropout=run.stack.dropout,
+        schedule=run.schedule,
+        gradient_bytes=None if own_gradients else run.stack.gradient_bytes,
+    )
+    cut = run.degrees
+    sizes = PlanSizes(
+        *(cut.microbatch, cut.microbatches, cut.tensor, cut.context),
+        *(cut.pipeline, cut.interleave, cut.data),
+    )
+    return memory.held(
+        sizes,
+        recompute=Recomputation.read(row["recompute"]),
+        zero=run.zero_stage,
+        offload_layers=float(row["offload_layers"]),
+    )
+
+
+@cache
+def _memory_rows() -> dict[str, dict[str, str]]:
+    """What memory model ``stack`` takes of each run, by its id."""
+    path = shipped_root() / "reports" / "published" / "memory-runs.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
 
 
 def strategy_of(run: MeasuredRun) -> Strategy:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from netplan.calibration.published import published_run
+from netplan.calibration.published import held_as_made, published_run
 from netplan.performance.published_runs import published_rows
 from netplan.performance.stack_memory import PlanSizes, StackMemory, Verdict, verdict
 from netplan.performance.stacks import MemoryOfStack, MemoryRow
@@ -78,11 +78,10 @@ def run_memories() -> Mapping[str, tuple[RunMemory, ...]]:
     >>> {table: len(runs) for table, runs in run_memories().items()}
     {'memory-peaks': 77, 'memory-fits': 422, 'memory-runs': 237}
     """
-    timed = {row["id"]: row for row in published_rows()}
     return {
         "memory-peaks": tuple(map(_peak, published("memory-peaks"))),
         "memory-fits": tuple(map(_outcome, published("memory-fits"))),
-        "memory-runs": tuple(_run(row, timed[row["id"]]) for row in published("memory-runs")),
+        "memory-runs": tuple(map(_run, published_rows())),
     }
 
 
@@ -100,37 +99,10 @@ def _outcome(row: Mapping[str, str]) -> RunMemory:
     )
 
 
-def _run(row: Mapping[str, str], timed: Mapping[str, str]) -> RunMemory:
-    """A run of `measured-runs.csv` with the gradients of the run, if its software has no own."""
-    run, software = published_run(timed), cast("MemoryRow", row["software"])
-    own_gradients = software == "megatron-bridge" or software.startswith("fsdp2")
-    memory = StackMemory(
-        run.model,
-        MemoryOfStack(software=software),
-        precision=run.precision,
-        sequence_parallel=run.sequence_parallel,
-        fused_attention=timed["attention"] != "unfused",
-        dropout=run.stack.dropout,
-        schedule=run.schedule,
-        gradient_bytes=None if own_gradients else float(timed["gradient_bytes"]),
-    )
-    cut = run.degrees
-    sizes = PlanSizes(
-        cut.microbatch,
-        cut.microbatches,
-        cut.tensor,
-        cut.context,
-        cut.pipeline,
-        cut.interleave,
-        cut.data,
-    )
-    held = memory.held(
-        sizes,
-        recompute=Recomputation.read(row["recompute"]),
-        zero=run.zero_stage,
-        offload_layers=float(row["offload_layers"]),
-    )
-    peak_bytes = float(held.total[0])
+def _run(row: Mapping[str, str]) -> RunMemory:
+    """A run of `measured-runs.csv` as it was made."""
+    run = published_run(row)
+    peak_bytes = float(held_as_made(run).total[0])
     fit = verdict(peak_bytes, run.accelerator.usable_bytes)
     return RunMemory(run.name, run.source, peak_bytes, verdict=fit)
 

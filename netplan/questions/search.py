@@ -36,7 +36,7 @@ from netplan.questions.setup.training import (
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
-from netplan.reports.screen import MOST_LINES, Screen, columns_of, more_of, shares_of, texts_of
+from netplan.reports.screen import Screen, columns_of, more_of, shares_of, texts_of
 from netplan.reports.sections import (
     Bars,
     Column,
@@ -92,9 +92,6 @@ DETAILS = ("mapping", "layer", "memory")
 
 RUN: dict[Execution, str] = {"fused": "kept together", "kernel-by-kernel": "one by one"}
 """How kernels run, in words."""
-
-USUAL_PLANS, BESIDE_PUBLISHED = 5, 3
-"""Plans that are shown where nobody asks for more, and on a screen that has a published run [1]."""
 
 Ranked = tuple[int, PlanTime]
 
@@ -196,7 +193,6 @@ class SearchAnswer(Answer):
         memory = self._memory(result.best)
         parts = sorted(memory.parts, key=lambda part: -part[1])
         held = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
-        beside = self.published and not explained and len(ranked) <= USUAL_PLANS
         yield from Screen(
             screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
             tuple(self._verdict(texts_of(columns, ranked[0]))),
@@ -215,7 +211,6 @@ class SearchAnswer(Answer):
                 )
             ),
             more_of("bars, notes", "--explain 1,2", "--fix pipeline=32"),
-            most_rows=BESIDE_PUBLISHED if beside else MOST_LINES,
         ).sections()
 
     def in_a_line(self) -> str:

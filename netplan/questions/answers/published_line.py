@@ -1,8 +1,9 @@
 """The nearest published run beside a search: its time there, here, and that of the best plan.
 
 The run is timed as it was made (`netplan.calibration.published`), by iteration model ``calibrated``
-of this package, whatever else the search asks for. A best plan is slower than published if even the
-low end of its error bar is above the published time scaled by tokens a GPU,
+and memory model ``stack`` of this package, whatever else the search asks for. A best plan is slower
+than published if even the low end of its error bar is above the published time scaled by tokens a
+GPU,
 
     seconds x (tokens / GPUs of the search) / (tokens / GPUs of the run).
 
@@ -16,10 +17,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.calibration.published import published_run, time_as_made
+from netplan.calibration.published import held_as_made, published_run, time_as_made
 from netplan.calibration.runs import MeasuredRun
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import AskedRun, published_rows
+from netplan.performance.stack_memory import Verdict, verdict
 from netplan.units import si
 
 SHARDED_WEIGHTS = 3
@@ -38,15 +40,14 @@ class PublishedRun(Struct, frozen=True):
     here
         Its time by netplan.
     memory_bytes, verdict
-        What it holds on its fullest GPU by netplan [B], and whether that fits; None where that
-        software's memory is not modelled.
+        What its fullest GPU holds by memory model ``stack`` [B], and whether that fits.
     """
 
     run: MeasuredRun
     url: str
     here: PlanTime
-    memory_bytes: float | None = None
-    verdict: str | None = None
+    memory_bytes: float
+    verdict: Verdict
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON.
@@ -93,14 +94,13 @@ class PublishedRun(Struct, frozen=True):
                 " tokens a GPU"
             )
         sharded = ", ZeRO 3" if run.zero_stage == SHARDED_WEIGHTS else ""
-        kept = [] if self.memory_bytes is None else [si(self.memory_bytes, "B", 2)]
-        kept += [self.verdict] if self.verdict else []
         yield (
             f"published: {si(run.seconds, 's')} on {run.degrees.gpus:,} {run.accelerator.name},"
             f" {_words(self.here.plan)}{sharded}, batch {model.batch:,}, sequence"
             f" {model.sequence_length:,}, {run.precision} ({run.name}, {self.url.split()[0]});"
-            f" that plan here: {', '.join([self.here.time_text, *kept])}; best plan here:"
-            f" {si(best.iteration_time_s, 's')}, {_words(best.plan)}"
+            f" that plan here: {self.here.time_text}, {si(self.memory_bytes, 'B', 2)},"
+            f" {self.verdict}; best plan here: {si(best.iteration_time_s, 's')},"
+            f" {_words(best.plan)}"
         )
 
     def seconds_for(self, asked: AskedRun) -> float | None:
@@ -150,4 +150,6 @@ def run_here(name: str) -> PublishedRun:
     """
     row = next(row for row in published_rows() if row["id"] == name)
     run = published_run(row)
-    return PublishedRun(run, row["url"], time_as_made(run))
+    peak_bytes = float(held_as_made(run).total[0])
+    fit = verdict(peak_bytes, run.accelerator.usable_bytes)
+    return PublishedRun(run, row["url"], time_as_made(run), peak_bytes, fit)
