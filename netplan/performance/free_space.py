@@ -237,7 +237,8 @@ def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
     varied: Ints = choices
     if index == TENSOR:
         inside = (domain % choices == 0) | (choices & (choices - 1) == 0)
-        varied = choices[inside & (choices <= domain)]
+        # Chips without HB domains have their network for it.
+        varied = choices[inside & (choices <= (domain if domain > 1 else MOST_STAGES))]
     if index == CONTEXT:
         longest = max(1, setting.transformer.sequence_length // LEAST_TOKENS)
         varied = choices[np.isin(choices, CONTEXT_DEGREES) & (choices <= longest)]

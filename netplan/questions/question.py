@@ -27,6 +27,7 @@ from netplan.scenarios.scenario import (
     every_place,
     places,
     plain_name,
+    timed_as_known,
 )
 from netplan.topologies.own.functions import register_fabric
 
@@ -243,11 +244,14 @@ class Question(Generic[AnswerT_co]):
         parts |= {name: values[0] for name, values in varied.items() if values}
         for name in parts.keys() & {*TAKES_FUNCTIONS}:
             parts[name] = _registered(parts[name])
+        scenario, before = scenario.with_inputs(parts, given.get("catalog")), scenario
+        if cls.workload == "training" or scenario.kind == "training":
+            scenario = timed_as_known(scenario, asked, user_roots(given.get("catalog")))
         question = cls(
-            scenario=scenario.with_inputs(parts, given.get("catalog")),
+            scenario=scenario,
             given=asked,
             varied=varied,
-            before=scenario,
+            before=before,
             overrides=overrides,
             **given,
         )

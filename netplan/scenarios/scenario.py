@@ -254,6 +254,57 @@ def consistent_training(
     return cluster, _where_not_given(training, given, changes)
 
 
+def timed_as_known(
+    scenario: "Scenario", given: Collection[str], roots: Sequence[Path]
+) -> "Scenario":
+    """The scenario with the iteration model that knows most of what it trains.
+
+    Parameters
+    ----------
+    scenario
+        With the values that are given.
+    given
+        Names of the inputs that are given.
+    roots
+        Folders of the user's own catalogs.
+
+    Returns
+    -------
+    Scenario
+        The same, but where it is timed as runs were, which nobody asked for: by kernels as they
+        were measured if the model has layers that no such run had, or the accelerator no such run;
+        as ``4d`` if its kernels were not measured either.
+
+    Examples
+    --------
+    >>> moe = Scenario.load("nvl72-gb200").replace(model="deepseek-v3")
+    >>> timed_as_known(moe, {"model"}, ()).workload.iteration_model
+    'measured'
+    """
+    training = scenario.workload
+    if not isinstance(training, Training) or "iteration_model" in given:
+        return scenario
+    if training.iteration_model != USUAL_TIMES:
+        return scenario
+    from netplan.workloads.accelerators import ACCELERATORS  # noqa: PLC0415 - as above
+    from netplan.workloads.models import WORKLOADS, Model  # noqa: PLC0415 - as above
+
+    try:
+        model = WORKLOADS.load(training.model, roots)
+        on = ACCELERATORS.load(scenario.cluster.accelerator, roots)
+    except NetplanError:  # whoever reads them says what is wrong
+        return scenario
+    plain = isinstance(model, Model) and model.vocabulary and not model.unlike
+    if on.training is not None and plain and training.experts == 1:
+        return scenario
+    transformer = isinstance(model, Model) and on.measured is not None
+    return scenario.replace(iteration_model="measured" if transformer else "4d")
+
+
+USUAL_TIMES = "calibrated"
+"""The iteration model of every scenario that asks for no other one."""
+
+
 def _several_ports(fabric: str, roots: Sequence[Path]) -> bool:
     """Whether GPUs of a fabric may have several ports; so too of one that cannot be read."""
     # Only inputs that may contradict a scenario need fabrics and iteration models.

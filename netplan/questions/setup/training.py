@@ -498,6 +498,8 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
     """The inputs as the answer shows them, with what the iteration model fills in."""
     shown = asked.inputs()
     assumptions = _assumptions(asked)
+    if why := _not_as_fitted(asked):
+        shown["not_calibrated"] = why
     if assumptions is not None:
         shown |= stack_inputs(asked, assumptions)
         shown["strategy"] = strategy_under(asked, assumptions)
@@ -506,6 +508,20 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
             if shown.get(name, 0) in (None, True):
                 del shown[name]
     return shown | resolved
+
+
+def _not_as_fitted(asked: Asked) -> str:
+    """Why a run is not timed as the scenario's iteration model would; empty where it is."""
+    before = getattr(asked.before.workload, "iteration_model", "")
+    if "iteration_model" in asked.given or before in ("", asked.training.iteration_model):
+        return ""
+    try:
+        model = CatalogReader(asked.catalog, asked.overrides).load(WORKLOADS, asked.training.model)
+    except CatalogError:
+        return ""
+    layers = model.unlike if isinstance(model, Model) else f"models of family {model.family}"
+    what = layers or ("experts" if asked.training.experts > 1 else asked.cluster.accelerator)
+    return f"{before} has no formulas for {what}"
 
 
 def _assumptions(asked: Asked) -> IterationModel | None:
@@ -597,11 +613,10 @@ def assumed(inputs: Mapping[str, Any]) -> str:
     >>> assumed({"iteration_model": "4d"}), assumed({"iteration_model": "4d", "optimizer": "sgd"})
     ('iteration model 4d', 'iteration model 4d, optimizer sgd')
     """
-    asked = inputs.get("optimizer")
+    asked, why = inputs.get("optimizer"), inputs.get("not_calibrated")
     optimizer = [f"optimizer {asked}"] if asked else []
-    return ", ".join(
-        [f"iteration model {inputs['iteration_model']}", *stack_words(inputs), *optimizer]
-    )
+    model = f"iteration model {inputs['iteration_model']}" + (f" ({why})" if why else "")
+    return ", ".join([model, *stack_words(inputs), *optimizer])
 
 
 def stack_words(inputs: Mapping[str, Any]) -> Iterator[str]:
