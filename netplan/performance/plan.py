@@ -29,7 +29,7 @@ from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted, si
 from netplan.workloads.operations import Sharding
 from netplan.workloads.program import Zero
-from netplan.workloads.recomputation import Recomputation
+from netplan.workloads.recomputation import NOTHING, Recomputation
 
 
 class Plan(Struct, frozen=True):
@@ -124,6 +124,14 @@ class Plan(Struct, frozen=True):
             for name, degree in known.items()
             if degree > 1 or name not in ("CP", "EP")
         )
+
+    @property
+    def kept_words(self) -> tuple[str, ...]:
+        """What it computes again, shards beyond the optimizer or sends to the host, a word each."""
+        again = () if self.recompute in (None, NOTHING) else (str(self.recompute),)
+        sharded = () if self.zero in (None, 1) else (f"ZeRO {self.zero}",)
+        hosted = (f"offload {self.offload_layers}",) if self.offload_layers else ()
+        return again + sharded + hosted
 
     @property
     def grid(self) -> str:

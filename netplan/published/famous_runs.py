@@ -14,7 +14,7 @@ experts are listed as published: iteration model ``calibrated`` has no times for
 from collections.abc import Iterator, Mapping
 from functools import cache
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -24,6 +24,8 @@ from netplan.published.checks import Check, check, known, published
 from netplan.questions.search import search
 from netplan.reports.sections import Column, Section, Table, column
 from netplan.traffic.placement import Degrees, Placement
+from netplan.workloads.program import Zero
+from netplan.workloads.recomputation import Recomputation
 
 TITLE = "Famous training runs"
 TABLE = "famous-runs"
@@ -91,8 +93,14 @@ class FamousRun(Struct, frozen=True):
             "overrides": replaced,
         }
         names = ("tensor", "context", "expert", "data", "pipeline")
-        degrees = Degrees(**{name: int(row[name]) for name in names})
-        counts = int(row["microbatch"]), 1, int(row["interleave"])
+        plan = Plan(
+            Placement((Degrees(**{name: int(row[name]) for name in names}),)),
+            int(row["microbatch"]),
+            1,
+            int(row["interleave"]),
+            recompute=Recomputation.read(row["recompute"]),
+            zero=cast("Zero", int(row["zero"])),
+        )
         return cls(
             row["id"],
             row["source"],
@@ -101,7 +109,7 @@ class FamousRun(Struct, frozen=True):
             row["software"],
             row["kind"] == "dense",
             float(row["seconds"]),
-            plan_words(Plan(Placement((degrees,)), *counts)),
+            plan_words(plan),
         )
 
     @property
@@ -161,14 +169,15 @@ class ChosenPlan(Struct, frozen=True):
 
 
 def plan_words(plan: Plan) -> str:
-    """Degrees of a plan and its chunks a stage, such as ``TP8 PP16 DP128 VP4``.
+    """Degrees of a plan, its chunks a stage and what it keeps, such as ``TP8 PP16 DP128 VP4``.
 
     Examples
     --------
-    >>> plan_words(Plan(Placement((Degrees(tensor=8, pipeline=4),)), 1, 8, 2))
-    'TP8 PP4 DP1 VP2'
+    >>> plan_words(Plan(Placement((Degrees(tensor=8, pipeline=4),)), 1, 8, 2, zero=2))
+    'TP8 PP4 DP1 VP2 ZeRO 2'
     """
-    return plan.degrees + (f" VP{plan.interleave}" if plan.interleave > 1 else "")
+    chunks = (f"VP{plan.interleave}",) if plan.interleave > 1 else ()
+    return " ".join((plan.degrees, *chunks, *plan.kept_words))
 
 
 def famous_runs() -> list[FamousRun]:
@@ -190,7 +199,7 @@ def chosen_plan(run: FamousRun) -> ChosenPlan:
     --------
     >>> run = next(run for run in famous_runs() if run.name == "LLAMA3-T4-2")
     >>> run.seconds, run.plan, chosen_plan(run).best.plan.gpus <= 16384
-    (6.7211, 'TP8 PP16 DP128', True)
+    (6.7211, 'TP8 PP16 DP128 ZeRO 2', True)
     """
     if not run.dense:
         return ChosenPlan(run, None, NO_EXPERTS)

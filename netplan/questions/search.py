@@ -10,7 +10,7 @@ from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
-from netplan.performance.plan import Plan, PlanTime, SearchResult, side_by_side
+from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
@@ -53,7 +53,6 @@ from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
-from netplan.workloads.recomputation import NOTHING
 
 if TYPE_CHECKING:
     from netplan.questions.answers.layer_answer import LayerAnswer
@@ -391,7 +390,7 @@ class SearchAnswer(Answer):
         plans = [timed.plan for timed in self.found.plans]
         if plans[0].recompute is None:
             return
-        some = any(_kept_words(plan) for plan in plans)
+        some = any(plan.kept_words for plan in plans)
         yield column("keeps", _keeps, data=False, shown="always" if some else "never")
         yield column("recompute", lambda row: str(row[1].plan.recompute), shown="never")
         yield from columns("zero", "offload_layers", of="1.plan", shown="never")
@@ -645,21 +644,14 @@ search = asks(Search)
 
 def _keeps(row: Ranked) -> str:
     """What a plan computes again, shards or sends to the host, in short."""
-    return ", ".join(_kept_words(row[1].plan)) or "all"
-
-
-def _kept_words(plan: Plan) -> list[str]:
-    """The same, a word each; empty where it keeps all and shards the optimizer alone."""
-    words = [str(plan.recompute)] if plan.recompute not in (None, NOTHING) else []
-    words += [f"ZeRO {plan.zero}"] if plan.zero not in (None, 1) else []
-    return words + ([f"offload {plan.offload_layers}"] if plan.offload_layers else [])
+    return ", ".join(row[1].plan.kept_words) or "all"
 
 
 def _plan_words(timed: PlanTime) -> str:
     """Degrees and schedule of a plan, and what it computes again or shards, in words."""
     plan = timed.plan
     stages = [f"{plan.interleave} stages a GPU"] if plan.interleave > 1 else []
-    return ", ".join([plan.degrees, plan.schedule_words, *stages, *_kept_words(plan)])
+    return ", ".join([plan.degrees, plan.schedule_words, *stages, *plan.kept_words])
 
 
 NOT_SEARCHED = (

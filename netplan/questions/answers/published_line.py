@@ -124,8 +124,9 @@ class PublishedRun(Struct, frozen=True):
 
 
 def _words(plan: Plan) -> str:
-    """Degrees of a plan, and its interleaved stages."""
-    return plan.degrees + (f", {plan.interleave} stages a GPU" if plan.interleave > 1 else "")
+    """Degrees of a plan, its interleaved stages, and what it computes again or shards."""
+    stages = (f"{plan.interleave} stages a GPU",) if plan.interleave > 1 else ()
+    return ", ".join((plan.degrees, *stages, *plan.kept_words))
 
 
 @cache
