@@ -277,6 +277,7 @@ class Question(Generic[AnswerT_co]):
             Its own inputs, and where they differ ``scenario``, ``overrides``, ``varied``.
         """
         shared = {"scenario": self.scenario, "given": self.given, "catalog": self.catalog}
+        shared["before"] = self.before
         return kind(**{**shared, "overrides": self.overrides, **own_values})
 
     def with_values(self, **values: Any) -> Self:  # noqa: ANN401 - inputs of any type
