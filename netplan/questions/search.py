@@ -192,6 +192,8 @@ class SearchAnswer(Answer):
         memory = self._memory(result.best)
         parts = sorted(memory.parts, key=lambda part: -part[1])
         held = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
+        firm = (*self._beside, *self._time_words, *self.published_notes)
+        how = how.removesuffix(" (corrected)")
         yield from Screen(
             screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
             tuple(self._verdict(texts_of(columns, ranked[0]))),
@@ -199,9 +201,7 @@ class SearchAnswer(Answer):
             tuple(
                 dict.fromkeys(
                     (
-                        *self._beside,
-                        *self._time_words,
-                        *self.published_notes,
+                        *firm,
                         f"Its memory: {', '.join(held)}.",
                         *bar_note(result.best.error),
                         space,
@@ -210,6 +210,7 @@ class SearchAnswer(Answer):
                 )
             ),
             more_of("bars, notes", "--explain 1,2", "--fix pipeline=32"),
+            firm_remarks=len(firm),
         ).sections()
 
     def in_a_line(self) -> str:

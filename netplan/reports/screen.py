@@ -164,6 +164,8 @@ class Screen(Struct, frozen=True):
         Columns of the terminal between two columns of the table, where they do not fit else [1].
     most_rows, most_columns
         Rows and columns of the table that are shown at the most [1].
+    firm_remarks
+        First remarks that stay while rows or lines of the heading can give way [1].
     """
 
     heading: Heading
@@ -177,6 +179,7 @@ class Screen(Struct, frozen=True):
     least_gap: int = GAP
     most_rows: int = MOST_LINES
     most_columns: int = WIDTH
+    firm_remarks: int = 0
 
     def sections(self) -> Iterator[Section]:
         """Its sections, as many as fit.
@@ -287,13 +290,15 @@ def _smaller(screen: Screen) -> Iterator[Screen]:
         screen = replace(screen, **less)
         return screen
 
-    while screen.remarks:
+    while len(screen.remarks) > screen.firm_remarks:
         yield without(remarks=screen.remarks[:-1])
     while rows > LEAST_ROWS:
         rows -= 1
         yield without(most_rows=rows)
     while lines := screen.heading.lines:
         yield without(heading=replace(screen.heading, lines=lines[:-1]))
+    while screen.remarks:
+        yield without(remarks=screen.remarks[:-1])
     while len(screen.verdict) > 1:
         yield without(verdict=screen.verdict[:-1])
     while rows > 1:

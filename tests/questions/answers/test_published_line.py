@@ -182,3 +182,12 @@ def test_sharded_weights_are_named_and_memory_is_that_of_the_reference() -> None
     assert tight.to_dict()["here_verdict"] == "tight"
     # Of a published run, bytes of the reference implementation.
     assert run_here("KORTH-22b-full").memory_bytes == pytest.approx(51274911232, rel=1e-6)
+
+
+def test_rows_of_plans_give_way_to_the_run() -> None:
+    """A long verdict, a faster plan that is tight, and a run with a long name and address."""
+    text = netplan.search(
+        "hgx-h100", gpus=64, model="llama-3-70b", batch=256, precision="fp8"
+    ).text()
+    assert len(text.splitlines()) <= MOST_LINES
+    assert "published: 20.2 s on 64 h100-80gb, TP4 PP8 DP2, 5 stages a GPU, batch 256," in text
