@@ -305,8 +305,8 @@ class SearchAnswer(Answer):
         yield from (Paragraph(self.utilisation.sentence()),) if self.utilisation else ()
         yield self._memory(best)
         yield from self._explained_sections()
-        beside = (*self.notes, *self._beside, *self.published_notes)
-        yield Notes.of([(self.inputs["fabric"], beside)])
+        notes = (*self.notes, *self._beside, *self.published_notes)
+        yield Notes.of([(self.inputs["fabric"], notes)])
 
     def _memory(self, best: PlanTime) -> Bars:
         """What the best plan holds, in which tier."""

@@ -47,6 +47,19 @@ def test_remarks_give_way_before_rows_and_the_last_one_first() -> None:
     assert shown[-4:] == ["First.", "Second.", "", "More: --details"]
 
 
+def test_rows_give_way_before_firm_remarks() -> None:
+    """Ten of fourteen remarks stay, and as many of fourteen rows as there is room for."""
+    remarks = tuple(f"Remark {number}." for number in range(14))
+    screen = replace(PLAIN, table=table(14), remarks=remarks, firm_remarks=10)
+    text = lines(screen)
+    assert len(text) <= MOST_LINES
+    shown = [line for line in text if line.startswith("Remark")]
+    assert shown == list(remarks[:10])
+    assert 3 <= sum(line.startswith("fabric-") for line in text) < 14
+    soft = lines(replace(screen, firm_remarks=0))
+    assert sum(line.startswith("fabric-") for line in soft) == 14
+
+
 def test_rows_that_do_not_fit_are_counted() -> None:
     shown = lines(replace(PLAIN, table=table(1_000), remarks=("First.",)))
     assert len(shown) == MOST_LINES
