@@ -100,3 +100,7 @@ class InfeasibleError(NetplanError):
 
 class NoPlanError(InfeasibleError):
     """No parallel plan divides model and batch over exactly these GPUs."""
+
+
+class NoRoomError(InfeasibleError):
+    """No plan with the values that are given fits the memory; the message says what would."""

@@ -28,6 +28,7 @@ KINDS = {
     "numbers": "NAME=N",
     "size": "bytes, such as 512MiB",
     "batch": "whole number, or 0.25/gpu",
+    "whole-or-auto": "whole number, or auto",
     "amounts": "NAME=X",
     "changes": "NAME=VALUE",
 }

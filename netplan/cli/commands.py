@@ -321,6 +321,7 @@ TYPES: dict[str, Any] = {
     "amounts": str,
     "changes": str,
     "batch": str,
+    "whole-or-auto": str,
 }
 
 Show = Callable[[Any, str, Path | None], None]

@@ -22,8 +22,11 @@ Policy = Literal["states-first", "uniform"]
 """What spills first into an expanded memory."""
 Execution = Literal["fused", "kernel-by-kernel"]
 Precision = Literal["bf16", "fp8", "fp4"]
-TrainingPrecision = Literal["bf16", "fp8", "fp8-delayed", "mxfp8", "fp4"]
-"""Numbers of a training run's products; fp8 has a scale a tensor, of the numbers themselves."""
+TrainingPrecision = Literal[
+    "bf16", "fp8", "fp8-current", "fp8-cs", "fp8-delayed", "mxfp8", "nvfp4", "fp4"
+]
+"""Numbers of a training run's products; fp8, fp8-current and fp8-cs have a scale a tensor, of the
+numbers themselves; nvfp4 is fp4."""
 MemoryModel = Literal["stack", "model"]
 """What memory holds: as training software keeps it, or as the iteration model's paper has it."""
 ServingFormat = Literal[Precision, "int4"]

@@ -35,6 +35,7 @@ Kind = Literal[
     "numbers",
     "size",
     "batch",
+    "whole-or-auto",
     "amounts",
     "changes",
 ]
@@ -47,17 +48,17 @@ class Option(Struct, frozen=True):
     """What is known of one input beside its name and type.
 
     Its kind says how a text is read: ``whole`` (32,768 or 32Ki), ``real``, ``ratio`` (3:1),
-    ``percent`` (7%), ``size`` (512MiB, or a range), ``batch`` (2048, or 0.25/gpu), ``text`` (a name
-    or a path to a file), ``choice``, ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers``
-    (NAME=N), ``amounts`` (NAME=X), ``changes`` (NAME=VALUE of any input, or ROLE.KEY=VALUE). Its
-    flag is made from the name if empty; one that begins with
-    ``--no-`` turns the input off. An argument is told by its place, not by a flag. ``low`` and
-    ``high`` are both allowed; ``otherwise`` says what holds if nothing is given and no default
-    says it, such as ``the accelerator's``; a shared default stands in the defaults file;
-    ``values`` counts what follows the flag. A ``source`` is where inputs are read from, and
-    none itself. ``--help`` shows what is ``basic`` of a part of the scenario, ``--help-all``
-    the rest too; ``aliases`` are names of before, of the flag and of the keyword alike. What is
-    ``quiet`` stands in the inputs of an answer only where it is not at its default.
+    ``percent`` (7%), ``size`` (512MiB, or a range), ``batch`` (2048, or 0.25/gpu),
+    ``whole-or-auto`` (64, or auto: searched), ``text`` (a name or a path to a file), ``choice``,
+    ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers`` (NAME=N), ``amounts`` (NAME=X),
+    ``changes`` (NAME=VALUE of any input, or ROLE.KEY=VALUE). Its flag is made from the name if
+    empty; one that begins with ``--no-`` turns the input off. An argument is told by its place, not
+    by a flag. ``low`` and ``high`` are both allowed; ``otherwise`` says what holds if nothing is
+    given and no default says it, such as ``the accelerator's``; a shared default stands in the
+    defaults file; ``values`` counts what follows the flag. A ``source`` is where inputs are read
+    from, and none itself. ``--help`` shows what is ``basic`` of a part of the scenario,
+    ``--help-all`` the rest too; ``aliases`` are names of before, of the flag and of the keyword
+    alike. What is ``quiet`` stands in the inputs of an answer only where it is not at its default.
     """
 
     help: str

@@ -108,6 +108,30 @@ def batch(value: object) -> int | str:
     return f"{share:g}/gpu"
 
 
+def whole_or_auto(value: object) -> int | str:
+    """Read a whole number from 1 on, or ``auto``, which leaves it open.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+
+    Examples
+    --------
+    >>> whole_or_auto("64"), whole_or_auto("auto")
+    (64, 'auto')
+    """
+    if value == "auto":
+        return "auto"
+    try:
+        number = integer(value) if isinstance(value, str) else int(_number("whole", value))
+    except InputError:
+        number = 0
+    if number < 1:
+        raise InputError(f"got {value!r:.40}: give a whole number from 1 on, or auto")
+    return number
+
+
 def ratio(text: str) -> float:
     """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
     down, _, up = text.partition(":")
@@ -171,6 +195,13 @@ NUMBERS: Mapping[str, Callable[[str], float]] = {
 }
 
 
+TEXTS_OR_NUMBERS: Mapping[str, Callable[[object], object]] = {
+    "size": size,
+    "batch": batch,
+    "whole-or-auto": whole_or_auto,
+}
+
+
 def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
     """A value of Python as an input of a kind; a text as the command line reads it.
 
@@ -186,8 +217,8 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
     """
     if kind in NUMBERS:
         return NUMBERS[kind](value) if isinstance(value, str) else _number(kind, value)
-    if kind in ("size", "batch"):
-        return size(value) if kind == "size" else batch(value)
+    if kind in TEXTS_OR_NUMBERS:
+        return TEXTS_OR_NUMBERS[kind](value)
     if kind == "flag" and not isinstance(value, bool):
         # Any text would be true, "no" as well.
         raise InputError(f"{value!r:.60} is neither True nor False")

@@ -243,7 +243,10 @@ def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
         longest = max(1, setting.transformer.sequence_length // LEAST_TOKENS)
         varied = choices[np.isin(choices, CONTEXT_DEGREES) & (choices <= longest)]
     if index == PIPELINE:
-        varied = choices[choices <= MOST_STAGES]
+        # Of a block of layers computed again every fullest stage has as many.
+        again = setting.options.recomputation
+        fullest = -(-setting.layers // choices)
+        varied = choices[(choices <= MOST_STAGES) & (fullest >= (again.block if again else 0))]
     return varied
 
 

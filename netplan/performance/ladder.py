@@ -241,8 +241,8 @@ class PlanMemory(Struct, frozen=True):
         Whether it fits, may fit (``tight``), or does not.
     peak_bytes, low_bytes, high_bytes, usable_bytes
         Memory, between what it lies in nine of ten runs, and what a program sees [B].
-    stage, in_flight
-        The fullest stage, from 0 on; microbatches whose activations it holds [1].
+    stage, in_flight, layers
+        The fullest stage, from 0 on; microbatches whose activations it holds; its layers [1].
     states, activations, head_or_backward, gathered, workspace, outside
         Parts of it; ``outside`` of the allocator beside them [B].
     by_operation
@@ -264,6 +264,7 @@ class PlanMemory(Struct, frozen=True):
     workspace: float
     outside: float
     in_flight: float
+    layers: float
     by_operation: dict[str, dict[str, float]]
     basis: Literal["checked", "unchecked"]
 
@@ -296,7 +297,7 @@ def plan_memory(setting: "Setting", sizes: PlanSizes, held: Held) -> PlanMemory:
     if memory is None:
         raise TypeError("no stack says what memory holds")
     peak_bytes, usable_bytes = float(held.total[0]), setting.training.usable_bytes
-    names = ("states", "activations", "head_or_backward", "gathered", "workspace", "in_flight")
+    names = ("states", "activations", "head_or_backward", "gathered", "workspace")
     return PlanMemory(
         verdict=verdict(peak_bytes, usable_bytes, checked_kind=memory.checked_kind),
         peak_bytes=peak_bytes,
@@ -307,7 +308,7 @@ def plan_memory(setting: "Setting", sizes: PlanSizes, held: Held) -> PlanMemory:
         outside=OUTSIDE_BYTES,
         by_operation=memory.by_operation(sizes, recompute=rung.recompute),
         basis=memory.basis,
-        **{name: float(getattr(held, name)[0]) for name in names},
+        **{name: float(getattr(held, name)[0]) for name in (*names, "in_flight", "layers")},
     )
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
-from netplan.errors import InfeasibleError, InputError, NoPlanError
+from netplan.errors import InfeasibleError, InputError, NoPlanError, NoRoomError
 from netplan.inputs.choices import AnyStrategy, Mode, Strategy
 from netplan.levels import Level, gpu_count
 from netplan.performance.evaluation import Evaluation
@@ -41,13 +41,20 @@ from netplan.performance.free_search import Bound, best_free_plans
 from netplan.performance.free_space import LEAST_TOKENS
 from netplan.performance.ladder import NEAR, SHARDED_WEIGHTS, preference
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.setting import DEFAULT_OPTIONS, Options, Setting, Training, check_setting
+from netplan.performance.setting import (
+    DEFAULT_OPTIONS,
+    Fixed,
+    Options,
+    Setting,
+    Training,
+    check_setting,
+)
 from netplan.performance.space import degree_limits, enumerate_plans, listed_plans, placements_of
 from netplan.performance.usual_plan import UsualPlans
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Degrees, Placement, divisors
-from netplan.units import si
+from netplan.units import counted, si
 from netplan.workloads.models import Model
 from netplan.workloads.transformer import experts_of
 
@@ -126,7 +133,9 @@ def search_plans(
     else:
         plans, tight = sorted(chain(*plans_of), key=_seconds_of), None
     if not plans:
-        raise InfeasibleError(_no_room(training, min(least_bytes)))
+        if training.stack_memory is None:
+            raise InfeasibleError(_no_room(training, min(least_bytes)))
+        raise _no_room_held(PlanSearch(training, strategy, mode, options), levels, min(least_bytes))
     seconds = time.perf_counter() - start
     found = SearchResult(tuple(plans[:top]), enumerated, feasible, seconds, levels, settings)
     return replace(found, tight=tight)
@@ -448,6 +457,75 @@ def _no_room(training: Training, least_bytes: float) -> str:
         f"{training.model.name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU,"
         f" {si(miss, 'B')} more than the {there} there are: use more GPUs{room}"
     )
+
+
+def _no_room_held(
+    search: PlanSearch, levels: tuple[Level, ...], least_bytes: float
+) -> InfeasibleError:
+    """Where stacks say what memory holds: of values that are given, what does not fit, and why."""
+    training, options = search.training, search.options
+    name, there = training.model.name, f"{training.usable_bytes / 1e9:.3g}"
+    kept = (options.recomputation, options.zero_stage, options.offload_layers)
+    if not options.fixed.given and kept == (None, None, None):
+        return InfeasibleError(
+            f"{name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU, and programs"
+            f" see {there} GB of its memory: use more GPUs, a GPU with more memory, or --zero 3"
+        )
+    ignoring = replace(search, training=replace(training, ignore_memory=True))
+    anyway = _best_of(ignoring, levels)
+    if anyway is None or anyway.memory is None:
+        raise TypeError("no stack says what memory holds")
+    memory, plan = anyway.memory, anyway.plan
+    held = (memory.states, memory.activations, memory.peak_bytes)
+    states, activations, peak = (f"{float(f'{number / 1e9:.3g}'):,g}" for number in held)
+    flying = "microbatch" if memory.in_flight == 1 else "microbatches"
+    why = (
+        f"{name} fits on no plan: of {plan.degrees} stage {memory.stage} of {plan.pipeline} needs"
+        f" {peak} GB of {there} (states {states}, activations {activations}:"
+        f" {memory.in_flight:.4g} {flying} of {counted(round(memory.layers), 'layer')})"
+    )
+    for change, options_then in _changes_of(options, plan):
+        then = _best_of(replace(search, options=options_then), levels)
+        if then is None:
+            continue
+        surely = "fits" if then.memory and then.memory.fits else "may fit"
+        what = f"leave --fix out ({then.plan.degrees})"
+        if change == "keeps":
+            what = " ".join(_flags_of(then.plan, plan, options))
+        return NoRoomError(f"{why}. Smallest change that {surely}: {what}")
+    return InfeasibleError(f"{why}: use more GPUs, or a GPU with more memory")
+
+
+def _best_of(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
+    """The best plan of a search; None where there is none that fits."""
+    settings = _settings(search.training, search.strategy, search.mode, search.options)
+    plans = chain.from_iterable(_search_one(setting, levels, 1)[0] for setting in settings)
+    ordered, _ = _by_verdict([*plans], settings[0].layers)
+    return ordered[0] if ordered else None
+
+
+def _changes_of(options: Options, plan: Plan) -> Iterator[tuple[str, Options]]:
+    """What may be kept otherwise of the same plan, the smaller changes first; then any plan."""
+    degrees = ("tensor", "context", "expert", "data", "pipeline", "microbatch", "interleave")
+    same = Fixed(**{name: getattr(plan, name) for name in degrees})
+    held = replace(options, recomputation=None, offload_layers=None, fixed=same)
+    if options.recomputation is not None or options.offload_layers is not None:
+        yield "keeps", held
+    if options.zero_stage is not None:
+        yield "keeps", replace(held, zero_stage=None)
+    yield "keeps", replace(held, zero_stage=SHARDED_WEIGHTS)
+    if options.fixed.given:
+        yield "degrees", replace(options, fixed=Fixed())
+
+
+def _flags_of(plan: Plan, before: Plan, options: Options) -> Iterator[str]:
+    """Flags of what a plan keeps otherwise than one before, where the search does not vary it."""
+    if options.recomputation is not None and plan.recompute != before.recompute:
+        yield f"--recompute {plan.recompute}"
+    if plan.zero != before.zero:
+        yield f"--zero {plan.zero}"
+    if plan.offload_layers != before.offload_layers:
+        yield f"--offload activations:{plan.offload_layers}"
 
 
 def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:

@@ -56,6 +56,8 @@ BUBBLE_SHARE: dict[str, float] = {"zb-1p": 1 / 3, "zb-2p": 0.0}
 class Fixed(Struct, frozen=True):
     """What a search leaves no choice of; None searches it [1].
 
+    ``expert_tensor`` GPUs share an expert: as yet as many as share the other matrices of a layer.
+
     Examples
     --------
     >>> Fixed(pipeline=64).given
@@ -69,6 +71,7 @@ class Fixed(Struct, frozen=True):
     pipeline: int | None = None
     microbatch: int | None = None
     interleave: int | None = None
+    expert_tensor: int | None = None
 
     @property
     def given(self) -> dict[str, int]:
@@ -167,7 +170,7 @@ class Options(Struct, frozen=True):
 
     def check_experts(self, experts: int) -> None:
         """Refuse an expert degree that does not divide so many experts."""
-        degree = self.expert_degree
+        degree = self.expert_degree or self.fixed.expert
         if degree is not None and (degree < 1 or experts % degree):
             raise InputError(
                 f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
@@ -606,7 +609,9 @@ class Setting(Struct, frozen=True):
         """Values that are fixed, by name: as asked for, and the chips for which a graph is cut."""
         graph = self.graph_model
         cut = {"tensor": graph.chips} if graph is not None and graph.chips > 1 else {}
-        return cut | self.options.fixed.given
+        given = self.options.fixed.given
+        given.pop("expert_tensor", None)  # it says what tensor is
+        return cut | given
 
     @property
     def zero_stage(self) -> Zero:

@@ -401,15 +401,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     ] = "0.25/gpu"
     precision: Annotated[
         TrainingPrecision | None,
-        Typed(
-            "Numbers of the layers' products, under calibrated.",
-            choices=(
-                *("bf16", "fp8", "fp8-current", "fp8-cs", "fp8-delayed"),
-                *("mxfp8", "nvfp4", "fp4"),
-            ),
-            otherwise="bf16",
-            basic=True,
-        ),
+        Typed("Numbers of the layers' products, under calibrated.", otherwise="bf16", basic=True),
     ] = None
     stack: Annotated[
         str | None,
@@ -467,10 +459,13 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         Typed("Tokens of the busiest GPU's experts over the mean.", low=1),
     ] = 1.0
     use_per_domain: Annotated[
-        str | None,
+        BatchSize | Literal["auto"] | None,
         Option(
             "GPUs of each HB domain that plans use, such as 64 of 72; the others stay idle.",
+            "whole-or-auto",
             metavar="N|auto",
+            unit="GPUs",
+            low=1,
             otherwise="auto: searched",
         ),
     ] = None

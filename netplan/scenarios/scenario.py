@@ -298,7 +298,13 @@ def timed_as_known(
     if on.training is not None and plain and training.experts == 1:
         return scenario
     transformer = isinstance(model, Model) and on.measured is not None
-    return scenario.replace(iteration_model="measured" if transformer else "4d")
+    # What is asked for stays, so that it is refused where that model has no times for it.
+    asked = {name: scenario.value(name) for name in {*given} & {*CALIBRATED, "recompute"}}
+    return scenario.replace(iteration_model="measured" if transformer else "4d", **asked)
+
+
+CALIBRATED = ("precision", "stack", "tensor_overlap", "network_kind", "schedule")
+"""Inputs that mean something under iteration model ``calibrated``, or in part there alone."""
 
 
 USUAL_TIMES = "calibrated"
@@ -824,7 +830,12 @@ def _from_texts(data: object) -> object:
     parts: dict[str, Any] = {}
     for part in PARTS:
         if isinstance(data.get(part), Mapping):
-            fields = {key: plain_name(f"{part}.{key}", kind) for key in data[part]}
+            # A group of inputs may be called as the flag of one of them: memory.
+            groups = {place.path[0] for place in places(kind).values() if place.path[1:]}
+            fields = {
+                key: key if key in groups else plain_name(f"{part}.{key}", kind)
+                for key in data[part]
+            }
             known = {key: name if name in places(kind) else key for key, name in fields.items()}
             twice = len({*known.values()}) < len(known)
             parts[part] = {key if twice else known[key]: data[part][key] for key in known}
@@ -899,7 +910,10 @@ def _with(struct: Struct, path: tuple[str, ...], value: object) -> Struct:
     first, *rest = path
     if rest:
         value = _with(getattr(struct, first), tuple(rest), value)
-    return structs.replace(struct, **{first: value})
+    try:
+        return structs.replace(struct, **{first: value})
+    except ValueError as error:  # as records have it; one line for whoever gave the value
+        raise InputError(str(error)) from None
 
 
 SCENARIOS = NamingCatalog("scenario", "topologies/scenarios", Scenario)

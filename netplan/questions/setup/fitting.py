@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from netplan.catalog import user_roots
-from netplan.errors import InfeasibleError, NetplanError, NoPlanError
+from netplan.errors import InfeasibleError, NetplanError, NoPlanError, NoRoomError
 from netplan.levels import Level
 from netplan.questions.question import Question
 from netplan.questions.setup.training import plan_search, read_chip, read_training
@@ -32,7 +32,7 @@ def with_fitting(
     InfeasibleError
         One of the same kind.
     """
-    if isinstance(error, NoPlanError):
+    if isinstance(error, NoPlanError | NoRoomError):
         return error
     name = largest_fitting(asked, levels)
     return type(error)(f"{error}; of our models {name} fits") if name else error

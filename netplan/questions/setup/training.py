@@ -21,7 +21,7 @@ from netplan.performance.setting import (
     check_setting,
     fixed_values,
 )
-from netplan.performance.stack_memory import StackMemory, check_recomputation
+from netplan.performance.stack_memory import StackMemory, check_offload, check_recomputation
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import told
@@ -36,6 +36,7 @@ from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import PLAIN, Variant
 from netplan.workloads.precision import precision_named
 from netplan.workloads.recomputation import NOTHING, Recomputation
+from netplan.workloads.transformer import experts_of
 
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
@@ -47,7 +48,7 @@ SHOWN_IF_GIVEN = (*CALIBRATED, "sequence_parallel", "schedule")
 """Inputs that answers of other iteration models leave out where nothing is asked for."""
 OF_TRANSFORMERS = (
     *("batch", "strategy", "mode", "recompute", "experts", "top_k", "expert_degree", "zero_stage"),
-    *("embedding", "lm_head", "interleave", "execution"),
+    *("embedding", "lm_head", "interleave", "execution", "imbalance", "use_per_domain"),
     *("optimizer", "offload", "memory_policy", "schedule", "sequence_parallel"),
     *CALIBRATED,
 )
@@ -66,7 +67,7 @@ def plan_options(
     """What the search leaves open or not; refuses choices that do not fit each other."""
     training = asked.training
     usual = assumptions.compute.recompute if assumptions else PLAIN.recompute
-    recompute, varied = usual, None
+    recompute, varied, used = usual, None, training.use_per_domain
     if assumptions is not None and by_stack(asked, assumptions):
         recompute = "none" if assumptions.calibration else "selective"
         given = training.recompute
@@ -87,11 +88,39 @@ def plan_options(
         interleave=training.interleave,
         expert_degree=training.expert_degree,
         collective_algorithm=getattr(asked, "collective_algorithm", None),
-        fixed=fixed or fixed_values(training.fixed or {}),
+        fixed=fixed or _fixed(asked),
         recomputation=varied,
         offload_layers=offloaded(asked)[0],
-        use_per_domain=_used_per_domain(asked),
+        use_per_domain=used if isinstance(used, int) else None,
     )
+
+
+def _fixed(asked: Asked) -> Fixed:
+    """Values that are given, and those that they imply.
+
+    Raises
+    ------
+    InputError
+        If experts are cut otherwise than the rest of a layer, which no iteration model times.
+    """
+    fixed = fixed_values(asked.training.fixed or {})
+    if offloaded(asked)[0] and fixed.pipeline is None:
+        fixed = replace(fixed, pipeline=1)  # no software offloads activations of several stages
+    share = fixed.expert_tensor
+    if share is None:
+        return fixed
+    tensor = fixed.tensor or share
+    if share not in (1, tensor):
+        raise InputError(
+            f"--fix expert_tensor={share}: an expert is whole, or cut as the rest of its layer:"
+            f" give 1 or tensor, {tensor}"
+        )
+    if share == 1 and fixed.tensor != 1:
+        raise InputError(
+            "--fix expert_tensor=1: iteration models time experts that are cut over all tensor GPUs"
+            " alone: leave it out, or fix tensor=1, too"
+        )
+    return replace(fixed, tensor=tensor)
 
 
 BY_STACK = ("calibrated", "measured")
@@ -165,26 +194,6 @@ def offloaded(asked: Asked) -> tuple[int | None, float]:
                 " to 1"
             )
     return layers, share
-
-
-def _used_per_domain(asked: Asked) -> int | None:
-    """GPUs of each HB domain that plans use; None where that is searched.
-
-    Raises
-    ------
-    InputError
-        If it is no number.
-    """
-    text = asked.training.use_per_domain
-    if text in (None, "auto"):
-        return None
-    try:
-        used = integer(text)
-    except InputError:
-        used = 0
-    if used < 1:
-        raise InputError(f"--use-per-domain {text!r:.40}: write a number of GPUs, or auto")
-    return used
 
 
 def _batch(asked: Asked, model: "Model | OtherModel") -> int | None:
@@ -304,7 +313,8 @@ def stack_memory(
         if host:
             raise InputError(
                 "--offload to the host's memory goes with memory as training software keeps it:"
-                " leave the number out, or take --iteration-model calibrated"
+                " leave the number out, or take --memory stack under iteration model calibrated or"
+                " measured"
             )
         return None
     if on.expanded_bytes or asked.training.memory.memory_policy:
@@ -318,11 +328,6 @@ def stack_memory(
             f"--offload {parts[0]} is for an expanded memory: write activations:K or optimizer:F"
             " for the host's, or take --memory model"
         )
-    if host and not on.host_bytes_per_s:
-        raise InputError(
-            f"{on.name} says no link to the host's memory (host_bytes_per_s): give --set"
-            " accelerator.host_bytes_per_s=, or leave --offload out"
-        )
     stack = reader.load(STACKS, asked.training.stack or DEFAULT_STACK)
     if stack.memory is None:
         raise InputError(
@@ -330,19 +335,17 @@ def stack_memory(
             " --memory model"
         )
     precision = asked.training.precision or "bf16"
-    recompute = asked.training.recompute
-    if recompute not in (None, "auto"):
-        read = Recomputation.read(recompute)
-        check_recomputation(read, model, stack.memory, precision)
-        if layers and read != NOTHING:
-            raise InputError(
-                f"--offload activations:{layers} goes without recomputation, as in Megatron: leave"
-                f" --recompute {read} out, or the offload"
-            )
-    if layers is not None and not layers < model.depth:
+    recompute, stages = NOTHING, (asked.training.fixed or {}).get("pipeline", 1)
+    if asked.training.recompute not in (None, "auto"):
+        recompute = Recomputation.read(asked.training.recompute)
+        most = -(-model.layers // stages)
+        check_recomputation(recompute, model, stack.memory, precision, stage_layers=most)
+    if layers is not None:
+        check_offload(layers, model, stages=stages, recompute=recompute)
+    if host and not on.host_bytes_per_s:
         raise InputError(
-            f"--offload activations:{layers}: {model.name} has {model.depth} layers, of which at"
-            f" most {model.depth - 1} go to the host: give fewer"
+            f"{on.name} says no link to the host's memory (host_bytes_per_s): give --set"
+            " accelerator.host_bytes_per_s=, or leave --offload out"
         )
     states = OPTIMIZER_BYTES[asked.training.optimizer] if asked.training.optimizer else None
     return StackMemory(
@@ -385,8 +388,10 @@ def read_training(asked: Asked, reader: CatalogReader, on: Accelerator, gpus: in
         links=Links.of(on, reader.load) if measured else None,
     )
     training = replace(training, ignore_memory=asked.training.memory.ignore_memory)
+    _check_used(asked, on, assumptions)
     if not isinstance(model, Model):
         return training
+    _check_experts(asked, model)
     memory = stack_memory(asked, reader, on, assumptions, model)
     if memory is None:
         return training
@@ -396,6 +401,38 @@ def read_training(asked: Asked, reader: CatalogReader, on: Accelerator, gpus: in
         usable_bytes=on.usable_bytes,
         host_bytes_per_s=on.host_bytes_per_s,
     )
+
+
+def _check_used(asked: Asked, on: Accelerator, assumptions: IterationModel) -> None:
+    """Refuse more GPUs of each HB domain than it has, and fewer where plans use all there are."""
+    used = asked.training.use_per_domain
+    if not isinstance(used, int):
+        return
+    members = sized(asked.cluster, on).hb_size
+    if used > members:
+        raise InputError(
+            f"--use-per-domain {used:,}: an HB domain has {members:,} GPUs: give 1 to {members:,},"
+            " or auto"
+        )
+    if assumptions.space.divisibility != "free" or asked.training.mode != "corrected":
+        raise InputError(
+            f"--use-per-domain {used:,}: plans of --space {asked.training.space} and --mode"
+            f" {asked.training.mode} use all GPUs: leave it out, or take --space free and --mode"
+            " corrected"
+        )
+
+
+def _check_experts(asked: Asked, model: Model) -> None:
+    """Refuse experts that are cut as the model has none, or as many GPUs cannot share them."""
+    options = plan_options(asked)
+    experts = experts_of(model, options.variant)
+    if options.fixed.expert_tensor and experts is None:
+        raise InputError(
+            f"--fix expert_tensor={options.fixed.expert_tensor}: {model.name} has no experts: leave"
+            " it out"
+        )
+    if experts is not None:
+        options.check_experts(experts.count)
 
 
 def read_workload(
@@ -445,11 +482,15 @@ def _tiered(asked: Asked, assumptions: IterationModel) -> IterationModel:
 
 
 def check_tiers(asked: Asked, *chips: Accelerator) -> None:
-    """Refuse to say what lies in an expanded memory where none of the GPUs has one."""
+    """Refuse to say what lies in an expanded memory where none of the GPUs has one.
+
+    What lies in the host's is no part of it: `stack_memory` checks that.
+    """
     if any(chip.expanded_bytes for chip in chips):
         return
+    parts = [part for part in asked.training.memory.offload if ":" not in part]
     for flag, given in (
-        ("--offload", asked.training.memory.offload),
+        ("--offload", parts),
         ("--memory-policy", asked.training.memory.memory_policy),
     ):
         if given:
