@@ -14,6 +14,7 @@ microbatch       up to 16,384 tokens a GPU with stages, 65,536 without; one sequ
 experts          degrees from 8, or all experts or replicas if these are fewer, to 64; or all
                  experts on every GPU where ZeRO 3 gathers them
 ZeRO 3           without stages
+offload          activations of at most half of the layers
 replicas         their microbatches divide the batch
 ===============  ===================================================================================
 
@@ -54,6 +55,10 @@ ENDS = (0, 1, 2)
 PIPED_TOKENS, UNPIPED_TOKENS = 16_384, 65_536
 """Tokens of a microbatch on a GPU with stages (gpt-oss 120B in Megatron-Bridge 26.06) and without
 (DeepSeek-V3 on TPU v7) at most; three recipes have 131,072 and more [1]."""
+
+MOST_OFFLOADED = 0.5
+"""Share of the layers whose activations recipes send to the host's memory at most: 40 of 80 of
+Llama 3 70B on GB200 (Megatron-Bridge 067f987d, perf_recipes/llama) [1]."""
 
 LEAST_EXPERT, MOST_EXPERT = 8, 64
 """Expert degrees of all recipes that spread experts [1]."""
@@ -173,6 +178,7 @@ class UsualPlans(Struct, frozen=True):
         if not np.all(limits["stages"]):  # which says it already
             del limits["layers"]
         words = dict(self._words(plan, zero))
+        limits["offload"] = np.asarray(plan.offload_layers <= self.layers * MOST_OFFLOADED)
         return tuple(words[name] for name, kept in limits.items() if not np.all(kept))
 
     def _limits(self, plans: Cuts) -> dict[str, Bools]:
@@ -224,6 +230,8 @@ class UsualPlans(Struct, frozen=True):
         yield "zero", f"ZeRO {zero} under {plan.pipeline:,} stages"
         yield "expert", f"expert degree {plan.expert:,}"
         replicas = plan.gpus // (plan.tensor * plan.context * plan.pipeline)
+        offloaded = f"{plan.offload_layers} of {self.layers:,}"
+        yield "offload", f"activations of {offloaded} layers in the host's memory"
         yield "replicas", f"a batch uneven on {replicas:,} replicas"
 
 

@@ -22,6 +22,8 @@ from netplan.calibration.runs import MeasuredRun
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import AskedRun, published_rows
 from netplan.performance.stack_memory import Verdict, verdict
+from netplan.records import replace
+from netplan.traffic.placement import divisors
 from netplan.units import si
 
 SHARDED_WEIGHTS = 3
@@ -41,6 +43,9 @@ class PublishedRun(Struct, frozen=True):
         Its time by netplan.
     memory_bytes, verdict
         What its fullest GPU holds by memory model ``stack`` [B], and whether that fits.
+    interleaved
+        The same plan with as many interleaved stages as are fastest, where theirs were not
+        published.
     """
 
     run: MeasuredRun
@@ -48,6 +53,7 @@ class PublishedRun(Struct, frozen=True):
     here: PlanTime
     memory_bytes: float
     verdict: Verdict
+    interleaved: PlanTime | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON.
@@ -98,9 +104,20 @@ class PublishedRun(Struct, frozen=True):
             f"published: {si(run.seconds, 's')} on {run.degrees.gpus:,} {run.accelerator.name},"
             f" {_words(self.here.plan)}{sharded}, batch {model.batch:,}, sequence"
             f" {model.sequence_length:,}, {run.precision} ({run.name}, {self.url.split()[0]});"
-            f" that plan here: {self.here.time_text}, {si(self.memory_bytes, 'B', 2)},"
+            f" that plan here: {self._here_text}, {si(self.memory_bytes, 'B', 2)},"
             f" {self.verdict}; best plan here: {si(best.iteration_time_s, 's')},"
             f" {_words(best.plan)}"
+        )
+
+    @property
+    def _here_text(self) -> str:
+        """The time of the plan here; from the fastest on where its stages were not published."""
+        if self.interleaved is None:
+            return self.here.time_text
+        fast = self.interleaved
+        return (
+            f"{si(fast.iteration_time_s, 's')} to {si(self.here.iteration_time_s, 's')} with"
+            f" {fast.plan.interleave} to 1 stages a GPU (not published)"
         )
 
     def seconds_for(self, asked: AskedRun) -> float | None:
@@ -153,4 +170,21 @@ def run_here(name: str) -> PublishedRun:
     run = published_run(row)
     peak_bytes = float(held_as_made(run).total[0])
     fit = verdict(peak_bytes, run.accelerator.usable_bytes)
-    return PublishedRun(run, row["url"], time_as_made(run), peak_bytes, fit)
+    here = time_as_made(run)
+    interleaved = _fastest_stages(run) if UNKNOWN_STAGES in row["why"] else None
+    return PublishedRun(run, row["url"], here, peak_bytes, fit, interleaved)
+
+
+UNKNOWN_STAGES = "interleave not published"
+"""Why a row is context, where its number of interleaved stages is not known."""
+
+
+def _fastest_stages(run: MeasuredRun) -> PlanTime | None:
+    """The run with the number of interleaved stages that is fastest; None if that is one."""
+    stages, batches = run.degrees.pipeline, run.degrees.microbatches
+    if stages == 1 or batches % stages:
+        return None
+    chunks = divisors(-(-run.model.layers // stages)).tolist()
+    runs = (replace(run, degrees=run.degrees._replace(interleave=count)) for count in chunks)
+    fastest = min((time_as_made(made) for made in runs), key=lambda timed: timed.iteration_time_s)
+    return fastest if fastest.plan.interleave > 1 else None
