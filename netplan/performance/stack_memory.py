@@ -4,15 +4,15 @@ What a layer keeps for its backward pass is counted from what the kernels of the
 weights, gradients and optimizer take from its rows of `traffic/stacks/memory.csv`. Symbols, of one
 GPU: b sequences a microbatch, s tokens a sequence, c, t, p, d context, tensor, pipeline and data
 degree, D = d c; T = b s / c tokens; E = T / t with sequence parallelism, else T; h the hidden size;
-n = heads / t; hq, hk, hv elements of its queries, keys and values; f = ffn / t; g = 2 with a gate,
-else 1; w = vocabulary / t; a bytes of a saved input of a product; N rows that reach its experts, q
-wide each.
+n = heads / t; hq, hk, hv, ho elements of its queries, keys, values and results; f = ffn / t; g = 2
+with a gate, else 1; w = vocabulary / t; a bytes of a saved input of a product; N rows that reach
+its experts, q wide each.
 
 ===================  =========================================================================
 norm 1               (2 + a) E h: its input and its output, the slice that Transformer Engine saves
 q, k, v              2 T (hq + hk + hv), after rotation; a gate of the results besides
 latent attention     4 E (query rank + key rank + rotary) and 2 T n (2 (qk + rotary) + v) instead
-attention            2 T hq + 4 T n, below 16 bits + a T hq; unfused T s n x 2 (5 with dropout)
+attention            2 T ho + 4 T n, below 16 bits + a T ho; unfused T s n x 2 (5 with dropout)
 dropout              2 E h where the stack has it: two masks
 norm 2               (2 + a) E h; 4 E h before a router
 feed-forward         T f (2 g + a): the activation keeps its input alone
@@ -181,6 +181,38 @@ class Held(Columns, frozen=True, eq=False):
     def total(self) -> Floats:
         """The peak [B]."""
         return self.states + self.activations + self.buffers
+
+
+class StageOfPlan(Struct, frozen=True, eq=False):
+    """What one stage of a plan is counted from, for whoever wants to work it out again.
+
+    Parameters
+    ----------
+    gpu
+        What a GPU of it has.
+    layers, whole
+        Layers by kind; those whose activations are kept as they are [1].
+    again
+        Layers that keep their input alone [1].
+    offloaded_bytes
+        Activations of one microbatch in the host's memory [B].
+    arrived
+        Rows that reach the experts of a GPU [1].
+    weights
+        Of layers, of experts, of embedding and head [1].
+    bytes
+        Of a weight, of one of embedding and head, of a gradient, of the optimizer's states, and of
+        a logit [B].
+    """
+
+    gpu: GpuShare
+    layers: dict[Kind, float]
+    whole: dict[Kind, float]
+    again: float
+    offloaded_bytes: float
+    arrived: float
+    weights: tuple[float, ...]
+    bytes: tuple[float, ...]
 
 
 class StackMemory(Struct, frozen=True):
@@ -440,6 +472,49 @@ class StackMemory(Struct, frozen=True):
             for kind in layer_kinds(self.model)[0]
         }
 
+    def stage_of(
+        self,
+        sizes: PlanSizes,
+        *,
+        stage: int,
+        recompute: Recomputation = NOTHING,
+        zero: int = 1,
+        offload_layers: Amount = 0.0,
+    ) -> StageOfPlan:
+        """What one stage of a plan is counted from.
+
+        Parameters
+        ----------
+        sizes
+            The plan.
+        stage
+            Which stage, from 0 on [1].
+        recompute, zero, offload_layers
+            As of :meth:`held`.
+
+        Returns
+        -------
+        StageOfPlan
+            Its share, layers and weights.
+        """
+        gpu = self._gpu(sizes, float(recompute.block), offload_layers)
+        stages = stages_of(self.model, gpu.stages, self.stage_layers, stage)
+        counts = StageLayers.of(self.model, stages, gpu, recompute)
+        rows = {kind: _total(self._kept(gpu, kind, recompute)) for kind in counts.kinds}
+        weights = self._parameters(gpu, stages, counts)
+        experts = self.model.experts
+        head = self.stack.tensor_head_bytes if gpu.tensor[0] > 1 else self.stack.head_bytes
+        return StageOfPlan(
+            gpu,
+            {kind: float(counts.layers[row, 0, 0]) for row, kind in enumerate(counts.kinds)},
+            {kind: float(counts.whole[row, 0, 0]) for row, kind in enumerate(counts.kinds)},
+            float(counts.again[0, 0]),
+            float(counts.offloaded(rows, gpu.offload_layers)[0, 0]),
+            float(self._arrived(gpu, experts)[0]) if experts else 0.0,
+            tuple(float(part[0, 0]) for part in weights),
+            (*self._state_bytes(zero), head if self.head_bytes is None else self.head_bytes),
+        )
+
     def _gpu(self, sizes: PlanSizes, block: Amount, offload_layers: Amount) -> GpuShare:
         given = (*(getattr(sizes, name) for name in PlanSizes.__struct_fields__), block)
         arrays = np.broadcast_arrays(*(np.asarray(n, float) for n in (*given, offload_layers)))
@@ -519,24 +594,32 @@ class StackMemory(Struct, frozen=True):
         return rows
 
     @property
-    def _input_bytes(self) -> float:
-        """A saved input of a product [B]."""
+    def input_bytes(self) -> float:
+        """A saved input of a product [B].
+
+        Examples
+        --------
+        >>> from netplan.workloads.models import MODELS
+        >>> llama, stack = MODELS.load("llama-3-405b"), MemoryOfStack(software="megatron")
+        >>> StackMemory(llama, stack, "fp8").input_bytes
+        1.0
+        """
         return 2.0 if self.torch else FORMATS[self.precision][0]
 
     @property
     def _narrow(self) -> bool:
         """Whether attention's output is kept in the precision of products, too."""
-        return self._input_bytes < FORMATS["bf16"][0]
+        return self.input_bytes < FORMATS["bf16"][0]
 
     @property
     def _norm_bytes(self) -> float:
         """Input and output of a norm in front of a product, and what eager norms keep [B]."""
-        return {"torch": 12.0, "compiled": 4.0}.get(self.stack.keeps or "", 2 + self._input_bytes)
+        return {"torch": 12.0, "compiled": 4.0}.get(self.stack.keeps or "", 2 + self.input_bytes)
 
     def _attention(self, gpu: GpuShare, recompute: Recomputation) -> Rows:
         model, modules = self.model, recompute.modules
         tokens, width, n = gpu.tokens, gpu.slice * model.hidden_size, model.heads / gpu.tensor
-        saved, norm = self._input_bytes, self._norm_bytes
+        saved, norm = self.input_bytes, self._norm_bytes
         latent = model.latent_attention
         if latent and "layernorm" in modules and not self.torch:
             norm = 2.0  # elsewhere this norm is part of the product
@@ -567,7 +650,7 @@ class StackMemory(Struct, frozen=True):
         width, gate = gpu.slice * self.model.hidden_size, 1 + self.model.gated_ffn
         if "mlp" in recompute.modules:
             return {"norm 2": 4 * width}
-        saved = 4.0 * gate if self.stack.keeps == "torch" else 2 * gate + self._input_bytes
+        saved = 4.0 * gate if self.stack.keeps == "torch" else 2 * gate + self.input_bytes
         return {
             "norm 2": self._norm_bytes * width,
             "ffn": gpu.tokens * self.model.inner_size / gpu.tensor * saved,
@@ -575,7 +658,7 @@ class StackMemory(Struct, frozen=True):
 
     def _experts(self, gpu: GpuShare, experts: Experts, recompute: Recomputation) -> Rows:
         model, modules = self.model, recompute.modules
-        width, gate, saved = gpu.slice * model.hidden_size, 1 + model.gated_ffn, self._input_bytes
+        width, gate, saved = gpu.slice * model.hidden_size, 1 + model.gated_ffn, self.input_bytes
         if "moe" in modules:
             return {"norm 2": 4 * width}
         norm = self._norm_bytes if self.torch else 4.0  # 16 bits before a router
@@ -593,7 +676,7 @@ class StackMemory(Struct, frozen=True):
         return rows
 
     def _mamba(self, gpu: GpuShare, mamba: Mamba) -> Rows:
-        tokens, saved = gpu.tokens, self._input_bytes
+        tokens, saved = gpu.tokens, self.input_bytes
         inner, state, heads = mamba_sizes(mamba, gpu)
         return {
             "norm 1": (2 + saved) * gpu.slice * self.model.hidden_size,
@@ -661,17 +744,7 @@ class StackMemory(Struct, frozen=True):
     ) -> tuple[tuple[Floats, Floats, Floats], Floats]:
         """Weights, gradients and optimizer; what ZeRO 3 gathers; shape (stages, plans) [B]."""
         dense, sparse, ends = self._parameters(gpu, stages, counts)
-        gradient = self.gradient_bytes or self.stack.gradient_bytes
-        optimizer = (self.optimizer_bytes or self.stack.optimizer_bytes) * (
-            1 - self.optimizer_offload
-        )
-        weight, end_weight = FORMATS[self.precision][1], 2.0
-        if self.torch:
-            weight = 2.0
-        elif self.stack.keeps == "xla":
-            weight = end_weight = 0.0  # its 32-bit copy is the optimizer's
-        if self.torch and zero >= SHARED_WEIGHTS:
-            (weight, optimizer), end_weight = FSDP_BYTES, FSDP_BYTES[0]
+        weight, end_weight, gradient, optimizer = self._state_bytes(zero)
         whole = (dense + ends, sparse)
         shares = (dense + ends) / gpu.dense_group + sparse / gpu.expert_group
 
@@ -693,6 +766,21 @@ class StackMemory(Struct, frozen=True):
             stage = (2 + gradient) * (dense + ends + sparse)
             gathered = np.where(gpu.stages > 1, stage, gathered)
         return states, gathered
+
+    def _state_bytes(self, zero: int) -> tuple[float, float, float, float]:
+        """A weight, one of embedding and head, a gradient, the optimizer's states of one [B]."""
+        gradient = self.gradient_bytes or self.stack.gradient_bytes
+        optimizer = (self.optimizer_bytes or self.stack.optimizer_bytes) * (
+            1 - self.optimizer_offload
+        )
+        weight, end_weight = FORMATS[self.precision][1], 2.0
+        if self.torch:
+            weight = 2.0
+        elif self.stack.keeps == "xla":
+            weight = end_weight = 0.0  # its 32-bit copy is the optimizer's
+        if self.torch and zero >= SHARED_WEIGHTS:
+            (weight, optimizer), end_weight = FSDP_BYTES, FSDP_BYTES[0]
+        return weight, end_weight, gradient, optimizer
 
     def _parameters(
         self, gpu: GpuShare, stages: Stages, counts: StageLayers

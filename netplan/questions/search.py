@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
+from netplan.performance.stack_memory import NEVER_COMPARED
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.questions.answers.barred import barred_columns
@@ -56,7 +58,7 @@ from netplan.workloads.models import Model
 
 if TYPE_CHECKING:
     from netplan.questions.answers.layer_answer import LayerAnswer
-    from netplan.questions.answers.memory_answer import MemoryAnswer
+    from netplan.questions.answers.memory_answer import HeldAnswer, MemoryAnswer
     from netplan.questions.answers.published_line import PublishedRun
 
 PARTS = {
@@ -112,7 +114,7 @@ class SearchAnswer(Answer):
     notes: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
     compared: tuple[PlanTime, ...] = ()
-    detail: "LayerAnswer | MemoryAnswer | None" = None
+    detail: "LayerAnswer | MemoryAnswer | HeldAnswer | None" = None
     published: "tuple[PublishedRun, ...]" = ()
     published_notes: tuple[str, ...] = ()
     usual: PlanTime | None = None
@@ -193,6 +195,7 @@ class SearchAnswer(Answer):
         parts = sorted(memory.parts, key=lambda part: -part[1])
         held = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
         firm = (*self._beside, *self._time_words, *self.published_notes)
+        firm = getattr(self.detail, "remarks", firm)
         how = how.removesuffix(" (corrected)")
         yield from Screen(
             screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
@@ -202,6 +205,7 @@ class SearchAnswer(Answer):
                 dict.fromkeys(
                     (
                         *firm,
+                        *self._beside,
                         f"Its memory: {', '.join(held)}.",
                         *bar_note(result.best.error),
                         space,
@@ -311,6 +315,8 @@ class SearchAnswer(Answer):
     def _memory(self, best: PlanTime) -> Bars:
         """What the best plan holds, in which tier."""
         used, local_bytes = best.memory_bytes, self.memory_bytes
+        if best.memory is not None:
+            local_bytes = best.memory.usable_bytes
         room, parts, tiers = local_bytes + self.expanded_bytes, best.memory_parts_bytes, ""
         if best.memory_tiers_bytes:
             there = {name: split["expanded"] for name, split in best.memory_tiers_bytes.items()}
@@ -618,14 +624,14 @@ class Search(Question[SearchAnswer]):
 
     def _detail(
         self, result: SearchResult, chip: Accelerator
-    ) -> "LayerAnswer | MemoryAnswer | None":
+    ) -> "LayerAnswer | MemoryAnswer | HeldAnswer | None":
         """The layer or the memory of the best plan, if it is asked for."""
         if self.explain not in DETAILS:
             return None
         if self.explain == "memory":
-            from netplan.questions.answers.memory_answer import MemoryAnswer
+            from netplan.questions.answers.memory_answer import HeldAnswer, MemoryAnswer
 
-            return MemoryAnswer.of(result, chip)
+            return HeldAnswer.of(result) if result.best.memory else MemoryAnswer.of(result, chip)
         from netplan.questions.answers.layer_answer import LayerAnswer
 
         return LayerAnswer.of(result, self.explain, chip)
@@ -683,8 +689,13 @@ def _mapped_note(execution: Execution, chip: Accelerator) -> str:
 
 
 def _room_notes(result: SearchResult, training: Training) -> Iterator[str]:
-    """That the best plan does not fit, where that is ignored."""
+    """That the best plan does not fit, where that is ignored; that nothing is refused for it."""
+    held_as = training.stack_memory
+    if held_as is not None and not held_as.checked_kind:
+        yield f"Not refused: {NEVER_COMPARED}."
     needed, room = result.best.memory_bytes, training.tiers_bytes
+    if (kept := result.best.memory) is not None:
+        room = kept.usable_bytes if kept.verdict == "no" else inf
     if needed > room:
         more = si(needed - room, "B")
         yield (

@@ -1,4 +1,7 @@
-"""The memory of the best plan: what lies in which tier, what moves there, what that costs."""
+"""The memory of the best plan: what lies in which tier, what moves there, what that costs.
+
+As training software keeps it: what each part is, by a formula that can be worked out again.
+"""
 
 from collections.abc import Iterator
 from math import isclose
@@ -6,10 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.performance import memory_formulas
 from netplan.performance.explain import MemoryCosts, PartCost, memory_costs
+from netplan.performance.ladder import PlanMemory
+from netplan.performance.memory_formulas import MemoryRow, MemoryRows, SymbolRow, memory_rows
 from netplan.performance.plan import SearchResult
+from netplan.performance.stack_memory import FRAGMENTATION
 from netplan.reports.answer import plain_at
-from netplan.reports.sections import Column, Paragraph, Section, Table, columns
+from netplan.reports.sections import Column, Paragraph, Section, Table, column, columns
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
@@ -19,6 +26,12 @@ TIERS: list[Column["TierRow"]] = columns(
 LOCAL_PARTS: list[Column[PartCost]] = columns("part", "local_bytes")
 SPILLED_PARTS: list[Column[PartCost]] = columns(
     "expanded_bytes", "tier_moved_bytes", "spill_cost_s"
+)
+
+
+HELD: list[Column[MemoryRow]] = columns("part", "formula", "held_bytes")
+KEPT: list[Column[memory_formulas.OperationRow]] = columns(
+    "kind", "operation", "formula", "held_bytes"
 )
 
 
@@ -97,3 +110,89 @@ class MemoryAnswer(Struct, frozen=True):
             " that part alone lay there: such times do not add up, since an operation waits for the"
             " longer of its computing and its traffic."
         )
+
+
+class HeldAnswer(Struct, frozen=True):
+    """What the best plan holds as training software keeps it, by formulas, and whether it fits."""
+
+    rows: MemoryRows
+    memory: PlanMemory
+    stages: int
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, result: SearchResult) -> "HeldAnswer":
+        """The memory of the best plan.
+
+        Raises
+        ------
+        TypeError
+            If no stack says what memory holds.
+        """
+        best = result.best
+        if best.memory is None:
+            raise TypeError("no stack says what memory holds")
+        rows = memory_rows(result.setting_of(best), best)
+        return cls(rows, best.memory, best.plan.pipeline)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Which stage it is, whether that fits, and what the symbols of its formulas are."""
+        used = f" {' '.join(row.formula for row in self.rows.parts)} ".replace("(", " ")
+        used = used.replace(")", " ")
+        values = (f"{row.symbol} {_value(row)}" for row in self.rows.symbols)
+        symbols = ", ".join(text for text in values if f" {text.split()[0]} " in used)
+        return (f"{self._stage} {self._verdict}", f"Symbols, said in --details: {symbols}.")
+
+    @property
+    def _stage(self) -> str:
+        """The fullest stage."""
+        memory = self.memory
+        flying = "microbatch" if memory.in_flight == 1 else "microbatches"
+        where = f"Stage {memory.stage} of {self.stages}, from 0 on, is the fullest"
+        if self.stages == 1:
+            where = "All layers lie on one stage"
+        return f"{where}: {memory.layers:g} layers, {memory.in_flight:.4g} {flying} in flight."
+
+    @property
+    def _verdict(self) -> str:
+        """Whether it fits, by which rule."""
+        memory = self.memory
+        needed = FRAGMENTATION * memory.peak_bytes + memory.outside
+        ends = f"{memory.low_bytes / 1e9:.3g}-{memory.high_bytes / 1e9:.3g}"
+        return (
+            f"Verdict {memory.verdict}: peak {memory.peak_bytes / 1e9:.3g} GB ({ends} in nine of"
+            f" ten runs), with fragments and what lies outside {needed / 1e9:.3g} GB of the"
+            f" {memory.usable_bytes / 1e9:.3g} GB that programs see ({memory.basis})."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the JSON of a search has of it."""
+        paths = ("rows.parts", "rows.operations", "rows.symbols")
+        return {"memory": plain_at(self, *paths)}
+
+    def sections(self) -> Iterator[Section]:
+        """The parts, what a layer keeps by operation, symbols, and the verdict."""
+        yield Table("memory_parts", HELD, self.rows.parts, "What its fullest GPU holds")
+        yield Table(
+            "memory_operations",
+            KEPT,
+            self.rows.operations,
+            "What one layer keeps of one microbatch",
+        )
+        symbols: list[Column[SymbolRow]] = [
+            column("symbol"),
+            column("symbol_text", _value, data=False),
+            column("value", shown="never"),
+            column("symbol_meaning", "meaning"),
+        ]
+        yield Table("memory_symbols", symbols, self.rows.symbols, "Symbols, of one GPU")
+        yield Paragraph(self._stage)
+        yield Paragraph(self._verdict)
+
+
+def _value(row: SymbolRow) -> str:
+    """A value as people write it: bytes of memory with a prefix, counts in full."""
+    if row.symbol[0] in "AM":
+        return si(row.value, "B", 4)
+    return f"{row.value:,.0f}" if row.value == round(row.value) else f"{row.value:,.4g}"

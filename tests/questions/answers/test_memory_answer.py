@@ -136,3 +136,50 @@ def test_a_full_memory_has_nothing_left() -> None:
     )
     local, _ = json.loads(found.stdout)["memory"]["tiers"]
     assert local["left_bytes"] == 0
+
+
+def test_what_software_keeps_is_explained_on_a_screen() -> None:
+    """Parts with formulas, the fullest stage, the verdict, and values of the symbols."""
+    words = ("search", "hgx-h100", "--gpus", "1024", "--explain", "memory")
+    done = netplan(*words, columns=80)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    assert "activations" in done.stdout
+    assert "is the fullest: " in done.stdout
+    assert "Verdict fit: peak" in done.stdout
+    assert "Symbols, said in --details: T 4,096" in done.stdout
+    details = netplan(*words, "--details", columns=80).stdout
+    assert "What one layer keeps of one microbatch" in details
+    assert "tokens of a microbatch on a GPU" in details
+
+
+def test_json_has_formulas_and_the_parts_of_every_plan() -> None:
+    words = ("search", "hgx-h100", "--gpus", "1024", "--explain", "memory", "--format", "json")
+    answer = json.loads(netplan(*words).stdout)
+    assert {*answer["memory"]} == {"parts", "operations", "symbols"}
+    assert {*answer["memory"]["parts"][0]} == {"part", "formula", "held_bytes"}
+    kept = answer["plans"][0]["memory"]
+    parts = ("states", "activations", "head_or_backward", "gathered", "workspace")
+    assert sum(kept[part] for part in parts) == pytest.approx(kept["peak_bytes"])
+    assert {
+        "verdict",
+        "low_bytes",
+        "high_bytes",
+        "usable_bytes",
+        "stage",
+        "outside",
+        "in_flight",
+    } <= {*kept}
+    assert (kept["basis"], [*kept["by_operation"]]) == ("checked", ["dense"])
+    assert sum(answer["plans"][0]["memory_parts_bytes"].values()) == pytest.approx(
+        answer["plans"][0]["memory_bytes"]
+    )
+
+
+def test_layers_that_no_run_was_compared_with_are_never_refused() -> None:
+    words = ("--model", "qwen3.5-397b-a17b", "--gpus", "144", "--explain", "memory", "--details")
+    done = " ".join(netplan("search", "nvl72-gb200", *words).stdout.split())
+    assert "(unchecked)" in done
+    assert "of this kind of layer) was never compared with a run" in done
