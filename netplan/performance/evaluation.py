@@ -21,7 +21,7 @@ from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.error_bars import error_bar
-from netplan.performance.ladder import Kept, PlanMemory, held_at, plan_memory, shares_of, sizes_of
+from netplan.performance.ladder import PlanMemory, held_at, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting, check_name
@@ -178,10 +178,10 @@ def _evaluate_held(
     held = held_at(setting, sizes, rung, block=float(rung.recompute.block))
     none = np.zeros(len(run[0]))
     layers = setting.options.offload_layers or 0
-    kept = Kept(held.total, none + rung.recompute.block, none + layers)
     fullest = table.repetition.fullest(runs.stages)
-    first = np.zeros(len(none), np.int64)
-    redone = table.redoing(runs.sharding, shares_of(setting, first, kept, fullest))
+    again = none + (rung.recompute.block or layers)
+    shares = shares_of(setting, np.zeros(len(none), np.int64), again, fullest)
+    redone = table.redoing(runs.sharding, shares)
     memory = Memory(held.weights, held.gradients, held.optimizer, held.activations, held.buffers)
     terms = terms_of(setting, network, space, redone)
     kept_by_stack = plan_memory(setting, sizes, held) if len(none) == 1 else None

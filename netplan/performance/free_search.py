@@ -24,7 +24,7 @@ that does not block as few of them as fit.
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from math import inf
+from math import inf, prod
 
 import numpy as np
 from msgspec import Struct
@@ -34,7 +34,7 @@ from netplan.levels import Level, gpu_count
 from netplan.performance import free_space
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
-from netplan.performance.ladder import NEAR, Kept, keep, preference, shares_of, sizes_of
+from netplan.performance.ladder import NEAR, Kept, keep, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
@@ -64,16 +64,18 @@ FIRST_CUTS, FIRST_LAYERS = 1 << 10, 1 << 6
 BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14
 """Cuts, layers and plans that are worked on together: their arrays stay in the cache [1]."""
 
-Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...], int, int]
+Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...], int, int, int]
 """Seconds, cut, degrees of one replica at each level, microbatches, degrees of the plan, which row
-of the layers it has, and how many layers are computed again or offloaded."""
+of the layers it has, what it keeps, and how many layers are computed again or offloaded."""
 
 
 class FreePlans(Struct, frozen=True):
     """The best plans of the free space, best first; cuts, those that fit, the least memory.
 
-    Cuts fit that do so with all GPUs at work. The least memory is that of all cells, if no plan
-    was found; there are no cuts if there are no cells.
+    Where stacks say what memory holds, these are all plans within 1 % of the fastest, and no fewer
+    than were asked for; ``seconds`` says how fast they are. Cuts fit that do so with all GPUs at
+    work. The least memory is that of all cells, if no plan was found; there are no cuts if there
+    are no cells.
     """
 
     plans: tuple[Plan, ...]
@@ -81,6 +83,7 @@ class FreePlans(Struct, frozen=True):
     feasible: int
     least_bytes: float = inf
     layers: "KnownLayers | None" = None
+    seconds: tuple[float, ...] = ()
 
 
 class KnownLayers(Struct, frozen=True, eq=False):
@@ -100,17 +103,37 @@ class Shortlist(Struct, frozen=True, eq=False):
     alone: LayerTable  # bytes and computing of a layer of each size, as if each GPU were alone
     fitting: Ints
     bound_s: Floats
+    count: int  # cuts, with every rung that they may have
+    feasible: int  # those of them that fit
+
+
+class SizedLayers(Struct, frozen=True, eq=False):
+    """Layers of all sizes in all places on a fabric, those of a size in a row."""
+
+    rows: free_space.Rows
+    table: LayerTable
+    layers: free_space.Layers
+    first: Ints  # where those of each size begin
+    count: Ints  # and how many there are
+    fastest: Ints  # the fastest row of each
 
 
 class Bound(Struct, frozen=True):
     """What plans must not exceed: memory of the fullest GPU [B], and the time of a known plan [s].
 
-    ``usual`` plans alone are those that published recipes have.
+    ``usual`` plans alone are those that published recipes have; those with more memory than
+    ``above_bytes`` alone do not fit for sure [B].
     """
 
     peak_bytes: float
     seconds: float = inf
     usual: bool = False
+    above_bytes: float = 0.0
+
+    @property
+    def shared(self) -> "Bound":
+        """What counts of it for a shortlist: a time only where those that fit are counted."""
+        return self if self.above_bytes else replace(self, seconds=inf)
 
 
 def best_free_plans(
@@ -130,9 +153,11 @@ def best_free_plans(
         What they must not exceed; the GPU's memory if absent.
     """
     bound = bound or Bound(setting.training.room_bytes)
-    known = shortlist(setting, gpu_count(levels), levels[0].size, bound)
-    network = setting.network(levels)
-    search = FreeSearch(setting, network, known, top, bound)
+    known = shortlist(setting, gpu_count(levels), levels[0].size, bound.shared)
+    sized = sized_layers(setting, levels) if setting.by_stack else None
+    if sized is not None:
+        known = _bounded(setting, known, sized)
+    search = FreeSearch(setting, setting.network(levels), known, top, bound, sized)
     placed = Placed.of(search, known.fitting[:FIRST_CUTS])
     ranked, alone = placed.best([]), not search.needs_memory
     begins = range(FIRST_CUTS, len(known.fitting), BATCH_CUTS)
@@ -143,55 +168,96 @@ def best_free_plans(
             ranked, alone = Placed.of(search, chosen).best(ranked), False
     if not ranked:
         return _none(search)
-    if setting.by_stack:
-        ranked = preferred(search, ranked)[:top]
     plans = tuple(_plan_of(search, entry) for entry in ranked)
-    fits_bytes = bound.peak_bytes if setting.by_stack else setting.training.tiers_bytes
-    fitting = int((known.least_bytes <= fits_bytes).sum())
     layers = None
     if alone:
         rows = np.array([entry[5] for entry in ranked])
         layers = KnownLayers(placed.rows.sharding, placed.table, rows)
-    return FreePlans(plans, known.cuts.count, fitting, layers=layers)
+    seconds = tuple(entry[0] for entry in ranked)
+    return FreePlans(plans, known.count, known.feasible, layers=layers, seconds=seconds)
 
 
-def preferred(search: "FreeSearch", ranked: list[Found]) -> list[Found]:
-    """The fastest plans first, but before all that is within 1 % of them what teams would run.
+class Possible(Struct, frozen=True, eq=False):
+    """All cuts on so many GPUs, in the fewest microbatches that each may have, and least times."""
 
-    Of plans that differ in their place on the levels alone, the fastest one stays.
-    """
-    layers, places = search.setting.layers, dict[object, tuple[Plan, Found]]()
-    for entry in ranked:
-        plan = _plan_of(search, entry)
-        places.setdefault(
-            replace(plan, placement=Placement((plan.placement.totals,))), (plan, entry)
-        )
-    fastest_s = ranked[0][0]
-    near = [pair for pair in places.values() if pair[1][0] <= NEAR * fastest_s]
-    near.sort(key=lambda pair: (*preference(pair[0], layers), pair[1]))
-    return [entry for _, entry in (*near, *[*places.values()][len(near) :])]
+    cuts: free_space.Cuts
+    alone: LayerTable
+    smallest: StageRuns
+    bound_s: Floats
+
+
+# The same cuts are searched with more and with less memory.
+@lru_cache(maxsize=4)
+def _possible(setting: Setting, gpus: int, domain: int) -> Possible:
+    cuts = free_space.enumerate_cuts(setting, gpus, domain)
+    alone = _without_communication(fastest(setting), cuts.sizes)
+    smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
+    return Possible(cuts, alone, smallest, _computing_s(setting, smallest, alone))
 
 
 # Fabrics of equally many GPUs are compared, and searched one after the other.
 @lru_cache(maxsize=32)
 def shortlist(setting: Setting, gpus: int, domain: int, bound: Bound) -> Shortlist:
     """Which cuts may fit, by the least time that they take."""
-    cuts = free_space.enumerate_cuts(setting, gpus, domain)
-    alone = _without_communication(fastest(setting), cuts.sizes)
-    smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
-    bound_s = _computing_s(setting, smallest, alone)
+    possible = _possible(setting, gpus, domain)
     if setting.by_stack:
-        kept = _kept(setting, cuts, slice(None), smallest, bound.peak_bytes)
-        least_bytes, spill_s = kept.total, _again_s(setting, cuts, smallest, alone, kept)
-    else:
-        memory = memory_of(setting, smallest, alone)
-        least_bytes, spilled = memory.total, Spilled.of(setting, memory)
-        spill_s = _least_spill_s(setting, smallest, alone, spilled, cuts)
+        return _held_shortlist(setting, domain, possible, bound)
+    cuts, alone, smallest = possible.cuts, possible.alone, possible.smallest
+    memory = memory_of(setting, smallest, alone)
+    least_bytes, spilled = memory.total, Spilled.of(setting, memory)
+    spill_s = _least_spill_s(setting, smallest, alone, spilled, cuts)
+    fitting = np.flatnonzero(least_bytes <= bound.peak_bytes)
+    bound_s = (possible.bound_s + spill_s)[fitting]
+    order = np.argsort(bound_s, kind="stable")
+    feasible = int((least_bytes <= setting.training.tiers_bytes).sum())
+    listed = fitting[order], bound_s[order]
+    return Shortlist(cuts, least_bytes, spill_s, alone, *listed, cuts.count, feasible)
+
+
+def _held_shortlist(setting: Setting, domain: int, possible: Possible, bound: Bound) -> Shortlist:
+    """The same where stacks say what memory holds, on any rung; of cuts that are fast enough."""
+    cuts, smallest, alone = possible.cuts, possible.smallest, possible.alone
+    least_bytes, again_s = np.full(cuts.count, inf), np.zeros(cuts.count)
+    some = np.flatnonzero(possible.bound_s <= bound.seconds)
+    runs = StageRuns(smallest.totals[:, some], *(column[some] for column in smallest[1:]))
+    kept = _kept(setting, cuts, some, runs, bound.peak_bytes)
+    least_bytes[some] = kept.total.min(axis=0)
+    again_s[some] = _again_s(setting, runs, alone, kept)
     fits = least_bytes <= bound.peak_bytes
     fitting = np.flatnonzero(fits & _usual(setting, cuts, domain) if bound.usual else fits)
-    bound_s = (bound_s + spill_s)[fitting]
+    count = sum(int(rung.possible(smallest.stages).sum()) for rung in setting.rungs)
+    bound_s, feasible = (possible.bound_s + again_s)[fitting], int(kept.fits.sum())
+    return Shortlist(cuts, least_bytes, again_s, alone, fitting, bound_s, count, feasible)
+
+
+# The same plans are timed with more and with less memory.
+@lru_cache(maxsize=4)
+def sized_layers(setting: Setting, levels: tuple[Level, ...]) -> SizedLayers:
+    """Layers of every size that any cut has, wherever they may lie on a fabric."""
+    cuts = _possible(setting, gpu_count(levels), levels[0].size).cuts
+    network = setting.network(levels)
+    # One of the cuts of every size.
+    sizes, some = np.unique(cuts.schedules.offset, return_index=True)
+    layers, rows = free_space.place_layers(setting, cuts, some, used_sizes(setting, network))
+    groups = LayerGroups.of(network, rows.placements, np.arange(rows.placements.count))
+    table = layer_table(setting, rows.sharding, groups)
+    size_of = cuts.schedules.offset[layers.cut]
+    count = np.bincount(size_of, minlength=sizes.max(initial=-1) + 1)
+    order = np.lexsort(((table.forward + table.backward).total_s[layers.row], size_of))
+    first = np.cumsum(count) - count
+    fastest_row = layers.row[order[np.minimum(first, len(order) - 1)]] if len(order) else first
+    return SizedLayers(rows, table, layers, first, count, fastest_row)
+
+
+def _bounded(setting: Setting, known: Shortlist, sized: SizedLayers) -> Shortlist:
+    """The same with the least time of layers on a fabric, exchange included, fastest first."""
+    cuts = known.cuts
+    fitting = known.fitting[sized.count[cuts.schedules.offset[known.fitting]] > 0]
+    runs = cuts.runs(fitting, cuts.replicas[fitting], cuts.schedules.microbatches[fitting])
+    runs = runs._replace(sharding=sized.fastest[cuts.schedules.offset[fitting]])
+    bound_s = _computing_s(setting, runs, sized.table) + known.spill_s[fitting]
     order = np.argsort(bound_s, kind="stable")
-    return Shortlist(cuts, least_bytes, spill_s, alone, fitting[order], bound_s[order])
+    return replace(known, fitting=fitting[order], bound_s=bound_s[order])
 
 
 def _usual(setting: Setting, cuts: free_space.Cuts, domain: int) -> Bools:
@@ -213,23 +279,26 @@ def _usual(setting: Setting, cuts: free_space.Cuts, domain: int) -> Bools:
 def _kept(
     setting: Setting, cuts: free_space.Cuts, cut: Ints | slice, runs: StageRuns, peak_bytes: float
 ) -> Kept:
-    """What plans of some cuts hold, as stacks do."""
+    """What plans of some cuts hold on every rung, as stacks do."""
     run = real(runs.microbatches), real(runs.interleave)
     sizes = sizes_of(setting, runs.totals, cuts.microbatch(cut), *run)
-    return keep(setting, sizes, cuts.rung[cut], peak_bytes)
+    return keep(setting, sizes, peak_bytes)
 
 
-def _again_s(
-    setting: Setting, cuts: free_space.Cuts, runs: StageRuns, alone: LayerTable, kept: Kept
-) -> Floats:
+def _again_s(setting: Setting, runs: StageRuns, alone: LayerTable, kept: Kept) -> Floats:
     """What cuts compute again at least, in the fewest microbatches and layers that they can [s]."""
     fullest = alone.repetition.fullest(runs.stages)
-    shares = shares_of(setting, cuts.rung, kept, fullest)
-    layer_s = sum(
-        (share * alone.again[word].total_s[runs.sharding] for word, share in shares.items()),
-        np.zeros(cuts.count),
-    )
-    again_s: Floats = layer_s * real(runs.microbatches) * np.maximum(fullest - 1, 1)
+    least_s = np.full(len(fullest), inf)
+    for row in range(len(setting.rungs)):
+        rung = np.full(len(fullest), row)
+        shares = shares_of(setting, rung, kept.layers[row], fullest)
+        layer_s = sum(
+            (share * alone.again[word].total_s[runs.sharding] for word, share in shares.items()),
+            np.zeros(len(fullest)),
+        )
+        least_s = np.where(kept.fits[row], np.minimum(least_s, layer_s), least_s)
+    least_s[least_s == inf] = 0.0  # does not fit
+    again_s: Floats = least_s * real(runs.microbatches) * np.maximum(fullest - 1, 1)
     return again_s
 
 
@@ -303,6 +372,13 @@ def _computing_s(
     return bound_s
 
 
+def used_sizes(setting: Setting, network: CollectiveNetwork) -> list[int]:
+    """Members of the levels that may be used [1]."""
+    sizes = [level.size for level in network.levels]
+    most = setting.options.use_per_domain
+    return [min(most, sizes[0]), *sizes[1:]] if most else sizes
+
+
 class FreeSearch(Struct, frozen=True, eq=False):
     """What is searched on which fabric, and for how many plans."""
 
@@ -311,13 +387,12 @@ class FreeSearch(Struct, frozen=True, eq=False):
     known: Shortlist
     top: int
     bound: Bound
+    sized: SizedLayers | None = None
 
     @property
     def sizes(self) -> list[int]:
         """Members of the levels that may be used [1]."""
-        sizes = [level.size for level in self.network.levels]
-        most = self.setting.options.use_per_domain
-        return [min(most, sizes[0]), *sizes[1:]] if most else sizes
+        return used_sizes(self.setting, self.network)
 
     @property
     def outermost(self) -> Level:
@@ -436,7 +511,8 @@ class FreeSearch(Struct, frozen=True, eq=False):
     ) -> Floats:
         """Memory of cells with so many times the replicas that they have, all together [B]."""
         if self.setting.by_stack:
-            return self.kept(cells, microbatches, outside).total
+            least_bytes: Floats = self.kept(cells, microbatches, outside).total.min(axis=0)
+            return least_bytes
         return self.memory_of(cells, microbatches, outside).total
 
     def memory_of(
@@ -446,18 +522,18 @@ class FreeSearch(Struct, frozen=True, eq=False):
         return memory_of(self.setting, self._runs(cells, microbatches, outside), self.known.alone)
 
     def kept(self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1) -> Kept:
-        """The same as stacks have it, with as few layers computed again as fit."""
+        """The same as stacks have it on every rung, with as few layers computed again as fit."""
         runs, cuts = self._runs(cells, microbatches, outside), self.known.cuts
         return _kept(self.setting, cuts, cells.cut, runs, self.bound.peak_bytes)
 
-    def with_least_again(
+    def on_rungs(
         self, plans: free_space.Cells, microbatches: Ints
     ) -> tuple[Ints, free_space.Cells]:
-        """Which plans fit, and they with as few layers computed again as that takes."""
+        """Plans on all rungs that count, and which each was."""
         kept = self.kept(plans, microbatches)
-        fitting = np.flatnonzero(kept.total <= self.bound.peak_bytes)
-        again = (kept.block + kept.offload_layers)[fitting].astype(np.int64)
-        return fitting, replace(plans.take(fitting), again=again)
+        rung, index = np.nonzero(kept.counts & (kept.total > self.bound.above_bytes))
+        again = kept.layers[rung, index].astype(np.int64)
+        return index, replace(plans.take(index), rung=rung, again=again)
 
     def _runs(self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int) -> StageRuns:
         replicas = cells.placements.degrees[:, DATA].prod(axis=0) * outside
@@ -493,6 +569,8 @@ def _fewest(
 def _none(search: FreeSearch) -> FreePlans:
     """Why there is no plan: no cell at all, or what the nearest of all cells needs."""
     known, cells, least_bytes = search.known, 0, inf
+    if search.bound.seconds < inf:  # there is a faster plan
+        return FreePlans((), known.count, known.feasible)
     order = np.argsort(known.least_bytes, kind="stable")
     for begin in range(0, len(order), FIRST_CUTS):
         some = order[begin : begin + FIRST_CUTS]
@@ -507,7 +585,7 @@ def _none(search: FreeSearch) -> FreePlans:
     if least_bytes == inf:  # nothing is made with as few microbatches as whole groups have
         least_bytes = float(known.least_bytes.min(initial=inf))
         cells *= not len(known.fitting)  # it would fit, but no replicas make it
-    return FreePlans((), known.cuts.count if cells else 0, 0, least_bytes)
+    return FreePlans((), known.count if cells else 0, 0, least_bytes)
 
 
 class _Bounds(Columns, frozen=True, eq=False):
@@ -531,12 +609,19 @@ class Placed(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, search: FreeSearch, some: Ints) -> "Placed":
         """Place the layers of some cuts, and bound their times."""
-        setting, cuts = search.setting, search.known.cuts
-        layers, rows = free_space.place_layers(setting, cuts, some, search.sizes)
-        groups = LayerGroups.of(search.network, rows.placements, np.arange(rows.placements.count))
-        table = least = layer_table(setting, rows.sharding, groups)
-        if (bounding := fastest(setting)) is not setting:
-            least = layer_table(bounding, rows.sharding, groups)
+        setting, cuts, sized = search.setting, search.known.cuts, search.sized
+        if sized is not None:
+            rows, table = sized.rows, sized.table
+            size, least = cuts.schedules.offset[some], table
+            index, owner, _ = expand(sized.first[size], sized.count[size])
+            layers = replace(sized.layers.take(index), cut=some[owner])
+        else:
+            layers, rows = free_space.place_layers(setting, cuts, some, search.sizes)
+            places = np.arange(rows.placements.count)
+            groups = LayerGroups.of(search.network, rows.placements, places)
+            table = least = layer_table(setting, rows.sharding, groups)
+            if (bounding := fastest(setting)) is not setting:
+                least = layer_table(bounding, rows.sharding, groups)
         fewest = cuts.schedules.microbatches[layers.cut]
         runs = cuts.runs(layers.cut, cuts.replicas[layers.cut], fewest)
         bound_s = _computing_s(setting, runs._replace(sharding=layers.row), least)
@@ -613,19 +698,20 @@ class Placed(Struct, frozen=True, eq=False):
         for whose, plans, made in self._plans(cells, microbatches, limit):
             slowest_s = inf if limit is None else min(limit, self.search.limit(ranked))
             seconds = self._seconds(self.search.network, plans, made, slowest_s)
+            if search.setting.by_stack:
+                new = _distinct(seconds, plans, made, slowest_s, ranked, top)
+                ranked = search.nearest(new)
+                continue
             # The fastest of each cell and number of microbatches, the first of equal ones.
             order = np.lexsort((seconds, whose))
             best = order[np.diff(whose[order], prepend=-1) > 0]
             best = best[np.argsort(seconds[best], kind="stable")]
-            best = best[seconds[best] < inf]
-            by_stack = search.setting.by_stack
-            best = best[seconds[best] <= slowest_s] if by_stack else best[:top]
+            best = best[seconds[best] < inf][:top]
             new = [
                 _found(float(seconds[index]), plans, int(made[index]), index)
                 for index in best.tolist()
             ]
-            ranked = _merged([*ranked, *new])
-            ranked = search.nearest(ranked) if by_stack else ranked[:top]
+            ranked = _merged([*ranked, *new])[:top]
         return ranked
 
     def _plans(
@@ -669,8 +755,8 @@ class Placed(Struct, frozen=True, eq=False):
                     some, outside = some[fits], outside[fits]
             plans = inside.take(some).times(outside)
             if search.setting.by_stack and len(some):
-                fitting, plans = search.with_least_again(plans, made[some])
-                some = some[fitting]
+                index, plans = search.on_rungs(plans, made[some])
+                some = some[index]
             if len(some):
                 yield whose[some], plans, made[some]
 
@@ -692,10 +778,9 @@ class Placed(Struct, frozen=True, eq=False):
         space = free_space.listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
         if setting.by_stack:
-            rung = search.known.cuts.rung[plans.cut]
-            kept = Kept(*(real(np.asarray(plans.again)),) * 3)
             fullest = self.table.repetition.fullest(real(plans.placements.totals[PIPELINE]))
-            table = self.table.redoing(plans.row, shares_of(setting, rung, kept, fullest))
+            rung, again = np.asarray(plans.rung), real(np.asarray(plans.again))
+            table = self.table.redoing(plans.row, shares_of(setting, rung, again, fullest))
             alone = space.plans(index, index)
             return terms_of(setting, network, alone, table).seconds(index, index, index)
         if not search.needs_memory:
@@ -720,8 +805,9 @@ def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: in
     levels = plans.placements.at(index).levels
     cell = tuple(level._replace(data=1) for level in levels)
     cut, row = int(plans.cut[index]), int(plans.row[index])
+    rung = plans.rung if isinstance(plans.rung, int) else int(plans.rung[index])
     again = plans.again if isinstance(plans.again, int) else int(plans.again[index])
-    return seconds, cut, cell, microbatches, levels, row, again
+    return seconds, cut, cell, microbatches, levels, row, rung, again
 
 
 def _merged(ranked: list[Found]) -> list[Found]:
@@ -732,8 +818,43 @@ def _merged(ranked: list[Found]) -> list[Found]:
     return list(best.values())
 
 
+def _distinct(
+    seconds: Floats,
+    plans: free_space.Cells,
+    microbatches: Ints,
+    limit: float,
+    ranked: list[Found],
+    top: int,
+) -> list[Found]:
+    """Plans found before and those up to a limit, the fastest of those that but lie elsewhere.
+
+    All within 1 % of the fastest, and so many at least.
+    """
+    replicas = plans.placements.degrees[:, DATA].prod(axis=0)
+    kept = (np.asarray(plans.rung), np.asarray(plans.again))
+    keys = np.stack([plans.cut, microbatches, replicas, *kept])
+    best = {_key_of(entry): entry for entry in ranked}
+    fastest_s = min([float(seconds.min(initial=inf)), *(entry[0] for entry in ranked)])
+    some, new = np.flatnonzero(seconds <= limit), 0
+    for index in some[np.argsort(seconds[some], kind="stable")].tolist():
+        time_s, key = float(seconds[index]), tuple(keys[:, index].tolist())
+        if time_s > NEAR * fastest_s and new >= top:
+            break
+        if key not in best or time_s < best[key][0]:
+            best[key] = _found(time_s, plans, int(microbatches[index]), index)
+            new += 1
+    return sorted(best.values())
+
+
+def _key_of(entry: Found) -> tuple[int, ...]:
+    """What distinguishes plans but for their place on the levels."""
+    _, cut, _, microbatches, levels, _, rung, again = entry
+    replicas = prod(level.data for level in levels)
+    return cut, microbatches, replicas, rung, again
+
+
 def _plan_of(search: FreeSearch, entry: Found) -> Plan:
-    _, cut, _, microbatches, levels, _, layers = entry
+    _, cut, _, microbatches, levels, _, rung, again = entry
     cuts, setting = search.known.cuts, search.setting
     schedules = cuts.schedules
     plan = Plan(
@@ -743,4 +864,4 @@ def _plan_of(search: FreeSearch, entry: Found) -> Plan:
         interleave=int(schedules.interleave[cut]),
         panels=int(cuts.sizes.panels[schedules.offset[cut]]),
     )
-    return plan if not setting.by_stack else setting.rungs[cuts.rung[cut]].given_to(plan, layers)
+    return setting.rungs[rung].given_to(plan, again) if setting.by_stack else plan

@@ -87,9 +87,6 @@ class Cuts(Struct, frozen=True, eq=False):
         No placement of a cut has more of them [1].
     step
         Microbatches are a multiple of this: p for schedules of whole groups [1].
-    rung
-        What each keeps, a place among the rungs of the setting; 0 where nothing varies
-        (`netplan.performance.ladder`).
     """
 
     totals: Ints
@@ -98,7 +95,6 @@ class Cuts(Struct, frozen=True, eq=False):
     rounds: Ints
     replicas: Ints
     step: Ints
-    rung: Ints
 
     @property
     def count(self) -> int:
@@ -111,7 +107,7 @@ class Cuts(Struct, frozen=True, eq=False):
 
     def take(self, cut: Ints | Bools) -> "Cuts":
         """Some of the cuts."""
-        entries = (self.rounds, self.replicas, self.step, self.rung)
+        entries = (self.rounds, self.replicas, self.step)
         some = (column[cut] for column in entries)
         return Cuts(self.totals, self.sizes, self.schedules.take(cut), *some)
 
@@ -155,8 +151,9 @@ class Cells(Columns, frozen=True, eq=False):
         Most of them that count, together [1].
     fewest
         Microbatches that as many make [1].
-    again
-        Layers of each stage that are computed again or sent to the host, as few as fit [1].
+    rung, again
+        What each keeps, a place among the rungs of the setting (`netplan.performance.ladder`);
+        layers of each stage that are computed again or sent to the host, as few as fit [1].
     """
 
     cut: Ints
@@ -165,6 +162,7 @@ class Cells(Columns, frozen=True, eq=False):
     room: Ints
     replicas: Ints
     fewest: Ints
+    rung: Ints | int = 0
     again: Ints | int = 0
 
     def times(self, replicas: Ints) -> "Cells":
@@ -203,6 +201,8 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
     group = schedules.microbatch * totals[EXPERT, kind]
     room = gpus // totals.prod(axis=0)[kind]
     keep = group <= batch
+    if fixed.microbatch is not None:
+        keep &= schedules.microbatch == fixed.microbatch
     if fixed.data is not None:  # every replica of those that were asked for has room and a round
         keep &= (fixed.data <= _ceil(batch, group)) & (fixed.data <= room)
     rounds, room = _ceil(batch, group[keep]), room[keep]
@@ -220,8 +220,7 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
         several = totals[PIPELINE, chunked.totals] > 1
         keep &= ~several | np.isin(chunked.microbatch, SEQUENCES_OF_PIPELINES)
     made = replace(chunked, microbatches=fewest)
-    cuts = Cuts(totals, sizes, made, rounds, replicas, step, np.zeros_like(rounds)).take(keep)
-    return _with_rungs(setting, cuts) if setting.by_stack else cuts
+    return Cuts(totals, sizes, made, rounds, replicas, step).take(keep)
 
 
 SEQUENCES_OF_PIPELINES = (1, 2, 4, 8)
@@ -248,14 +247,6 @@ def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
         fullest = -(-setting.layers // choices)
         varied = choices[(choices <= MOST_STAGES) & (fullest >= (again.block if again else 0))]
     return varied
-
-
-def _with_rungs(setting: Setting, cuts: Cuts) -> Cuts:
-    """Every cut with every rung that its stages can have."""
-    stages = cuts.totals[PIPELINE, cuts.schedules.totals]
-    pairs = [np.flatnonzero(rung.possible(stages)) for rung in setting.rungs]
-    rung = np.repeat(np.arange(len(pairs)), [len(cut) for cut in pairs])
-    return replace(cuts.take(np.concatenate(pairs)), rung=rung)
 
 
 def _ceil(number: Ints | int, parts: Ints) -> Ints:

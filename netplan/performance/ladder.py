@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Columns, Floats, Ints, real
+from netplan.arrays import Amount, Bools, Columns, Floats, Ints, Numbers, real
 from netplan.performance.stack_memory import (
-    FRAGMENTATION,
     HIGH,
     LOW,
     OUTSIDE_BYTES,
     Held,
     PlanSizes,
+    peak_of,
     verdict,
 )
 from netplan.records import replace
@@ -67,11 +67,19 @@ class Rung(Struct, frozen=True):
     offloads: bool = False
     stages: Literal["any", "one", "several"] = "any"
 
-    def possible(self, stages: Ints) -> Bools:
+    def possible(self, stages: Numbers) -> Bools:
         """Whether plans of so many pipeline stages have it, shape (plans,)."""
         if self.stages == "any":
             return np.ones_like(stages, dtype=np.bool_)
         return (stages == 1) if self.stages == "one" else (stages > 1)
+
+    def less_than(self, other: "Rung") -> bool:
+        """Whether it takes no longer than another one, and less is computed again or offloaded."""
+        less, more = self.recompute, other.recompute
+        if less == NOTHING and not self.offloads:
+            return True
+        part = less.layers == more.layers == "none" and {*less.modules} <= {*more.modules}
+        return not self.offloads and (more == FULL or (part and not other.offloads))
 
     def given_to(self, plan: "Plan", layers: int) -> "Plan":
         """A plan that keeps so, with so many layers computed again or sent to the host."""
@@ -130,14 +138,24 @@ def _modules(setting: "Setting") -> list[tuple[RecomputedModule, ...]]:
 
 
 class Kept(Columns, frozen=True, eq=False):
-    """What plans hold on their fullest stage, an entry each; infinite where no block fits.
+    """What plans hold on every rung of a setting, shape (rungs, plans).
 
-    ``block`` and ``offload_layers`` are the layers computed again, or sent to the host [1].
+    Parameters
+    ----------
+    total
+        On the fullest stage; infinite where a rung is not possible or no block fits [B].
+    layers
+        Layers of a stage that are computed again, or sent to the host, as few as fit [1].
+    fits
+        Whether plans stay below the peak; with sharded gradients only where that is needed.
+    counts
+        Whether one that fits may be the best: nothing that computes less again fits.
     """
 
     total: Floats
-    block: Floats
-    offload_layers: Floats
+    layers: Floats
+    fits: Bools
+    counts: Bools
 
 
 def sizes_of(setting: "Setting", totals: Ints, microbatch: Amount, *rest: Amount) -> PlanSizes:
@@ -160,38 +178,44 @@ def sizes_of(setting: "Setting", totals: Ints, microbatch: Amount, *rest: Amount
     )
 
 
-def keep(setting: "Setting", sizes: PlanSizes, rung: Ints, peak_bytes: float) -> Kept:
-    """What plans hold by their rungs, with as few layers computed again as this peak allows."""
-    memory = setting.training.stack_memory
-    total, block, offloaded = (np.zeros(len(rung)) for _ in range(3))
+def keep(setting: "Setting", sizes: PlanSizes, peak_bytes: float) -> Kept:
+    """What plans hold on all rungs, with as few layers computed again as this peak allows.
+
+    A rung costs no less than one that computes a part of the same again, nor does it less: of those
+    that fit it does not count.
+
+    Raises
+    ------
+    TypeError
+        If no stack says what memory holds.
+    """
+    memory, rungs = setting.training.stack_memory, setting.rungs
     if memory is None:
-        return Kept(total, block, offloaded)
-    usable_bytes = FRAGMENTATION * peak_bytes + OUTSIDE_BYTES
-    for index, step in enumerate(setting.rungs):
-        some = np.flatnonzero(rung == index)
-        if not len(some):
-            continue
-        plans = sizes.take(some)
-        if step.recompute == AS_FEW or (step.offloads and not setting.options.offload_layers):
-            least = memory.least_offload if step.offloads else memory.least_block
-            layers = least(plans, zero=step.zero, usable_bytes=usable_bytes)
-            none = layers == 0
-            (offloaded if step.offloads else block)[some] = layers
-            held = memory.held(
-                plans,
-                zero=step.zero,
-                block=0.0 if step.offloads else layers,
-                offload_layers=layers if step.offloads else 0.0,
-            )
-            total[some] = np.where(none, inf, held.total)
+        raise TypeError("no stack says what memory holds")
+    plans = memory.on_stages(sizes, zero=rungs[0].zero)
+    stages, given = plans.gpu.stages, float(setting.options.offload_layers or 0)
+    total, layers = np.full((2, len(rungs), len(stages)), inf)
+    for row, rung in enumerate(rungs):
+        here = plans if rung.zero == rungs[0].zero else plans.sharing(rung.zero)
+        if rung.recompute == AS_FEW or (rung.offloads and not given):
+            least = here.least_offload if rung.offloads else here.least_block
+            count = least(peak_bytes)
+            held = here.total(offload_layers=count) if rung.offloads else here.total(block=count)
+            total[row] = np.where(count > 0, held, inf)
+            layers[row] = count
         else:
-            total[some] = held_at(setting, plans, step).total
-            if step.stages == "several":  # gradients are sharded only where that is needed
-                unsharded = held_at(setting, plans, setting.rungs[0]).total
-                total[some] = np.where(unsharded <= peak_bytes, inf, total[some])
-            block[some] = step.recompute.block
-            offloaded[some] = setting.options.offload_layers or 0
-    return Kept(total, block, offloaded)
+            total[row] = here.total(rung.recompute, offload_layers=given)
+            layers[row] = given or rung.recompute.block
+        total[row, ~rung.possible(stages)] = inf
+    fits = total <= peak_bytes
+    counts = fits.copy()
+    for row, rung in enumerate(rungs):
+        for before, other in enumerate(rungs[:row]):
+            if other.less_than(rung):
+                counts[row] &= ~fits[before]
+        if rung.stages == "several":
+            fits[row] &= ~fits[0]
+    return Kept(total, layers, fits, counts)
 
 
 def held_at(
@@ -217,15 +241,25 @@ def held_at(
     return memory.held(sizes, recompute=rung.recompute, zero=rung.zero, offload_layers=layers)
 
 
-def shares_of(setting: "Setting", rung: Ints, kept: Kept, fullest: Floats) -> dict[str, Floats]:
-    """What share of the layers of plans computes what again, by word; each of shape (plans,)."""
+def shares_of(setting: "Setting", rung: Ints, layers: Floats, fullest: Floats) -> dict[str, Floats]:
+    """What share of the layers of plans computes what again, by word; each of shape (plans,).
+
+    Parameters
+    ----------
+    setting
+        Whose rungs they are.
+    rung
+        On which each plan stands.
+    layers, fullest
+        Layers of a stage that block and offload mean; those of the fullest one [1].
+    """
     shares: dict[str, Floats] = {}
     for index, step in enumerate(setting.rungs):
         words: dict[str, Amount] = dict(step.recompute.shares(1))
         if step.recompute.layers == "block":
-            words = {"full": np.minimum(kept.block / fullest, 1.0)}
+            words = {"full": np.minimum(layers / fullest, 1.0)}
         if step.offloads:
-            words = {"offload": kept.offload_layers / fullest}
+            words = {"offload": layers / fullest}
         for word, share in words.items():
             mine = np.where(rung == index, share, 0.0)
             shares[word] = shares.get(word, 0.0) + mine
@@ -314,7 +348,7 @@ def plan_memory(setting: "Setting", sizes: PlanSizes, held: Held) -> PlanMemory:
 
 def peaks_of(usable_bytes: float) -> tuple[float, float]:
     """Peaks up to which plans fit, and up to which they may [B]."""
-    return (usable_bytes - OUTSIDE_BYTES) / FRAGMENTATION, (usable_bytes - OUTSIDE_BYTES) / LOW
+    return peak_of(usable_bytes), (usable_bytes - OUTSIDE_BYTES) / LOW
 
 
 def preference(plan: "Plan", layers: int) -> tuple[float, ...]:

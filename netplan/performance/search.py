@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain, product
 from math import inf, prod
+from operator import itemgetter
 from typing import get_args
 
 import numpy as np
@@ -37,7 +38,7 @@ from netplan.errors import InfeasibleError, InputError, NoPlanError, NoRoomError
 from netplan.inputs.choices import AnyStrategy, Mode, Strategy
 from netplan.levels import Level, gpu_count
 from netplan.performance.evaluation import Evaluation
-from netplan.performance.free_search import Bound, best_free_plans
+from netplan.performance.free_search import Bound, FreePlans, best_free_plans
 from netplan.performance.free_space import LEAST_TOKENS
 from netplan.performance.ladder import NEAR, SHARDED_WEIGHTS, preference
 from netplan.performance.plan import Plan, PlanTime, SearchResult
@@ -122,44 +123,24 @@ def search_plans(
         raise InputError(f"a search returns at least 1 plan, got {top}")
     levels = tuple(levels)
     settings = _settings(training, strategy, mode, options)
-    strategies = each(settings, lambda setting: f"plans of strategy {setting.strategy}")
-    spaces = [_search_one(setting, levels, top) for setting in strategies]
-    plans_of, counts, fitting, least_bytes = zip(*spaces, strict=True)
-    enumerated, feasible = sum(counts), sum(fitting)
+    tight: PlanTime | None = None
+    if training.stack_memory is not None:
+        plans, tight, enumerated, feasible, least_bytes = _search_held(settings, levels, top)
+    else:
+        strategies = each(settings, lambda setting: f"plans of strategy {setting.strategy}")
+        spaces = [_search_one(setting, levels, top) for setting in strategies]
+        plans_of, counts, fitting, least = zip(*spaces, strict=True)
+        enumerated, feasible, least_bytes = sum(counts), sum(fitting), min(least)
+        plans = sorted(chain(*plans_of), key=_seconds_of)
     if not enumerated:
         raise NoPlanError(_no_plan(settings, levels))
-    if training.stack_memory is not None:
-        plans, tight = _by_verdict([*chain(*plans_of)], settings[0].layers)
-    else:
-        plans, tight = sorted(chain(*plans_of), key=_seconds_of), None
     if not plans:
         if training.stack_memory is None:
-            raise InfeasibleError(_no_room(training, min(least_bytes)))
-        raise _no_room_held(PlanSearch(training, strategy, mode, options), levels, min(least_bytes))
+            raise InfeasibleError(_no_room(training, least_bytes))
+        raise _no_room_held(PlanSearch(training, strategy, mode, options), levels, least_bytes)
     seconds = time.perf_counter() - start
-    found = SearchResult(tuple(plans[:top]), enumerated, feasible, seconds, levels, settings)
-    return replace(found, tight=tight)
-
-
-def _by_verdict(plans: Sequence[PlanTime], layers: int) -> tuple[list[PlanTime], PlanTime | None]:
-    """Plans that fit for sure before those that may, and the fastest of these if it is faster.
-
-    Of those that are nearly as fast as the fastest, what teams would run comes first.
-    """
-    ordered: list[PlanTime] = []
-    for sure in (True, False):
-        some = sorted(
-            (timed for timed in plans if sure == (timed.memory is None or timed.memory.fits)),
-            key=_seconds_of,
-        )
-        near = [timed for timed in some if timed.iteration_time_s <= NEAR * _seconds_of(some[0])]
-        near.sort(key=lambda timed: preference(timed.plan, layers))
-        ordered += [*near, *some[len(near) :]]
-    tight = [timed for timed in ordered if timed.memory and not timed.memory.fits]
-    faster = tight[0] if tight and tight[0] is not ordered[0] else None
-    if faster and _seconds_of(faster) >= _seconds_of(ordered[0]):
-        faster = None
-    return ordered, faster
+    result = SearchResult(tuple(plans[:top]), enumerated, feasible, seconds, levels, settings)
+    return replace(result, tight=tight)
 
 
 def search_largest(
@@ -302,8 +283,6 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     """Best plans of one strategy."""
     if setting.spread_model is not None or setting.powers_of_two:
         return _search_listed(setting, levels, top)
-    if setting.by_stack:
-        return _search_held(setting, levels, top)
     if setting.free:
         return _search_free(setting, levels, top)
     space = enumerate_plans(setting, [level.size for level in levels])
@@ -330,20 +309,60 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Foun
     return plans, free_plans.cuts, free_plans.feasible, free_plans.least_bytes
 
 
-def _search_held(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
-    """Best plans where stacks say what memory holds: those that fit, and faster ones that may."""
-    training = setting.training
-    bounds = [Bound(peak_bytes) for peak_bytes in training.peaks_bytes]
-    sure = best_free_plans(setting, levels, top, bounds[0])
-    plans, least_bytes = [*sure.plans], sure.least_bytes
-    timed = [evaluate_alone(setting, levels, plan) for plan in plans]
-    if len(bounds) > 1:
-        slowest_s = timed[0].iteration_time_s if timed else inf
-        tight = best_free_plans(setting, levels, top, replace(bounds[1], seconds=slowest_s))
-        least_bytes = min(least_bytes, tight.least_bytes)
-        more = [plan for plan in tight.plans if plan not in plans]
-        timed += [evaluate_alone(setting, levels, plan) for plan in more]
-    return timed, sure.cuts, sure.feasible, least_bytes
+Held = tuple[list[PlanTime], PlanTime | None, int, int, float]
+"""Best plans, the first of faster ones that may fit, plans in the space, those that fit [1], and
+the least memory [B]."""
+
+
+def _search_held(settings: Sequence[Setting], levels: tuple[Level, ...], top: int) -> Held:
+    """Best plans where stacks say what memory holds: those that fit, then those that may."""
+    sure_bytes, *tight_bytes = settings[0].training.peaks_bytes
+    sure, spaces = _best_held(settings, levels, top, Bound(sure_bytes))
+    plans, faster, least_bytes = sure[:top], None, [space.least_bytes for space in spaces]
+    for peak_bytes in tight_bytes:
+        best_s = plans[0][0] if plans else inf
+        bound = Bound(peak_bytes, seconds=best_s, above_bytes=sure_bytes)
+        tight, others = _best_held(settings, levels, top, bound)
+        least_bytes += [space.least_bytes for space in others]
+        sooner = [entry for entry in tight if entry[0] < best_s < inf]
+        faster = _first_preferred(sooner)[0] if sooner else None
+        plans = [*plans, *tight][:top]
+    timed = [evaluate_alone(setting, levels, plan) for _, setting, plan in plans]
+    first = evaluate_alone(faster[1], levels, faster[2]) if faster else None
+    enumerated = sum(space.cuts for space in spaces)
+    feasible = sum(space.feasible for space in spaces)
+    return timed, first, enumerated, feasible, min(least_bytes)
+
+
+_Timed = tuple[float, Setting, Plan]
+"""Seconds, the setting under which a plan was found, and it."""
+
+
+def _best_held(
+    settings: Sequence[Setting], levels: tuple[Level, ...], top: int, bound: Bound
+) -> tuple[list[_Timed], list[FreePlans]]:
+    """Best plans of all settings in one order, and what there is of each."""
+    plans, spaces = list[_Timed](), list[FreePlans]()
+    for setting in each(settings, lambda setting: f"plans of strategy {setting.strategy}"):
+        if plans:  # those of other settings are to be faster, or nearly so
+            times = sorted(seconds for seconds, _, _ in plans)
+            slowest_s = times[top - 1] if len(times) >= top else inf
+            limit_s = min(bound.seconds, max(slowest_s, NEAR * times[0]))
+            bound = replace(bound, seconds=limit_s)
+        space = best_free_plans(setting, levels, top, bound)
+        spaces.append(space)
+        times_of = zip(space.seconds, space.plans, strict=True)
+        plans += [(seconds, setting, plan) for seconds, plan in times_of]
+    return _first_preferred(plans), spaces
+
+
+def _first_preferred(plans: list[_Timed]) -> list[_Timed]:
+    """The fastest first, but before all that is within 1 % of them what teams would run."""
+    ordered = sorted(plans, key=itemgetter(0))
+    near = [entry for entry in ordered if entry[0] <= NEAR * ordered[0][0]]
+    rest = ordered[len(near) :]
+    near.sort(key=lambda entry: preference(entry[2], entry[1].layers))
+    return [*near, *rest]
 
 
 def best_usual(result: SearchResult) -> PlanTime | None:
@@ -359,13 +378,12 @@ def best_usual(result: SearchResult) -> PlanTime | None:
     PlanTime or None
         Time and its parts [s], memory and its parts [B].
     """
-    plans: list[PlanTime] = []
-    for setting in result.settings:
-        if setting.by_stack:
-            bound = Bound(setting.training.peaks_bytes[0], usual=True)
-            found = best_free_plans(setting, result.levels, 1, bound)
-            plans += [evaluate_alone(setting, result.levels, plan) for plan in found.plans]
-    return _by_verdict(plans, result.settings[0].layers)[0][0] if plans else None
+    settings = [setting for setting in result.settings if setting.by_stack]
+    if not settings:
+        return None
+    bound = Bound(settings[0].training.peaks_bytes[0], usual=True)
+    plans, _ = _best_held(settings, result.levels, 1, bound)
+    return evaluate_alone(plans[0][1], result.levels, plans[0][2]) if plans else None
 
 
 def unusual_of(result: SearchResult) -> tuple[str, ...]:
@@ -499,9 +517,8 @@ def _no_room_held(
 def _best_of(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
     """The best plan of a search; None where there is none that fits."""
     settings = _settings(search.training, search.strategy, search.mode, search.options)
-    plans = chain.from_iterable(_search_one(setting, levels, 1)[0] for setting in settings)
-    ordered, _ = _by_verdict([*plans], settings[0].layers)
-    return ordered[0] if ordered else None
+    plans = _search_held(settings, levels, 1)[0]
+    return plans[0] if plans else None
 
 
 def _changes_of(options: Options, plan: Plan) -> Iterator[tuple[str, Options]]:

@@ -59,6 +59,7 @@ from netplan.performance.stage_layers import (
     mamba_sizes,
     stages_of,
 )
+from netplan.records import replace
 from netplan.workloads.models import Experts, Mamba, Model
 from netplan.workloads.recomputation import NOTHING, OF_EXPERTS, OF_NORMS, Recomputation
 
@@ -364,37 +365,46 @@ class StackMemory(Struct, frozen=True):
         Held
             Parts of its memory, shape (plans,) [B].
         """
-        if recompute.layers == "block":
-            block = float(recompute.block)
-        gpu = self._gpu(sizes, block, offload_layers)
+        plans = self.on_stages(sizes, zero=zero, stage=stage)
+        return plans.held(recompute, block=block, offload_layers=offload_layers)
+
+    def on_stages(
+        self, sizes: PlanSizes, *, zero: int = 1, stage: Amount | None = None
+    ) -> "PlanStages":
+        """What plans hold on their stages whatever they compute again.
+
+        Parameters
+        ----------
+        sizes
+            The plans.
+        zero
+            ZeRO stage [1].
+        stage
+            This stage in place of all that may be the fullest, counted from 0 [1].
+
+        Returns
+        -------
+        PlanStages
+            Of shape (stages, plans).
+        """
+        gpu = self._gpu(sizes)
         stages = stages_of(self.model, gpu.stages, self.stage_layers, stage)
-        counts = StageLayers.of(self.model, stages, gpu, recompute)
-        rows = {kind: _total(self._kept(gpu, kind, recompute)) for kind in counts.kinds}
-        again = rows
-        if recompute.modules or recompute.layers == "full":
-            again = {kind: _total(self._kept(gpu, kind, NOTHING)) for kind in counts.kinds}
-        flying = self._in_flight(gpu, stages.index)
-        activations = counts.kept(rows, 2 * gpu.slice * self.model.hidden_size)
-        if np.any(gpu.offload_layers):
-            activations = activations - counts.offloaded(rows, gpu.offload_layers)
-        embedding = np.where(stages.index == 0, 2 * gpu.slice * self.model.hidden_size, 0.0)
-        states, gathered = self._states(gpu, stages, counts, zero)
+        counts = StageLayers.of(self.model, stages, NOTHING)
+        parameters = self._parameters(gpu, stages, counts)
         workspace = WORKSPACE_BYTES + (EXPERT_WORKSPACE_BYTES if self.model.experts else 0.0)
-        everything = Held(
-            stages.index.astype(np.int64),
-            *states,
-            flying * (activations + embedding),
-            np.maximum(
-                self._backward(gpu, counts.most_of_one(again), recompute), self._head(gpu, stages)
-            ),
-            gathered,
-            np.full_like(flying, workspace),
-            flying,
-            stages.layers,
+        return PlanStages(
+            self,
+            gpu,
+            stages,
+            counts,
+            parameters,
+            *self.states(gpu, stages, parameters, zero),
+            workspace,
+            self._in_flight(gpu, stages.index),
+            self._head(gpu, stages),
+            np.where(stages.index == 0, 2 * gpu.slice * self.model.hidden_size, 0.0),
+            {kind: _total(self.kept(gpu, kind, NOTHING)) for kind in counts.kinds},
         )
-        fullest = everything.total.argmax(axis=0)
-        place = (fullest, np.arange(len(fullest)))
-        return Held(*(getattr(everything, name)[place] for name in Held.__struct_fields__))
 
     def least_block(self, sizes: PlanSizes, *, zero: int, usable_bytes: float) -> Floats:
         """Fewest first layers of every stage that, computed again, make a plan fit.
@@ -413,15 +423,7 @@ class StackMemory(Struct, frozen=True):
         Floats
             From 1 to one less than the fullest stage has, 0 where none fits; shape (plans,) [1].
         """
-
-        def fit(some: PlanSizes, count: Floats) -> Bools:
-            return fits(self.held(some, zero=zero, block=count).total, usable_bytes)
-
-        shape = _length(sizes)
-        most = np.full(shape, float(max(self.stage_layers, default=0)))
-        if not self.stage_layers:
-            most = np.broadcast_to(np.ceil(self.model.layers / np.asarray(sizes.stages)), shape)
-        return _least(sizes, most - 1.0, fit)
+        return self.on_stages(sizes, zero=zero).least_block(peak_of(usable_bytes))
 
     def least_offload(self, sizes: PlanSizes, *, zero: int, usable_bytes: float) -> Floats:
         """Fewest layers whose activations, in the host's memory, make a plan of one stage fit.
@@ -441,12 +443,7 @@ class StackMemory(Struct, frozen=True):
             From 1 to one less than the model has; 0 where none fits, or plans have several stages;
             shape (plans,) [1].
         """
-
-        def fit(some: PlanSizes, count: Floats) -> Bools:
-            return fits(self.held(some, zero=zero, offload_layers=count).total, usable_bytes)
-
-        alone = np.broadcast_to(np.asarray(sizes.stages) == 1, _length(sizes))
-        return _least(sizes, np.where(alone, self.model.layers - 1.0, 0.0), fit)
+        return self.on_stages(sizes, zero=zero).least_offload(peak_of(usable_bytes))
 
     def by_operation(
         self, sizes: PlanSizes, *, recompute: Recomputation = NOTHING
@@ -466,9 +463,9 @@ class StackMemory(Struct, frozen=True):
             Bytes by operation, of ``dense`` layers and those with ``experts``, or of the blocks of
             a hybrid [B].
         """
-        gpu = self._gpu(sizes, 0.0, 0.0)
+        gpu = self._gpu(sizes)
         return {
-            kind: {name: float(kept[0]) for name, kept in self._kept(gpu, kind, recompute).items()}
+            kind: {name: float(kept[0]) for name, kept in self.kept(gpu, kind, recompute).items()}
             for kind in layer_kinds(self.model)[0]
         }
 
@@ -497,11 +494,9 @@ class StackMemory(Struct, frozen=True):
         StageOfPlan
             Its share, layers and weights.
         """
-        gpu = self._gpu(sizes, float(recompute.block), offload_layers)
-        stages = stages_of(self.model, gpu.stages, self.stage_layers, stage)
-        counts = StageLayers.of(self.model, stages, gpu, recompute)
-        rows = {kind: _total(self._kept(gpu, kind, recompute)) for kind in counts.kinds}
-        weights = self._parameters(gpu, stages, counts)
+        plan = self.on_stages(sizes, zero=zero, stage=stage)
+        gpu, counts = plan.gpu, StageLayers.of(self.model, plan.stages, recompute, recompute.block)
+        rows = {kind: _total(self.kept(gpu, kind, recompute)) for kind in counts.kinds}
         experts = self.model.experts
         head = self.stack.tensor_head_bytes if gpu.tensor[0] > 1 else self.stack.head_bytes
         return StageOfPlan(
@@ -509,16 +504,16 @@ class StackMemory(Struct, frozen=True):
             {kind: float(counts.layers[row, 0, 0]) for row, kind in enumerate(counts.kinds)},
             {kind: float(counts.whole[row, 0, 0]) for row, kind in enumerate(counts.kinds)},
             float(counts.again[0, 0]),
-            float(counts.offloaded(rows, gpu.offload_layers)[0, 0]),
+            float(counts.offloaded(rows, np.asarray(offload_layers))[0, 0]),
             float(self._arrived(gpu, experts)[0]) if experts else 0.0,
-            tuple(float(part[0, 0]) for part in weights),
+            tuple(float(part[0, 0]) for part in plan.parameters),
             (*self._state_bytes(zero), head if self.head_bytes is None else self.head_bytes),
         )
 
-    def _gpu(self, sizes: PlanSizes, block: Amount, offload_layers: Amount) -> GpuShare:
-        given = (*(getattr(sizes, name) for name in PlanSizes.__struct_fields__), block)
-        arrays = np.broadcast_arrays(*(np.asarray(n, float) for n in (*given, offload_layers)))
-        microbatch, microbatches, t, c, p, v, data, expert, expert_tensor, blocks, offloaded = (
+    def _gpu(self, sizes: PlanSizes) -> GpuShare:
+        given = (getattr(sizes, name) for name in PlanSizes.__struct_fields__)
+        arrays = np.broadcast_arrays(*(np.asarray(column, float) for column in given))
+        microbatch, microbatches, t, c, p, v, data, expert, expert_tensor = (
             np.atleast_1d(array) for array in arrays
         )
         tokens = microbatch * self.model.sequence_length / c
@@ -534,8 +529,6 @@ class StackMemory(Struct, frozen=True):
             np.maximum(1.0, data * c * t / apart),
             apart,
             expert_tensor,
-            blocks,
-            offloaded,
         )
 
     def _in_flight(self, gpu: GpuShare, index: Floats) -> Floats:
@@ -570,13 +563,13 @@ class StackMemory(Struct, frozen=True):
         Floats
             Bytes, shape (plans,) [B].
         """
-        gpu = self._gpu(sizes, 0.0, 0.0)
+        gpu = self._gpu(sizes)
         kinds = layer_kinds(self.model)[0]
-        kept = [_total(self._kept(gpu, kind, NOTHING)) for kind in kinds]
+        kept = [_total(self.kept(gpu, kind, NOTHING)) for kind in kinds]
         least: Floats = np.min(kept, axis=0)
         return least
 
-    def _kept(self, gpu: GpuShare, kind: Kind, recompute: Recomputation) -> Rows:
+    def kept(self, gpu: GpuShare, kind: Kind, recompute: Recomputation) -> Rows:
         """What one layer or block keeps of one microbatch, by operation, shape (plans,) [B]."""
         if recompute.layers == "full":
             return {"input": 2 * gpu.slice * self.model.hidden_size}
@@ -702,8 +695,8 @@ class StackMemory(Struct, frozen=True):
         most = min(self.imbalance, experts.capacity_factor or self.imbalance)
         return experts.per_token * gpu.slice * gpu.expert_tensor * most
 
-    def _backward(self, gpu: GpuShare, layer: Floats, recompute: Recomputation) -> Floats:
-        """What a layer needs while it runs backward, shape (stages, plans) [B]."""
+    def backward(self, gpu: GpuShare) -> Floats:
+        """What a layer needs while it runs backward, shape (plans,) [B]."""
         model, tokens = self.model, gpu.tokens
         kinds, gate = layer_kinds(model)[0], 1 + model.gated_ffn
         wide = 2 * tokens * model.hidden_size
@@ -718,13 +711,8 @@ class StackMemory(Struct, frozen=True):
         if model.mamba is not None:
             inner_size, state, heads = mamba_sizes(model.mamba, gpu)
             needs.append(wide + 2 * tokens * (2 * inner_size + 2 * state + heads))
-        share: Amount = 0.5 if {"mlp", "moe"} & {*recompute.modules} else 0.0
-        share = np.where(gpu.block > 0, 1.0, share)
-        if recompute.layers in ("full", "half"):
-            share = 1.0
-        share = share + np.where(gpu.offload_layers > 0, 2.0, 0.0)
         widest: Floats = np.max(needs, axis=0)
-        return widest + share * layer
+        return widest
 
     def _head(self, gpu: GpuShare, stages: Stages) -> Floats:
         """What the loss of the last stage holds, shape (stages, plans) [B]."""
@@ -739,11 +727,11 @@ class StackMemory(Struct, frozen=True):
         held: Floats = np.where(stages.last, loss, 0.0)
         return held
 
-    def _states(
-        self, gpu: GpuShare, stages: Stages, counts: StageLayers, zero: int
+    def states(
+        self, gpu: GpuShare, stages: Stages, parameters: tuple[Floats, Floats, Floats], zero: int
     ) -> tuple[tuple[Floats, Floats, Floats], Floats]:
         """Weights, gradients and optimizer; what ZeRO 3 gathers; shape (stages, plans) [B]."""
-        dense, sparse, ends = self._parameters(gpu, stages, counts)
+        dense, sparse, ends = parameters
         weight, end_weight, gradient, optimizer = self._state_bytes(zero)
         whole = (dense + ends, sparse)
         shares = (dense + ends) / gpu.dense_group + sparse / gpu.expert_group
@@ -810,28 +798,183 @@ class StackMemory(Struct, frozen=True):
         return dense, sparse / gpu.experts_apart, ends
 
 
+class PlanStages(Columns, frozen=True, eq=False):
+    """Plans on the stages that may be the fullest: what all rungs of a ladder share.
+
+    Parameters
+    ----------
+    memory, gpu
+        Rules; what a GPU has of every plan, shape (plans,).
+    stages, counts
+        Which stages, and their layers, shape (stages, plans).
+    parameters
+        Weights: dense, of experts, of both ends, shape (stages, plans) each [1].
+    states, gathered, workspace
+        Weights, gradients and optimizer; what ZeRO 3 gathers; of libraries [B].
+    in_flight, head, embedding
+        Microbatches in flight [1]; what the loss holds, and the embedding of a microbatch, shape
+        (stages, plans) [B].
+    whole
+        What a layer of each kind keeps of a microbatch if nothing is computed again, shape
+        (plans,) [B].
+    """
+
+    memory: StackMemory
+    gpu: GpuShare
+    stages: Stages
+    counts: StageLayers
+    parameters: tuple[Floats, Floats, Floats]
+    states: tuple[Floats, Floats, Floats]
+    gathered: Floats
+    workspace: float
+    in_flight: Floats
+    head: Floats
+    embedding: Floats
+    whole: dict[Kind, Floats]
+
+    def sharing(self, zero: int) -> "PlanStages":
+        """The same under another ZeRO stage."""
+        states, gathered = self.memory.states(self.gpu, self.stages, self.parameters, zero)
+        return replace(self, states=states, gathered=gathered)
+
+    def held(
+        self,
+        recompute: Recomputation = NOTHING,
+        *,
+        block: Amount = 0.0,
+        offload_layers: Amount = 0.0,
+    ) -> Held:
+        """What the fullest stage holds; as of :meth:`StackMemory.held`."""
+        activations, buffer = self._working(recompute, block, offload_layers)
+        everything = Held(
+            self.stages.index.astype(np.int64),
+            *self.states,
+            activations,
+            buffer,
+            self.gathered,
+            np.full_like(self.in_flight, self.workspace),
+            self.in_flight,
+            self.stages.layers,
+        )
+        fullest = everything.total.argmax(axis=0)
+        place = (fullest, np.arange(len(fullest)))
+        return Held(*(getattr(everything, name)[place] for name in Held.__struct_fields__))
+
+    def total(
+        self,
+        recompute: Recomputation = NOTHING,
+        *,
+        block: Amount = 0.0,
+        offload_layers: Amount = 0.0,
+    ) -> Floats:
+        """The peak alone, shape (plans,) [B]."""
+        activations, buffer = self._working(recompute, block, offload_layers)
+        peak: Floats = (self._lasting + activations + buffer).max(axis=0)
+        return peak
+
+    @property
+    def _lasting(self) -> Floats:
+        """What no rung changes, shape (stages, plans) [B]."""
+        weights, gradients, optimizer = self.states
+        return weights + gradients + optimizer + self.gathered + self.workspace
+
+    def _working(
+        self, recompute: Recomputation, block: Amount, offload_layers: Amount
+    ) -> tuple[Floats, Floats]:
+        """Activations, and the loss or what runs backward, shape (stages, plans) [B]."""
+        memory, gpu, counts, rows = self.memory, self.gpu, self.counts, self.whole
+        if recompute.layers == "block":
+            block = float(recompute.block)
+        if recompute.layers == "half" or np.any(block):
+            counts = StageLayers.of(memory.model, self.stages, recompute, block)
+        if recompute.modules or recompute.layers == "full":
+            rows = {kind: _total(memory.kept(gpu, kind, recompute)) for kind in counts.kinds}
+        kept: Floats = counts.kept(rows, 2 * gpu.slice * memory.model.hidden_size)
+        if np.any(offload_layers):
+            kept = kept - counts.offloaded(rows, np.asarray(offload_layers))
+        share: Amount = 0.5 if {"mlp", "moe"} & {*recompute.modules} else 0.0
+        share = np.where(np.asarray(block) > 0, 1.0, share)
+        if recompute.layers in ("full", "half"):
+            share = 1.0
+        share = share + np.where(np.asarray(offload_layers) > 0, 2.0, 0.0)
+        backward = memory.backward(gpu) + share * counts.most_of_one(self.whole)
+        return self.in_flight * (kept + self.embedding), np.maximum(backward, self.head)
+
+    def least_block(self, peak_bytes: float) -> Floats:
+        """Fewest first layers of every stage that, computed again, keep plans below a peak.
+
+        Parameters
+        ----------
+        peak_bytes
+            The peak [B].
+
+        Returns
+        -------
+        Floats
+            As of :meth:`StackMemory.least_block`, shape (plans,) [1].
+        """
+        memory = self.memory
+        most = np.full_like(self.gpu.stages, float(max(memory.stage_layers, default=0)))
+        if not memory.stage_layers:
+            most = np.ceil(memory.model.layers / self.gpu.stages)
+        activations, buffer = self._working(NOTHING, 1.0, 0.0)
+        # What one layer less frees of every kind, and how many there are of each up to a layer.
+        smallest = 2 * self.gpu.slice * memory.model.hidden_size
+        before, start = layer_kinds(memory.model)[1][:, 2], self.stages.first.astype(np.int64)
+        end = start + self.stages.layers.astype(np.int64)
+        freed = [
+            (row, np.where(end > start, self.in_flight, 0.0) * (self.whole[kind] - smallest))
+            for row, kind in enumerate(self.counts.kinds)
+        ]
+
+        def gone(count: Floats) -> Floats:
+            last = np.minimum(start + count.astype(np.int64), end)
+            return sum(
+                ((before[row, last] - before[row, start]) * bytes_of for row, bytes_of in freed),
+                np.zeros_like(self.in_flight),
+            )
+
+        excess = self._lasting + activations + buffer + gone(np.ones_like(most)) - peak_bytes
+        return _least(most - 1.0, lambda count: np.asarray((gone(count) >= excess).all(axis=0)))
+
+    def least_offload(self, peak_bytes: float) -> Floats:
+        """Fewest layers whose activations, in the host's memory, keep plans below a peak.
+
+        Parameters
+        ----------
+        peak_bytes
+            The peak [B].
+
+        Returns
+        -------
+        Floats
+            As of :meth:`StackMemory.least_offload`, shape (plans,) [1].
+        """
+        most = np.where(self.gpu.stages == 1, self.memory.model.layers - 1.0, 0.0)
+        return _least(most, lambda count: self.total(offload_layers=count) <= peak_bytes)
+
+
 def _total(rows: Rows) -> Floats:
     """All operations together, shape (plans,) [B]."""
     return sum(rows.values(), np.zeros(1))
 
 
-def _length(sizes: PlanSizes) -> int:
-    """How many plans there are [1]."""
-    return max(np.size(getattr(sizes, name)) for name in PlanSizes.__struct_fields__)
-
-
-def _least(sizes: PlanSizes, most: Floats, fit: Callable[[PlanSizes, Floats], Bools]) -> Floats:
+def _least(most: Floats, fit: Callable[[Floats], Bools]) -> Floats:
     """Least count from 1 to ``most`` with which plans fit, which more never undoes; 0: none."""
     high = np.maximum(most, 0.0)
-    high = np.where((high > 0) & fit(sizes, np.maximum(high, 1.0)), high, 0.0)
+    high = np.where((high > 0) & fit(np.maximum(high, 1.0)), high, 0.0)
     low = np.minimum(high, 1.0)
-    while (searching := np.flatnonzero(low < high)).size:
-        some = sizes.take(searching)
-        middle = (low[searching] + high[searching]) // 2
-        enough = fit(some, middle)
-        high[searching[enough]] = middle[enough]
-        low[searching[~enough]] = middle[~enough] + 1
+    while (low < high).any():
+        middle = (low + high) // 2
+        enough = fit(middle)
+        high = np.where(enough, middle, high)
+        low = np.where(enough, low, np.minimum(middle + 1, high))
     return high
+
+
+def peak_of(usable_bytes: float) -> float:
+    """Peak up to which plans fit [B]."""
+    return (usable_bytes - OUTSIDE_BYTES) / FRAGMENTATION
 
 
 def fits(peak_bytes: Amount, usable_bytes: Amount) -> Bools:

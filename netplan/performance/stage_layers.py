@@ -33,8 +33,6 @@ class GpuShare(Columns, frozen=True, eq=False):
     expert_group: Floats
     experts_apart: Floats
     expert_tensor: Floats
-    block: Floats
-    offload_layers: Floats
 
 
 class Stages(Columns, frozen=True, eq=False):
@@ -123,8 +121,10 @@ class StageLayers(Struct, frozen=True, eq=False):
     again: Floats
 
     @classmethod
-    def of(cls, model: Model, stages: Stages, gpu: GpuShare, recompute: Recomputation) -> Self:
-        """Layers of stages, and what of them is computed again."""
+    def of(
+        cls, model: Model, stages: Stages, recompute: Recomputation, block: Amount = 0.0
+    ) -> Self:
+        """Layers of stages, and what of them is computed again: the first ``block``, or all."""
         kinds, before = layer_kinds(model)
         start = stages.first.astype(np.int64)
         end = start + stages.layers.astype(np.int64)
@@ -139,8 +139,8 @@ class StageLayers(Struct, frozen=True, eq=False):
         if recompute.layers == "half":
             parity = (start + 1) % 2
             whole = before[:, parity, end] - before[:, parity, start]
-        elif np.any(gpu.block):
-            skipped = np.minimum(start + gpu.block.astype(np.int64), end)
+        elif np.any(block):
+            skipped = np.minimum(start + np.asarray(block, np.int64), end)
             whole = before[:, 2, end] - before[:, 2, skipped]
         whole = whole + more
         further = np.where(stages.last, model.prediction_layers * len(further_kinds(model)), 0)
