@@ -466,7 +466,8 @@ class Search(Question[SearchAnswer]):
         "netplan search four-d-paper --fix pipeline=64 --fix microbatch=1",
         "netplan search four-d-paper --gpus 1024 --model vit-64k --strategy all",
         "netplan search dfmodel-paper --execution fused --explain mapping",
-        "netplan search hgx-h100 --expanded-memory comet-480gb --explain memory",
+        "netplan search hgx-h100 --explain memory",
+        "netplan search hgx-h100 --expanded-memory comet-480gb --memory model --explain memory",
         "netplan search comet-paper --gpus 64 --model dlrm-1.2t --instances 8",
     )
 

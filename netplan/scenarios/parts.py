@@ -367,7 +367,7 @@ ALIASES = (
 )
 """Inputs, other names of values, and those."""
 FIX = Option(
-    "Give a value, such as pipeline=64 (repeatable).",
+    "Give a value, such as pipeline=64 or expert_tensor=8 (repeatable).",
     "numbers",
     flag="--fix",
     metavar="NAME=N",
@@ -434,7 +434,13 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     ] = None
     zero_stage: Annotated[
         Literal[0, 1, 2, 3] | None,
-        Typed("ZeRO stage.", flag="--zero", low=0, high=3, otherwise="the iteration model's"),
+        Typed(
+            "ZeRO stage.",
+            flag="--zero",
+            low=0,
+            high=3,
+            otherwise="1 to 3 searched by memory stack, else the iteration model's",
+        ),
     ] = None
     tokens: Annotated[
         Annotated[float, Meta(gt=0)] | None,
@@ -493,7 +499,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         Interleave | None,
         Typed(
             "Interleaved schedules: none, in whole groups of microbatches, any.",
-            otherwise="the iteration model's",
+            otherwise="whole by memory stack, else the iteration model's",
         ),
     ] = None
     embedding: Annotated[bool, Typed("Count the token embedding.")] = False

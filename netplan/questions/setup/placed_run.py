@@ -113,6 +113,9 @@ class PlacedRun(Struct, frozen=True):
             f"plan{given}: {plan.shape} (TPxPPxDP), {plan.schedule} microbatches,"
             f" {plan.interleave} stage{'s' if plan.interleave > 1 else ''} a GPU"
         )
+        how = ", ".join((how, *plan.kept_words))
+        if inputs.get("use_per_domain") and (idle := plan.placement.cluster - plan.gpus):
+            how += f"; {idle:,} GPUs are idle"
         if self.setting.spread_model is not None:
             totals = plan.placement.totals._asdict()
             how = self.setting.spread_model.laid_out(totals, training.batch)
