@@ -101,8 +101,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         "netplan compare --hb-size 8 --hb-size 72 --hb-size 144",
         "netplan compare nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
         "netplan compare hgx-h100 --gpus 4096 --fabric rail-only --fabric fat-tree",
-        "netplan compare hgx-h100 --memory model --expanded-memory none"
-        " --expanded-memory cxl-256gb",
+        "netplan compare hgx-h100 --memory model --expanded-memory none --expanded-memory cxl-box",
     )
 
     reads: ClassVar[frozenset[str]] = (

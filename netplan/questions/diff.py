@@ -223,6 +223,7 @@ class Diff(Question[DiffAnswer]):
             elif plain in known:
                 value = self.scenario.value(plain)
                 value = _unsaid(known[plain].option.otherwise) if value is None else value
+                value = " ".join(map(str, value)) or "none" if isinstance(value, tuple) else value
                 values[str(value) if plain in NAMED else f"{_spelt(plain)} {value}"] = None
             else:
                 text = (self.overrides or {}).get(name)

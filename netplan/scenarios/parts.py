@@ -311,13 +311,13 @@ class Cluster(Described, frozen=True, kw_only=True):
 
 
 class TieredMemory(Described, frozen=True, kw_only=True):
-    """What of a training run lies where, on GPUs with an expanded memory."""
+    """What a training run holds, and what of it lies elsewhere: in the host, or expanded."""
 
     offload: Annotated[
         tuple[str, ...],
         Option(
-            "Lies in the expanded memory: optimizer, gradients, weights, activations; or in the"
-            " host's: activations:K (layers), optimizer:F (a share; repeatable).",
+            "In the expanded memory (optimizer, gradients, weights, activations), or in the host's"
+            " (activations:K, layers, or optimizer:F, a share; repeatable).",
             many=True,
             metavar="PART",
         ),
@@ -367,7 +367,7 @@ ALIASES = (
 )
 """Inputs, other names of values, and those."""
 FIX = Option(
-    "Give a value, such as pipeline=64 or expert_tensor=8 (repeatable).",
+    "Give a value, such as pipeline=64 (repeatable).",
     "numbers",
     flag="--fix",
     metavar="NAME=N",
@@ -418,8 +418,8 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     recompute: Annotated[
         str | None,
         Option(
-            "Activations computed again: auto, none, half or full (of the layers), block:K (the"
-            " first of each stage), or modules such as core_attn or moe_act+layernorm.",
+            "Computed again: auto, none, half or full (layers), block:K (the first of each"
+            " stage), or modules such as moe_act+layernorm.",
             metavar="WHAT",
             otherwise="auto under calibrated and measured, else the iteration model's",
             basic=True,
@@ -465,7 +465,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         Typed("Tokens of the busiest GPU's experts over the mean.", low=1),
     ] = 1.0
     use_per_domain: Annotated[
-        BatchSize | Literal["auto"] | None,
+        Whole | Literal["auto"] | None,
         Option(
             "GPUs of each HB domain that plans use, such as 64 of 72; the others stay idle.",
             "whole-or-auto",

@@ -68,7 +68,7 @@ def test_every_field_stands_with_its_meaning(kind: str) -> None:
 def test_ranges_units_and_choices_are_told() -> None:
     text = commented(Scenario.load("hgx-b200"))
     assert "gpus: 32768 # GPUs in the cluster. [GPUs; from 1 to 4,194,304]" in text
-    assert "[bf16, fp8, fp4, fp16; default: bf16]" in text
+    assert "[bf16, fp8, fp8-current, fp8-cs, fp8-delayed," in text
     # A file has shares and ratios as numbers.
     assert "discount: null # Off every price. [0.07 is 7 %; from 0; default: the book's]" in text
     assert "oversubscription: null # Down over up at Clos leaves. [3 is 3:1; from 1]" in text

@@ -3,6 +3,7 @@
 By command line, Python and scenario file alike.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -159,3 +160,61 @@ def test_a_block_is_no_larger_than_a_stage() -> None:
     """Of 126 layers 90 lie on one stage alone."""
     found = package.search("hgx-h100", gpus=512, recompute="block:30", top=9).found
     assert {-(-126 // timed.plan.pipeline) >= 30 for timed in found.plans} == {True}
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("recompute", "none", "block:2"),
+        ("zero", "1", "3"),
+        ("memory", "stack", "model"),
+        ("use_per_domain", "4", "auto"),
+        ("precision", "bf16", "fp8-cs"),
+        ("imbalance", "1", "1.5"),
+        ("offload", "optimizer:0.25", "optimizer:0.5"),
+    ],
+)
+def test_two_values_lie_side_by_side(name: str, first: str, second: str) -> None:
+    words = ("--gpus", "512", "--a", f"{name}={first}", "--b", f"{name}={second}")
+    model = ("--model", "mixtral-8x7b") if name == "imbalance" else ()
+    done = netplan("diff", "hgx-h100", *words, *model, *HOST)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Iteration" in done.stdout
+    assert "('" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("recompute", "[none, full, 'block:2', auto]"),
+        ("zero_stage", "[1, 2, 3]"),
+        ("use_per_domain", "[4, 8, auto]"),
+        ("precision", "[bf16, fp8-current, fp8-delayed]"),
+    ],
+)
+def test_a_study_varies_what_is_kept(tmp_path: Path, name: str, values: str) -> None:
+    (tmp_path / "kept.yaml").write_text(
+        "name: kept\ntitle: What plans keep\nsource: ours\ndate: '2026'\nask: search\n"
+        "scenario: hgx-h100\ninputs: {gpus: 512}\n"
+        f"axes:\n  - {{input: {name}, values: {values}}}\n"
+        "outputs: [iteration_time_s, memory_bytes]\n"
+        f"charts:\n  - {{kind: lines, title: Time, x: {name}, y: iteration_time_s}}\n",
+        "utf-8",
+    )
+    done = netplan("study", "run", "kept.yaml", "-o", "kept.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    _, *rows = (tmp_path / "kept.csv").read_text("utf-8").splitlines()
+    assert [row.rpartition(",")[2] for row in rows] == ["ok"] * len(rows)
+
+
+def test_a_file_of_init_has_what_is_kept(tmp_path: Path) -> None:
+    given = ("recompute=block:2", "precision=fp8-cs", "use_per_domain=4", "memory=stack", "zero=1")
+    words = [word for value in given for word in ("--set", value)]
+    path = tmp_path / "mine.yaml"
+    assert netplan("init", "hgx-h100", *words, "-o", str(path)).returncode == 0
+    done = netplan("search", str(path), "--gpus", "512", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    inputs = json.loads(done.stdout)["inputs"]
+    kept = ("recompute", "precision", "use_per_domain", "memory_model", "zero_stage")
+    assert [inputs[name] for name in kept] == ["block:2", "fp8", 4, "stack", 1]
+    assert netplan("init", "hgx-h100", "--set", "recompute=foo").returncode == 2

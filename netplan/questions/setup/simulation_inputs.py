@@ -44,7 +44,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
         otherwise="in order; on a wafer by tiles",
     )
     groups: Groups = optional(
-        "Members of a tensor group: side by side, or strided.",
+        "Tensor groups side by side, or strided.",
         "choice",
         choices=get_args(Groups),
         default="near",
