@@ -21,8 +21,9 @@ from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.error_bars import error_bar
-from netplan.performance.ladder import PlanMemory, held_at, plan_memory, shares_of, sizes_of
+from netplan.performance.ladder import given_to, held_at, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
+from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting, check_name
 from netplan.performance.space import PlanSpace
@@ -253,7 +254,9 @@ class Evaluation(Struct, frozen=True, eq=False):
         if not self.setting.by_stack:
             return plan
         rung = self.setting.rungs[0]
-        return rung.given_to(plan, rung.recompute.block or self.setting.options.offload_layers or 0)
+        return given_to(
+            plan, rung, rung.recompute.block or self.setting.options.offload_layers or 0
+        )
 
     def best(self, top: int) -> tuple[list[tuple[int, int]], int]:
         """Best plans as (placement, schedule), equally fast ones in order, and how many fit."""

@@ -21,120 +21,32 @@ which offloads nothing, and of the smallest expert degree.
 """
 
 from math import inf
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Columns, Floats, Ints, Numbers, real
-from netplan.performance.stack_memory import (
-    HIGH,
-    LOW,
-    OUTSIDE_BYTES,
-    Held,
-    PlanSizes,
-    peak_of,
-    verdict,
-)
+from netplan.arrays import Amount, Bools, Columns, Floats, Ints, real
+from netplan.performance.memory_verdict import HIGH, LOW, OUTSIDE_BYTES, PlanMemory, verdict
+from netplan.performance.plan import Plan
+from netplan.performance.rungs import AS_FEW, Rung
+from netplan.performance.setting import Setting
+from netplan.performance.stack_memory import Held, PlanSizes
 from netplan.records import replace
 from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR
-from netplan.workloads.program import Zero
-from netplan.workloads.recomputation import NOTHING, Recomputation, RecomputedModule
+from netplan.workloads.recomputation import NOTHING, Recomputation
 
-if TYPE_CHECKING:
-    from netplan.performance.plan import Plan
-    from netplan.performance.setting import Setting
-
-FULL, AS_FEW = Recomputation("full"), Recomputation("block")
-FAST_HOST_BYTES_PER_S = 1e11
-"""Link to the host from which on a search tries to send activations there [B/s]."""
 WHOLE, A_MODULE = {"full": 1.0, "half": 0.5}, 0.01
 """How much of a layer computing again stands for, where plans are put in order [1]."""
 NEAR = 1.01
 """Plans within this of the fastest are told apart by what they compute again and by degrees [1]."""
-SHARDED_WEIGHTS: Zero = 3
-SHARDED_GRADIENTS: Zero = 2
 
 
-class Rung(Struct, frozen=True):
-    """What a plan keeps: what it computes again, what it shards, whether it offloads activations.
-
-    ``block`` without a number stands for as few layers as fit.
-    """
-
-    recompute: Recomputation
-    zero: Zero
-    offloads: bool = False
-    stages: Literal["any", "one", "several"] = "any"
-
-    def possible(self, stages: Numbers) -> Bools:
-        """Whether plans of so many pipeline stages have it, shape (plans,)."""
-        if self.stages == "any":
-            return np.ones_like(stages, dtype=np.bool_)
-        return (stages == 1) if self.stages == "one" else (stages > 1)
-
-    def less_than(self, other: "Rung") -> bool:
-        """Whether it takes no longer than another one, and less is computed again or offloaded."""
-        less, more = self.recompute, other.recompute
-        if less == NOTHING and not self.offloads:
-            return True
-        part = less.layers == more.layers == "none" and {*less.modules} <= {*more.modules}
-        return not self.offloads and (more == FULL or (part and not other.offloads))
-
-    def given_to(self, plan: "Plan", layers: int) -> "Plan":
-        """A plan that keeps so, with so many layers computed again or sent to the host."""
-        recompute = self.recompute
-        if recompute == AS_FEW:
-            recompute = Recomputation("block", layers)
-        offloaded = layers if self.offloads else 0
-        return replace(plan, recompute=recompute, zero=self.zero, offload_layers=offloaded)
-
-
-def rungs_of(setting: "Setting") -> tuple[Rung, ...]:
-    """The rungs of a setting; none where the iteration model says itself what memory holds."""
-    memory, options = setting.training.stack_memory, setting.options
-    if memory is None:
-        return ()
-    zero = setting.zero_stage
-    if (
-        options.recomputation is not None
-        or options.offload_layers
-        or setting.training.ignore_memory
-    ):
-        offloads = bool(options.offload_layers)
-        return (Rung(options.recomputation or NOTHING, zero, offloads),)
-    rungs = [Rung(NOTHING, zero)]
-    if options.zero_stage is None and setting.training.calibrated is not None:
-        rungs.append(Rung(NOTHING, SHARDED_GRADIENTS, stages="several"))
-    rungs += [Rung(Recomputation(modules=names), zero) for names in _modules(setting)]
-    if memory.stack.keeps not in ("torch", "compiled"):
-        rungs.append(Rung(AS_FEW, zero))
-    rungs.append(Rung(FULL, zero))
-    if zero == SHARDED_WEIGHTS and setting.training.host_bytes_per_s >= FAST_HOST_BYTES_PER_S:
-        rungs.append(Rung(NOTHING, zero, offloads=True, stages="one"))
-    return tuple(rungs)
-
-
-def _modules(setting: "Setting") -> list[tuple[RecomputedModule, ...]]:
-    """Names of modules that a search tries, those that keep more first."""
-    memory = setting.training.stack_memory
-    if memory is None:
-        return []
-    if memory.stack.keeps in ("torch", "compiled"):
-        return [("sac-op",)]
-    if setting.experts is None:
-        return []
-    latent = setting.transformer.latent_attention is not None
-    if memory.precision == "fp8-delayed":  # keeps norms and activations of experts
-        return [("mla_up_proj",)] if latent else []
-    if not latent:
-        return [("moe_act",), ("moe_act", "layernorm")]
-    return [
-        ("moe_act",),
-        ("mla_up_proj",),
-        ("mla_up_proj", "moe_act"),
-        ("moe_act", "layernorm", "mla_up_proj"),
-    ]
+def given_to(plan: Plan, rung: Rung, layers: int) -> Plan:
+    """A plan that keeps so, with so many layers computed again or sent to the host."""
+    recompute = rung.recompute
+    if recompute == AS_FEW:
+        recompute = Recomputation("block", layers)
+    offloaded = layers if rung.offloads else 0
+    return replace(plan, recompute=recompute, zero=rung.zero, offload_layers=offloaded)
 
 
 class Kept(Columns, frozen=True, eq=False):
@@ -158,7 +70,7 @@ class Kept(Columns, frozen=True, eq=False):
     counts: Bools
 
 
-def sizes_of(setting: "Setting", totals: Ints, microbatch: Amount, *rest: Amount) -> PlanSizes:
+def sizes_of(setting: Setting, totals: Ints, microbatch: Amount, *rest: Amount) -> PlanSizes:
     """Plans as memory sees them, of total degrees of shape (dimensions, plans).
 
     ``rest`` are microbatches and interleaved stages. Experts are cut over the tensor GPUs too.
@@ -178,7 +90,7 @@ def sizes_of(setting: "Setting", totals: Ints, microbatch: Amount, *rest: Amount
     )
 
 
-def keep(setting: "Setting", sizes: PlanSizes, peak_bytes: float) -> Kept:
+def keep(setting: Setting, sizes: PlanSizes, peak_bytes: float) -> Kept:
     """What plans hold on all rungs, with as few layers computed again as this peak allows.
 
     A rung costs no less than one that computes a part of the same again, nor does it less: of those
@@ -219,7 +131,7 @@ def keep(setting: "Setting", sizes: PlanSizes, peak_bytes: float) -> Kept:
 
 
 def held_at(
-    setting: "Setting",
+    setting: Setting,
     sizes: PlanSizes,
     rung: Rung,
     block: Amount = 0.0,
@@ -241,7 +153,7 @@ def held_at(
     return memory.held(sizes, recompute=rung.recompute, zero=rung.zero, offload_layers=layers)
 
 
-def shares_of(setting: "Setting", rung: Ints, layers: Floats, fullest: Floats) -> dict[str, Floats]:
+def shares_of(setting: Setting, rung: Ints, layers: Floats, fullest: Floats) -> dict[str, Floats]:
     """What share of the layers of plans computes what again, by word; each of shape (plans,).
 
     Parameters
@@ -266,60 +178,7 @@ def shares_of(setting: "Setting", rung: Ints, layers: Floats, fullest: Floats) -
     return shares
 
 
-class PlanMemory(Struct, frozen=True):
-    """What a plan holds on its fullest GPU, as training software keeps it.
-
-    Parameters
-    ----------
-    verdict
-        Whether it fits, may fit (``tight``), or does not.
-    peak_bytes, low_bytes, high_bytes, usable_bytes
-        Memory, between what it lies in nine of ten runs, and what a program sees [B].
-    stage, in_flight, layers
-        The fullest stage, from 0 on; microbatches whose activations it holds; its layers [1].
-    states, activations, head_or_backward, gathered, workspace, outside
-        Parts of it; ``outside`` of the allocator beside them [B].
-    by_operation
-        What one layer keeps of one microbatch, by kind of layer and operation [B].
-    basis
-        Whether memory of this software was compared with runs.
-    """
-
-    verdict: Literal["fit", "tight", "no"]
-    peak_bytes: float
-    low_bytes: float
-    high_bytes: float
-    usable_bytes: float
-    stage: int
-    states: float
-    activations: float
-    head_or_backward: float
-    gathered: float
-    workspace: float
-    outside: float
-    in_flight: float
-    layers: float
-    by_operation: dict[str, dict[str, float]]
-    basis: Literal["checked", "unchecked"]
-
-    @property
-    def fits(self) -> bool:
-        """Whether it fits for sure."""
-        return self.verdict == "fit"
-
-    @property
-    def words(self) -> str:
-        """The peak between its ends, of what a program sees, such as ``88 GB (78-106) of 85``.
-
-        With the verdict behind it where the plan does not fit for sure.
-        """
-        bytes_of = (self.peak_bytes, self.low_bytes, self.high_bytes, self.usable_bytes)
-        peak, low, high, usable = (round(number / 1e9) for number in bytes_of)
-        sure = "" if self.fits else f": {self.verdict}"
-        return f"{peak} GB ({low}-{high}) of {usable}{sure}"
-
-
-def plan_memory(setting: "Setting", sizes: PlanSizes, held: Held) -> PlanMemory:
+def plan_memory(setting: Setting, sizes: PlanSizes, held: Held) -> PlanMemory:
     """That of a single plan of a setting.
 
     Raises
@@ -346,12 +205,7 @@ def plan_memory(setting: "Setting", sizes: PlanSizes, held: Held) -> PlanMemory:
     )
 
 
-def peaks_of(usable_bytes: float) -> tuple[float, float]:
-    """Peaks up to which plans fit, and up to which they may [B]."""
-    return peak_of(usable_bytes), (usable_bytes - OUTSIDE_BYTES) / LOW
-
-
-def preference(plan: "Plan", layers: int) -> tuple[float, ...]:
+def preference(plan: Plan, layers: int) -> tuple[float, ...]:
     """What orders plans that are nearly as fast, the preferred one first.
 
     Computing least again, then the smallest tensor and pipeline degree, the lowest ZeRO stage, no

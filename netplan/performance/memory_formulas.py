@@ -14,14 +14,13 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from netplan.performance.ladder import PlanMemory, sizes_of
+from netplan.performance.ladder import sizes_of
+from netplan.performance.memory_verdict import FRAGMENTATION, OUTSIDE_BYTES, PlanMemory
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.stack_memory import (
     CHUNK_TOKENS,
     EXPERT_WORKSPACE_BYTES,
-    FRAGMENTATION,
-    OUTSIDE_BYTES,
     SHARED_GRADIENTS,
     SHARED_OPTIMIZER,
     SHARED_WEIGHTS,

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
-from netplan.performance.ladder import PlanMemory
+from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.setting import Setting
 from netplan.records import asdict, replace
 from netplan.traffic.placement import Degrees, Placement

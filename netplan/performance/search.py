@@ -38,10 +38,11 @@ from netplan.errors import InfeasibleError, InputError, NoPlanError, NoRoomError
 from netplan.inputs.choices import AnyStrategy, Mode, Strategy
 from netplan.levels import Level, gpu_count
 from netplan.performance.evaluation import Evaluation
-from netplan.performance.free_search import Bound, FreePlans, best_free_plans
+from netplan.performance.free_search import FreePlans, best_free_plans
 from netplan.performance.free_space import LEAST_TOKENS
-from netplan.performance.ladder import NEAR, SHARDED_WEIGHTS, preference
+from netplan.performance.ladder import NEAR, preference
 from netplan.performance.plan import Plan, PlanTime, SearchResult
+from netplan.performance.rungs import SHARDED_WEIGHTS
 from netplan.performance.setting import (
     DEFAULT_OPTIONS,
     Fixed,
@@ -50,6 +51,7 @@ from netplan.performance.setting import (
     Training,
     check_setting,
 )
+from netplan.performance.shortlist import Bound
 from netplan.performance.space import degree_limits, enumerate_plans, listed_plans, placements_of
 from netplan.performance.usual_plan import UsualPlans
 from netplan.progress import each

@@ -17,7 +17,8 @@ from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
 from netplan.performance.iteration_model import IterationModel
-from netplan.performance.ladder import Rung, peaks_of, rungs_of
+from netplan.performance.memory_verdict import peaks_of
+from netplan.performance.rungs import Keeping, Rung, rungs_of
 from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import DEFAULT_STACK, STACKS
 from netplan.performance.tiers import Expanded, Spill
@@ -37,12 +38,11 @@ from netplan.workloads.program import (
     dealt,
     training_program,
 )
-from netplan.workloads.recomputation import Recomputation
+from netplan.workloads.recomputation import NOTHING, Recomputation
 from netplan.workloads.transformer import experts_of
 
 if TYPE_CHECKING:
     from netplan.performance.mapping.layers import LayerExecution
-    from netplan.performance.plan import Plan
     from netplan.workloads.families import OtherModel, SpreadModel
     from netplan.workloads.graph_model import GraphModel
     from netplan.workloads.graph_program import Layered
@@ -556,7 +556,19 @@ class Setting(Struct, frozen=True):
     @property
     def rungs(self) -> "tuple[Rung, ...]":
         """What the search varies of what plans keep; none where the iteration model says it."""
-        return rungs_of(self)
+        memory, options = self.training.stack_memory, self.options
+        if memory is None:
+            return ()
+        given, offloads = options.recomputation, bool(options.offload_layers)
+        if given is not None or offloads or self.training.ignore_memory:
+            return (Rung(given or NOTHING, self.zero_stage, offloads),)
+        return rungs_of(
+            memory,
+            zero=self.zero_stage,
+            sparse=self.experts is not None,
+            shards_gradients=options.zero_stage is None and self.training.calibrated is not None,
+            host_bytes_per_s=self.training.host_bytes_per_s,
+        )
 
     @property
     def once(self) -> "Setting":
@@ -566,7 +578,7 @@ class Setting(Struct, frozen=True):
         variant = replace(self.options.variant, again=())
         return replace(self, options=replace(self.options, variant=variant))
 
-    def of_plan(self, plan: "Plan") -> "Setting":
+    def of_plan(self, plan: Keeping) -> "Setting":
         """The same with all that a search varies as a plan has it."""
         if plan.recompute is None:
             return self

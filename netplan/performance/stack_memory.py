@@ -39,13 +39,13 @@ attention counts as plain attention.
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Columns, Floats, Ints
 from netplan.errors import InputError
+from netplan.performance.memory_verdict import Basis, peak_of
 from netplan.performance.stacks import MemoryOfStack
 from netplan.performance.stage_layers import (
     GpuShare,
@@ -62,16 +62,6 @@ from netplan.performance.stage_layers import (
 from netplan.records import replace
 from netplan.workloads.models import Experts, Mamba, Model
 from netplan.workloads.recomputation import NOTHING, OF_EXPERTS, OF_NORMS, Recomputation
-
-OUTSIDE_BYTES = 2e9
-"""CUDA context and NCCL, outside of torch's allocator; fitted on printed peaks [B]."""
-
-FRAGMENTATION = 1.03
-"""Reserved over allocated memory: median of six printed pairs from 1.03 to 1.11, with expandable
-segments [1]."""
-
-LOW, HIGH = 0.88, 1.20
-"""Printed over computed peak, near its 5th and 95th percentile over peaks above 8 GB [1]."""
 
 WORKSPACE_BYTES, EXPERT_WORKSPACE_BYTES = 0.12e9, 0.134e9
 """Workspaces of cuBLAS and Transformer Engine, fitted; four more streams of 32 MiB with experts
@@ -99,13 +89,6 @@ CHUNK_TOKENS = 256
 SHARED_OPTIMIZER, SHARED_GRADIENTS, SHARED_WEIGHTS = 1, 2, 3
 """ZeRO stages from which on a GPU keeps its own share of them [1]."""
 
-NEVER_COMPARED = (
-    "memory of this software (hybrids: of this kind of layer) was never compared with a run"
-)
-"""Note where nothing is refused for its memory."""
-
-Verdict = Literal["fit", "tight", "no"]
-Basis = Literal["checked", "unchecked"]
 Rows = dict[str, Floats]
 """What a layer keeps by operation, shape (plans,) [B]."""
 
@@ -970,82 +953,6 @@ def _least(most: Floats, fit: Callable[[Floats], Bools]) -> Floats:
         high = np.where(enough, middle, high)
         low = np.where(enough, low, np.minimum(middle + 1, high))
     return high
-
-
-def peak_of(usable_bytes: float) -> float:
-    """Peak up to which plans fit [B]."""
-    return (usable_bytes - OUTSIDE_BYTES) / FRAGMENTATION
-
-
-def fits(peak_bytes: Amount, usable_bytes: Amount) -> Bools:
-    """Whether peaks fit with fragments and what lies outside of the allocator.
-
-    Parameters
-    ----------
-    peak_bytes
-        Computed peaks, shape (plans,) [B].
-    usable_bytes
-        What the driver shows of the memory [B].
-
-    Returns
-    -------
-    Bools
-        Shape (plans,).
-
-    Examples
-    --------
-    >>> fits(np.array([75.6e9, 88.3e9]), 84.9e9).tolist()
-    [True, False]
-    """
-    return np.asarray(FRAGMENTATION * np.asarray(peak_bytes) + OUTSIDE_BYTES <= usable_bytes)
-
-
-def refused(peak_bytes: Amount, usable_bytes: Amount) -> Bools:
-    """Whether not even peaks at the low end of the error fit.
-
-    Parameters
-    ----------
-    peak_bytes
-        Computed peaks, shape (plans,) [B].
-    usable_bytes
-        What the driver shows of the memory [B].
-
-    Returns
-    -------
-    Bools
-        Shape (plans,).
-
-    Examples
-    --------
-    >>> refused(np.array([88.3e9, 99.0e9]), 84.9e9).tolist()
-    [False, True]
-    """
-    return np.asarray(LOW * np.asarray(peak_bytes) + OUTSIDE_BYTES > usable_bytes)
-
-
-def verdict(peak_bytes: float, usable_bytes: float, *, checked_kind: bool = True) -> Verdict:
-    """Whether a plan fits, may fit, or does not.
-
-    Parameters
-    ----------
-    peak_bytes, usable_bytes
-        Computed peak; what the driver shows of the memory [B].
-    checked_kind
-        Whether runs of this software and kind of layer were compared; others are never refused.
-
-    Returns
-    -------
-    str
-        ``fit``, ``tight`` or ``no``.
-
-    Examples
-    --------
-    >>> [verdict(peak, 84.9e9) for peak in (75.6e9, 88.3e9, 99e9)]
-    ['fit', 'tight', 'no']
-    """
-    if fits(peak_bytes, usable_bytes):
-        return "fit"
-    return "no" if checked_kind and refused(peak_bytes, usable_bytes) else "tight"
 
 
 def check_recomputation(

@@ -19,8 +19,9 @@ from typing import Any, cast
 from msgspec import Struct
 
 from netplan.calibration.published import held_as_made, published_run
+from netplan.performance.memory_verdict import Verdict, verdict
 from netplan.performance.published_runs import published_rows
-from netplan.performance.stack_memory import PlanSizes, StackMemory, Verdict, verdict
+from netplan.performance.stack_memory import PlanSizes, StackMemory
 from netplan.performance.stacks import MemoryOfStack, MemoryRow
 from netplan.published.checks import Check, check, published
 from netplan.workloads.accelerators import ACCELERATORS

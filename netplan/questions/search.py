@@ -11,11 +11,11 @@ from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
+from netplan.performance.memory_verdict import NEVER_COMPARED
 from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
-from netplan.performance.stack_memory import NEVER_COMPARED
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.questions.answers.barred import barred_columns

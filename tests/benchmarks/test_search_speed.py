@@ -11,11 +11,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level, LevelKind
-from netplan.performance.free_search import shortlist
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.shortlist import shortlist
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS

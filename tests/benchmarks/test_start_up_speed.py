@@ -15,8 +15,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import netplan
-from netplan.performance.free_search import shortlist
 from netplan.performance.search import _search
+from netplan.performance.shortlist import shortlist
 
 LIBRARIES = "import numpy, click, rich.table, msgspec, yaml"
 """Libraries that a comparison stands on, and the tables of rich: a floor that stays as it is."""

@@ -16,11 +16,12 @@ from netplan.levels import Level
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.ladder import NEAR
+from netplan.performance.memory_verdict import verdict
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
-from netplan.performance.stack_memory import StackMemory, verdict
+from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.performance.memory_verdict import fits, refused, verdict
 from netplan.performance.stack_memory import (
     FORMATS,
     Held,
@@ -21,9 +22,6 @@ from netplan.performance.stack_memory import (
     check_expert_degrees,
     check_offload,
     check_recomputation,
-    fits,
-    refused,
-    verdict,
 )
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
 from netplan.performance.stage_layers import stages_of

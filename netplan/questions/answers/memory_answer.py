@@ -11,10 +11,9 @@ from msgspec import Struct
 
 from netplan.performance import memory_formulas
 from netplan.performance.explain import MemoryCosts, PartCost, memory_costs
-from netplan.performance.ladder import PlanMemory
 from netplan.performance.memory_formulas import MemoryRow, MemoryRows, SymbolRow, memory_rows
+from netplan.performance.memory_verdict import FRAGMENTATION, PlanMemory
 from netplan.performance.plan import SearchResult
-from netplan.performance.stack_memory import FRAGMENTATION
 from netplan.reports.answer import plain_at
 from netplan.reports.sections import Column, Paragraph, Section, Table, column, columns
 from netplan.units import si

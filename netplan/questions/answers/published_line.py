@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from netplan.calibration.published import held_as_made, published_run, time_as_made
 from netplan.calibration.runs import MeasuredRun
+from netplan.performance.memory_verdict import Verdict, verdict
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import AskedRun, published_rows
-from netplan.performance.stack_memory import Verdict, verdict
 from netplan.records import replace
 from netplan.traffic.placement import divisors
 from netplan.units import si
