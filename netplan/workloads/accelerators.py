@@ -75,6 +75,8 @@ class Accelerator(Record, frozen=True, kw_only=True):
     ``usable_bytes`` are what the driver shows to a program of the memory. Boxes say GB and mean
     nearly GiB, so that it may be more than ``memory_bytes``; where a file does not say, it is 0.98
     of them. ``host_bytes_per_s`` is the link to the CPU's memory, each way; 0: none is known.
+    ``memory_software``, a row of `traffic/stacks/memory.csv`, is what trains on chips that run
+    other software than GPUs do; empty where it is the stack that a run asks for.
 
     ``training`` says what whole runs reach, ``measured`` what single kernels take: numbers of the
     one are never used for the other.
@@ -91,6 +93,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     narrow_flops_per_s: dict[Precision, PositiveFloat] = field(default_factory=dict)
     memory_bytes: PositiveFloat
     usable_bytes: NonNegativeFloat = 0.0
+    memory_software: str = ""
     memory_bytes_per_s: PositiveFloat
     hb_size: PositiveInt
     hb_bytes_per_s: PositiveFloat

@@ -64,6 +64,7 @@ REFUSED = [
     ),
     (("--fix", "expert_tensor=2"), "llama-3-405b has no experts: leave it out"),
     (("--set", "accelerator.usable_bytes=100e9"), "more than 1.08 x memory_bytes"),
+    (("--set", "accelerator.memory_software=mine"), "memory_software: got 'mine': use megatron,"),
     *(
         (("--memory", "stack", "--iteration-model", name), f"{name} has a memory of its own")
         for name in ("4d", "ptd-p", "comet")

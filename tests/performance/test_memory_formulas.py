@@ -57,6 +57,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("nvl72-gb200", {"gpus": 576, "model": "deepseek-v3", "published": False}),
     ("nvl72-gb200", {"gpus": 576, "model": "deepseek-v3", "recompute": "mla_up_proj+layernorm"}),
     ("nvl72-gb200", {"gpus": 144, "model": "deepseek-v3", "fixed": {"pipeline": 4}}),
+    ("tpu-v7", {}),
     ("nvl72-gb200", {"gpus": 72, "model": "llama-3-70b", "offload": ("activations:20",)}),
 ]
 

@@ -1,7 +1,7 @@
 """Training runs: what is asked of them becomes the search for their plans."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ from netplan.performance.setting import (
     fixed_values,
 )
 from netplan.performance.stack_memory import StackMemory, check_offload, check_recomputation
-from netplan.performance.stacks import DEFAULT_STACK, STACKS
+from netplan.performance.stacks import DEFAULT_STACK, STACKS, MemoryOfStack, MemoryRow
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
@@ -329,7 +329,13 @@ def stack_memory(
             " for the host's, or take --memory model"
         )
     stack = reader.load(STACKS, asked.training.stack or DEFAULT_STACK)
-    if stack.memory is None:
+    held_as = stack.memory
+    if on.memory_software and asked.training.stack is None:
+        try:
+            held_as = MemoryOfStack(software=cast("MemoryRow", on.memory_software))
+        except ValueError as error:
+            raise InputError(f"{on.name}: memory_{error}") from None
+    if held_as is None:
         raise InputError(
             f"stack {stack.name} does not say what it holds (memory): add the block, or take"
             " --memory model"
@@ -339,7 +345,7 @@ def stack_memory(
     if asked.training.recompute not in (None, "auto"):
         recompute = Recomputation.read(asked.training.recompute)
         most = -(-model.layers // stages)
-        check_recomputation(recompute, model, stack.memory, precision, stage_layers=most)
+        check_recomputation(recompute, model, held_as, precision, stage_layers=most)
     if layers is not None:
         check_offload(layers, model, stages=stages, recompute=recompute)
     if host and not on.host_bytes_per_s:
@@ -350,7 +356,7 @@ def stack_memory(
     states = OPTIMIZER_BYTES[asked.training.optimizer] if asked.training.optimizer else None
     return StackMemory(
         model,
-        stack.memory,
+        held_as,
         precision,
         sequence_parallel=asked.training.sequence_parallel,
         fused_attention=stack.fused,

@@ -183,3 +183,9 @@ def test_layers_that_no_run_was_compared_with_are_never_refused() -> None:
     done = " ".join(netplan("search", "nvl72-gb200", *words).stdout.split())
     assert "(unchecked)" in done
     assert "of this kind of layer) was never compared with a run" in done
+
+
+def test_memory_of_chips_with_other_software_is_never_refused() -> None:
+    done = " ".join(netplan("search", "tpu-v7", "--explain", "memory", "--details").stdout.split())
+    assert "(unchecked)" in done
+    assert "was never compared with a run" in done
