@@ -228,7 +228,7 @@ class SearchAnswer(Answer):
         took = result.best.time_text
         if result.best.instances:
             took = f"all instances in {best['turnaround_s']}, one iteration in {took}"
-        yield (f"Best plan: {self._named}: {took}, MFU {best['mfu']}, {self._room(best)} a GPU.")
+        yield (f"Best plan: {self._named}: {took}, MFU {best['mfu']}, {self._room(best)}.")
         if self._barred:
             ranks = (f"plan {rank}" for rank in _ranks(self.inputs["explain"]))
             yield told_apart(tuple(ranks), *self.compared)
@@ -243,8 +243,9 @@ class SearchAnswer(Answer):
         kept = self.found.best.memory
         if kept is None:
             room = si(self.memory_bytes + self.expanded_bytes, "B")
-            return f"{best['memory_bytes']} of {room}"
-        return kept.words
+            return f"{best['memory_bytes']} of {room} a GPU"
+        held, colon, verdict = kept.words.partition(":")
+        return f"{held} a GPU{colon}{verdict}"
 
     @property
     def _beside(self) -> Iterator[str]:
