@@ -85,8 +85,9 @@ class Cuts(Struct, frozen=True, eq=False):
         R of each cut [1].
     replicas
         No placement of a cut has more of them [1].
-    step
-        Microbatches are a multiple of this: p for schedules of whole groups [1].
+    step, least
+        Microbatches are a multiple of this, and no fewer than that: p for schedules of whole
+        groups; no fewer than p interleaved ones where stacks say what memory holds [1].
     """
 
     totals: Ints
@@ -95,6 +96,7 @@ class Cuts(Struct, frozen=True, eq=False):
     rounds: Ints
     replicas: Ints
     step: Ints
+    least: Ints
 
     @property
     def count(self) -> int:
@@ -107,7 +109,7 @@ class Cuts(Struct, frozen=True, eq=False):
 
     def take(self, cut: Ints | Bools) -> "Cuts":
         """Some of the cuts."""
-        entries = (self.rounds, self.replicas, self.step)
+        entries = (self.rounds, self.replicas, self.step, self.least)
         some = (column[cut] for column in entries)
         return Cuts(self.totals, self.sizes, self.schedules.take(cut), *some)
 
@@ -211,16 +213,17 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
     replicas = np.minimum(room[plain], 2 * rounds - 1)
     if fixed.data is not None:
         replicas = np.full_like(rounds, fixed.data)
-    step = np.ones_like(rounds)
+    step = least = np.ones_like(rounds)
     if setting.interleave == "whole":
-        step = np.where(chunked.interleave > 1, totals[PIPELINE, chunked.totals], 1)
-    fewest = _ceil(_ceil(rounds, replicas), step) * step
+        least = np.where(chunked.interleave > 1, totals[PIPELINE, chunked.totals], 1)
+        step = step if setting.by_stack and setting.free else least
+    fewest = np.maximum(_ceil(_ceil(rounds, replicas), step) * step, least)
     keep = fewest <= rounds
     if setting.by_stack and fixed.microbatch is None:
         several = totals[PIPELINE, chunked.totals] > 1
         keep &= ~several | np.isin(chunked.microbatch, SEQUENCES_OF_PIPELINES)
     made = replace(chunked, microbatches=fewest)
-    return Cuts(totals, sizes, made, rounds, replicas, step).take(keep)
+    return Cuts(totals, sizes, made, rounds, replicas, step, least).take(keep)
 
 
 SEQUENCES_OF_PIPELINES = (1, 2, 4, 8)
@@ -356,7 +359,7 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
         degrees[:, DATA] = np.where(divides, room, 1) if fixed.data is None else degrees[:, DATA]
         replicas = degrees[:, DATA].prod(axis=0)
     step: Ints = cuts.step[cut]
-    fewest = _ceil(_ceil(cuts.rounds[cut], replicas), step) * step
+    fewest = np.maximum(_ceil(_ceil(cuts.rounds[cut], replicas), step) * step, cuts.least[cut])
     placements = Placements(degrees, tuple(sizes))
     cells = Cells(cut, layers.row[owner], placements, room, replicas, fewest)
     if not setting.free:

@@ -217,8 +217,8 @@ class StackMemory(Struct, frozen=True):
     - workspaces of libraries.
 
     In flight are min(m, p - i) microbatches of stage i under 1F1B and zb-1p, all under gpipe,
-    min(m, 2 (p - i) - 1) under zb-2p, and min(m v, 2 (p - i - 1) + (v - 1) p + 1) / v with v chunks
-    a stage (Megatron-Core schedules.py); min(m, p), min(m, p/2 + 1) and min(m, p/3 + 2) under zbv,
+    min(m, 2 (p - i) - 1) under zb-2p, and min(m v, 2 (p - i - 1) + (v - 1) G + 1) / v with v chunks
+    a stage, G = p, or p + m mod p where microbatches do not divide (Megatron-Core schedules.py); min(m, p), min(m, p/2 + 1) and min(m, p/3 + 2) under zbv,
     v-half and v-min (zero-bubble-pipeline-parallelism).
 
     Parameters
@@ -242,6 +242,8 @@ class StackMemory(Struct, frozen=True):
         Layers of every stage; even, with fewer on the first and last one, if absent [1].
     positions
         Learned positions, which lie beside the vocabulary [1].
+    fills_first_group
+        Whether interleaved microbatches that fill no group of p go with the first one.
 
     Raises
     ------
@@ -275,6 +277,7 @@ class StackMemory(Struct, frozen=True):
     optimizer_offload: float = 0.0
     stage_layers: tuple[int, ...] = ()
     positions: int = 0
+    fills_first_group: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no training software does."""
@@ -517,7 +520,9 @@ class StackMemory(Struct, frozen=True):
     def _in_flight(self, gpu: GpuShare, index: Floats) -> Floats:
         """Microbatches whose activations a stage keeps at its peak, shape (stages, plans) [1]."""
         m, p, v = gpu.microbatches, gpu.stages, gpu.interleave
-        chunks = np.minimum(m * v, 2 * (p - index - 1) + (v - 1) * p + 1) / v
+        # Microbatches that fill no group of p go with the first one (netplan.simulation.schedule).
+        group = p + np.where(m > p, m % p, 0.0) * self.fills_first_group
+        chunks = np.minimum(m * v, 2 * (p - index - 1) + (v - 1) * group + 1) / v
         limits: dict[str | None, Floats] = {
             "gpipe": m + 0 * index,
             "zb-2p": 2 * (p - index) - 1,

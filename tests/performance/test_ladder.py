@@ -150,7 +150,8 @@ def replicas(case: Case, place: tuple[tuple[int, ...], ...], rounds: int) -> Ite
 def interleaved(case: Case, stages: int, microbatches: int) -> set[int]:
     """Numbers of interleaved stages a GPU."""
     layers = case.setting.transformer.depth
-    if stages == 1 or microbatches % stages:
+    fill = microbatches >= stages if case.setting.free else microbatches % stages == 0
+    if stages == 1 or not fill:
         return {1}
     return {n for n in range(1, layers + 1) if ceil(layers / stages) % n == 0}
 

@@ -365,6 +365,7 @@ def stack_memory(
         imbalance=asked.training.imbalance,
         optimizer_bytes=states,
         optimizer_offload=share,
+        fills_first_group=True,
     )
 
 
