@@ -219,3 +219,34 @@ def test_a_file_of_init_has_what_is_kept(tmp_path: Path) -> None:
     kept = ("recompute", "precision", "use_per_domain", "memory_model", "zero_stage")
     assert [inputs[name] for name in kept] == ["block:2", "fp8", 4, "stack", 1]
     assert netplan("init", "hgx-h100", "--set", "recompute=foo").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["search", "compare", "loads", "traffic", "simulate", "faults", "optimize"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--recompute", "moe_act"),
+        ("--use-per-domain", "80"),
+        ("--offload", "activations:3"),
+        ("--expanded-memory", "comet-480gb"),
+        ("--memory", "stack", "--iteration-model", "4d"),
+    ],
+)
+def test_every_question_about_training_refuses_the_same(
+    command: str, words: tuple[str, ...]
+) -> None:
+    done = netplan(command, "hgx-h100", "--gpus", "64", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_failures_count_with_an_expanded_memory() -> None:
+    words = ("faults", "hgx-h100", "--gpus", "64", "--iteration-model", "4d", "--model", "gpt-175b")
+    words = (*words, "--fabric", "rail-only", "--format", "json")
+    rows = [
+        json.loads(netplan(*words, *more).stdout)["fabrics"][0]
+        for more in ((), ("--expanded-memory", "comet-480gb"))
+    ]
+    assert rows[1]["iteration_time_s"] < rows[0]["iteration_time_s"]

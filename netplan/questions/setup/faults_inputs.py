@@ -33,7 +33,7 @@ from netplan.progress import each
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import CHECKPOINTS, NETWORK, RUNS, AnswerT_co, Question
 from netplan.questions.setup.inputs import fabrics_asked
-from netplan.questions.setup.training import check_tiers, plan_search, read_training
+from netplan.questions.setup.training import check_tiers, plan_search, read_chip, read_training
 from netplan.records import replace
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.parts import Checkpoints, Serving, Training
@@ -43,7 +43,6 @@ from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_ou
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS
 
 NAMED = 100
 """GPUs of a scenario that are named; the rest is counted [1]."""
@@ -129,8 +128,7 @@ class FaultsQuestion(Question[AnswerT_co]):
 def read_shared(asked: FaultsQuestion[Any]) -> Shared:
     """Read the files, size the cluster, and set up the search for plans."""
     reader = CatalogReader(asked.catalog, asked.overrides)
-    on = reader.load(ACCELERATORS, asked.cluster.accelerator)
-    training = None
+    on, training = read_chip(asked, reader), None
     if asked.trains:
         check_tiers(asked, on)
         training = read_training(asked, reader, on, asked.cluster.gpus)
