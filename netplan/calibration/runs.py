@@ -272,8 +272,8 @@ def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     """Pipelines of runs."""
     layers = np.array([run.model.layers for run in runs], np.float64)
     _, _, _, stages, interleave, _, microbatches = degrees
-    fullest = -(-layers // stages)
-    less = missing_layers(layers, stages)
+    fullest = interleave * -(-layers // (stages * interleave))
+    less = missing_layers(layers, stages, interleave)
     bubble = np.array([BUBBLE_SHARE.get(run.schedule, 1.0) for run in runs])
     chunk = fullest / interleave
     return calibrated.Stages(

@@ -47,8 +47,8 @@ class _PlacementTerms(NamedTuple):
 def stages_of(setting: Setting, rules: Repetition, shape: StageRuns) -> Stages:
     """Pipelines of schedules, each entry of shape (schedules,)."""
     stages, interleave = shape.stages, real(shape.interleave)
-    fullest = rules.fullest(stages)
-    less = missing_layers(rules.layers, stages)
+    fullest = rules.fullest(stages, interleave)
+    less = missing_layers(rules.layers, stages, interleave)
     return Stages(
         layers=np.full_like(stages, rules.layers),
         stages=stages,

@@ -179,7 +179,7 @@ def _evaluate_held(
     held = held_at(setting, sizes, rung, block=float(rung.recompute.block))
     none = np.zeros(len(run[0]))
     layers = setting.options.offload_layers or 0
-    fullest = table.repetition.fullest(runs.stages)
+    fullest = table.repetition.fullest(runs.stages, run[1])
     again = none + (rung.recompute.block or layers)
     shares = shares_of(setting, np.zeros(len(none), np.int64), again, fullest)
     redone = table.redoing(runs.sharding, shares)

@@ -532,7 +532,9 @@ class Placed(Struct, frozen=True, eq=False):
         space = free_space.listed_cells(search.known.cuts, plans, self.rows, microbatches)
         setting = search.setting
         if setting.by_stack:
-            fullest = self.table.repetition.fullest(real(plans.placements.totals[PIPELINE]))
+            stages = real(plans.placements.totals[PIPELINE])
+            chunks = real(space.schedules.interleave)
+            fullest = self.table.repetition.fullest(stages, chunks)
             rung, again = np.asarray(plans.rung), real(np.asarray(plans.again))
             table = self.table.redoing(plans.row, shares_of(setting, rung, again, fullest))
             alone = space.plans(index, index)

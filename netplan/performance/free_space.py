@@ -63,7 +63,7 @@ from netplan.traffic.placement import (
     fills_innermost,
 )
 from netplan.workloads.operations import Sharding
-from netplan.workloads.program import EQUAL_HEAD
+from netplan.workloads.program import EQUAL_HEAD, LIGHTER_ENDS
 
 CUT = [TENSOR, CONTEXT, EXPERT, PIPELINE]
 """Dimensions that cut one replica."""
@@ -226,6 +226,18 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
     return Cuts(totals, sizes, made, rounds, replicas, step, least).take(keep)
 
 
+def _with_lighter_ends(layers: int, stages: Ints, chunks: Ints, owner: Ints) -> tuple[Ints, Ints]:
+    """Further chunks of stages whose fullest hold more, so that the ends may lack a layer each."""
+    for more in LIGHTER_ENDS[1:]:
+        further, whose = space.all_divisors(_ceil(layers + more, stages))
+        new = np.ones(len(further), np.bool_)
+        for less in range(more):
+            new &= _ceil(layers + less, stages[whose]) % further > 0
+        chunks, owner = np.append(chunks, further[new]), np.append(owner, whose[new])
+    order = np.argsort(owner, kind="stable")
+    return chunks[order], owner[order]
+
+
 SEQUENCES_OF_PIPELINES = (1, 2, 4, 8)
 """Sequences of the microbatches of pipelines that a search tries beside memory by stack [1]."""
 CONTEXT_DEGREES, LEAST_TOKENS = (1, 2, 4, 8, 16), 4096
@@ -287,6 +299,8 @@ def _with_chunks(
         chunks, owner = np.ones_like(stages), np.arange(len(stages))
     else:
         chunks, owner = space.all_divisors(_ceil(setting.layers, stages))
+        if setting.by_stack and setting.training.calibrated is not None:
+            chunks, owner = _with_lighter_ends(setting.layers, stages, chunks, owner)
     keep = np.ones(len(chunks), np.bool_) if given is None else chunks == given
     if setting.interleave == "whole":  # a single stage has nothing to interleave with
         keep &= (chunks == 1) | (stages[owner] > 1)

@@ -150,7 +150,7 @@ def kept_on_rungs(
 
 def _again_s(setting: Setting, runs: StageRuns, alone: LayerTable, kept: Kept) -> Floats:
     """What cuts compute again at least, in the fewest microbatches and layers that they can [s]."""
-    fullest = alone.repetition.fullest(runs.stages)
+    fullest = alone.repetition.fullest(runs.stages, real(runs.interleave))
     least_s = np.full(len(fullest), inf)
     for row in range(len(setting.rungs)):
         rung = np.full(len(fullest), row)

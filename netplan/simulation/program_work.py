@@ -69,7 +69,7 @@ from netplan.workloads.operations import (
     Operation,
     OperationCost,
 )
-from netplan.workloads.program import Program, stage_layers
+from netplan.workloads.program import Program, splits, stage_layers
 
 
 class StageWeights:
@@ -385,11 +385,11 @@ class _EventBuilder:
         self.groups = LayerGroups.of(self.network, self.placements, np.zeros(1, np.int64))
         self.program: Program = setting.program(plan.sharding)
         self.stages = plan.pipeline
-        self.held = stage_layers(self.program.repetition.layers, self.stages)
-        if self.held.max() % chunks:
+        layers = self.program.repetition.layers
+        if not splits(layers, self.stages, chunks):
             raise InputError(
-                f"{self.held.max()} layers of a stage do not split into {chunks} interleaved parts:"
-                " change the pipeline degree"
+                f"{-(-layers // self.stages)} layers of a stage do not split into {chunks}"
+                " interleaved parts: change the pipeline degree"
             )
         self._layers: dict[tuple[int, bool], tasks.Branch] = {}
         self.calibrated: CalibratedLayer | None = None
@@ -397,7 +397,8 @@ class _EventBuilder:
             self.calibrated = calibrated_times(
                 self.setting, plan.sharding, self.program, self.groups
             )
-        self.layers = tuple(self._layers_of(virtual) for virtual in range(self.stages * chunks))
+        # The first virtual stage has the embedding before its layers, the last one a head.
+        self.layers: tuple[int, ...] = tuple(stage_layers(layers, self.stages * chunks).tolist())
         self.overlaps = setting.assumptions.overlap.data == "overlapped"
         self.update_s = sum(parts_s.get(part, 0.0) for part in ONCE)
         # What collectives show of themselves in an iteration, where the model says so as a whole.
@@ -448,14 +449,6 @@ class _EventBuilder:
         layer = self.layer(virtual % self.stages, ahead=ahead)
         ends = self._ends(virtual, ahead=ahead)
         return weights[virtual % self.stages].passes(layer, virtual, ends, ahead=ahead)
-
-    def _layers_of(self, virtual: int) -> int:
-        """Layers of a virtual stage."""
-        stage, chunk = virtual % self.stages, virtual // self.stages
-        whole, fullest = int(self.held.max()) // self.chunks, int(self.held.max())
-        # The first stage has the embedding before its first layers, the last one a head.
-        short = chunk == (0 if stage == 0 and self.stages > 1 else self.chunks - 1)
-        return whole - (fullest - int(self.held[stage])) * short
 
     def layer(self, stage: int, *, ahead: bool) -> tasks.Branch:
         """One pass through one layer."""

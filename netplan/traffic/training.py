@@ -24,7 +24,7 @@ from netplan.traffic.algorithms import check_number
 from netplan.traffic.matrix import TrafficMatrix, combine
 from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic
 from netplan.traffic.placement import Placement
-from netplan.workloads.program import CollectiveUse, Program, stage_layers
+from netplan.workloads.program import CollectiveUse, Program, splits, stage_layers
 
 
 def collectives_of(
@@ -159,7 +159,7 @@ def training_traffic(
     check_number("interleave", interleave, minimum=1, whole=True)
     stages = placement.totals.pipeline
     layers = program.repetition.layers
-    if -(-layers // stages) % interleave:
+    if not splits(layers, stages, interleave):
         raise InputError(
             f"{layers} layers do not split into {stages} pipeline stages"
             f" x {interleave} interleaved parts: change the pipeline degree"

@@ -143,6 +143,23 @@ def stage_layers(layers: int, stages: int) -> Ints:
     return held
 
 
+LIGHTER_ENDS = (0, 1, 2)
+"""Layers that both ends together may hold less than other stages [1]."""
+
+
+def splits(layers: int, stages: int, interleave: int) -> bool:
+    """Whether stages split into so many interleaved parts, the ends of one layer less each or not.
+
+    Examples
+    --------
+    126 layers on 2 stages: 63 each, or 64 of which the first and the last part lack one.
+
+    >>> [splits(126, 2, parts) for parts in (3, 4, 5)]
+    [True, True, False]
+    """
+    return any(-(-(layers + less) // stages) % interleave == 0 for less in LIGHTER_ENDS)
+
+
 class MissingLayers(NamedTuple, Generic[T]):
     """Layers that the ends of a pipeline hold less than its fullest stage, 0 or 1 [1]."""
 
@@ -150,7 +167,9 @@ class MissingLayers(NamedTuple, Generic[T]):
     last: T
 
 
-def missing_layers(layers: Amount, stages: Floats) -> MissingLayers[Floats]:
+def missing_layers(
+    layers: Amount, stages: Floats, interleave: Amount = 1.0
+) -> MissingLayers[Floats]:
     """The same as :func:`stage_layers` for the two ends of many pipelines, shape (n,) [1].
 
     Examples
@@ -158,7 +177,8 @@ def missing_layers(layers: Amount, stages: Floats) -> MissingLayers[Floats]:
     >>> missing_layers(126, np.array([1.0, 16.0, 18.0, 127.0]))
     MissingLayers(first=array([0., 1., 0., 0.]), last=array([0., 1., 0., 1.]))
     """
-    less = stages * -(-layers // stages) - layers
+    virtual = stages * interleave
+    less = virtual * -(-layers // virtual) - layers
     return MissingLayers(np.where(less >= EQUAL_HEAD, 1.0, 0.0), np.where(less > 0, 1.0, 0.0))
 
 
@@ -231,9 +251,10 @@ class Repetition(Struct, frozen=True):
         """Dimensions in which the members of a group differ."""
         return self.spans.get(group, (group,))
 
-    def fullest(self, stages: T) -> T:
-        """Layers of the fullest stage, n, for a number or an array [1]."""
-        return -(-self.layers // stages)
+    def fullest(self, stages: T, interleave: Amount = 1.0) -> T:
+        """Layers of the fullest stage, n, of so many equal parts, for a number or an array [1]."""
+        fullest: T = interleave * -(-self.layers // (stages * interleave))  # type: ignore[assignment]
+        return fullest
 
     def runs(self, *, stages: T, microbatches: T, interleave: T) -> RepeatedBlocks[T]:
         """How often everything runs in one iteration, for numbers or arrays of one shape.
