@@ -243,8 +243,8 @@ def test_every_question_about_training_refuses_the_same(
 
 
 def test_failures_count_with_an_expanded_memory() -> None:
-    words = ("faults", "hgx-h100", "--gpus", "64", "--iteration-model", "4d", "--model", "gpt-175b")
-    words = (*words, "--fabric", "rail-only", "--format", "json")
+    words = ["faults", "hgx-h100", "--gpus", "64", "--iteration-model", "4d", "--model", "gpt-175b"]
+    words += ["--fabric", "rail-only", "--format", "json"]
     rows = [
         json.loads(netplan(*words, *more).stdout)["fabrics"][0]
         for more in ((), ("--expanded-memory", "comet-480gb"))
