@@ -487,9 +487,10 @@ def _no_room_held(
     name, there = training.model.name, f"{training.usable_bytes / 1e9:.3g}"
     kept = (options.recomputation, options.zero_stage, options.offload_layers)
     if not options.fixed.given and kept == (None, None, None):
+        more = "more GPUs of each HB domain" if options.use_per_domain else "more GPUs"
         return InfeasibleError(
             f"{name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU, and programs"
-            f" see {there} GB of its memory: use more GPUs, a GPU with more memory, or --zero 3"
+            f" see {there} GB of its memory: use {more}, a GPU with more memory, or --zero 3"
         )
     ignoring = replace(search, training=replace(training, ignore_memory=True))
     anyway = _best_of(ignoring, levels)

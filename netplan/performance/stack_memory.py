@@ -218,8 +218,9 @@ class StackMemory(Struct, frozen=True):
 
     In flight are min(m, p - i) microbatches of stage i under 1F1B and zb-1p, all under gpipe,
     min(m, 2 (p - i) - 1) under zb-2p, and min(m v, 2 (p - i - 1) + (v - 1) G + 1) / v with v chunks
-    a stage, G = p, or p + m mod p where microbatches do not divide (Megatron-Core schedules.py); min(m, p), min(m, p/2 + 1) and min(m, p/3 + 2) under zbv,
-    v-half and v-min (zero-bubble-pipeline-parallelism).
+    a stage, G = p, or p + m mod p where microbatches do not divide (Megatron-Core schedules.py);
+    min(m, p), min(m, p/2 + 1) and min(m, p/3 + 2) under zbv, v-half and v-min
+    (zero-bubble-pipeline-parallelism).
 
     Parameters
     ----------
