@@ -123,6 +123,8 @@ def _fixed(asked: Asked) -> Fixed:
     return replace(fixed, tensor=tensor)
 
 
+EXPANDED = ("optimizer", "gradients", "weights", "activations")
+"""Parts that may lie in an expanded memory."""
 BY_STACK = ("calibrated", "measured")
 """Kernels of iteration models beside which memory is that of training software."""
 
@@ -176,6 +178,11 @@ def offloaded(asked: Asked) -> tuple[int | None, float]:
     layers, share = None, 0.0
     for text in asked.training.memory.offload:
         part, colon, number = text.partition(":")
+        if not colon and part not in EXPANDED:
+            raise InputError(
+                f"--offload: {part!r:.60} is not one of {', '.join(EXPANDED)} for an expanded"
+                " memory, activations:K or optimizer:F for the host's"
+            )
         if not colon:
             continue
         try:
@@ -493,6 +500,7 @@ def check_tiers(asked: Asked, *chips: Accelerator) -> None:
 
     What lies in the host's is no part of it: `stack_memory` checks that.
     """
+    offloaded(asked)  # refuses what is no part
     if any(chip.expanded_bytes for chip in chips):
         return
     parts = [part for part in asked.training.memory.offload if ":" not in part]

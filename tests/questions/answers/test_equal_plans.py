@@ -240,10 +240,8 @@ def test_jobs_and_expanded_memories_have_bars(tmp_path: Path) -> None:
         assert si_span(job["together_s"], (low, high), "s").split(" (")[1] in answer.text(
             details=True
         )
-    memories = ("none", "comet-480gb")
-    compared = netplan.compare(
-        "rail-only-paper", **ASKED, fabrics=("rail-only",), expanded_memories=memories
-    )
+    asked = {"fabrics": ("rail-only",), "expanded_memories": ("none", "comet-480gb")}
+    compared = netplan.compare("rail-only-paper", **ASKED, **asked, memory_model="model")
     (trade,) = compared.to_dict()["memory_or_gpus"]
     assert trade["iteration_time_low_s"] == pytest.approx(0.93 * trade["iteration_time_s"])
 
