@@ -27,6 +27,7 @@ from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting, check_name
 from netplan.performance.space import PlanSpace
+from netplan.performance.stack_memory import Held, PlanSizes
 from netplan.performance.tiers import ORDER
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
@@ -133,7 +134,7 @@ class Evaluated(Struct, frozen=True, eq=False):
     terms: Terms
     memory: Memory
     spilled: Spilled
-    kept: PlanMemory | None = None  # that of a single plan, where stacks say it
+    kept: tuple[PlanSizes, Held] | None = None  # what stacks say of it
 
     @property
     def seconds(self) -> Floats:
@@ -185,8 +186,7 @@ def _evaluate_held(
     redone = table.redoing(runs.sharding, shares)
     memory = Memory(held.weights, held.gradients, held.optimizer, held.activations, held.buffers)
     terms = terms_of(setting, network, space, redone)
-    kept_by_stack = plan_memory(setting, sizes, held) if len(none) == 1 else None
-    return Evaluated(terms, memory, Spilled.of(setting, memory), kept_by_stack)
+    return Evaluated(terms, memory, Spilled.of(setting, memory), (sizes, held))
 
 
 class Evaluation(Struct, frozen=True, eq=False):
@@ -237,8 +237,16 @@ class Evaluation(Struct, frozen=True, eq=False):
             else None,
             phases_s=self.evaluated.terms.phases(place, row, schedule),
             error=error,
-            memory=self.evaluated.kept,
+            memory=self._memory(schedule),
         )
+
+    def _memory(self, schedule: int) -> PlanMemory | None:
+        """What one plan holds, where stacks say it."""
+        if self.evaluated.kept is None:
+            return None
+        index = slice(schedule, schedule + 1)
+        sizes, held = self.evaluated.kept
+        return plan_memory(self.setting, sizes.take(index), held.take(index))
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
         schedules = self.space.schedules

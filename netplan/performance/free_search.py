@@ -43,6 +43,7 @@ from netplan.performance.shortlist import (
     SizedLayers,
     computing_s,
     fastest,
+    held_shortlist,
     kept_on_rungs,
     on_fabric,
     shortlist,
@@ -109,10 +110,14 @@ def best_free_plans(
         What they must not exceed; the GPU's memory if absent.
     """
     bound = bound or Bound(setting.training.room_bytes)
-    known = shortlist(setting, gpu_count(levels), levels[0].size, bound.shared)
+    gpus, domain = gpu_count(levels), levels[0].size
     sized = sized_layers(setting, levels) if setting.by_stack else None
-    if sized is not None:
-        known = on_fabric(setting, known, sized)
+    if sized is None:
+        known = shortlist(setting, gpus, domain, bound)
+    elif bound.above_bytes:  # none that fits for sure is counted
+        known = held_shortlist(setting, gpus, domain, bound, sized)
+    else:
+        known = on_fabric(setting, shortlist(setting, gpus, domain, bound.shared), sized)
     search = FreeSearch(setting, setting.network(levels), known, top, bound, sized)
     placed = Placed.of(search, known.fitting[:FIRST_CUTS])
     ranked, alone = placed.best([]), not search.needs_memory

@@ -329,11 +329,27 @@ def _search_held(settings: Sequence[Setting], levels: tuple[Level, ...], top: in
         sooner = [entry for entry in tight if entry[0] < best_s < inf]
         faster = _first_preferred(sooner)[0] if sooner else None
         plans = [*plans, *tight][:top]
-    timed = [evaluate_alone(setting, levels, plan) for _, setting, plan in plans]
-    first = evaluate_alone(faster[1], levels, faster[2]) if faster else None
+    timed = _evaluated(levels, [*plans, *([faster] if faster else [])])
+    first = timed.pop() if faster else None
     enumerated = sum(space.cuts for space in spaces)
     feasible = sum(space.feasible for space in spaces)
     return timed, first, enumerated, feasible, min(least_bytes)
+
+
+def _evaluated(levels: tuple[Level, ...], plans: Sequence["_Timed"]) -> list[PlanTime]:
+    """Times and memory of plans, those that keep the same together."""
+    alike: dict[object, list[int]] = {}
+    for index, (_, setting, plan) in enumerate(plans):
+        layers = plan.pipeline if plan.recompute and plan.recompute.block else 1
+        kept = (id(setting), plan.recompute, plan.zero, plan.offload_layers, layers)
+        alike.setdefault(kept, []).append(index)
+    timed: dict[int, PlanTime] = {}
+    for some in alike.values():
+        _, setting, plan = plans[some[0]]
+        listed = listed_plans([plans[index][2] for index in some])
+        evaluation = Evaluation.of(setting.of_plan(plan), levels, listed)
+        timed |= {index: evaluation.plan_time(row, row) for row, index in enumerate(some)}
+    return [timed[index] for index in range(len(plans))]
 
 
 _Timed = tuple[float, Setting, Plan]

@@ -92,9 +92,9 @@ def _possible(setting: Setting, gpus: int, domain: int) -> Possible:
 @lru_cache(maxsize=32)
 def shortlist(setting: Setting, gpus: int, domain: int, bound: Bound) -> Shortlist:
     """Which cuts may fit, by the least time that they take."""
-    possible = _possible(setting, gpus, domain)
     if setting.by_stack:
-        return _held_shortlist(setting, domain, possible, bound)
+        return held_shortlist(setting, gpus, domain, bound)
+    possible = _possible(setting, gpus, domain)
     cuts, alone, smallest = possible.cuts, possible.alone, possible.smallest
     memory = memory_of(setting, smallest, alone)
     least_bytes, spilled = memory.total, Spilled.of(setting, memory)
@@ -107,20 +107,40 @@ def shortlist(setting: Setting, gpus: int, domain: int, bound: Bound) -> Shortli
     return Shortlist(cuts, least_bytes, spill_s, alone, *listed, cuts.count, feasible)
 
 
-def _held_shortlist(setting: Setting, domain: int, possible: Possible, bound: Bound) -> Shortlist:
-    """The same where stacks say what memory holds, on any rung; of cuts that are fast enough."""
+def held_shortlist(
+    setting: Setting, gpus: int, domain: int, bound: Bound, sized: SizedLayers | None = None
+) -> Shortlist:
+    """The same where stacks say what memory holds, on any rung.
+
+    Parameters
+    ----------
+    setting
+        What is trained, and how.
+    gpus, domain
+        Of the cluster, and of an HB domain [1].
+    bound
+        What plans must not exceed.
+    sized
+        Layers on a fabric, whose plans alone are meant: those that are fast enough there.
+    """
+    possible = _possible(setting, gpus, domain)
     cuts, smallest, alone = possible.cuts, possible.smallest, possible.alone
     least_bytes, again_s = np.full(cuts.count, inf), np.zeros(cuts.count)
-    some = np.flatnonzero(possible.bound_s <= bound.seconds)
+    some, bound_s = np.arange(cuts.count), possible.bound_s
+    if sized is not None:
+        bound_s = _on_fabric_s(setting, smallest, sized)
+        some = np.flatnonzero(bound_s <= bound.seconds)
     runs = StageRuns(smallest.totals[:, some], *(column[some] for column in smallest[1:]))
     kept = kept_on_rungs(setting, cuts, some, runs, bound.peak_bytes)
-    least_bytes[some] = kept.total.min(axis=0)
+    least_bytes[some] = kept.total.min(axis=0, initial=inf)
     again_s[some] = _again_s(setting, runs, alone, kept)
     fits = least_bytes <= bound.peak_bytes
     fitting = np.flatnonzero(fits & _usual(setting, cuts, domain) if bound.usual else fits)
     count = sum(int(rung.possible(smallest.stages).sum()) for rung in setting.rungs)
-    bound_s, feasible = (possible.bound_s + again_s)[fitting], int(kept.fits.sum())
-    return Shortlist(cuts, least_bytes, again_s, alone, fitting, bound_s, count, feasible)
+    bound_s, feasible = (bound_s + again_s)[fitting], int(kept.fits.sum())
+    order = np.argsort(bound_s, kind="stable")
+    listed = fitting[order], bound_s[order]
+    return Shortlist(cuts, least_bytes, again_s, alone, *listed, count, feasible)
 
 
 def _usual(setting: Setting, cuts: free_space.Cuts, domain: int) -> Bools:
@@ -263,10 +283,19 @@ def sized_layers(setting: Setting, levels: tuple[Level, ...]) -> SizedLayers:
 
 def on_fabric(setting: Setting, known: Shortlist, sized: SizedLayers) -> Shortlist:
     """The same with the least time of layers on a fabric, exchange included, fastest first."""
-    cuts = known.cuts
-    fitting = known.fitting[sized.count[cuts.schedules.offset[known.fitting]] > 0]
+    cuts, fitting = known.cuts, known.fitting
     runs = cuts.runs(fitting, cuts.replicas[fitting], cuts.schedules.microbatches[fitting])
-    runs = runs._replace(sharding=sized.fastest[cuts.schedules.offset[fitting]])
-    bound_s = computing_s(setting, runs, sized.table) + known.spill_s[fitting]
-    order = np.argsort(bound_s, kind="stable")
+    bound_s = _on_fabric_s(setting, runs, sized) + known.spill_s[fitting]
+    there = np.flatnonzero(bound_s < inf)
+    order = there[np.argsort(bound_s[there], kind="stable")]
     return replace(known, fitting=fitting[order], bound_s=bound_s[order])
+
+
+def _on_fabric_s(setting: Setting, runs: StageRuns, sized: SizedLayers) -> Floats:
+    """Least times with the fastest layers on a fabric; infinite where none has room [s]."""
+    size = runs.sharding
+    if not sized.count.any():
+        return np.full(len(size), inf)
+    bound_s = computing_s(setting, runs._replace(sharding=sized.fastest[size]), sized.table)
+    bound_s[sized.count[size] == 0] = inf
+    return bound_s
