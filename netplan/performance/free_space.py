@@ -40,6 +40,7 @@ take the innermost level first, as the software of its runs places them.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -226,16 +227,11 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
     return Cuts(totals, sizes, made, rounds, replicas, step, least).take(keep)
 
 
-def _with_lighter_ends(layers: int, stages: Ints, chunks: Ints, owner: Ints) -> tuple[Ints, Ints]:
-    """Further chunks of stages whose fullest hold more, so that the ends may lack a layer each."""
-    for more in LIGHTER_ENDS[1:]:
-        further, whose = space.all_divisors(_ceil(layers + more, stages))
-        new = np.ones(len(further), np.bool_)
-        for less in range(more):
-            new &= _ceil(layers + less, stages[whose]) % further > 0
-        chunks, owner = np.append(chunks, further[new]), np.append(owner, whose[new])
-    order = np.argsort(owner, kind="stable")
-    return chunks[order], owner[order]
+@lru_cache(maxsize=4096)
+def _chunks(layers: int, stages: int, lighter: tuple[int, ...]) -> Ints:
+    """Parts into which stages split, where both ends together may lack some layers."""
+    fullest = {-(-(layers + less) // stages) for less in lighter}
+    return np.array(sorted({part for held in fullest for part in divisors(held).tolist()}))
 
 
 SEQUENCES_OF_PIPELINES = (1, 2, 4, 8)
@@ -298,9 +294,13 @@ def _with_chunks(
     if setting.interleave == "none":
         chunks, owner = np.ones_like(stages), np.arange(len(stages))
     else:
-        chunks, owner = space.all_divisors(_ceil(setting.layers, stages))
-        if setting.by_stack and setting.training.calibrated is not None:
-            chunks, owner = _with_lighter_ends(setting.layers, stages, chunks, owner)
+        ends = LIGHTER_ENDS if setting.by_stack and setting.training.calibrated else (0,)
+        ways = [
+            _chunks(setting.layers, number, ends) for number in range(1, stages.max(initial=0) + 1)
+        ]
+        count = np.array([0, *map(len, ways)])
+        index, owner, _ = space.expand((np.cumsum(count) - count)[stages], count[stages])
+        chunks = np.concatenate([*ways, stages[:0]])[index]
     keep = np.ones(len(chunks), np.bool_) if given is None else chunks == given
     if setting.interleave == "whole":  # a single stage has nothing to interleave with
         keep &= (chunks == 1) | (stages[owner] > 1)

@@ -131,6 +131,10 @@ def held_shortlist(
         bound_s = _on_fabric_s(setting, smallest, sized)
         some = np.flatnonzero(bound_s <= bound.seconds)
     runs = StageRuns(smallest.totals[:, some], *(column[some] for column in smallest[1:]))
+    # More microbatches that fill whole groups of stages may hold less than those that do not.
+    stages, microbatches = runs.totals[PIPELINE], runs.microbatches
+    whole = np.where(microbatches > stages, microbatches - microbatches % stages, microbatches)
+    runs = runs._replace(microbatches=whole)
     kept = kept_on_rungs(setting, cuts, some, runs, bound.peak_bytes)
     least_bytes[some] = kept.total.min(axis=0, initial=inf)
     again_s[some] = _again_s(setting, runs, alone, kept)

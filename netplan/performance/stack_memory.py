@@ -916,15 +916,27 @@ class PlanStages(Columns, frozen=True, eq=False):
             for row, kind in enumerate(self.counts.kinds)
         ]
 
-        def gone(count: Floats) -> Floats:
-            last = np.minimum(start + count.astype(np.int64), end)
+        def gone(count: Floats, some: Ints | slice = slice(None)) -> Floats:
+            begin = start[:, some]
+            last = np.minimum(begin + count.astype(np.int64), end[:, some])
             return sum(
-                ((before[row, last] - before[row, start]) * bytes_of for row, bytes_of in freed),
-                np.zeros_like(self.in_flight),
+                (
+                    (before[row, last] - before[row, begin]) * bytes_of[:, some]
+                    for row, bytes_of in freed
+                ),
+                np.zeros(begin.shape),
             )
 
-        excess = self._lasting + activations + buffer + gone(np.ones_like(most)) - peak_bytes
-        return _least(most - 1.0, lambda count: np.asarray((gone(count) >= excess).all(axis=0)))
+        first = np.ones_like(most)
+        excess = self._lasting + activations + buffer + gone(first) - peak_bytes
+        count = np.where((gone(first) >= excess).all(axis=0) & (most > 1), 1.0, 0.0)
+        more = np.flatnonzero((count == 0) & (most > 1))
+
+        def enough(layers: Floats) -> Bools:
+            return np.asarray((gone(layers, more) >= excess[:, more]).all(axis=0))
+
+        count[more] = _least(most[more] - 1.0, enough)
+        return count
 
     def least_offload(self, peak_bytes: float) -> Floats:
         """Fewest layers whose activations, in the host's memory, keep plans below a peak.

@@ -275,7 +275,9 @@ def random_case(seed: int, rules: str = "calibrated", **model: object) -> Case:
         on, transformer, replace(assumptions, space=space), batch=draw.choice([3, 6, 8, 12])
     )
     assert stack.memory is not None
-    memory = StackMemory(transformer, stack.memory, fused_attention=stack.fused)
+    memory = StackMemory(
+        transformer, stack.memory, fused_attention=stack.fused, fills_first_group=True
+    )
     host = draw.choice([0.0, 1e10, 2e11])
     training = replace(training, stack_memory=memory, host_bytes_per_s=host, usable_bytes=1e12)
     sizes = draw.choice(SIZES)
@@ -441,3 +443,28 @@ def test_llama_has_as_many_tuples_where_all_divides_as_were_counted(
     divided = (gpus % cut == 0) & (batch % group == 0)
     whole = (schedules.interleave == 1) | (batch // group % stages == 0)
     assert int(((divided & whole) * np.where(stages == 1, 2, 1)).sum()) == tuples
+
+
+def starving(seed: int) -> Case:
+    """Stages of several parts, whose microbatches fill no whole groups, in little memory."""
+    draw = random.Random(seed)  # noqa: S311 - test cases, no secrets
+    stages = draw.choice([2, 3, 4])
+    case = random_case(
+        seed, layers=draw.choice([2, 3, 4]) * stages, sequence_length=draw.choice([2048, 4096])
+    )
+    levels = (replace(case.levels[0], size=stages), Level("switch", draw.choice([2, 3]), 25e9))
+    assumptions = case.training.assumptions
+    space = replace(assumptions.space, divisibility="free")
+    training = replace(
+        case.training,
+        batch=draw.choice([7, 9, 10, 11, 13]),
+        assumptions=replace(assumptions, space=space),
+        usable_bytes=1e12,
+    )
+    case = Case(training, levels, Options(fixed=Fixed(pipeline=stages)))
+    return tight_memory(case, draw.choice([0.02, 0.1, 0.3, 0.5]))
+
+
+def test_parts_of_stages_take_microbatches_that_fill_no_whole_group() -> None:
+    seen = compared((seed, starving(seed)) for seed in range(16))
+    assert all(seen[name] for name in ("interleaved", "faster tight", "block")), seen
