@@ -337,6 +337,10 @@ class TieredMemory(Described, frozen=True, kw_only=True):
             otherwise="the iteration model's",
         ),
     ] = None
+    imbalance: Annotated[
+        Annotated[float, Meta(ge=1)],
+        Typed("Tokens of the busiest GPU's experts over the mean.", low=1),
+    ] = 1.0
     ignore_memory: Annotated[bool, Typed("Time plans that fit into no memory, too.")] = False
 
 
@@ -460,10 +464,6 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         Whole | None,
         Typed("GPUs that share the experts.", unit="GPUs", low=1, otherwise="searched"),
     ] = None
-    imbalance: Annotated[
-        Annotated[float, Meta(ge=1)],
-        Typed("Tokens of the busiest GPU's experts over the mean.", low=1),
-    ] = 1.0
     use_per_domain: Annotated[
         Whole | Literal["auto"] | None,
         Option(

@@ -108,7 +108,7 @@ def test_python_refuses_the_same(values: dict[str, object], message: str) -> Non
     [
         ("recompute: half+mlp", "half stands alone"),
         ("precision: int4", "'bf16', 'fp8'"),
-        ("imbalance: 0.5", "greater than or equal to 1"),
+        ("memory: {imbalance: 0.5}", "greater than or equal to 1"),
         ("use_per_domain: 80", "give 1 to 8, or auto"),
         ("fixed: {expert_tensor: 2}", "has no experts"),
         ("memory: {memory_model: stack}\n  iteration_model: 4d", "a memory of its own"),

@@ -59,7 +59,7 @@ def test_the_order_is_simulated_as_simulate_does_it() -> None:
 
 
 def test_memory_behind_gpus_is_paid_for_and_told_by_tier() -> None:
-    asked = {**TRAINED, "expanded_memory": "comet-480gb", "fabrics": PAIR}
+    asked = {**TRAINED, "expanded_memory": "comet-480gb", "fabrics": PAIR, "memory_model": "model"}
     report = netplan.procurement(
         "rail-only-paper", **asked, iteration_model="calibrated", prices="2026"
     )

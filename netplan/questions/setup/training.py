@@ -369,7 +369,7 @@ def stack_memory(
         fused_attention=stack.fused,
         dropout=stack.dropout,
         schedule=asked.training.schedule,
-        imbalance=asked.training.imbalance,
+        imbalance=asked.training.memory.imbalance,
         optimizer_bytes=states,
         optimizer_offload=share,
         fills_first_group=True,
