@@ -16,6 +16,8 @@ from netplan.performance.plan import SearchResult
 from netplan.performance.search import search_plans
 from netplan.performance.setting import Fixed, Options, Training
 from netplan.performance.shortlist import shortlist
+from netplan.performance.stack_memory import StackMemory
+from netplan.performance.stacks import STACKS
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -108,6 +110,54 @@ def test_4d_in_the_free_space(
     assert benchmark.stats
     benchmark.extra_info |= {"plans": found.enumerated}
     assert benchmark.stats.stats.min < FREE[len(sizes)]
+
+
+HELD_AIMS_S = {"dense": 0.05, "experts": 0.3}
+"""Aims where stacks say what memory holds, nothing remembered of cuts [s]."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "chip", "model", "sizes", "seconds"),
+    [
+        ("dense", "h100-80gb", "llama-3-405b", (8, 2_048), HELD_AIMS_S["dense"]),
+        ("dense", "gb300", "llama-3-405b", (72, 228), HELD_AIMS_S["dense"]),
+        ("dense", "h100-80gb", "llama-3-405b", (8, 131_072), 3.0),
+        ("experts", "h100-80gb", "deepseek-v3", (8, 256), HELD_AIMS_S["experts"]),
+        ("experts", "h100-80gb", "deepseek-v3", (8, 2_048), HELD_AIMS_S["experts"]),
+        ("experts", "gb300", "deepseek-v3", (72, 16), HELD_AIMS_S["experts"]),
+    ],
+)
+def test_what_plans_keep(
+    benchmark: BenchmarkFixture,
+    kind: str,
+    chip: str,
+    model: str,
+    sizes: tuple[int, int],
+    seconds: float,
+) -> None:
+    on, trained = ACCELERATORS.load(chip), MODELS.load(model)
+    rules = ITERATION_MODELS.load("calibrated" if kind == "dense" else "measured")
+    space, stack = replace(rules.space, divisibility="free"), STACKS.load("megatron-2025").memory
+    assert stack is not None
+    case = replace(
+        Training.on(on, trained, replace(rules, space=space), batch=4 * sizes[1]),
+        stack_memory=StackMemory(trained, stack, fills_first_group=True),
+        usable_bytes=on.usable_bytes,
+        host_bytes_per_s=on.host_bytes_per_s,
+    )
+    fabric = (
+        Level("switch", sizes[0], on.hb_bytes_per_s, step_latency_s=2.5e-6),
+        Level("switch", sizes[1], on.network_bytes_per_s, step_latency_s=5e-6),
+    )
+
+    def search() -> SearchResult:
+        shortlist.cache_clear()
+        return search_plans(case, fabric, top=5)
+
+    found = benchmark(search)
+    assert benchmark.stats
+    benchmark.extra_info |= {"plans": found.enumerated}
+    assert benchmark.stats.stats.min < seconds
 
 
 TIERED_AIMS_S = {1_024: 0.5, 16_384: 2.0}

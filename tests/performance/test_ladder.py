@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from math import ceil, prod
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.ladder import NEAR
 from netplan.performance.memory_verdict import verdict
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.search import evaluate_plan, search_plans
+from netplan.performance.search import evaluate_alone, evaluate_plan, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.performance.stack_memory import StackMemory
@@ -29,7 +30,7 @@ from netplan.traffic.placement import CONTEXT, PIPELINE, TENSOR, Degrees, Placem
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.recomputation import Recomputation
-from tests.performance.cases import small_model
+from tests.performance.cases import MEASURED, small_model
 
 NOTHING, FULL = Recomputation("none"), Recomputation("full")
 SIZES = [(4, 3), (2, 5), (6, 2), (8,), (2, 2, 3), (1, 6), (8, 2)]
@@ -466,5 +467,29 @@ def starving(seed: int) -> Case:
 
 
 def test_parts_of_stages_take_microbatches_that_fill_no_whole_group() -> None:
-    seen = compared((seed, starving(seed)) for seed in range(16))
+    seen = compared((seed, starving(seed)) for seed in range(12, 28))
     assert all(seen[name] for name in ("interleaved", "faster tight", "block")), seen
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "mixtral-8x7b"])
+@pytest.mark.parametrize("chip", ["h100-80gb", "gb300"])
+@pytest.mark.parametrize("stages", [1, 8])
+def test_rungs_of_names_rise_in_time_and_fall_in_memory(name: str, chip: str, stages: int) -> None:
+    on, model = ACCELERATORS.load(chip), MODELS.load(name)
+    stack = STACKS.load("megatron-2025").memory
+    assert stack is not None
+    training = Training.on(on, model, MEASURED, batch=512)
+    training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=8e10)
+    levels = Level("switch", 8, 450e9), Level("switch", 8 * stages, 50e9)
+    setting = Setting(training)
+    place = Degrees(tensor=2, expert=4), Degrees(data=8, pipeline=stages)
+    plan = Plan(Placement(place, (8, 8 * stages)), 1, 16, zero=1)
+    kept = []
+    for rung in setting.rungs:
+        if rung.recompute.layers != "block":
+            keeping = replace(plan, recompute=rung.recompute)
+            kept.append(evaluate_alone(setting, levels, keeping))
+    assert len(kept) == (6 if model.latent_attention else 4)
+    assert all(less.iteration_time_s <= more.iteration_time_s for less, more in pairwise(kept))
+    assert kept[0].memory_bytes == max(timed.memory_bytes for timed in kept)
+    assert kept[-1].memory_bytes == min(timed.memory_bytes for timed in kept)
