@@ -173,6 +173,7 @@ def test_tiers(
     chip = replace(
         ACCELERATORS.load("b200"),
         memory_bytes=local_bytes,
+        usable_bytes=0.0,
         expanded_bytes=480e9,
         expanded_bytes_per_s=bytes_per_s,
     )

@@ -225,7 +225,12 @@ def test_what_spills_is_read_slower_by_servers_of_both_kinds(stages: int) -> Non
     chip = replace(plain, expanded_bytes=1e12, expanded_bytes_per_s=1e9)
     plan, requests = plans("llama-3.1-70b", 1, 1, stages=stages), 4096.0
     small, large = (
-        served("llama-3.1-70b", replace(one, memory_bytes=16e9), software="no-host", output=8192)
+        served(
+            "llama-3.1-70b",
+            replace(one, memory_bytes=16e9, usable_bytes=0.0),
+            software="no-host",
+            output=8192,
+        )
         for one in (plain, chip)
     )
     held = large.held(plan)
