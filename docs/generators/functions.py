@@ -25,6 +25,7 @@ MODULES = {
         "netplan.performance.search",
         "netplan.performance.iteration",
         "netplan.performance.memory",
+        "netplan.performance.memory_formulas",
         "netplan.performance.error_bars",
         "netplan.workloads.kernels",
         "netplan.workloads.layer_kernels",
