@@ -171,9 +171,8 @@ def test_expanded_memory_or_more_gpus() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     golden("compare-memory.txt", done.stdout)
-    done = netplan(
-        "compare", "hgx-h100", "--gpus", "1024", "--fabric", "rail-only", *memories, "--details"
-    )
+    asked = ("--gpus", "1024", "--fabric", "rail-only", "--memory", "model", *memories)
+    done = netplan("compare", "hgx-h100", *asked, "--details")
     weighed = done.stdout[done.stdout.index("Expanded memory or more GPUs?") :].partition("\n\n")[0]
     page = (Path(__file__).parents[2] / "docs/guide/memory.md").read_text(encoding="utf-8")
     assert f"> {' '.join(weighed.split())}\n" in page
