@@ -12,8 +12,10 @@ torch   nothing; every other product (``sac-op``); every layer
 ======  ==========================================================================================
 
 and, on one stage under ZeRO 3 beside a fast link to the host, the activations of as few layers as
-fit there. Rungs that keep more are never slower, so that the fastest of all rungs that fit is the
-first of them that does; block and names are both timed, since a small block can be cheaper.
+fit there. A rung that computes again a part of what another one does is never slower: of a plan
+those rungs are timed that fit while no such part of them does. Names and a block are both timed,
+since a small block can be cheaper. `tests/performance/test_ladder.py` compares all of this with
+every plan on every rung.
 
 Of plans within 1 % of the fastest, whose error bars move together, that one is preferred that
 computes least again, then the one of the smallest tensor degree, pipeline degree, ZeRO stage,
