@@ -8,9 +8,9 @@ Beyond that
 
 * of p stages of a pipeline the fullest hold n = ceil(l/p) of the layers l, in v equal chunks, v
   divides n (under iteration model ``calibrated`` with memory by stack also ceil((l + 1)/p) or
-  ceil((l + 2)/p): the ends then hold less). There are as few stages as hold that (and, where ends count, as leave the first and the
-  last stage the same): more of them only wait. With some of the stages inside the outermost level
-  it is the fewest multiple of those;
+  ceil((l + 2)/p): the ends then hold less). There are as few stages as hold that (and, where ends
+  count, as leave the first and the last stage the same): more of them only wait. With some of the
+  stages inside the outermost level it is the fewest multiple of those;
 * any number d < 2R of replicas share the rounds; the slowest runs m = ceil(R/d) of them. More
   replicas than rounds share the memory, or fill equal domains;
 * degrees at a level multiply to at most its members; the others are idle. Any number of replicas
