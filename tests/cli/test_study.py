@@ -189,7 +189,7 @@ def test_the_size_of_domains_is_asked_of_the_default_cluster(tmp_path: Path) -> 
     answer = done.stdout.split("\n\n")[1]
     sizes = {text for text in re.findall(r"\d+", answer.replace(" %", "%")) if int(text) > 5}
     shown = re.findall(r"^ +([\d,]+) +\d+\.\d+$", done.stdout, re.MULTILINE)
-    assert {"8", "128", "256"} <= sizes & {*shown}
+    assert {"8", "32", "256"} <= sizes & {*shown}
     assert f"{len(shown)} of 17 rows." in done.stdout
     assert len(done.stdout.splitlines()) <= 25
 
