@@ -13,16 +13,13 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.performance.memory_verdict import fits, refused, verdict
-from netplan.performance.stack_memory import (
-    FORMATS,
-    Held,
-    PlanSizes,
-    StackMemory,
+from netplan.performance.memory_checks import (
     check_expert_degrees,
     check_offload,
     check_recomputation,
 )
+from netplan.performance.memory_verdict import fits, refused, verdict
+from netplan.performance.stack_memory import FORMATS, Held, PlanSizes, StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
 from netplan.performance.stage_layers import stages_of
 from netplan.published.memory_of_runs import run_memories

@@ -11,6 +11,7 @@ from netplan.inputs.option import flag_text
 from netplan.inputs.readers import decimal, integer
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS, OPTIMIZER_BYTES, IterationModel
+from netplan.performance.memory_checks import check_offload, check_recomputation
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import (
     BUBBLE_SHARE,
@@ -21,7 +22,7 @@ from netplan.performance.setting import (
     check_setting,
     fixed_values,
 )
-from netplan.performance.stack_memory import StackMemory, check_offload, check_recomputation
+from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import DEFAULT_STACK, STACKS, MemoryOfStack, MemoryRow
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import told
