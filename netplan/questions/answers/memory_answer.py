@@ -182,7 +182,7 @@ class HeldAnswer(Struct, frozen=True):
         symbols: list[Column[SymbolRow]] = [
             column("symbol"),
             column("symbol_text", _value, data=False),
-            column("value", shown="never"),
+            column("symbol_value", "value", shown="never"),
             column("symbol_meaning", "meaning"),
         ]
         yield Table("memory_symbols", symbols, self.rows.symbols, "Symbols, of one GPU")
