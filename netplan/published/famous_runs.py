@@ -41,14 +41,10 @@ LEAST, MOST = 0.8, 1.08
 LEAST_SHARE = 7 / 8
 """Share of the counted runs that are met [1]."""
 
-GATED = False
-"""Whether too few runs that are met fail; listed as known until searches know all that runs do."""
-
 NO_EXPERTS = "iteration model calibrated has no times for mixtures of experts"
 OTHER_SOFTWARE = "the run had other software than is assumed where none is named"
 OUTSIDE = f"the chosen plan takes less than {LEAST:g} or more than {MOST:g} times as long"
 NO_PLAN = "no plan is found"
-REPORTED = "reported, not held to yet"
 
 
 class FamousRun(Struct, frozen=True):
@@ -246,7 +242,6 @@ def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
         f"at least {least}",
         f"{met}",
         holds=met >= least,
-        why_not="" if GATED else REPORTED,
     )
 
 
