@@ -49,6 +49,7 @@ from netplan.performance.shortlist import (
     shortlist,
     sized_layers,
     used_sizes,
+    usual_of,
 )
 from netplan.performance.space import StageRuns, expand, parts
 from netplan.progress import each
@@ -118,6 +119,8 @@ def best_free_plans(
         known = held_shortlist(setting, gpus, domain, bound, sized)
     else:
         known = on_fabric(setting, shortlist(setting, gpus, domain, bound.shared), sized)
+    if bound.usual:
+        known = usual_of(setting, known, domain)
     search = FreeSearch(setting, setting.network(levels), known, top, bound, sized)
     placed = Placed.of(search, known.fitting[:FIRST_CUTS])
     ranked, alone = placed.best([]), not search.needs_memory

@@ -11,7 +11,7 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints, real
+from netplan.arrays import Floats, Ints, real
 from netplan.levels import Level, gpu_count
 from netplan.performance import free_space
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
@@ -42,8 +42,8 @@ class Bound(Struct, frozen=True):
 
     @property
     def shared(self) -> "Bound":
-        """What counts of it for a shortlist: a time only where those that fit are counted."""
-        return self if self.above_bytes else replace(self, seconds=inf)
+        """What counts of it for a shortlist that others have too: memory alone."""
+        return Bound(self.peak_bytes)
 
 
 class Shortlist(Struct, frozen=True, eq=False):
@@ -139,7 +139,7 @@ def held_shortlist(
     least_bytes[some] = kept.total.min(axis=0, initial=inf)
     again_s[some] = _again_s(setting, runs, alone, kept)
     fits = least_bytes <= bound.peak_bytes
-    fitting = np.flatnonzero(fits & _usual(setting, cuts, domain) if bound.usual else fits)
+    fitting = np.flatnonzero(fits)
     count = sum(int(rung.possible(smallest.stages).sum()) for rung in setting.rungs)
     bound_s, feasible = (bound_s + again_s)[fitting], int(kept.fits.sum())
     order = np.argsort(bound_s, kind="stable")
@@ -147,8 +147,9 @@ def held_shortlist(
     return Shortlist(cuts, least_bytes, again_s, alone, *listed, count, feasible)
 
 
-def _usual(setting: Setting, cuts: free_space.Cuts, domain: int) -> Bools:
-    """Which cuts teams run, with as many replicas as there is room for."""
+def usual_of(setting: Setting, known: Shortlist, domain: int) -> Shortlist:
+    """Of a shortlist what teams run, with as many replicas as there is room for."""
+    cuts = known.cuts.take(known.fitting)
     degrees = real(cuts.totals[:, cuts.schedules.totals])
     plans = UsualCuts(
         tensor=degrees[TENSOR],
@@ -160,7 +161,8 @@ def _usual(setting: Setting, cuts: free_space.Cuts, domain: int) -> Bools:
         expert=degrees[EXPERT],
         zero=float(setting.zero_stage),
     )
-    return replace(UsualPlans.of(setting, domain), batch=None).keep(plans)
+    keep = replace(UsualPlans.of(setting, domain), batch=None).keep(plans)
+    return replace(known, fitting=known.fitting[keep], bound_s=known.bound_s[keep])
 
 
 def kept_on_rungs(
