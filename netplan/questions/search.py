@@ -297,7 +297,8 @@ class SearchAnswer(Answer):
         best = self.found.best
         yield self._heading()
         yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
-        yield from (Paragraph(sentence) for sentence in equal_to_best(self.found.plans))
+        sentences = (*equal_to_best(self.found.plans), *self._beside, *self.published_notes)
+        yield from (Paragraph(sentence) for sentence in sentences)
         yield self._time
         if best.phases_s:
             yield Bars(
@@ -310,8 +311,7 @@ class SearchAnswer(Answer):
         yield from (Paragraph(self.utilisation.sentence()),) if self.utilisation else ()
         yield self._memory(best)
         yield from self._explained_sections()
-        notes = (*self.notes, *self._beside, *self.published_notes)
-        yield Notes.of([(self.inputs["fabric"], notes)])
+        yield Notes.of([(self.inputs["fabric"], self.notes)])
 
     def _memory(self, best: PlanTime) -> Bars:
         """What the best plan holds, in which tier."""

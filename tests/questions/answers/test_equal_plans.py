@@ -199,7 +199,7 @@ def test_a_report_draws_the_bars_of_times() -> None:
     assert bars["arrayminus"] == pytest.approx([0.07 * time_s for time_s in times])
     page = answer.html()
     assert answer.timed["rail-only"].time_text in page
-    assert "Error bars are wide, 0.93 to 1.18 times the time" in page
+    assert "Error bars, 0.93 to 1.08 times the time" in page
 
 
 def test_studies_draw_bars_of_outputs_that_have_ends() -> None:

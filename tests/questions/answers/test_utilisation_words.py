@@ -26,7 +26,7 @@ def test_screen_details_and_json_say_the_same() -> None:
 
 
 def test_far_below_published_runs_the_screen_says_so() -> None:
-    # Four microbatches on 16 stages wait most of the time.
+    # Eight microbatches on 16 stages wait most of the time.
     asked = ("search", "hgx-h100", "--model", "llama-3-8b", "--gpus", "128", "--batch", "32")
     fixed = ("--fix", "pipeline=16", "--fix", "microbatch=1", "--fix", "tensor=1")
     shown = " ".join(command(*asked, *fixed).stdout.split())
@@ -36,7 +36,7 @@ def test_far_below_published_runs_the_screen_says_so() -> None:
     assert f"{below}: bubble " in shown
     details = " ".join(command(*asked, *fixed, "--details").stdout.split())
     assert f"{below}. Lost: bubble " in details
-    assert lost["causes"][0]["words"].endswith("4 microbatches on 16 stages")
+    assert lost["causes"][0]["words"].endswith("8 microbatches on 16 stages")
 
 
 @pytest.mark.parametrize("more", [{}, {"instances": 8}])
