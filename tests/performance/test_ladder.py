@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from math import ceil, prod
 from typing import NamedTuple
@@ -493,3 +493,62 @@ def test_rungs_of_names_rise_in_time_and_fall_in_memory(name: str, chip: str, st
     assert all(less.iteration_time_s <= more.iteration_time_s for less, more in pairwise(kept))
     assert kept[0].memory_bytes == max(timed.memory_bytes for timed in kept)
     assert kept[-1].memory_bytes == min(timed.memory_bytes for timed in kept)
+
+
+def costs_less(plan: Plan, other: Plan) -> bool:
+    """Whether what a plan keeps makes another one, of the same schedule, none to be listed."""
+    less, more = plan.recompute, other.recompute
+    assert less is not None
+    assert more is not None
+    if 3 in (plan.zero, other.zero) and plan.zero != other.zero:  # another search
+        return False
+    if plan.offload_layers or other.offload_layers:
+        fewer = 0 < plan.offload_layers < other.offload_layers
+        return fewer or (less == NOTHING and not plan.offload_layers)
+    if less == NOTHING:
+        return more != NOTHING or (plan.zero or 0) < (other.zero or 0)
+    if less.layers == "block":
+        return more == FULL or (more.layers == "block" and less.block < more.block)
+    part = more.layers == "none" and {*less.modules} < {*more.modules}
+    return bool(less.modules) and (part or more == FULL)
+
+
+def listed(case: Case) -> list[Timed]:
+    """All plans that fit for sure as a search lists them: the fastest of those that lie elsewhere.
+
+    Of each schedule what keeps most; the preferred within 1 % first, then the others by time.
+    """
+    alike: dict[object, dict[object, Timed]] = {}
+    for timed in sorted(every_plan(case), key=lambda timed: timed.seconds):
+        if timed.verdict == "fit":
+            plan = timed.plan
+            schedule = (*plan.placement.totals, plan.microbatch, plan.interleave)
+            kept = (plan.recompute, plan.zero, plan.offload_layers)
+            alike.setdefault(schedule, {}).setdefault(kept, timed)
+    rest = [
+        timed
+        for plans in alike.values()
+        for timed in plans.values()
+        if not any(costs_less(other.plan, timed.plan) for other in plans.values())
+    ]
+    rest.sort(key=lambda timed: timed.seconds)
+    near = [timed for timed in rest if timed.seconds <= NEAR * rest[0].seconds]
+    near.sort(key=lambda timed: (timed.preference, timed.seconds))
+    return [*near, *rest[len(near) :]]
+
+
+@pytest.mark.parametrize("make", [random_case, mixture, starving])
+def test_lists_of_the_best_plans_leave_none_out(make: Callable[[int], Case]) -> None:
+    lists = 0
+    for seed in range(8):
+        case = make(seed)
+        result = searched(case, top=8)
+        sure = (
+            [timed for timed in result.plans if timed.memory and timed.memory.fits]
+            if result
+            else []
+        )
+        seconds = [timed.seconds for timed in listed(case)[:8]]
+        assert [timed.iteration_time_s for timed in sure] == pytest.approx(seconds, rel=1e-9), seed
+        lists += len(sure) > 4
+    assert lists
