@@ -248,8 +248,9 @@ def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
     varied: Ints = choices
     if index == TENSOR:
         inside = (domain % choices == 0) | (choices & (choices - 1) == 0)
+        most = min(domain, setting.options.use_per_domain or domain)
         # Chips without HB domains have their network for it.
-        varied = choices[inside & (choices <= (domain if domain > 1 else MOST_STAGES))]
+        varied = choices[inside & (choices <= (most if domain > 1 else MOST_STAGES))]
     if index == CONTEXT:
         longest = max(1, setting.transformer.sequence_length // LEAST_TOKENS)
         varied = choices[np.isin(choices, CONTEXT_DEGREES) & (choices <= longest)]

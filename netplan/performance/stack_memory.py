@@ -39,6 +39,7 @@ attention counts as plain attention.
 """
 
 from collections.abc import Callable
+from math import inf
 
 import numpy as np
 from msgspec import Struct
@@ -291,7 +292,7 @@ class StackMemory(Struct, frozen=True):
                 f"optimizer: got {self.optimizer_offload:g}: give the share of its states on the"
                 " host, from 0 to 1"
             )
-        if not self.imbalance >= 1:
+        if not 1 <= self.imbalance < inf:
             raise InputError(
                 f"imbalance: got {self.imbalance:g}: give the busiest GPU's tokens over the mean,"
                 " from 1 on"

@@ -130,7 +130,8 @@ class UsualPlans(Struct, frozen=True):
         """Those of what a search trains."""
         experts = setting.experts.count if setting.experts else 1
         length = setting.transformer.sequence_length
-        return cls(setting.layers, length, hb_size, experts, setting.training.batch)
+        used = min(hb_size, setting.options.use_per_domain or hb_size)
+        return cls(setting.layers, length, used, experts, setting.training.batch)
 
     def keep(self, plans: Cuts) -> Bools:
         """Whether plans keep all limits.

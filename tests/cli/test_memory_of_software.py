@@ -56,6 +56,7 @@ REFUSED = [
     (("--offload", "optimizer:0.5", "--iteration-model", "4d"), "take --memory stack under"),
     (("--offload", "activations:3", "--memory", "model"), "take --memory stack under"),
     (("--imbalance", "0.5"), "imbalance: got 0.5: give .*, from 1 on"),
+    ((*MIXTRAL, "--imbalance", "inf"), "imbalance: got inf: give .*, from 1 on"),
     ((*MIXTRAL, "--fix", "expert=3"), "8 experts cannot be spread evenly over 3 GPUs"),
     ((*MIXTRAL, "--expert-degree", "3"), "8 experts cannot be spread evenly over 3 GPUs"),
     ((*MIXTRAL, "--fix", "expert_tensor=1"), "cut over all tensor GPUs alone: leave it out"),

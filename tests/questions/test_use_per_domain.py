@@ -65,3 +65,19 @@ def test_questions_about_fabrics_take_the_same_plan(question: str) -> None:
     timed = best("nvl72-gb200", use_per_domain=64).best
     assert row["iteration_time_s"] == pytest.approx(timed.iteration_time_s)
     assert row["gpus_used"] == USED
+
+
+def test_tensor_groups_lie_inside_the_gpus_that_are_used() -> None:
+    """Four of eight GPUs are a domain of four: TP8 would lie over two, and is not searched."""
+    wanted = {"gpus": 1024, "batch": 1024, "published": False}
+    used = netplan.search("hgx-h100", use_per_domain=4, **wanted).best
+    small = netplan.search("hgx-h100", **wanted | {"gpus": 512, "hb_size": 4}).best
+    assert used.plan.tensor == used.plan.placement.levels[0].tensor <= 4
+    assert used.iteration_time_s == pytest.approx(small.iteration_time_s)
+    fixed = netplan.search("hgx-h100", use_per_domain=4, fixed={"tensor": 8}, **wanted).best
+    assert (fixed.plan.tensor, fixed.plan.placement.levels[0].tensor) == (8, 4)
+
+
+def test_plans_that_teams_run_keep_tensor_groups_inside_the_gpus_that_are_used() -> None:
+    usual = netplan.search("hgx-h100", gpus=1024, batch=1024, use_per_domain=4).to_dict()["usual"]
+    assert usual is None or usual["plan"]["tensor"] <= 4
