@@ -19,7 +19,7 @@ from netplan.records import (
     replace,
 )
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
-from netplan.workloads.program import Zero
+from netplan.workloads.program import SHARDED_WEIGHTS, Zero
 
 
 class NetworkEfficiency(Entry, frozen=True, kw_only=True):
@@ -221,7 +221,7 @@ class CalibratedRun(Struct, frozen=True):
         """How communication is hidden, and what is sent, under a ZeRO stage."""
         stack, part = self.stack, self.part
         gradient_bytes, gather_bytes = stack.gradient_bytes, stack.gather_bytes
-        if zero_stage == 3:  # noqa: PLR2004 - ZeRO stages are numbers
+        if zero_stage >= SHARDED_WEIGHTS:
             narrow = stack.zero3_narrow_gather_bytes if self.precision != "bf16" else None
             gradient_bytes = stack.zero3_gradient_bytes or gradient_bytes
             gather_bytes = narrow or stack.zero3_gather_bytes or gather_bytes

@@ -49,7 +49,13 @@ from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share
 from netplan.records import replace
 from netplan.traffic.placement import DIMENSIONS
 from netplan.workloads.operations import ELEMENT_BYTES
-from netplan.workloads.program import Repetition, missing_layers
+from netplan.workloads.program import (
+    SHARDED_GRADIENTS,
+    SHARDED_OPTIMIZER,
+    SHARDED_WEIGHTS,
+    Repetition,
+    missing_layers,
+)
 
 __all__ = ("Memory", "in_flight", "members", "memory_of")
 
@@ -232,9 +238,9 @@ def _stage_memory(
     optimizer = overlap.optimizer_bytes / ELEMENT_BYTES
 
     buffers = np.zeros_like(whole)
-    if zero >= 2:  # noqa: PLR2004 - ZeRO stages are numbers
+    if zero >= SHARDED_GRADIENTS:
         buffers = buffers + gradient * layer
-    if zero == 3:  # noqa: PLR2004
+    if zero >= SHARDED_WEIGHTS:
         buffers = buffers + layer * np.minimum(held.layers, 2)
     activations, running = _activations(setting, held, table, row)
     buffers = buffers + running
@@ -242,9 +248,9 @@ def _stage_memory(
         buffers = np.zeros_like(whole)
     kept = table.stored_bytes[row] * held.layers
     return Memory(
-        weights=(sharded if zero == 3 else whole) + kept,  # noqa: PLR2004
-        gradients=gradient * (sharded if zero >= 2 else whole),  # noqa: PLR2004
-        optimizer=optimizer * (sharded if zero >= 1 else whole),
+        weights=(sharded if zero >= SHARDED_WEIGHTS else whole) + kept,
+        gradients=gradient * (sharded if zero >= SHARDED_GRADIENTS else whole),
+        optimizer=optimizer * (sharded if zero >= SHARDED_OPTIMIZER else whole),
         activations=activations,
         buffers=buffers,
     )
@@ -265,10 +271,6 @@ def _activations(
     if counted == "working":
         activations = activations + table.working_bytes[row]
     return activations, running
-
-
-SHARED_GRADIENTS, SHARED_WEIGHTS = 2, 3
-"""ZeRO stages from which on a GPU keeps its own share of them [1]."""
 
 
 class Spilled(Struct, frozen=True, eq=False):
@@ -340,10 +342,10 @@ class Spilled(Struct, frozen=True, eq=False):
         expert_group = members(totals, repetition.expert_group)
         return Spill(
             everything=everything if uniform else none,
-            weights=weights / group if zero >= SHARED_WEIGHTS else weights,
-            gradients=gradients / group if zero >= SHARED_GRADIENTS else gradients,
-            expert_weights=weights / expert_group if zero >= SHARED_WEIGHTS else weights,
-            expert_gradients=gradients / expert_group if zero >= SHARED_GRADIENTS else gradients,
+            weights=weights / group if zero >= SHARDED_WEIGHTS else weights,
+            gradients=gradients / group if zero >= SHARDED_GRADIENTS else gradients,
+            expert_weights=weights / expert_group if zero >= SHARDED_WEIGHTS else weights,
+            expert_gradients=gradients / expert_group if zero >= SHARDED_GRADIENTS else gradients,
             activations=activations,
             slower=self.slower,
             latency_bytes=self._latency_s * (self.setting.training.memory_bytes_per_s or 0.0),

@@ -21,13 +21,11 @@ from netplan.performance.setting import Setting
 from netplan.performance.stack_memory import (
     CHUNK_TOKENS,
     EXPERT_WORKSPACE_BYTES,
-    SHARED_GRADIENTS,
-    SHARED_OPTIMIZER,
-    SHARED_WEIGHTS,
     PlanSizes,
     StackMemory,
 )
 from netplan.performance.stage_layers import Kind, attends, layer_kinds, mamba_sizes
+from netplan.workloads.program import SHARDED_GRADIENTS, SHARDED_OPTIMIZER, SHARDED_WEIGHTS
 from netplan.workloads.recomputation import NOTHING, Recomputation
 
 KINDS: dict[str, str] = {
@@ -255,7 +253,7 @@ class _Formulas(Struct, frozen=True):
         whole = _sum(there)
         shared = [f"{dense} / D"] if dense != "0" else []
         shares = _sum(shared + (["We / De"] if "We" in there else []))
-        if zero >= SHARED_WEIGHTS:
+        if zero >= SHARDED_WEIGHTS:
             layers = [f"{name} / {'De' if name == 'We' else 'D'}" for name in there if name != "Wt"]
             weights = f"x {_sum(layers)}{tables + ' / D' if tables else ''}"
         elif symbols["x"] == symbols["y"]:
@@ -263,9 +261,9 @@ class _Formulas(Struct, frozen=True):
         else:
             weights = f"x {_sum([name for name in there if name != 'Wt'])}{tables}"
         yield MemoryRow("weights", weights, held["weights"])
-        gradients = f"G {shares if zero >= SHARED_GRADIENTS else whole}"
+        gradients = f"G {shares if zero >= SHARDED_GRADIENTS else whole}"
         yield MemoryRow("gradients", gradients, held["gradients"])
-        optimizer = f"O {shares if zero >= SHARED_OPTIMIZER else whole}"
+        optimizer = f"O {shares if zero >= SHARDED_OPTIMIZER else whole}"
         yield MemoryRow("optimizer", optimizer, held["optimizer"])
         held_layers = [f"L{end} A{end}" for end in KINDS.values() if symbols.get(f"L{end}")]
         first = " + 2 E h" if kept.stage == 0 else ""

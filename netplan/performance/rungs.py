@@ -7,14 +7,12 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Numbers
 from netplan.performance.stack_memory import StackMemory
-from netplan.workloads.program import Zero
+from netplan.workloads.program import SHARDED_GRADIENTS, SHARDED_WEIGHTS, Zero
 from netplan.workloads.recomputation import NOTHING, Recomputation, RecomputedModule
 
 FULL, AS_FEW = Recomputation("full"), Recomputation("block")
 FAST_HOST_BYTES_PER_S = 1e11
 """Link to the host from which on a search tries to send activations there [B/s]."""
-SHARDED_WEIGHTS: Zero = 3
-SHARDED_GRADIENTS: Zero = 2
 
 
 class Keeping(Protocol):

@@ -42,7 +42,6 @@ from netplan.performance.free_search import FreePlans, best_free_plans
 from netplan.performance.free_space import LEAST_TOKENS
 from netplan.performance.ladder import NEAR, preference
 from netplan.performance.plan import Plan, PlanTime, SearchResult
-from netplan.performance.rungs import SHARDED_WEIGHTS
 from netplan.performance.setting import (
     DEFAULT_OPTIONS,
     Fixed,
@@ -59,6 +58,7 @@ from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Degrees, Placement, divisors
 from netplan.units import counted, si
 from netplan.workloads.models import Model
+from netplan.workloads.program import SHARDED_WEIGHTS
 from netplan.workloads.transformer import experts_of
 
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]

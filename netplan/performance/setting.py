@@ -31,6 +31,7 @@ from netplan.workloads.measured_links import Links
 from netplan.workloads.models import Experts, Model
 from netplan.workloads.operations import PLAIN, Sharding, Variant
 from netplan.workloads.program import (
+    SHARDED_GRADIENTS,
     Counting,
     Program,
     TrainingMethod,
@@ -661,7 +662,7 @@ class Setting(Struct, frozen=True):
     @property
     def _exchanged(self) -> Zero:
         """The ZeRO stage as collectives see it: calibrated runs sum sharded gradients once, too."""
-        sums_once = self.training.calibrated is not None and self.zero_stage == 2  # noqa: PLR2004
+        sums_once = self.training.calibrated is not None and self.zero_stage == SHARDED_GRADIENTS
         return 1 if sums_once else self.zero_stage
 
     @property

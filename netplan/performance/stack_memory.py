@@ -62,6 +62,7 @@ from netplan.performance.stage_layers import (
 )
 from netplan.records import replace
 from netplan.workloads.models import Experts, Mamba, Model
+from netplan.workloads.program import SHARDED_GRADIENTS, SHARDED_OPTIMIZER, SHARDED_WEIGHTS
 from netplan.workloads.recomputation import NOTHING, Recomputation
 
 WORKSPACE_BYTES, EXPERT_WORKSPACE_BYTES = 0.12e9, 0.134e9
@@ -86,9 +87,6 @@ FSDP_BYTES = (4.0, 8.0)
 
 CHUNK_TOKENS = 256
 """Tokens of one state that a scan of Mamba 2 keeps [1]."""
-
-SHARED_OPTIMIZER, SHARED_GRADIENTS, SHARED_WEIGHTS = 1, 2, 3
-"""ZeRO stages from which on a GPU keeps its own share of them [1]."""
 
 Rows = dict[str, Floats]
 """What a layer keeps by operation, shape (plans,) [B]."""
@@ -730,13 +728,13 @@ class StackMemory(Struct, frozen=True):
             return shares if zero >= from_stage else whole[0] + whole[1]
 
         low = end_weight - weight
-        end_share = ends / gpu.dense_group if zero >= SHARED_WEIGHTS else ends
+        end_share = ends / gpu.dense_group if zero >= SHARDED_WEIGHTS else ends
         states = (
-            weight * shared(SHARED_WEIGHTS) + low * end_share,
-            gradient * shared(SHARED_GRADIENTS),
-            optimizer * shared(SHARED_OPTIMIZER),
+            weight * shared(SHARDED_WEIGHTS) + low * end_share,
+            gradient * shared(SHARDED_GRADIENTS),
+            optimizer * shared(SHARDED_OPTIMIZER),
         )
-        if zero < SHARED_WEIGHTS:
+        if zero < SHARDED_WEIGHTS:
             return states, np.zeros_like(dense)
         layer = (dense + sparse) / np.maximum(stages.layers, 1.0)
         gathered = (4 + 2 + gradient) * layer + 2 * ends
@@ -756,7 +754,7 @@ class StackMemory(Struct, frozen=True):
             weight = 2.0
         elif self.stack.keeps == "xla":
             weight = end_weight = 0.0  # its 32-bit copy is the optimizer's
-        if self.torch and zero >= SHARED_WEIGHTS:
+        if self.torch and zero >= SHARDED_WEIGHTS:
             (weight, optimizer), end_weight = FSDP_BYTES, FSDP_BYTES[0]
         return weight, end_weight, gradient, optimizer
 

@@ -33,8 +33,8 @@ from msgspec import Struct
 from netplan.arrays import Amount, Bools, Columns
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
-from netplan.performance.utilisation import GATHERING
 from netplan.units import PERCENT
+from netplan.workloads.program import SHARDED_WEIGHTS
 
 MOST_TENSOR = 8
 """Tensor GPUs of all 286 recipes at most [1]."""
@@ -188,7 +188,7 @@ class UsualPlans(Struct, frozen=True):
         piped = np.greater(stages, 1)
         tokens = plans.microbatch * self.sequence_length / plans.context
         most_tokens = np.where(piped, PIPED_TOKENS, UNPIPED_TOKENS)
-        gathering = np.equal(plans.zero, GATHERING)
+        gathering = np.equal(plans.zero, SHARDED_WEIGHTS)
         limits = {
             "tensor": np.less_equal(plans.tensor, min(MOST_TENSOR, self.hb_size)),
             "context": np.equal(plans.context, 1)

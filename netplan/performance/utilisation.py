@@ -40,7 +40,7 @@ from netplan.units import PERCENT, counted, si
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.parameters import parameter_count
-from netplan.workloads.program import stage_layers
+from netplan.workloads.program import SHARDED_WEIGHTS, stage_layers
 
 KERNELS, WAITS = ("compute", "attention"), "memory"
 """Parts of an iteration that compute what the model asks for."""
@@ -54,9 +54,6 @@ WORTH_WORDS = 0.015
 
 LARGE = 0.1
 """Share of the peak from which on a loss alone makes a plan slow [1]."""
-
-GATHERING = 3
-"""ZeRO stage whose weights are gathered for every pass."""
 
 
 class Cause(Struct, frozen=True):
@@ -372,8 +369,8 @@ def _gradients(setting: Setting, timed: PlanTime, batches: str) -> str:
 
     Weights of dense models lie evenly on tensor GPUs and stages; those of experts do not.
     """
-    if setting.zero_stage == GATHERING:
-        return f"ZeRO {GATHERING} gathers weights for all of {batches}"
+    if setting.zero_stage == SHARDED_WEIGHTS:
+        return f"ZeRO {SHARDED_WEIGHTS} gathers weights for all of {batches}"
     model, plan, run = setting.training.model, timed.plan, setting.training.calibrated
     if not isinstance(model, Model) or setting.experts is not None:
         return f"{batches} to hide them behind"

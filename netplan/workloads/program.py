@@ -53,6 +53,11 @@ from netplan.workloads.recomputation import computed_again
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 Zero = Literal[0, 1, 2, 3]
+SHARDED_OPTIMIZER: Zero = 1
+SHARDED_GRADIENTS: Zero = 2
+SHARDED_WEIGHTS: Zero = 3
+"""ZeRO stages from which on a GPU keeps its own share of them (arXiv:1910.02054, Sec. 5) [1]."""
+
 Counting = Literal["detailed", "counted", "tiled"]
 Stage = Literal["each", "first", "last"]
 DataName = Literal["data"]

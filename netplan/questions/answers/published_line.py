@@ -25,9 +25,7 @@ from netplan.performance.published_runs import AskedRun, published_rows
 from netplan.records import replace
 from netplan.traffic.placement import divisors
 from netplan.units import si
-
-SHARDED_WEIGHTS = 3
-"""ZeRO stage of runs whose weights are sharded, which their degrees do not say."""
+from netplan.workloads.program import SHARDED_WEIGHTS
 
 
 class PublishedRun(Struct, frozen=True):
