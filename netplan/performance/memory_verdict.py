@@ -7,10 +7,7 @@ peaks that training software printed (`netplan.performance.stack_memory`).
 
 from typing import Literal
 
-import numpy as np
 from msgspec import Struct
-
-from netplan.arrays import Amount, Bools
 
 OUTSIDE_BYTES = 2e9
 """CUDA context and NCCL, outside of torch's allocator; fitted on printed peaks [B]."""
@@ -31,50 +28,28 @@ Verdict = Literal["fit", "tight", "no"]
 Basis = Literal["checked", "unchecked"]
 
 
-def fits(peak_bytes: Amount, usable_bytes: Amount) -> Bools:
-    """Whether peaks fit with fragments and what lies outside of the allocator.
+def peaks_of(usable_bytes: float) -> tuple[float, float]:
+    """Peaks up to which plans fit, with fragments, and up to which they may.
 
     Parameters
     ----------
-    peak_bytes
-        Computed peaks, shape (plans,) [B].
     usable_bytes
         What the driver shows of the memory [B].
 
     Returns
     -------
-    Bools
-        Shape (plans,).
+    tuple[float, float]
+        Of the allocator; beside them lies what is outside of it [B].
 
     Examples
     --------
-    >>> fits(np.array([75.6e9, 88.3e9]), 84.9e9).tolist()
-    [True, False]
+    80 GB of an H100, of which programs see 84.9.
+
+    >>> [round(peak / 1e9, 1) for peak in peaks_of(84.9e9)]
+    [80.5, 94.2]
     """
-    return np.asarray(FRAGMENTATION * np.asarray(peak_bytes) + OUTSIDE_BYTES <= usable_bytes)
-
-
-def refused(peak_bytes: Amount, usable_bytes: Amount) -> Bools:
-    """Whether not even peaks at the low end of the error fit.
-
-    Parameters
-    ----------
-    peak_bytes
-        Computed peaks, shape (plans,) [B].
-    usable_bytes
-        What the driver shows of the memory [B].
-
-    Returns
-    -------
-    Bools
-        Shape (plans,).
-
-    Examples
-    --------
-    >>> refused(np.array([88.3e9, 99.0e9]), 84.9e9).tolist()
-    [False, True]
-    """
-    return np.asarray(LOW * np.asarray(peak_bytes) + OUTSIDE_BYTES > usable_bytes)
+    allocated = usable_bytes - OUTSIDE_BYTES
+    return allocated / FRAGMENTATION, allocated / LOW
 
 
 def verdict(peak_bytes: float, usable_bytes: float, *, checked_kind: bool = True) -> Verdict:
@@ -97,19 +72,10 @@ def verdict(peak_bytes: float, usable_bytes: float, *, checked_kind: bool = True
     >>> [verdict(peak, 84.9e9) for peak in (75.6e9, 88.3e9, 99e9)]
     ['fit', 'tight', 'no']
     """
-    if fits(peak_bytes, usable_bytes):
+    sure_bytes, most_bytes = peaks_of(usable_bytes)
+    if peak_bytes <= sure_bytes:
         return "fit"
-    return "no" if checked_kind and refused(peak_bytes, usable_bytes) else "tight"
-
-
-def peak_of(usable_bytes: float) -> float:
-    """Peak up to which plans fit [B]."""
-    return (usable_bytes - OUTSIDE_BYTES) / FRAGMENTATION
-
-
-def peaks_of(usable_bytes: float) -> tuple[float, float]:
-    """Peaks up to which plans fit, and up to which they may [B]."""
-    return peak_of(usable_bytes), (usable_bytes - OUTSIDE_BYTES) / LOW
+    return "no" if checked_kind and peak_bytes > most_bytes else "tight"
 
 
 class PlanMemory(Struct, frozen=True):
@@ -131,7 +97,7 @@ class PlanMemory(Struct, frozen=True):
         Whether memory of this software was compared with runs.
     """
 
-    verdict: Literal["fit", "tight", "no"]
+    verdict: Verdict
     peak_bytes: float
     low_bytes: float
     high_bytes: float
@@ -146,7 +112,7 @@ class PlanMemory(Struct, frozen=True):
     in_flight: float
     layers: float
     by_operation: dict[str, dict[str, float]]
-    basis: Literal["checked", "unchecked"]
+    basis: Basis
 
     @property
     def fits(self) -> bool:

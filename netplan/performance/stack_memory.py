@@ -25,9 +25,8 @@ Torch with compiled norms keeps 4 E h a norm, eager torch 12 E h and 4 g T f of 
 both have a = 2 in every precision, since they cast inside of products.
 
 Microbatches in flight, the stages' layers, what is rebuilt backward, what the loss holds and what
-ZeRO gathers: :class:`StackMemory`. The peak is that of the fullest stage; a verdict (`fits`,
-`refused`) compares it with what the driver shows of the memory, by constants that were fitted on
-printed peaks.
+ZeRO gathers: :class:`StackMemory`. The peak is that of the fullest stage; whether it fits says
+`netplan.performance.memory_verdict`.
 
 Sources: Korthikanti et al., arXiv:2205.05198, Sec. 4; Rajbhandari et al., arXiv:1910.02054;
 Megatron-LM d98e8a64 (training/theoretical_memory_usage.py, core/fusions/fused_bias_swiglu.py,
@@ -46,7 +45,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Columns, Floats, Ints
 from netplan.errors import InputError
-from netplan.performance.memory_verdict import Basis, peak_of
+from netplan.performance.memory_verdict import Basis
 from netplan.performance.stacks import MemoryOfStack
 from netplan.performance.stage_layers import (
     GpuShare,
@@ -391,45 +390,6 @@ class StackMemory(Struct, frozen=True):
             np.where(stages.index == 0, 2 * gpu.slice * self.model.hidden_size, 0.0),
             {kind: _total(self.kept(gpu, kind, NOTHING)) for kind in counts.kinds},
         )
-
-    def least_block(self, sizes: PlanSizes, *, zero: int, usable_bytes: float) -> Floats:
-        """Fewest first layers of every stage that, computed again, make a plan fit.
-
-        Parameters
-        ----------
-        sizes
-            The plans.
-        zero
-            ZeRO stage [1].
-        usable_bytes
-            What the driver shows of the memory [B].
-
-        Returns
-        -------
-        Floats
-            From 1 to one less than the fullest stage has, 0 where none fits; shape (plans,) [1].
-        """
-        return self.on_stages(sizes, zero=zero).least_block(peak_of(usable_bytes))
-
-    def least_offload(self, sizes: PlanSizes, *, zero: int, usable_bytes: float) -> Floats:
-        """Fewest layers whose activations, in the host's memory, make a plan of one stage fit.
-
-        Parameters
-        ----------
-        sizes
-            The plans.
-        zero
-            ZeRO stage [1].
-        usable_bytes
-            What the driver shows of the memory [B].
-
-        Returns
-        -------
-        Floats
-            From 1 to one less than the model has; 0 where none fits, or plans have several stages;
-            shape (plans,) [1].
-        """
-        return self.on_stages(sizes, zero=zero).least_offload(peak_of(usable_bytes))
 
     def by_operation(
         self, sizes: PlanSizes, *, recompute: Recomputation = NOTHING
@@ -899,7 +859,7 @@ class PlanStages(Columns, frozen=True, eq=False):
         Returns
         -------
         Floats
-            As of :meth:`StackMemory.least_block`, shape (plans,) [1].
+            From 1 to one less than the fullest stage has, 0 where none fits; shape (plans,) [1].
         """
         memory = self.memory
         most = np.full_like(self.gpu.stages, float(max(memory.stage_layers, default=0)))
@@ -948,7 +908,8 @@ class PlanStages(Columns, frozen=True, eq=False):
         Returns
         -------
         Floats
-            As of :meth:`StackMemory.least_offload`, shape (plans,) [1].
+            From 1 to one less than the model has; 0 where none fits, or plans have several stages;
+            shape (plans,) [1].
         """
         most = np.where(self.gpu.stages == 1, self.memory.model.layers - 1.0, 0.0)
         return _least(most, lambda count: self.total(offload_layers=count) <= peak_bytes)

@@ -18,7 +18,7 @@ from netplan.performance.memory_checks import (
     check_offload,
     check_recomputation,
 )
-from netplan.performance.memory_verdict import fits, refused, verdict
+from netplan.performance.memory_verdict import peaks_of, verdict
 from netplan.performance.stack_memory import FORMATS, Held, PlanSizes, StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
 from netplan.performance.stage_layers import stages_of
@@ -265,7 +265,7 @@ def many_plans(count: int = 60, expert: float = 8.0) -> PlanSizes:
 
 def loop_least(most: int, held: Callable[[float], Held]) -> int:
     for count in range(1, most + 1):
-        if fits(held(float(count)).total, H100_BYTES)[0]:
+        if verdict(float(held(float(count)).total[0]), H100_BYTES) == "fit":
             return count
     return 0
 
@@ -276,8 +276,9 @@ def loop_least(most: int, held: Callable[[float], Held]) -> int:
 def test_least_counts_are_those_of_a_loop(model: str, expert: float) -> None:
     memory = StackMemory(MODELS.load(model), MEGATRON)
     plans = many_plans(expert=expert)
-    blocks = memory.least_block(plans, zero=1, usable_bytes=H100_BYTES)
-    layers = memory.least_offload(plans, zero=3, usable_bytes=H100_BYTES)
+    sure_bytes, _ = peaks_of(H100_BYTES)
+    blocks = memory.on_stages(plans, zero=1).least_block(sure_bytes)
+    layers = memory.on_stages(plans, zero=3).least_offload(sure_bytes)
     assert len({*blocks}) > 2
     for number in range(len(blocks)):
         plan = plans.take(slice(number, number + 1))
@@ -348,8 +349,8 @@ def test_what_may_be_refused() -> None:
     assert verdict(2e11, H100_BYTES) == "no"
     assert verdict(2e11, H100_BYTES, checked_kind=False) == "tight"
     # 0.88 x 94.3 + 2 = 84.98 of 84.94 GB; 1.03 x 80.5 + 2 = 84.92
-    assert [bool(refused(peak, H100_BYTES)) for peak in (94.2e9, 94.3e9)] == [False, True]
-    assert [bool(fits(peak, H100_BYTES)) for peak in (80.5e9, 80.6e9)] == [True, False]
+    assert [verdict(peak, H100_BYTES) for peak in (94.2e9, 94.3e9)] == ["tight", "no"]
+    assert [verdict(peak, H100_BYTES) for peak in (80.5e9, 80.6e9)] == ["fit", "tight"]
 
 
 def test_stack_files_say_what_they_hold() -> None:
