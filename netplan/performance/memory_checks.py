@@ -1,4 +1,4 @@
-"""What is asked of a plan's memory and does not exist: modules, offload, expert degrees."""
+"""What is asked of a plan's memory and does not exist: modules that are computed again, offload."""
 
 from netplan.errors import InputError
 from netplan.performance.stacks import MemoryOfStack
@@ -94,32 +94,4 @@ def check_offload(layers: int, model: Model, *, stages: int, recompute: Recomput
         raise InputError(
             f"{text}: with --recompute {recompute} no activations are offloaded, as in"
             " Megatron-Core: take --recompute none, or leave it out"
-        )
-
-
-def check_expert_degrees(model: Model, *, expert: int, expert_tensor: int, tensor: int) -> None:
-    """Refuse degrees that do not share a model's experts evenly.
-
-    Parameters
-    ----------
-    model
-        What is trained.
-    expert, expert_tensor, tensor
-        GPUs that share the experts of a layer, an expert, and a layer's matrices [1].
-
-    Raises
-    ------
-    InputError
-        If experts are not divided, or an expert is shared by other than one or all tensor GPUs.
-    """
-    count = model.experts.count if model.experts else 1
-    if count % expert:
-        raise InputError(
-            f"expert={expert} does not divide the {count} experts of a layer of {model.name}: give"
-            f" a divisor of {count}"
-        )
-    if expert_tensor not in (1, tensor):
-        raise InputError(
-            f"expert_tensor={expert_tensor}: an expert is whole, or cut as the rest: give 1 or"
-            f" tensor, {tensor}"
         )

@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.performance.memory_checks import (
-    check_expert_degrees,
-    check_offload,
-    check_recomputation,
-)
+from netplan.performance.memory_checks import check_offload, check_recomputation
 from netplan.performance.memory_verdict import peaks_of, verdict
 from netplan.performance.stack_memory import FORMATS, Held, PlanSizes, StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
@@ -465,12 +461,3 @@ def test_activations_are_offloaded_of_one_stage_alone() -> None:
             check_offload(layers, LLAMA, stages=stages, recompute=recompute)
     check_offload(125, LLAMA, stages=1, recompute=NOTHING)
     check_offload(0, LLAMA, stages=16, recompute=half)
-
-
-def test_experts_are_shared_evenly() -> None:
-    with pytest.raises(InputError, match="expert=7 does not divide the 256 experts"):
-        check_expert_degrees(DEEPSEEK, expert=7, expert_tensor=1, tensor=8)
-    with pytest.raises(InputError, match="give 1 or tensor, 8"):
-        check_expert_degrees(DEEPSEEK, expert=64, expert_tensor=2, tensor=8)
-    check_expert_degrees(DEEPSEEK, expert=64, expert_tensor=8, tensor=8)
-    check_expert_degrees(LLAMA, expert=1, expert_tensor=1, tensor=8)
