@@ -33,11 +33,19 @@ Rings and meshes have more links for more members, and on leaves that block some
 than others, so every number counts there. So it does inside: more replicas share what crosses to
 other domains, fewer take fewer steps.
 
+Where training software says what memory holds, the space is what published recipes vary
+(`netplan.performance.usual_plan`), unless a degree is given: tensor degrees that divide an HB
+domain or are powers of two, inside it; context degrees up to 16 that leave a GPU 4,096 tokens of a
+sequence; up to 64 stages; microbatches of 1, 2, 4 or 8 sequences with stages, up to 32 without.
+What its plans keep, a cell says by a rung and a number of layers. With ``--space model`` its plans
+also have all GPUs, and batches that their replicas divide.
+
 Interleaved schedules of whole groups of microbatches (m divisible by p) prefer some p to smaller
 ones, so with them every p counts, and so does one that is asked for. Under iteration model
-``calibrated`` every p counts too: stages exchange weights of l/p layers each; its tensor groups
-take the innermost level first, as the software of its runs places them.
-`tests/performance/test_free_space.py` compares all of this with plans counted one by one.
+``calibrated``, or with memory by stack, every p counts too: stages exchange weights of l/p layers
+each; tensor groups take the innermost level first, as training software places them.
+`tests/performance/test_free_space.py` and `test_ladder.py` beside it compare all of this with plans
+counted one by one.
 """
 
 from collections.abc import Sequence

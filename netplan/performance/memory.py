@@ -1,4 +1,7 @@
-"""Memory of the fullest GPU, for all schedules at once.
+"""Memory of the fullest GPU as iteration models have it, for all schedules at once.
+
+As papers count it. What training software keeps, operation by operation, says
+`netplan.performance.stack_memory`.
 
 =============  ===============================================================================
 weights        2 bytes a parameter; tables of embeddings too, which nothing else stands beside

@@ -6,6 +6,12 @@ best plan is proven best. Times and memory of all plans of a space are arrays. M
 schedule only, so plans that do not fit are counted and left out before any time is computed. The
 others are worked through in chunks that stay in the processor's cache.
 
+Where training software says what memory holds, what a plan keeps is searched, too: every cut on
+every rung of a ladder (`netplan.performance.ladder`), with the optimizer's states sharded, and
+without stages with the weights sharded, too (`_varied_settings`). Plans that fit for sure come
+first; those that may fit behind them, and beside them where one is faster. Plans within 1 % of the
+fastest are put in the order in which teams would take them.
+
 The small space of plans of a model that lies on all GPUs alike: on how many of them it lies.
 
 In the free space a plan fills the levels from the inside: all members of the inner ones, and of one
@@ -311,12 +317,12 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Foun
     return plans, free_plans.cuts, free_plans.feasible, free_plans.least_bytes
 
 
-Held = tuple[list[PlanTime], PlanTime | None, int, int, float]
+_FoundHeld = tuple[list[PlanTime], PlanTime | None, int, int, float]
 """Best plans, the first of faster ones that may fit, plans in the space, those that fit [1], and
 the least memory [B]."""
 
 
-def _search_held(settings: Sequence[Setting], levels: tuple[Level, ...], top: int) -> Held:
+def _search_held(settings: Sequence[Setting], levels: tuple[Level, ...], top: int) -> _FoundHeld:
     """Best plans where stacks say what memory holds: those that fit, then those that may."""
     sure_bytes, *tight_bytes = settings[0].training.peaks_bytes
     sure, spaces = _best_held(settings, levels, top, Bound(sure_bytes))
@@ -384,7 +390,7 @@ def _first_preferred(plans: list[_Timed]) -> list[_Timed]:
 
 
 def best_usual(result: SearchResult) -> PlanTime | None:
-    """The best plan that teams run, of those that fit for sure: None where none does, or all do.
+    """The best plan that teams run, of those that fit for sure.
 
     Parameters
     ----------
@@ -394,7 +400,8 @@ def best_usual(result: SearchResult) -> PlanTime | None:
     Returns
     -------
     PlanTime or None
-        Time and its parts [s], memory and its parts [B].
+        Time and its parts [s], memory and its parts [B]; None where no such plan fits, or no stack
+        says what memory holds.
     """
     settings = [setting for setting in result.settings if setting.by_stack]
     if not settings:

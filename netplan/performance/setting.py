@@ -1,6 +1,9 @@
-"""What is trained: model, batch, GPU, assumptions; and the choices that a search leaves open.
+"""What is trained, and what a search of its plans leaves open.
 
-Choices that a search leaves open, or not: degrees, schedules, recomputation, ZeRO.
+A *training* is model, batch, GPU, iteration model and, where that is asked for, what training
+software holds in memory; *options* are degrees, schedule, recomputation, ZeRO and offload that are
+given instead of searched. Both make a *setting*: all that the time of a plan depends on, but for
+the plan and the fabric.
 """
 
 from collections.abc import Mapping, Sequence
