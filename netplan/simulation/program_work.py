@@ -58,6 +58,7 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.performance.memory import with_spill
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
+from netplan.records import replace
 from netplan.simulation import tasks
 from netplan.simulation.links import LinkTimes
 from netplan.traffic.hierarchy import group_of
@@ -501,8 +502,12 @@ class _EventBuilder:
 
         Each message shows the same share; what shows beyond the time of all has no bytes.
         """
-        works = (work for operation in operations for work in _works(operation, ahead=ahead))
-        sent = [self._sent(collective, stage) for work in works for collective in work.collectives]
+        sent = [
+            self._sent(collective, stage, share=part)
+            for operation in operations
+            for work, part in _works(operation, ahead=ahead)
+            for collective in work.collectives
+        ]
         needed_s = sum(seconds for _, seconds, _ in sent)
         if not needed_s:
             return (busy_s + shown_s,)
@@ -539,8 +544,11 @@ class _EventBuilder:
 
     def _operation(self, operation: Operation, stage: int, *, ahead: bool) -> tasks.Branch:
         """One operation in one direction, what is computed again first."""
-        works = _works(operation, ahead=ahead)
-        return tasks.joined(phase for work in works for phase in self._work(operation, work, stage))
+        return tasks.joined(
+            phase
+            for work, part in _works(operation, ahead=ahead)
+            for phase in self._work(replace(operation, share=part * operation.share), work, stage)
+        )
 
     def _work(self, operation: Operation, work: OperationCost, stage: int) -> tasks.Branch:
         """Compute and memory, then collectives; panels but one beside the product."""
@@ -611,6 +619,11 @@ def _steps(amount: Amount) -> Floats:
     return values[:, 0] if values.ndim > 1 else values.reshape(-1)[:1]
 
 
-def _works(operation: Operation, *, ahead: bool) -> tuple[OperationCost, ...]:
-    """Work of an operation in one direction, what is computed again first."""
-    return (operation.forward,) if ahead else operation.backward_works[::-1]
+def _works(operation: Operation, *, ahead: bool) -> tuple[tuple[OperationCost, float], ...]:
+    """Work of an operation in one direction, and what share of the layers does it [1].
+
+    What is computed again comes first: some layers do, and a pass is through their mean.
+    """
+    works = (operation.forward,) if ahead else operation.backward_works[::-1]
+    again = operation.recomputed if operation.recomputed and not ahead else 1.0
+    return ((works[0], again), *((work, 1.0) for work in works[1:]))

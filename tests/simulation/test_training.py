@@ -47,6 +47,13 @@ ONE_STAGE: list[Case] = [
     {"fixed": {"pipeline": 1, "tensor": 4, "microbatch": 1}, "zero_stage": 2},
     {"fixed": {"pipeline": 1, "tensor": 4, "microbatch": 1}, "zero_stage": 3},
     {"fixed": {"pipeline": 1}, "recompute": "full"},
+    {
+        "fixed": {"pipeline": 1, "tensor": 4, "microbatch": 1},
+        "zero_stage": 1,
+        "recompute": "block:9",
+        "accelerator": "h100-80gb",
+        "iteration_model": "measured",
+    },
     {"fixed": {"pipeline": 1}, "embedding": True, "lm_head": True},
     {"fixed": {"pipeline": 1, "context": 4}, "strategy": "2d"},
     {"fixed": {"pipeline": 1, "tensor": 4, "context": 2}, "strategy": "summa"},
@@ -311,7 +318,7 @@ def check(found: SimulationOutcome) -> None:
 
 @given(
     st.sampled_from(FABRICS),
-    st.sampled_from([*ONE_STAGE[:11], *STAGES, *OTHERS]),
+    st.sampled_from([*ONE_STAGE[:12], *STAGES, *OTHERS]),
     st.sampled_from(["hierarchical", "ring", "direct"]),
     st.sampled_from([None, "gpipe", "1f1b"]),
 )
