@@ -52,10 +52,11 @@ from netplan.performance.shortlist import (
     usual_of,
 )
 from netplan.performance.space import StageRuns, expand, parts
+from netplan.performance.usual_plan import UsualPlans
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
-from netplan.traffic.placement import DATA, PIPELINE, Degrees, Placement
+from netplan.traffic.placement import DATA, EXPERT, PIPELINE, Degrees, Placement
 from netplan.workloads.operations import Sharding
 
 FIRST_CUTS, FIRST_LAYERS = 1 << 10, 1 << 6
@@ -293,9 +294,24 @@ class FreeSearch(Struct, frozen=True, eq=False):
     ) -> tuple[Ints, free_space.Cells]:
         """Plans on all rungs that count, and which each was."""
         kept = self.kept(plans, microbatches)
-        rung, index = np.nonzero(kept.counts & (kept.total > self.bound.above_bytes))
+        counts = kept.counts & (kept.total > self.bound.above_bytes)
+        if self.bound.usual:
+            counts = counts & self._usual(plans, kept)
+        rung, index = np.nonzero(counts)
         again = kept.layers[rung, index].astype(np.int64)
         return index, replace(plans.take(index), rung=rung, again=again)
+
+    def _usual(self, plans: free_space.Cells, kept: Kept) -> Bools:
+        """Which plans keep, on each rung, the limits that their cuts do not say yet."""
+        setting, cuts = self.setting, self.known.cuts
+        degrees, usual = (
+            plans.placements.totals,
+            UsualPlans.of(setting, self.network.levels[0].size),
+        )
+        even = usual.is_even(real(degrees[DATA] * degrees[EXPERT]), cuts.microbatch(plans.cut))
+        offloads = np.array([rung.offloads for rung in setting.rungs])[:, None]
+        few: Bools = ~offloads | (kept.layers <= usual.most_offloaded)
+        return few & even
 
     def _runs(self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int) -> StageRuns:
         replicas = cells.placements.degrees[:, DATA].prod(axis=0) * outside

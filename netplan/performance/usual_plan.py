@@ -5,7 +5,7 @@ microbatches of 32 sequences. They are timed by the same formulas, but no run ha
 software and cluster bear them. Beside the best plan stands the best of those that keep to recipes:
 
 ===============  ===================================================================================
-tensor           at most 8 GPUs, inside an HB domain
+tensor           at most 8 GPUs, inside an HB domain, where a cluster has some (a TPU pod has none)
 context          4,096 tokens of a sequence or more on each GPU
 stages           at most 64, a power of two or three times one, and even: they divide the layers, or
                  these with one or two more for embedding and head
@@ -62,6 +62,9 @@ Llama 3 70B on GB200 (Megatron-Bridge 067f987d, perf_recipes/llama) [1]."""
 
 LEAST_EXPERT, MOST_EXPERT = 8, 64
 """Expert degrees of all recipes that spread experts [1]."""
+
+WHOLE_PERCENT = 10
+"""From where on percentages have no digits behind the point [%]."""
 
 
 class Cuts(Columns, frozen=True, eq=False):
@@ -175,12 +178,28 @@ class UsualPlans(Struct, frozen=True):
         """
         limits = self._limits(Cuts.of(plan, zero))
         inside = plan.placement.levels[0].tensor
-        limits["tensor"] = limits["tensor"] & (inside == plan.tensor)
+        if self.hb_size > 1:
+            limits["tensor"] = limits["tensor"] & (inside == plan.tensor)
         if not np.all(limits["stages"]):  # which says it already
             del limits["layers"]
         words = dict(self._words(plan, zero))
-        limits["offload"] = np.asarray(plan.offload_layers <= self.layers * MOST_OFFLOADED)
+        limits["offload"] = np.asarray(plan.offload_layers <= self.most_offloaded)
         return tuple(words[name] for name, kept in limits.items() if not np.all(kept))
+
+    def is_even(self, data: Amount, microbatch: Amount) -> Bools:
+        """Whether microbatches of so many sequences, on so many replicas, divide the batch."""
+        even: Bools = np.equal((self.batch or 0) % (data * microbatch), 0)
+        return even
+
+    @property
+    def most_offloaded(self) -> float:
+        """Layers whose activations teams send to the host's memory at most [1]."""
+        return self.layers * MOST_OFFLOADED
+
+    @property
+    def _most_tensor(self) -> int:
+        """Tensor GPUs at most; where all GPUs are domains of their own, none holds them [1]."""
+        return min(MOST_TENSOR, self.hb_size) if self.hb_size > 1 else MOST_TENSOR
 
     def _limits(self, plans: Cuts) -> dict[str, Bools]:
         """Whether plans keep each of the limits."""
@@ -190,7 +209,7 @@ class UsualPlans(Struct, frozen=True):
         most_tokens = np.where(piped, PIPED_TOKENS, UNPIPED_TOKENS)
         gathering = np.equal(plans.zero, SHARDED_WEIGHTS)
         limits = {
-            "tensor": np.less_equal(plans.tensor, min(MOST_TENSOR, self.hb_size)),
+            "tensor": np.less_equal(plans.tensor, self._most_tensor),
             "context": np.equal(plans.context, 1)
             | np.greater_equal(self.sequence_length / plans.context, LEAST_TOKENS),
             "stages": np.isin(stages, _stage_counts()),
@@ -206,7 +225,7 @@ class UsualPlans(Struct, frozen=True):
             )
             limits["expert"] = spread | (gathering & np.equal(plans.expert, 1))
         if self.batch is not None:
-            limits["replicas"] = np.equal(self.batch % (plans.data * plans.microbatch), 0)
+            limits["replicas"] = self.is_even(plans.data, plans.microbatch)
         return limits
 
     def _even(self, parts: Amount) -> Bools:
@@ -217,7 +236,7 @@ class UsualPlans(Struct, frozen=True):
 
     def _words(self, plan: Plan, zero: int) -> Iterator[tuple[str, str]]:
         """What to say where a limit is not kept."""
-        domains = plan.tensor // plan.placement.levels[0].tensor
+        domains = plan.tensor // plan.placement.levels[0].tensor if self.hb_size > 1 else 1
         where = f" over {domains:,} HB domains" if domains > 1 else ""
         yield "tensor", f"tensor degree {plan.tensor:,}{where}"
         yield (
@@ -275,10 +294,13 @@ def usual_sentence(best: PlanTime, usual: PlanTime | None, unusual: tuple[str, .
         return f"No plan as teams usually run them fits: {has}."
     slower = PERCENT * (usual.iteration_time_s / best.iteration_time_s - 1)
     equal = " (equal within the model's error)" if usual.equals(best) else ""
-    stages = f", {usual.plan.interleave} stages a GPU" if usual.plan.interleave > 1 else ""
+    apart = abs(slower)
+    percent = f"{apart:,.0f}" if apart >= WHOLE_PERCENT else f"{apart:.2g}"
+    how = "slower" if slower >= 0 else "faster"  # within 1 % less computed again goes before
+    stages = (f"{usual.plan.interleave} stages a GPU",) if usual.plan.interleave > 1 else ()
+    named = (usual.plan.degrees, usual.plan.schedule_words, *stages, *usual.plan.kept_words)
     return (
-        f"Teams usually run {usual.plan.degrees}, {usual.plan.schedule_words}{stages}:"
-        f" {usual.time_text}, {slower:.2g} % slower{equal}; {has}."
+        f"Teams usually run {', '.join(named)}: {usual.time_text}, {percent} % {how}{equal}; {has}."
     )
 
 

@@ -1,19 +1,24 @@
 """Plans that teams run: limits against published recipes, clauses and sentences by hand."""
 
 import csv
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import netplan
 from netplan.catalog import shipped_root
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import published_rows
 from netplan.performance.usual_plan import Cuts, UsualPlans, usual_dict, usual_sentence
+from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
+from netplan.workloads.models import MODELS
+from netplan.workloads.recomputation import Recomputation
 
 LLAMA = UsualPlans(layers=126, sequence_length=8192, hb_size=8, batch=2048)
 MIXTURE = UsualPlans(layers=62, sequence_length=4096, hb_size=8, experts=256)
@@ -178,8 +183,12 @@ def test_arrays_say_what_plans_say(plans: list[tuple[int, ...]]) -> None:
     assert usual.keep(cuts).tolist() == [not usual.unusual(plan) for plan in singles]
 
 
-def timed(seconds: float, error: ErrorBar | None = None, interleave: int = 1) -> PlanTime:
+def timed(
+    seconds: float, error: ErrorBar | None = None, interleave: int = 1, recompute: str | None = None
+) -> PlanTime:
     plan = plan_of(Degrees(8), Degrees(pipeline=16, data=128), interleave=interleave)
+    if recompute:
+        plan = replace(plan, recompute=Recomputation.read(recompute), zero=3)
     return PlanTime(plan, seconds, {"compute": seconds}, 0.0, 0.0, 0.0, error=error)
 
 
@@ -195,6 +204,14 @@ def test_a_sentence_on_what_teams_run() -> None:
     assert "6.75 s (6.28-7.29), 0.75 % slower (equal within the model's error);" in usual_sentence(
         timed(6.7, BAR), timed(6.75, BAR), has
     )
+    # Memory is part of a plan, and percentages are numbers that people write.
+    sharded = timed(14.07, recompute="block:3")
+    assert usual_sentence(timed(6.7), sharded, has[1:]).startswith(
+        "Teams usually run TP8 PP16 DP128, 16 microbatches of 1 sequence, block:3, ZeRO 3:"
+        " 14.07 s, 110 % slower;"
+    )
+    # Within 1 % a plan that computes less again is the best one.
+    assert "6.68 s, 0.3 % faster; plan 1" in usual_sentence(timed(6.7), timed(6.68), has)
     assert usual_sentence(timed(6.7), None, has[1:]) == (
         "No plan as teams usually run them fits: plan 1 has 62 stages."
     )
@@ -215,3 +232,36 @@ def test_the_same_as_json() -> None:
     assert usual["plan"]["tensor"] == 8
     assert usual["gpus_used"] == 8 * 16 * 128
     assert {*usual} == {*nothing}
+
+
+def test_without_hb_domains_tensor_groups_lie_anywhere() -> None:
+    pod = UsualPlans(layers=126, sequence_length=8192, hb_size=1, batch=2048)
+    plan = plan_of(Degrees(), Degrees(8, pipeline=16, data=16))
+    assert pod.unusual(plan) == ()
+    assert pod.unusual(plan_of(Degrees(), Degrees(16, pipeline=16, data=8))) == (
+        "tensor degree 16",
+    )
+
+
+@pytest.mark.parametrize(
+    ("scenario", "asked", "unusual"),
+    [
+        # 1,536 sequences on 9 replicas; 256 GPUs are no whole domains of 72.
+        ("nvl72-gb300", {"gpus": 256, "batch": 1536, "precision": "nvfp4"}, "a batch uneven"),
+        # 65 of 80 layers in the host's memory are faster than any stages.
+        ("nvl72-gb200", {"gpus": 64, "model": "llama-3-70b", "batch": 256}, "activations of"),
+        ("tpu-v7", {}, "126 layers uneven"),
+    ],
+)
+def test_what_teams_run_keeps_all_limits_that_the_best_plan_does_not(
+    scenario: str, asked: dict[str, Any], unusual: str
+) -> None:
+    answer = netplan.search(scenario, published=False, **asked)
+    usual, inputs = answer.usual, answer.inputs
+    assert any(words.startswith(unusual) for words in answer.unusual)
+    assert usual is not None
+    model = MODELS.load(str(inputs["model"]))
+    limits = UsualPlans(
+        model.layers, model.sequence_length, int(inputs["hb_size"]), 1, int(inputs["batch"])
+    )
+    assert limits.unusual(usual.plan, usual.plan.zero or 1) == ()
