@@ -81,8 +81,8 @@ FORMATS = {
 """Bytes of a saved input of a product, with a scale of 8 bits for 32 numbers of mxfp8 and for 16 of
 nvfp4, and of a weight: its 16-bit copy, or copies by row and by column [B]."""
 
-FSDP_BYTES = (4.0, 8.0)
-"""A weight and both moments in 32 bits, of torch under ZeRO 3 [B]."""
+COPY_BYTES = 4.0
+"""A weight in 32 bits: the optimizer's copy, and of torch under ZeRO 3 the weight itself [B]."""
 
 CHUNK_TOKENS = 256
 """Tokens of one state that a scan of Mamba 2 keeps [1]."""
@@ -706,17 +706,16 @@ class StackMemory(Struct, frozen=True):
     def _state_bytes(self, zero: int) -> tuple[float, float, float, float]:
         """A weight, one of embedding and head, a gradient, the optimizer's states of one [B]."""
         gradient = self.gradient_bytes or self.stack.gradient_bytes
-        optimizer = (self.optimizer_bytes or self.stack.optimizer_bytes) * (
-            1 - self.optimizer_offload
-        )
+        optimizer = self.optimizer_bytes or self.stack.optimizer_bytes
         weight, end_weight = FORMATS[self.precision][1], 2.0
         if self.torch:
             weight = 2.0
         elif self.stack.keeps == "xla":
             weight = end_weight = 0.0  # its 32-bit copy is the optimizer's
         if self.torch and zero >= SHARDED_WEIGHTS:
-            (weight, optimizer), end_weight = FSDP_BYTES, FSDP_BYTES[0]
-        return weight, end_weight, gradient, optimizer
+            weight = end_weight = COPY_BYTES
+            optimizer = optimizer - COPY_BYTES
+        return weight, end_weight, gradient, optimizer * (1 - self.optimizer_offload)
 
     def _parameters(
         self, gpu: GpuShare, stages: Stages, counts: StageLayers

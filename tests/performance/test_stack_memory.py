@@ -22,6 +22,7 @@ from netplan.published.memory_of_runs import run_memories
 from netplan.records import RecordError, replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Experts, Mamba, Model
+from netplan.workloads.program import stage_layers
 from netplan.workloads.recomputation import NOTHING, Recomputation
 
 HERE = Path(__file__).parent
@@ -147,7 +148,20 @@ def test_stages_have_all_layers() -> None:
         index = np.arange(stages)
         parts = [stages_of(LLAMA, np.array([float(stages)]), (), float(i)) for i in index]
         assert [int(part.layers[0, 0]) for part in parts] == cut
+        assert stage_layers(126, stages).tolist() == cut  # where their time is counted
         assert [int(part.first[0, 0]) for part in parts] == [sum(cut[:i]) for i in index]
+
+
+def test_torch_with_shared_weights_has_states_of_its_optimizer() -> None:
+    """Of a weight 4 bytes, and of Adam 8 more, of which the host may hold some; of SGD none."""
+    torch = StackMemory(MODELS.load("llama-3-8b"), MemoryOfStack(software="fsdp2"))
+    plan = PlanSizes(1, 1, 1, 1, 1, 1, 64)
+    adam = torch.held(plan, zero=3)
+    assert adam.optimizer[0] == 2 * adam.weights[0]
+    assert replace(torch, optimizer_offload=0.75).held(plan, zero=3).optimizer[0] == (
+        pytest.approx(adam.optimizer[0] / 4)
+    )
+    assert replace(torch, optimizer_bytes=4.0).held(plan, zero=3).optimizer[0] == 0
 
 
 SIZES = st.fixed_dictionaries(
