@@ -476,10 +476,16 @@ def _offloading(setting: Setting, sharding: ops.Sharding, ahead_s: Floats) -> Fl
     memory, rate = setting.training.stack_memory, setting.training.host_bytes_per_s
     if memory is None or not rate:
         return np.zeros_like(ahead_s)
-    none = np.ones_like(ahead_s)
     tensor, context = (degree.astype(np.float64) for degree in (sharding.tensor, sharding.context))
     sizes = PlanSizes(
-        sharding.microbatch.astype(np.float64), none, tensor, context, none, none, none
+        microbatch=sharding.microbatch.astype(np.float64),
+        microbatches=1.0,
+        tensor=tensor,
+        context=context,
+        stages=1.0,
+        interleave=1.0,
+        data=1.0,
+        expert_tensor=tensor if setting.experts is not None else 1.0,  # as `ladder.sizes_of`
     )
     shown_s: Floats = np.maximum(memory.layer_bytes(sizes) / rate - ahead_s, 0.0)
     return 2 * shown_s

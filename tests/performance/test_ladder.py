@@ -552,3 +552,27 @@ def test_lists_of_the_best_plans_leave_none_out(make: Callable[[int], Case]) -> 
         assert [timed.iteration_time_s for timed in sure] == pytest.approx(seconds, rel=1e-9), seed
         lists += len(sure) > 4
     assert lists
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "mixtral-8x7b"])
+def test_the_host_takes_what_a_layer_keeps(name: str) -> None:
+    """There and back in each of 16 microbatches, of 5 layers, whatever hides of it."""
+    on, model = ACCELERATORS.load("gb300"), MODELS.load(name)
+    stack = STACKS.load("megatron-2025").memory
+    assert stack is not None
+    training = Training.on(on, model, MEASURED, batch=16)
+    training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=1e12)
+    levels = (Level("switch", 4, 900e9),)
+    plan = Plan(Placement((Degrees(tensor=4),), (4,)), 1, 16, recompute=NOTHING, zero=3)
+    slow, slower = (
+        evaluate_alone(
+            Setting(replace(training, host_bytes_per_s=rate)),
+            levels,
+            replace(plan, offload_layers=5),
+        )
+        for rate in (2e9, 1e9)
+    )
+    assert slow.memory is not None
+    (kept,) = slow.memory.by_operation.values()
+    more_s = slower.iteration_time_s - slow.iteration_time_s
+    assert more_s == pytest.approx(2 * 16 * 5 * sum(kept.values()) * (1 / 1e9 - 1 / 2e9))
