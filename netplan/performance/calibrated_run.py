@@ -312,7 +312,7 @@ def _unscored(accelerator: Accelerator, stack: Stack, precision: Precision) -> I
     rates = accelerator.training
     scored = rates.scored if rates else {}
     if rates and not rates.fitted:
-        yield f"no run of {accelerator.name} was published, its rates are carried over"
+        yield f"no run of {accelerator.name} was scored, its rates are carried over"
     elif stack.name not in scored:
         yield f"no run of stack {stack.name} on {accelerator.name} was scored"
     elif all(precision not in precisions for precisions in scored.values()):

@@ -215,12 +215,14 @@ def utilisation_of(
     }
     run = setting.training.calibrated
     precision = run.precision if run else "bf16"
-    words = _reasons(setting, timed)
+    words, titles = _reasons(setting, timed), TITLES
+    if plan.offload_layers:
+        titles = TITLES | {"recompute": "transfers to the host's memory"}
     if needed_s:
         what = "products and attention" if isinstance(setting.training.model, Model) else "they"
         words["kernels"] = f"{what} reach {_percent(peak_s / needed_s)} % of the {precision} peak"
     causes = [
-        Cause(name, at_work * loss_s / seconds, TITLES.get(name, name), words.get(name, ""))
+        Cause(name, at_work * loss_s / seconds, titles.get(name, name), words.get(name, ""))
         for name, loss_s in losses_s.items()
         if loss_s
     ]
@@ -393,7 +395,9 @@ def _spread(totals: Degrees, inside: Degrees, *names: str) -> str:
 
 
 def _recomputed(setting: Setting, plan: Plan) -> str:
-    """What is computed again: as the plan has it where a search varies that."""
+    """What is computed again, or waited for: as the plan has it where a search varies that."""
+    if plan.offload_layers:  # nothing is computed again beside it
+        return f"activations of {plan.offload_layers} of {_layers_of(setting)} layers"
     kind = str(plan.recompute or setting.variant.recompute)
     if kind.startswith("block:"):
         return f"{kind} of {-(-_layers_of(setting) // plan.pipeline)} layers"

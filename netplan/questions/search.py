@@ -235,8 +235,8 @@ class SearchAnswer(Answer):
         elif result.best.error:
             yield from (f"{text.partition(' (')[0]}." for text in equal_to_best(result.plans))
         elif len(result.plans) > 1:
-            more = result.plans[1].iteration_time_s / result.best.iteration_time_s - 1
             # Among plans within 1 % the one that recomputes and cuts less stands first.
+            more = _ranked_s(result.plans[1]) / _ranked_s(result.best) - 1
             yield f"The next one takes {100 * abs(more):.2g} % {'longer' if more >= 0 else 'less'}."
 
     def _room(self, best: dict[str, str]) -> str:
@@ -662,6 +662,11 @@ def _plan_words(timed: PlanTime) -> str:
     plan = timed.plan
     stages = [f"{plan.interleave} stages a GPU"] if plan.interleave > 1 else []
     return ", ".join([plan.degrees, plan.schedule_words, *stages, *plan.kept_words])
+
+
+def _ranked_s(timed: PlanTime) -> float:
+    """What plans are ranked by: an iteration, or the time until all instances are done [s]."""
+    return timed.instances.turnaround_s if timed.instances else timed.iteration_time_s
 
 
 NOT_SEARCHED = (
