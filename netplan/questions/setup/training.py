@@ -234,10 +234,10 @@ def check_stack(asked: Asked, assumptions: IterationModel) -> None:
     if kernels == "calibrated":
         return
     for words in _calibrated_alone(asked, assumptions):
-        raise InputError(
-            f"iteration model {name} has no times for {words}: leave it out, or take"
-            " --iteration-model calibrated"
-        )
+        # Where the scenario's model of times gave way, it does not know what is trained either.
+        why = _not_as_fitted(asked)
+        other = f" ({why})" if why else ", or take --iteration-model calibrated"
+        raise InputError(f"iteration model {name} has no times for {words}: leave it out{other}")
 
 
 def _calibrated_alone(asked: Asked, assumptions: IterationModel) -> Iterator[str]:
