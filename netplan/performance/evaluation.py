@@ -21,7 +21,7 @@ from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.error_bars import error_bar
-from netplan.performance.ladder import given_to, held_at, plan_memory, shares_of, sizes_of
+from netplan.performance.ladder import given_to, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.plan import Plan, PlanTime
@@ -177,9 +177,11 @@ def _evaluate_held(
     schedules = space.schedules
     run = real(runs.microbatches), real(runs.interleave)
     sizes = sizes_of(setting, runs.totals, real(schedules.microbatch), *run)
-    held = held_at(setting, sizes, rung, block=float(rung.recompute.block))
     none = np.zeros(len(run[0]))
     layers = setting.options.offload_layers or 0
+    held = setting.stack_memory.held(
+        sizes, recompute=rung.recompute, zero=rung.zero, offload_layers=layers
+    )
     fullest = table.repetition.fullest(runs.stages, run[1])
     again = none + (rung.recompute.block or layers)
     shares = shares_of(setting, np.zeros(len(none), np.int64), again, fullest)

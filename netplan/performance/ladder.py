@@ -43,7 +43,15 @@ NEAR = 1.01
 
 
 def given_to(plan: Plan, rung: Rung, layers: int) -> Plan:
-    """A plan that keeps so, with so many layers computed again or sent to the host."""
+    """A plan that keeps so, with so many layers computed again or sent to the host.
+
+    Examples
+    --------
+    >>> from netplan.traffic.placement import Degrees, Placement
+    >>> plan = Plan(Placement((Degrees(pipeline=4, data=8),)), 1, 16)
+    >>> given_to(plan, Rung(AS_FEW, zero=1), 3).kept_words
+    ('block:3',)
+    """
     recompute = rung.recompute
     if recompute == AS_FEW:
         recompute = Recomputation("block", layers)
@@ -95,18 +103,16 @@ def sizes_of(setting: Setting, totals: Ints, microbatch: Amount, *rest: Amount) 
 def keep(setting: Setting, sizes: PlanSizes, peak_bytes: float) -> Kept:
     """What plans hold on all rungs, with as few layers computed again as this peak allows.
 
-    A rung costs no less than one that computes a part of the same again, nor does it less: of those
-    that fit it does not count.
+    A rung does not count where another one fits that computes a part of the same again: it takes no
+    less time.
 
     Raises
     ------
     TypeError
         If no stack says what memory holds.
     """
-    memory, rungs = setting.training.stack_memory, setting.rungs
-    if memory is None:
-        raise TypeError("no stack says what memory holds")
-    plans = memory.on_stages(sizes, zero=rungs[0].zero)
+    rungs = setting.rungs
+    plans = setting.stack_memory.on_stages(sizes, zero=rungs[0].zero)
     stages, given = plans.gpu.stages, float(setting.options.offload_layers or 0)
     total, layers = np.full((2, len(rungs), len(stages)), inf)
     for row, rung in enumerate(rungs):
@@ -130,29 +136,6 @@ def keep(setting: Setting, sizes: PlanSizes, peak_bytes: float) -> Kept:
         if rung.stages == "several":
             fits[row] &= ~fits[0]
     return Kept(total, layers, fits, counts)
-
-
-def held_at(
-    setting: Setting,
-    sizes: PlanSizes,
-    rung: Rung,
-    block: Amount = 0.0,
-    offload_layers: Amount | None = None,
-) -> Held:
-    """What plans of one rung hold, part by part.
-
-    Raises
-    ------
-    TypeError
-        If no stack says what memory holds.
-    """
-    memory = setting.training.stack_memory
-    if memory is None:
-        raise TypeError("no stack says what memory holds")
-    layers = setting.options.offload_layers or 0.0 if offload_layers is None else offload_layers
-    if rung.recompute == AS_FEW:
-        return memory.held(sizes, zero=rung.zero, block=block)
-    return memory.held(sizes, recompute=rung.recompute, zero=rung.zero, offload_layers=layers)
 
 
 def shares_of(setting: Setting, rung: Ints, layers: Floats, fullest: Floats) -> dict[str, Floats]:
@@ -188,9 +171,7 @@ def plan_memory(setting: Setting, sizes: PlanSizes, held: Held) -> PlanMemory:
     TypeError
         If no stack says what memory holds.
     """
-    memory, rung = setting.training.stack_memory, setting.rungs[0]
-    if memory is None:
-        raise TypeError("no stack says what memory holds")
+    memory, rung = setting.stack_memory, setting.rungs[0]
     peak_bytes, usable_bytes = float(held.total[0]), setting.training.usable_bytes
     names = ("states", "activations", "head_or_backward", "gathered", "workspace")
     return PlanMemory(
@@ -212,6 +193,15 @@ def preference(plan: Plan, layers: int) -> tuple[float, ...]:
 
     Computing least again, then the smallest tensor and pipeline degree, the lowest ZeRO stage, no
     offload, and the smallest expert degree.
+
+    Examples
+    --------
+    Two of the eight layers of each of four stages are computed again.
+
+    >>> from netplan.traffic.placement import Degrees, Placement
+    >>> plan = Plan(Placement((Degrees(tensor=2, pipeline=4),)), 1, 16, zero=1)
+    >>> preference(replace(plan, recompute=Recomputation("block", 2)), layers=32)
+    (0.25, 2, 4, 1, 0, 1)
     """
     recompute = plan.recompute or NOTHING
     shares = recompute.shares(-(-layers // plan.pipeline))

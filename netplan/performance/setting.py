@@ -558,6 +558,19 @@ class Setting(Struct, frozen=True):
         return self.training.stack_memory is not None
 
     @property
+    def stack_memory(self) -> StackMemory:
+        """What training software holds, where it says what memory holds.
+
+        Raises
+        ------
+        TypeError
+            If it does not.
+        """
+        if self.training.stack_memory is None:
+            raise TypeError("no stack says what memory holds")
+        return self.training.stack_memory
+
+    @property
     def rungs(self) -> "tuple[Rung, ...]":
         """What the search varies of what plans keep; none where the iteration model says it."""
         memory, options = self.training.stack_memory, self.options
