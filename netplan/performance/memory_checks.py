@@ -29,6 +29,16 @@ def check_recomputation(
     ------
     InputError
         If a module is none of the model's or the software's, or a stage has fewer layers.
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> llama, stack = MODELS.load("llama-3-405b"), MemoryOfStack(software="megatron")
+    >>> check_recomputation(Recomputation.read("moe_act"), llama, stack, "bf16")
+    Traceback (most recent call last):
+        ...
+    netplan.errors.InputError: --recompute moe_act: moe_act cannot be computed again: llama-3-405b
+    has no experts: use none, full, block:K, or other modules
     """
     most = model.layers if stage_layers is None else stage_layers
     if recompute.block > most:

@@ -189,6 +189,15 @@ def layer_kinds(model: Model) -> tuple[tuple[Kind, ...], Floats]:
     """Kinds of a model's layers, and how many of each stand before a layer.
 
     The latter has shape (kinds, 3, layers + 1): of layers with even, odd and any number [1].
+
+    Examples
+    --------
+    DeepSeek-V3: three dense layers, then 58 with experts.
+
+    >>> from netplan.workloads.models import MODELS
+    >>> kinds, before = layer_kinds(MODELS.load("deepseek-v3"))
+    >>> kinds, before[:, 2, [0, 3, 61]].tolist()
+    (('dense', 'experts'), [[0.0, 3.0, 3.0], [0.0, 0.0, 58.0]])
     """
     kinds: tuple[Kind, ...] = ("dense", "experts")
     number = np.arange(model.layers)
@@ -243,7 +252,20 @@ def mamba_sizes(mamba: Mamba, gpu: GpuShare) -> tuple[Floats, Floats, Floats]:
 
 
 def layer_weights(model: Model, kind: Kind, gpu: GpuShare) -> tuple[Floats, float]:
-    """Weights of one layer: dense ones of a GPU, shape (plans,), and all of its experts [1]."""
+    """Weights of one layer: dense ones of a GPU, shape (plans,), and all of its experts [1].
+
+    Parameters
+    ----------
+    model, kind
+        Whose layer it is, and of which kind.
+    gpu
+        Degrees of the plans.
+
+    Returns
+    -------
+    tuple[Floats, float]
+        Experts lie on all GPUs that share them, a number for all plans.
+    """
     t, h = gpu.tensor, model.hidden_size
     norms = 1 if model.mamba is not None else 2
     dense: Floats = norms * h / t
