@@ -495,6 +495,8 @@ def _plan(answer: Compared) -> Iterator[str]:
         f"Plan {' '.join(shown)}, {plan.schedule_words}: MFU {100 * row.mfu:.0f} %, since"
         f" {_waits(best)}."
     )
+    if best.memory and not best.memory.fits:
+        yield f"No plan is sure to fit: {best.memory.words}."
     baseline = answer.baseline
     if row.fabric is None or row.fabric.network != "rail-only" or not baseline or not baseline.best:
         return
