@@ -45,6 +45,8 @@ REFUSED = [
     (("--offload", "activations:3"), "h100-80gb says no link to the host's memory"),
     (("--offload", "optimizer:0.5"), "h100-80gb says no link to the host's memory"),
     (("--offload", "optimizer:2"), "a share is from 0 to 1"),
+    (("--offload", "optimizer:0.5", "--offload", "optimizer:1"), "'optimizer' stands twice"),
+    (("--offload", "activations", "--offload", "activations:3"), "'activations' stands twice"),
     (("--offload", "buffers"), "'buffers' is not one of optimizer, gradients, weights, act"),
     (("--offload", "weights:3"), "write activations:K (layers) or optimizer:F"),
     (

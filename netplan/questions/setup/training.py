@@ -174,9 +174,12 @@ def offloaded(asked: Asked) -> tuple[int | None, float]:
     Raises
     ------
     InputError
-        If a number is none, or a part has no such number.
+        If a number is none, a part has no such number, or stands twice.
     """
     layers, share = None, 0.0
+    parts = [text.partition(":")[0] for text in asked.training.memory.offload]
+    if twice := next((part for part in parts if parts.count(part) > 1), None):
+        raise InputError(f"--offload {twice!r:.60} stands twice: leave one out")
     for text in asked.training.memory.offload:
         part, colon, number = text.partition(":")
         if not colon and part not in EXPANDED:
