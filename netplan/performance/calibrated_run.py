@@ -92,13 +92,15 @@ class ErrorPart(Entry, frozen=True, kw_only=True):
     """Error bars: of runs like those that were scored, of all others, and where the former end.
 
     ``own`` is that of what two plans do not share; times of one plan that is measured twice differ
-    by ``repeat``.
+    by ``repeat``. A plan that a search chose took ``chosen`` times the published time in the
+    median: the least of many times is one of those that are too small.
     """
 
     calibrated: Factors
     transferred: Factors
     own: Factors
     repeat: NonNegativeFloat
+    chosen: PositiveShare
     domain: Domain
 
 

@@ -55,6 +55,8 @@ class ErrorBar(Struct, frozen=True):
         Whether runs like this one were scored.
     reasons
         Why none were, a clause each.
+    chosen
+        How many times the published time plans took that a search chose, in the median [1].
     """
 
     whole: Factors
@@ -62,6 +64,7 @@ class ErrorBar(Struct, frozen=True):
     repeat: float
     basis: Basis = "calibrated"
     reasons: tuple[str, ...] = ()
+    chosen: float = 1.0
 
     def equal(self, first: Mapping[str, float], second: Mapping[str, float]) -> bool:
         """Whether the times of two breakdowns cannot be told apart.
@@ -139,7 +142,7 @@ def error_bar(
     reasons = (*run.untried, *_untried(run, model, placement, microbatch))
     whole = errors.transferred if reasons else errors.calibrated
     basis: Basis = "transferred" if reasons else "calibrated"
-    return ErrorBar(whole, errors.own, errors.repeat, basis, reasons)
+    return ErrorBar(whole, errors.own, errors.repeat, basis, reasons, errors.chosen)
 
 
 def _untried(
@@ -230,6 +233,9 @@ def bar_note(bar: ErrorBar | None) -> Iterator[str]:
         return
     ends = f"{bar.whole.low:g} to {bar.whole.high:g} times the time"
     if bar.basis == "calibrated":
-        yield f"Error bars, {ends}: nine of ten published runs lie in them."
+        yield (
+            f"Error bars, {ends}: nine of ten published runs lie in them, by their own plans; plans"
+            f" that a search chose took {bar.chosen:g} times the published time in the median."
+        )
     else:
         yield f"Error bars are wide, {ends}: {'; '.join(bar.reasons)}."

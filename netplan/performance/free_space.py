@@ -73,7 +73,7 @@ from netplan.traffic.placement import (
     fills_innermost,
 )
 from netplan.workloads.operations import Sharding
-from netplan.workloads.program import EQUAL_HEAD, LIGHTER_ENDS
+from netplan.workloads.program import EQUAL_HEAD, fullest_stages
 
 CUT = [TENSOR, CONTEXT, EXPERT, PIPELINE]
 """Dimensions that cut one replica."""
@@ -237,9 +237,9 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
 
 
 @lru_cache(maxsize=4096)
-def _chunks(layers: int, stages: int, lighter: tuple[int, ...]) -> Ints:
-    """Parts into which stages split, where both ends together may lack some layers."""
-    fullest = {-(-(layers + less) // stages) for less in lighter}
+def _chunks(layers: int, stages: int, *, lighter: bool) -> Ints:
+    """Parts into which stages split, where both ends may lack a layer each."""
+    fullest = fullest_stages(layers, stages) if lighter else {-(-layers // stages)}
     return np.array(sorted({part for held in fullest for part in divisors(held).tolist()}))
 
 
@@ -255,6 +255,8 @@ def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
     """Degrees of one dimension that teams vary: tensor groups inside a domain, few stages."""
     varied: Ints = choices
     if index == TENSOR:
+        if setting.options.across_domains:
+            return choices
         inside = (domain % choices == 0) | (choices & (choices - 1) == 0)
         most = min(domain, setting.options.use_per_domain or domain)
         # Chips without HB domains have their network for it.
@@ -304,10 +306,9 @@ def _with_chunks(
     if setting.interleave == "none":
         chunks, owner = np.ones_like(stages), np.arange(len(stages))
     else:
-        ends = LIGHTER_ENDS if setting.by_stack and setting.training.calibrated else (0,)
-        ways = [
-            _chunks(setting.layers, number, ends) for number in range(1, stages.max(initial=0) + 1)
-        ]
+        lighter = setting.by_stack and setting.training.calibrated is not None
+        numbers = range(1, stages.max(initial=0) + 1)
+        ways = [_chunks(setting.layers, number, lighter=lighter) for number in numbers]
         count = np.array([0, *map(len, ways)])
         index, owner, _ = space.expand((np.cumsum(count) - count)[stages], count[stages])
         chunks = np.concatenate([*ways, stages[:0]])[index]

@@ -36,6 +36,9 @@ from netplan.records import replace
 from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR
 from netplan.workloads.recomputation import NOTHING, Recomputation
 
+MOST_OFFLOADED = 0.5
+"""Share of the layers whose activations recipes send to the host's memory at most: 40 of 80 of
+Llama 3 70B on GB200 (Megatron-Bridge 067f987d, perf_recipes/llama) [1]."""
 WHOLE, A_MODULE = {"full": 1.0, "half": 0.5}, 0.01
 """How much of a layer computing again stands for, where plans are put in order [1]."""
 NEAR = 1.01
@@ -191,8 +194,9 @@ def plan_memory(setting: Setting, sizes: PlanSizes, held: Held) -> PlanMemory:
 def preference(plan: Plan, layers: int) -> tuple[float, ...]:
     """What orders plans that are nearly as fast, the preferred one first.
 
-    Computing least again, then the smallest tensor and pipeline degree, the lowest ZeRO stage, no
-    offload, and the smallest expert degree.
+    Activations of at most half of the layers offloaded, as no team sends more; computing least
+    again, then the smallest tensor and pipeline degree, the lowest ZeRO stage, no offload, and the
+    smallest expert degree.
 
     Examples
     --------
@@ -201,12 +205,13 @@ def preference(plan: Plan, layers: int) -> tuple[float, ...]:
     >>> from netplan.traffic.placement import Degrees, Placement
     >>> plan = Plan(Placement((Degrees(tensor=2, pipeline=4),)), 1, 16, zero=1)
     >>> preference(replace(plan, recompute=Recomputation("block", 2)), layers=32)
-    (0.25, 2, 4, 1, 0, 1)
+    (False, 0.25, 2, 4, 1, 0, 1)
     """
     recompute = plan.recompute or NOTHING
     shares = recompute.shares(-(-layers // plan.pipeline))
     again = sum(WHOLE.get(word, A_MODULE) * share for word, share in shares.items())
     return (
+        plan.offload_layers > layers * MOST_OFFLOADED,
         *(again, plan.tensor, plan.pipeline),
         *(plan.zero or 0, plan.offload_layers, plan.expert),
     )

@@ -275,6 +275,7 @@ def _varied_settings(
     length = training.model.sequence_length if isinstance(training.model, Model) else 0
     cut = strategy in ("1d", "all") and length >= 2 * LEAST_TOKENS
     name: Strategy = "2d" if cut or strategy == "all" else strategy
+    options = replace(options, across_domains=strategy == "all")
     settings = [Setting(training, name, mode, options)]
     if options.zero_stage is None and options.fixed.pipeline in (None, 1):
         one_stage = replace(options.fixed, pipeline=1)

@@ -114,6 +114,8 @@ class Options(Struct, frozen=True):
         Layers whose activations lie in the host's memory; searched if absent [1].
     use_per_domain
         GPUs of each HB domain that plans use at most; all if absent [1].
+    across_domains
+        Whether tensor groups over several HB domains are searched beside memory as stacks keep it.
 
     Raises
     ------
@@ -137,6 +139,7 @@ class Options(Struct, frozen=True):
     recomputation: Recomputation | None = None
     offload_layers: int | None = None
     use_per_domain: int | None = None
+    across_domains: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""

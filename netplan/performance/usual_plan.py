@@ -31,6 +31,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Columns
+from netplan.performance.ladder import MOST_OFFLOADED
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
 from netplan.units import PERCENT
@@ -56,9 +57,8 @@ PIPED_TOKENS, UNPIPED_TOKENS = 16_384, 65_536
 """Tokens of a microbatch on a GPU with stages (gpt-oss 120B in Megatron-Bridge 26.06) and without
 (DeepSeek-V3 on TPU v7) at most; three recipes have 131,072 and more [1]."""
 
-MOST_OFFLOADED = 0.5
-"""Share of the layers whose activations recipes send to the host's memory at most: 40 of 80 of
-Llama 3 70B on GB200 (Megatron-Bridge 067f987d, perf_recipes/llama) [1]."""
+ODD = 8
+"""Batches of recipes divide by it: of others nothing is even [1]."""
 
 LEAST_EXPERT, MOST_EXPERT = 8, 64
 """Expert degrees of all recipes that spread experts [1]."""
@@ -188,7 +188,10 @@ class UsualPlans(Struct, frozen=True):
 
     def is_even(self, data: Amount, microbatch: Amount) -> Bools:
         """Whether microbatches of so many sequences, on so many replicas, divide the batch."""
-        even: Bools = np.equal((self.batch or 0) % (data * microbatch), 0)
+        batch = self.batch or 0
+        if batch % ODD:  # recipes have none that divides so little
+            batch = 0
+        even: Bools = np.equal(batch % (data * microbatch), 0)
         return even
 
     @property

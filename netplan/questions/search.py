@@ -19,7 +19,7 @@ from netplan.performance.setting import Options, Training
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.questions.answers.barred import barred_columns
-from netplan.questions.answers.plan_notes import equal_to_best, plan_notes, told_apart
+from netplan.questions.answers.plan_notes import equal_to_best, part_note, plan_notes, told_apart
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
@@ -238,6 +238,8 @@ class SearchAnswer(Answer):
             # Among plans within 1 % the one that recomputes and cuts less stands first.
             more = _ranked_s(result.plans[1]) / _ranked_s(result.best) - 1
             yield f"The next one takes {100 * abs(more):.2g} % {'longer' if more >= 0 else 'less'}."
+        if result.settings[0].training.measured is not None:
+            yield "No error bar: kernels one by one, back to back; whole runs take longer."
 
     def _room(self, best: dict[str, str]) -> str:
         """What the best plan holds, of what there is."""
@@ -258,6 +260,8 @@ class SearchAnswer(Answer):
             kept = tight.memory.words if tight.memory else ""
             yield f"Faster, tight: {tight.time_text}, {_plan_words(tight)}, {kept}."
         yield from filter(None, (usual_sentence(result.best, self.usual, self.unusual),))
+        if result.best.memory and self.inputs["use_per_domain"] is None:
+            yield from part_note(self.inputs["gpus"], self.inputs["hb_size"])
 
     @property
     def _named(self) -> str:

@@ -162,7 +162,22 @@ def splits(layers: int, stages: int, interleave: int) -> bool:
     >>> [splits(126, 2, parts) for parts in (3, 4, 5)]
     [True, True, False]
     """
-    return any(-(-(layers + less) // stages) % interleave == 0 for less in LIGHTER_ENDS)
+    return any(held % interleave == 0 for held in fullest_stages(layers, stages))
+
+
+def fullest_stages(layers: int, stages: int) -> set[int]:
+    """Layers that the fullest of some stages may hold [1].
+
+    As few as go; or one more, where the stages are even but for an end or both that lack a layer.
+
+    Examples
+    --------
+    >>> fullest_stages(126, 2), fullest_stages(80, 5), fullest_stages(126, 16)
+    ({64, 63}, {16}, {8})
+    """
+    fewest = -(-layers // stages)
+    more = {-(-(layers + less) // stages) for less in LIGHTER_ENDS}
+    return {held for held in more if held == fewest or held * stages - layers <= max(LIGHTER_ENDS)}
 
 
 class MissingLayers(NamedTuple, Generic[T]):

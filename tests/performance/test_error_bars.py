@@ -84,7 +84,7 @@ def test_a_scored_pair_has_the_narrow_bar() -> None:
     [
         ("a100-80gb", "megatron-2025", "bf16", "no run of stack megatron-2025 on a100-80gb"),
         ("h200", "megatron-2025", "bf16", "no run of h200 in bf16"),
-        ("gh200-96gb", "megatron-2025", "bf16", "no run of gh200-96gb was published"),
+        ("gh200-96gb", "megatron-2025", "bf16", "no run of gh200-96gb was scored"),
     ],
 )
 def test_other_runs_have_the_wide_bar(

@@ -55,6 +55,37 @@ def plan_notes(result: SearchResult, gpus: int) -> Iterator[str]:
     yield from rates_note(setting.training)
 
 
+MOST_UNUSED = 0.2
+"""Share of an HB domain that teams leave idle at most: 64 of 72 GPUs of NVL72 work [1]."""
+
+
+def part_note(gpus: int, domain: int) -> Iterator[str]:
+    """How racks of which a part works are asked for, where GPUs do not fill HB domains but such.
+
+    Parameters
+    ----------
+    gpus, domain
+        GPUs that are bought, and those of an HB domain [1].
+
+    Examples
+    --------
+    >>> list(part_note(256, 72))[0].partition(": ")[2]
+    'racks of which 64 work, as teams run them, are --gpus 288 --use-per-domain 64.'
+    >>> list(part_note(288, 72)), list(part_note(1000, 72))
+    ([], [])
+    """
+    if domain == 1 or gpus % domain == 0:
+        return
+    least = int(np.ceil((1 - MOST_UNUSED) * domain))
+    used = next((part for part in range(domain - 1, least - 1, -1) if gpus % part == 0), None)
+    if used is not None:
+        domains = gpus // used
+        yield (
+            f"{gpus:,} GPUs do not fill HB domains of {domain}: racks of which {used} work, as"
+            f" teams run them, are --gpus {domains * domain} --use-per-domain {used}."
+        )
+
+
 def model_notes(model: "Model | OtherModel") -> Iterator[str]:
     """What of a transformer is assumed or left out, and that its unlike layers are a mean."""
     if not isinstance(model, Model):

@@ -42,8 +42,7 @@ class PublishedRun(Struct, frozen=True):
     memory_bytes, verdict
         What its fullest GPU holds by memory model ``stack`` [B], and whether that fits.
     interleaved
-        The same plan with as many interleaved stages as are fastest, where theirs were not
-        published.
+        The run with as many interleaved stages as are fastest, where theirs were not published.
     """
 
     run: MeasuredRun
@@ -51,7 +50,7 @@ class PublishedRun(Struct, frozen=True):
     here: PlanTime
     memory_bytes: float
     verdict: Verdict
-    interleaved: PlanTime | None = None
+    interleaved: "PublishedRun | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON.
@@ -97,13 +96,14 @@ class PublishedRun(Struct, frozen=True):
                 f"slower than published: {si(low_s, 's')} or more, {si(scaled_s, 's')} with as many"
                 " tokens a GPU"
             )
+        held = self.interleaved or self  # which holds most
         sharded = ", ZeRO 3" if run.zero_stage == SHARDED_WEIGHTS else ""
         yield (
             f"published: {si(run.seconds, 's')} on {run.degrees.gpus:,} {run.accelerator.name},"
             f" {_words(self.here.plan)}{sharded}, batch {model.batch:,}, sequence"
             f" {model.sequence_length:,}, {run.precision} ({run.name}, {self.url.split()[0]});"
-            f" that plan here: {self._here_text}, {si(self.memory_bytes, 'B', 2)},"
-            f" {self.verdict}; best plan here: {si(best.iteration_time_s, 's')},"
+            f" that plan here: {self._here_text}, {si(held.memory_bytes, 'B', 2)},"
+            f" {held.verdict}; best plan here: {si(best.iteration_time_s, 's')},"
             f" {_words(best.plan)}"
         )
 
@@ -112,7 +112,7 @@ class PublishedRun(Struct, frozen=True):
         """The time of the plan here; from the fastest on where its stages were not published."""
         if self.interleaved is None:
             return self.here.time_text
-        fast = self.interleaved
+        fast = self.interleaved.here
         return (
             f"{si(fast.iteration_time_s, 's')} to {si(self.here.iteration_time_s, 's')} with"
             f" {fast.plan.interleave} to 1 stages a GPU (not published)"
@@ -166,23 +166,29 @@ def run_here(name: str) -> PublishedRun:
     """
     row = next(row for row in published_rows() if row["id"] == name)
     run = published_run(row)
+    made = _made(run, row["url"])
+    if UNKNOWN_STAGES not in row["why"]:
+        return made
+    return replace(made, interleaved=_fastest_stages(run, row["url"]))
+
+
+def _made(run: MeasuredRun, url: str) -> PublishedRun:
+    """A run as it was made, with what it holds."""
     peak_bytes = float(held_as_made(run).total[0])
     fit = verdict(peak_bytes, run.accelerator.usable_bytes)
-    here = time_as_made(run)
-    interleaved = _fastest_stages(run) if UNKNOWN_STAGES in row["why"] else None
-    return PublishedRun(run, row["url"], here, peak_bytes, fit, interleaved)
+    return PublishedRun(run, url, time_as_made(run), peak_bytes, fit)
 
 
 UNKNOWN_STAGES = "interleave not published"
 """Why a row is context, where its number of interleaved stages is not known."""
 
 
-def _fastest_stages(run: MeasuredRun) -> PlanTime | None:
+def _fastest_stages(run: MeasuredRun, url: str) -> PublishedRun | None:
     """The run with the number of interleaved stages that is fastest; None if that is one."""
     stages, batches = run.degrees.pipeline, run.degrees.microbatches
     if stages == 1 or batches % stages:
         return None
     chunks = divisors(-(-run.model.layers // stages)).tolist()
     runs = (replace(run, degrees=run.degrees._replace(interleave=count)) for count in chunks)
-    fastest = min((time_as_made(made) for made in runs), key=lambda timed: timed.iteration_time_s)
-    return fastest if fastest.plan.interleave > 1 else None
+    fastest = min((_made(made, url) for made in runs), key=lambda made: made.here.iteration_time_s)
+    return fastest if fastest.here.plan.interleave > 1 else None

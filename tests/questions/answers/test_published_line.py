@@ -105,7 +105,7 @@ def test_a_search_shows_the_run_and_its_time_here() -> None:
     assert note == (
         "published: 6.72 s on 16,384 h100-80gb, TP8 PP16 DP128, batch 2,048, sequence 8,192, bf16"
         " (LLAMA3-T4-2, arXiv:2407.21783); that plan here: 5.98 s to 10.3 s with 8 to 1"
-        " stages a GPU (not published), 71 GB, fit; best plan here:"
+        " stages a GPU (not published), 76 GB, fit; best plan here:"
         f" {best.iteration_time_s:.3g} s, {best.plan.degrees}"
         + (f", {best.plan.interleave} stages a GPU" if best.plan.interleave > 1 else "")
     )
