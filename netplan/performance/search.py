@@ -510,12 +510,15 @@ def _no_room_held(
     training, options = search.training, search.options
     name, there = training.model.name, f"{training.usable_bytes / 1e9:.3g}"
     kept = (options.recomputation, options.zero_stage, options.offload_layers)
+    more = "more GPUs of each HB domain" if options.use_per_domain else "more GPUs"
+    higher = ", or --zero 3" if options.zero_stage != SHARDED_WEIGHTS else ""
+    more += f"{', a' if higher else ', or a'} GPU with more memory{higher}"
+    nearest = InfeasibleError(
+        f"{name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU, and programs"
+        f" see {there} GB of its memory: use {more}"
+    )
     if not options.fixed.given and kept == (None, None, None):
-        more = "more GPUs of each HB domain" if options.use_per_domain else "more GPUs"
-        return InfeasibleError(
-            f"{name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU, and programs"
-            f" see {there} GB of its memory: use {more}, a GPU with more memory, or --zero 3"
-        )
+        return nearest
     ignoring = replace(search, training=replace(training, ignore_memory=True))
     anyway = _best_of(ignoring, levels)
     if anyway is None or anyway.memory is None:
@@ -538,6 +541,8 @@ def _no_room_held(
         if change == "keeps":
             what = " ".join(_flags_of(then.plan, plan, options))
         return NoRoomError(f"{why}. Smallest change that {surely}: {what}")
+    if not options.fixed.given:  # of all degrees the fastest, which is far from the nearest
+        return nearest
     return InfeasibleError(f"{why}: use more GPUs, or a GPU with more memory")
 
 

@@ -263,3 +263,23 @@ def test_compare_says_that_no_plan_is_sure_to_fit() -> None:
     tight = " ".join(netplan(*fixed, "--recompute", "none").stdout.split())
     assert "No plan is sure to fit: 93 GB (82-112) of 85: tight." in tight
     assert "sure to fit" not in netplan(*fixed, "--recompute", "full").stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "least", "advice"),
+    [
+        ((), "472 GB", "or --zero 3"),
+        (("--recompute", "full"), "472 GB", "or --zero 3"),
+        (("--recompute", "none"), "504 GB", "or --zero 3"),
+        (("--zero", "3"), "475 GB", "or a GPU with more memory"),
+    ],
+)
+def test_where_degrees_are_free_the_nearest_plan_is_named(
+    given: tuple[str, ...], least: str, advice: str
+) -> None:
+    """Not the fastest of all: Qwen3 235B on 8 GPUs with one tensor GPU needs ten times as much."""
+    model = ("--model", "qwen3-235b-a22b", "--batch", "64")
+    done = netplan("search", "--gpus", "8", "--accelerator", "h200", *model, *given)
+    assert done.returncode == 2
+    assert f"fits on no plan: the nearest needs {least} a GPU" in done.stderr
+    assert advice in done.stderr
