@@ -234,8 +234,8 @@ def bar_note(bar: ErrorBar | None) -> Iterator[str]:
     ends = f"{bar.whole.low:g} to {bar.whole.high:g} times the time"
     if bar.basis == "calibrated":
         yield (
-            f"Error bars, {ends}: nine of ten published runs lie in them, by their own plans; plans"
-            f" that a search chose took {bar.chosen:g} times the published time in the median."
+            f"Error bars, {ends}: nine of ten published runs lie in them; plans that a search chose"
+            f" took {bar.chosen:g} times as long."
         )
     else:
         yield f"Error bars are wide, {ends}: {'; '.join(bar.reasons)}."

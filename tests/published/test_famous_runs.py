@@ -1,10 +1,12 @@
 """Famous runs: what netplan is told of them, what it chooses, and the rule on its choices."""
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from netplan.performance import published_runs
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.published_runs import published_rows
 from netplan.published import checks, famous_runs
 from netplan.published.checks import published
@@ -154,6 +156,15 @@ def test_seven_of_eight_have_to_be_within_the_limits() -> None:
         assert (rule.expected, rule.got) == ("at least 15", f"{17 - far}")
         assert rule.verdict == verdict
         assert [row.verdict for row in single] == ["known"] * far + ["pass"] * (17 - far)
+
+
+def test_bars_say_how_much_faster_chosen_plans_are() -> None:
+    counted = [choice for choice in chosen_plans() if choice.run.counts]
+    ratios = [choice.ratio for choice in counted if choice.ratio is not None]
+    assert len(ratios) == len(counted) == 17
+    part = ITERATION_MODELS.load("calibrated").calibration
+    assert part is not None
+    assert part.errors.chosen == pytest.approx(median(ratios), abs=0.015)
 
 
 def test_what_does_not_count_is_listed_with_its_reason() -> None:
