@@ -20,6 +20,12 @@ do not rule out, with every number of replicas inside the outermost level that m
 microbatches. The memory of a cell is least with the most replicas and fewest microbatches; of the
 replicas outside that make the same number of microbatches those are taken that fit, on a switch
 that does not block as few of them as fit.
+
+Where stacks say what memory holds (`netplan.performance.ladder`) each of these plans is weighed on
+every rung, with as few layers computed again as fit, and of the replicas outside that make the same
+number of microbatches the fewest and the most are tried. All plans within 1 % of the fastest are
+kept until the end, when the preferred one comes first; plans above a first peak are sought up to a
+second one only as far as they are faster.
 """
 
 from collections.abc import Callable, Iterator
@@ -527,8 +533,14 @@ class Placed(Struct, frozen=True, eq=False):
                     spilled_s = least_s - beside_s + search.known.spill_s[least.cut]
                     least_s = np.maximum(least_s, spilled_s)
                     count = np.where(least_s <= limit, count, 0)
-                outside, some, _ = expand(fewest, count)
-                if not search.setting.by_stack:
+                if (
+                    search.setting.by_stack
+                ):  # the ends: those between hold and take what lies between
+                    few, several = np.flatnonzero(count > 0), np.flatnonzero(count > 1)
+                    some = np.concatenate([few, several])
+                    outside = np.concatenate([fewest[few], most[several]])
+                else:
+                    outside, some, _ = expand(fewest, count)
                     fits = search.fit(inside.take(some), made[some], outside)
                     some, outside = some[fits], outside[fits]
             plans = inside.take(some).times(outside)

@@ -329,6 +329,8 @@ def _search_held(settings: Sequence[Setting], levels: tuple[Level, ...], top: in
     sure, spaces = _best_held(settings, levels, top, Bound(sure_bytes))
     plans, faster, least_bytes = sure[:top], None, [space.least_bytes for space in spaces]
     for peak_bytes in tight_bytes:
+        if peak_bytes == inf and plans:
+            break
         best_s = plans[0][0] if plans else inf
         bound = Bound(peak_bytes, seconds=best_s, above_bytes=sure_bytes)
         tight, others = _best_held(settings, levels, top, bound)

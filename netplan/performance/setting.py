@@ -343,11 +343,14 @@ class Training(Struct, frozen=True):
 
     @property
     def peaks_bytes(self) -> tuple[float, ...]:
-        """Memory up to which plans fit for sure, and up to which they may [B]."""
+        """Memory up to which plans fit for sure, up to which they may, and then any [B].
+
+        The last where software or layers were never compared with a run, and nothing is refused.
+        """
         if self.ignore_memory or self.stack_memory is None:
             return (self.room_bytes,)
-        sure, tight = peaks_of(self.usable_bytes)
-        return sure, tight if self.stack_memory.checked_kind else inf
+        peaks = peaks_of(self.usable_bytes)
+        return peaks if self.stack_memory.checked_kind else (*peaks, inf)
 
     @property
     def mapped_as(self) -> Execution | None:

@@ -339,7 +339,7 @@ class TieredMemory(Described, frozen=True, kw_only=True):
     ] = None
     imbalance: Annotated[
         Annotated[float, Meta(ge=1)],
-        Typed("Tokens of the busiest GPU's experts over the mean.", low=1),
+        Typed("Tokens of the busiest GPU's experts over the mean, in memory.", low=1),
     ] = 1.0
     ignore_memory: Annotated[bool, Typed("Time plans that fit into no memory, too.")] = False
 

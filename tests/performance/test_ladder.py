@@ -145,8 +145,12 @@ def replicas(case: Case, place: tuple[tuple[int, ...], ...], rounds: int) -> Ite
             [*room[:level], n, *[1] * (outer - level - 1)] for n in range(2, room[level] + 1)
         ]
     for filled in inside:
+        making: dict[int, list[int]] = {}  # as many microbatches
         for outside in range(1, room[outer] + 1):
             if prod(filled) * outside < 2 * rounds:
+                making.setdefault(ceil(rounds / (prod(filled) * outside)), []).append(outside)
+        for numbers in making.values():
+            for outside in {min(numbers), max(numbers)}:
                 yield [*filled, outside, *[1] * (len(sizes) - outer - 1)]
 
 
