@@ -69,6 +69,8 @@ from netplan.workloads.transformer import experts_of
 
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]
 
+NEAREST = 1.05
+"""Plans within this of the least memory are tried where none is refused and none may fit [1]."""
 LISTED_PLANS = 32
 """Plans of small spaces that are evaluated together: they may have thousands of steps each [1]."""
 
@@ -331,6 +333,8 @@ def _search_held(settings: Sequence[Setting], levels: tuple[Level, ...], top: in
     for peak_bytes in tight_bytes:
         if peak_bytes == inf and plans:
             break
+        if peak_bytes == inf and min(least_bytes) < inf:  # the nearest to what there is
+            peak_bytes = NEAREST * min(least_bytes)  # noqa: PLW2901 - it stands for any amount
         best_s = plans[0][0] if plans else inf
         bound = Bound(peak_bytes, seconds=best_s, above_bytes=sure_bytes)
         tight, others = _best_held(settings, levels, top, bound)
