@@ -388,6 +388,7 @@ def memory_costs(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
     >>> chip = replace(
     ...     ACCELERATORS.load("b200"),
     ...     memory_bytes=70e9,
+    ...     usable_bytes=0,
     ...     expanded_bytes=480e9,
     ...     expanded_bytes_per_s=64e9,
     ... )

@@ -128,9 +128,9 @@ class SearchAnswer(Answer):
         --------
         >>> best = search("hgx-b200", gpus=8192).best
         >>> best
-        <PlanTime TP8 PP64 DP16, 128 x 1 microbatches: 6.43 s (5.98-7.59), MFU 37%, 145 GB>
+        <PlanTime TP2 CP2 PP16 DP128, 16 x 1 microbatches: 4.76 s (4.42-5.61), MFU 50%, 163 GB>
         >>> best.plan.shape, best.plan.microbatches, round(best.mfu, 2)
-        ('8x64x16', 128, 0.37)
+        ('(2x2)x16x128', 16, 0.5)
         """
         return self.found.best
 
