@@ -75,7 +75,7 @@ LISTED_PLANS = 32
 """Plans of small spaces that are evaluated together: they may have thousands of steps each [1]."""
 
 
-def search_plans(
+def search_plans(  # noqa: PLR0913 - what a search may be asked
     training: Training,
     levels: Sequence[Level],
     *,
@@ -83,6 +83,7 @@ def search_plans(
     mode: Mode = "corrected",
     options: Options = DEFAULT_OPTIONS,
     top: int = 1,
+    tight: bool = True,
 ) -> SearchResult:
     """Find the best plans of the whole space on these levels.
 
@@ -101,6 +102,9 @@ def search_plans(
         Recomputation, experts, ZeRO stage, interleaving.
     top
         Plans to return, best first [1].
+    tight
+        Whether plans that may fit are sought beside those that do; they are in any case where none
+        fits for sure.
 
     Returns
     -------
@@ -133,9 +137,11 @@ def search_plans(
         raise InputError(f"a search returns at least 1 plan, got {top}")
     levels = tuple(levels)
     settings = _settings(training, strategy, mode, options)
-    tight: PlanTime | None = None
+    faster: PlanTime | None = None
     if training.stack_memory is not None:
-        plans, tight, enumerated, feasible, least_bytes = _search_held(settings, levels, top)
+        plans, faster, enumerated, feasible, least_bytes = _search_held(
+            settings, levels, top, tight=tight
+        )
     else:
         strategies = each(settings, lambda setting: f"plans of strategy {setting.strategy}")
         spaces = [_search_one(setting, levels, top) for setting in strategies]
@@ -150,10 +156,10 @@ def search_plans(
         raise _no_room_held(PlanSearch(training, strategy, mode, options), levels, least_bytes)
     seconds = time.perf_counter() - start
     result = SearchResult(tuple(plans[:top]), enumerated, feasible, seconds, levels, settings)
-    return replace(result, tight=tight)
+    return replace(result, tight=faster)
 
 
-def search_largest(
+def search_largest(  # noqa: PLR0913 - as above
     training: Training,
     levels: Sequence[Level],
     *,
@@ -161,12 +167,13 @@ def search_largest(
     mode: Mode = "corrected",
     options: Options = DEFAULT_OPTIONS,
     top: int = 1,
+    tight: bool = True,
 ) -> SearchResult:
     """Search on as many GPUs as some plan can use, whole members of the outermost level.
 
     Parameters
     ----------
-    training, levels, strategy, mode, options, top
+    training, levels, strategy, mode, options, top, tight
         As of :func:`search_plans`.
 
     Returns
@@ -181,7 +188,9 @@ def search_largest(
     InfeasibleError
         If no plan divides model and batch over any part of the fabric, or none fits the memory.
     """
-    search = partial(search_plans, training, strategy=strategy, mode=mode, options=options, top=top)
+    search = partial(
+        search_plans, training, strategy=strategy, mode=mode, options=options, top=top, tight=tight
+    )
     try:
         return search(levels)
     except NoPlanError:
@@ -234,7 +243,11 @@ class PlanSearch(Struct, frozen=True):
     def best_on_all(self, levels: Sequence[Level]) -> SearchResult:
         """Best plan on all GPUs of some levels; errors as :func:`search_plans`."""
         return search_plans(
-            self.training, levels, strategy=self.strategy, mode=self.mode, options=self.options
+            *(self.training, levels),
+            strategy=self.strategy,
+            mode=self.mode,
+            options=self.options,
+            tight=False,
         )
 
 
@@ -243,7 +256,11 @@ class PlanSearch(Struct, frozen=True):
 def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
     """Best plan on some levels."""
     return search_largest(
-        search.training, levels, strategy=search.strategy, mode=search.mode, options=search.options
+        *(search.training, levels),
+        strategy=search.strategy,
+        mode=search.mode,
+        options=search.options,
+        tight=False,
     )
 
 
@@ -325,23 +342,25 @@ _FoundHeld = tuple[list[PlanTime], PlanTime | None, int, int, float]
 the least memory [B]."""
 
 
-def _search_held(settings: Sequence[Setting], levels: tuple[Level, ...], top: int) -> _FoundHeld:
+def _search_held(
+    settings: Sequence[Setting], levels: tuple[Level, ...], top: int, *, tight: bool
+) -> _FoundHeld:
     """Best plans where stacks say what memory holds: those that fit, then those that may."""
     sure_bytes, *tight_bytes = settings[0].training.peaks_bytes
     sure, spaces = _best_held(settings, levels, top, Bound(sure_bytes))
     plans, faster, least_bytes = sure[:top], None, [space.least_bytes for space in spaces]
     for peak_bytes in tight_bytes:
-        if peak_bytes == inf and plans:
+        if plans and (peak_bytes == inf or not tight):
             break
         if peak_bytes == inf and min(least_bytes) < inf:  # the nearest to what there is
             peak_bytes = NEAREST * min(least_bytes)  # noqa: PLW2901 - it stands for any amount
         best_s = plans[0][0] if plans else inf
         bound = Bound(peak_bytes, seconds=best_s, above_bytes=sure_bytes)
-        tight, others = _best_held(settings, levels, top, bound)
+        more, others = _best_held(settings, levels, top, bound)
         least_bytes += [space.least_bytes for space in others]
-        sooner = [entry for entry in tight if entry[0] < best_s < inf]
+        sooner = [entry for entry in more if entry[0] < best_s < inf]
         faster = _first_preferred(sooner)[0] if sooner else None
-        plans = [*plans, *tight][:top]
+        plans = [*plans, *more][:top]
     timed = _evaluated(levels, [*plans, *([faster] if faster else [])])
     first = timed.pop() if faster else None
     enumerated = sum(space.cuts for space in spaces)
@@ -555,7 +574,7 @@ def _no_room_held(
 def _best_of(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
     """The best plan of a search; None where there is none that fits."""
     settings = _settings(search.training, search.strategy, search.mode, search.options)
-    plans = _search_held(settings, levels, 1)[0]
+    plans = _search_held(settings, levels, 1, tight=False)[0]
     return plans[0] if plans else None
 
 

@@ -102,7 +102,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan faults hgx-h100 --gpus 4096",
         "netplan faults hgx-h100 --gpus 4096 --fail leaf=1 --fail links=10",
-        "netplan faults hgx-h100 --gpus-per-rack 32 --fail rack=1 --draws 20",
+        "netplan faults hgx-h100 --gpus 4096 --gpus-per-rack 32 --fail rack=1 --draws 20",
         "netplan faults serving-r1-h200 --fabric rail-only",
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import netplan
+from tests.cli.command import Done, netplan
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ([^|]+\?) \| `(netplan [^`]*)` \| ", re.MULTILINE)
@@ -39,9 +39,15 @@ def rows_of(word: str, flag: str) -> dict[float, dict[str, Any]]:
     }
 
 
+@cache
+def screen_of(command: str) -> Done:
+    """What a command shows; each is run once."""
+    return netplan(*shlex.split(command)[1:])
+
+
 @pytest.mark.parametrize("question", ASKED)
 def test_a_screen_answers(question: str) -> None:
-    done = netplan(*shlex.split(ASKED[question])[1:])
+    done = screen_of(ASKED[question])
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) <= LINES
@@ -121,5 +127,5 @@ def test_how_many_spares() -> None:
         assert outlook["idle_domains_needed"] > 0
         spares = {part["kind"]: part["spares"] for part in outlook["spares"]}
         assert spares["gpu"] > 0
-    shown = netplan(*shlex.split(command_of("spares"))[1:]).stdout
+    shown = screen_of(command_of("spares")).stdout
     assert re.search(r"^Spares to keep .*: \d+ GPUs", shown, re.MULTILINE)

@@ -69,6 +69,7 @@ def answers(name: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         fabrics=(name,),
         model="llama-3.1-8b",
         batch=64,
+        iteration_model="4d",
     )
     yield "counts", lambda: asdict(scenario.fabric(name).counts)
     for ask in (netplan.cost, netplan.loads, netplan.faults, netplan.simulate, netplan.draw):
