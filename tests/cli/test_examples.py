@@ -14,6 +14,7 @@ EXAMPLES = [example for question in questions().values() for example in question
 SMALLER = {
     "hgx-b200 --floor-plan": "hgx-b200 --gpus 1024 --floor-plan",
     "--gpus 4096 --search graphs --tries 8": "--gpus 512 --model llama-3-8b --search graphs",
+    "faults hgx-h100 --gpus 4096": "faults hgx-h100 --gpus 512 --model llama-3-8b",
 }
 """What is asked of less, so that all of them take seconds."""
 BEFORE = {
