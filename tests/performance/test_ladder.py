@@ -396,7 +396,7 @@ def test_the_search_finds_the_best_of_all_rungs(seeds: Sequence[int]) -> None:
     assert seen["plans"] > 20_000
     mattering = ("faster tight", "divided", "zero 2", "zero 3", "block", "full", "offload")
     assert all(seen[name] for name in (*mattering, "context", "interleaved")), seen
-    assert seen["no plan"] == (NO_PLAN in seeds)
+    assert seen["no plan"] or NO_PLAN not in seeds
 
 
 @pytest.mark.parametrize("seeds", [range(16), pytest.param(range(16, 60), marks=pytest.mark.slow)])
