@@ -562,7 +562,7 @@ class Search(Question[SearchAnswer]):
                 *((_mapped_note(execution, case.on),) if execution else ()),
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *(detail.notes if detail else ()),
-                *((NOT_SEARCHED,) if varied else ()),
+                *((_not_searched(result),) if varied else ()),
             ),
             usual=usual,
             unusual=unusual,
@@ -673,10 +673,11 @@ def _ranked_s(timed: PlanTime) -> float:
     return timed.instances.turnaround_s if timed.instances else timed.iteration_time_s
 
 
-NOT_SEARCHED = (
-    "Not searched: tensor parallelism across HB domains (--fix tensor=N), ZeRO 3 under pipelines"
-    " (--zero 3)."
-)
+def _not_searched(result: SearchResult) -> str:
+    """What the search leaves out of what teams might vary."""
+    across = result.settings[0].options.across_domains
+    tensor = "" if across else "tensor parallelism across HB domains (--fix tensor=N), "
+    return f"Not searched: {tensor}ZeRO 3 under pipelines (--zero 3)."
 
 
 def _published_runs(asked: AskedRun) -> "tuple[PublishedRun, ...]":
