@@ -59,6 +59,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Columns, Floats, Ints, real
 from netplan.performance import space
 from netplan.performance.setting import Setting
+from netplan.performance.usual_plan import LEAST_TOKENS, MOST_STAGES
 from netplan.records import replace
 from netplan.traffic.placement import (
     CONTEXT,
@@ -245,10 +246,8 @@ def _chunks(layers: int, stages: int, *, lighter: bool) -> Ints:
 
 SEQUENCES_OF_PIPELINES = (1, 2, 4, 8)
 """Sequences of the microbatches of pipelines that a search tries beside memory by stack [1]."""
-CONTEXT_DEGREES, LEAST_TOKENS = (1, 2, 4, 8, 16), 4096
-"""Context degrees that it tries, and tokens that each GPU keeps of a sequence at least [1]."""
-MOST_STAGES = 64
-"""Pipeline stages at most [1]."""
+CONTEXT_DEGREES = (1, 2, 4, 8, 16)
+"""Context degrees that it tries [1]."""
 
 
 def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:

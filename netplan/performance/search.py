@@ -45,7 +45,6 @@ from netplan.inputs.choices import AnyStrategy, Mode, Strategy
 from netplan.levels import Level, gpu_count
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_search import FreePlans, best_free_plans
-from netplan.performance.free_space import LEAST_TOKENS
 from netplan.performance.ladder import NEAR, preference
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.setting import (
@@ -58,7 +57,7 @@ from netplan.performance.setting import (
 )
 from netplan.performance.shortlist import Bound
 from netplan.performance.space import degree_limits, enumerate_plans, listed_plans, placements_of
-from netplan.performance.usual_plan import UsualPlans
+from netplan.performance.usual_plan import LEAST_TOKENS, UsualPlans
 from netplan.progress import each
 from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Degrees, Placement, divisors
@@ -393,7 +392,7 @@ def _best_held(
 ) -> tuple[list[_Timed], list[FreePlans]]:
     """Best plans of all settings in one order, and what there is of each."""
     plans, spaces = list[_Timed](), list[FreePlans]()
-    for setting in each(settings, lambda setting: f"plans of strategy {setting.strategy}"):
+    for setting in each(settings, lambda setting: f"plans under ZeRO {setting.zero_stage}"):
         if plans:  # those of other settings are to be faster, or nearly so
             times = sorted(seconds for seconds, _, _ in plans)
             slowest_s = times[top - 1] if len(times) >= top else inf

@@ -68,6 +68,15 @@ def test_a_worst_pair_that_may_not_be_the_worst_is_marked(monkeypatch: pytest.Mo
     )
 
 
+def test_damage_makes_no_plan_faster() -> None:
+    """Of plans within 1 % the preferred one of the damaged network may take less."""
+    fabrics = ("rail-only", "rail-optimized")
+    answer = faults("hgx-h100", gpus=4096, fabrics=fabrics, fail=("leaf=1", "links=10"), years=1)
+    slowdowns = [scenario(fabric).impact.slowdown for fabric in answer.fabrics]
+    assert len(slowdowns) == 2
+    assert all(slowdown is not None and 0 <= slowdown < 0.02 for slowdown in slowdowns)
+
+
 def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
     answer = faults(
         "rail-only-paper",

@@ -258,7 +258,8 @@ class Subject(Struct, frozen=True, dict=True):
             pod_share=self.pod_share(damage),
             iteration_time_s=time_s,
             way=way,
-            slowdown=time_s / before_s - 1 if time_s and before_s else None,
+            # Searches prefer plans within 1 % of the fastest: damage makes none faster.
+            slowdown=max(time_s / before_s - 1, 0.0) if time_s and before_s else None,
             plan=best.to_dict(1)["plan"] if best else None,
             note=left.note,
         )
@@ -326,7 +327,8 @@ class Impact(Struct, frozen=True):
     iteration_time_s, way
         Time of an iteration on what is left [s], and how the job goes on; None if it cannot.
     slowdown
-        Iteration time over that of the intact fabric, less one [1].
+        Iteration time over that of the intact fabric, less one; 0 where the plan that is preferred
+        of those within 1 % of the fastest takes less [1].
     plan
         Parallel plan in use.
     note
