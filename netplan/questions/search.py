@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import inf
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +10,6 @@ from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
-from netplan.performance.memory_verdict import NEVER_COMPARED
 from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
@@ -19,7 +17,14 @@ from netplan.performance.setting import Options, Training
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.questions.answers.barred import barred_columns
-from netplan.questions.answers.plan_notes import equal_to_best, part_note, plan_notes, told_apart
+from netplan.questions.answers.plan_notes import (
+    equal_to_best,
+    not_searched,
+    part_note,
+    plan_notes,
+    room_notes,
+    told_apart,
+)
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
@@ -299,9 +304,10 @@ class SearchAnswer(Answer):
 
     def sections(self) -> Iterator[Section]:
         """Heading, the plans, where the best one's time and memory go, the explanation, notes."""
-        best = self.found.best
+        best, columns = self.found.best, list(self._columns())
         yield self._heading()
-        yield Table("plans", list(self._columns()), list(enumerate(self.found.plans, start=1)))
+        yield Paragraph(next(self._verdict(texts_of(columns, (1, best)))), "strong")
+        yield Table("plans", columns, list(enumerate(self.found.plans, start=1)))
         sentences = (*equal_to_best(self.found.plans), *self._beside, *self.published_notes)
         yield from (Paragraph(sentence) for sentence in sentences)
         yield self._time
@@ -556,13 +562,13 @@ class Search(Question[SearchAnswer]):
             expanded_bytes=case.on.expanded_bytes,
             notes=(
                 *case.fabric.notes,
-                *_room_notes(result, training),
+                *room_notes(result, training),
                 *plan_notes(result, self.cluster.gpus),
                 *least_notes(result, listed),
                 *((_mapped_note(execution, case.on),) if execution else ()),
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *(detail.notes if detail else ()),
-                *((_not_searched(result),) if varied else ()),
+                *((not_searched(result),) if varied else ()),
             ),
             usual=usual,
             unusual=unusual,
@@ -673,13 +679,6 @@ def _ranked_s(timed: PlanTime) -> float:
     return timed.instances.turnaround_s if timed.instances else timed.iteration_time_s
 
 
-def _not_searched(result: SearchResult) -> str:
-    """What the search leaves out of what teams might vary."""
-    across = result.settings[0].options.across_domains
-    tensor = "" if across else "tensor parallelism across HB domains (--fix tensor=N), "
-    return f"Not searched: {tensor}ZeRO 3 under pipelines (--zero 3)."
-
-
 def _published_runs(asked: AskedRun) -> "tuple[PublishedRun, ...]":
     """The nearest published run, if one is near."""
     row = nearest_row(asked)
@@ -699,22 +698,6 @@ def _mapped_note(execution: Execution, chip: Accelerator) -> str:
         f"A layer takes as long as its kernels {RUN[execution]} on the chip (netplan map), {by};"
         " collectives, memory, overlap and bubble are the iteration model's."
     )
-
-
-def _room_notes(result: SearchResult, training: Training) -> Iterator[str]:
-    """That the best plan does not fit, where that is ignored; that nothing is refused for it."""
-    held_as = training.stack_memory
-    if held_as is not None and not held_as.checked_kind:
-        yield f"Not refused: {NEVER_COMPARED}."
-    needed, room = result.best.memory_bytes, training.tiers_bytes
-    if (kept := result.best.memory) is not None:
-        room = kept.usable_bytes if kept.verdict == "no" else inf
-    if needed > room:
-        more = si(needed - room, "B")
-        yield (
-            f"Plan 1 needs {si(needed, 'B')} of memory a GPU, {more} more than the {si(room, 'B')}"
-            " there are: --ignore-memory times it all the same."
-        )
 
 
 def _ranks(text: str) -> tuple[int, ...]:

@@ -4,12 +4,14 @@ And which plans cannot be told apart (`netplan.performance.error_bars` has the r
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netplan.levels import Level, gpu_count
 from netplan.performance.error_bars import bar_note, own_times
+from netplan.performance.memory_verdict import NEVER_COMPARED
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import PlanSearch, evaluate_plan
 from netplan.performance.setting import Setting, Training
@@ -83,6 +85,51 @@ def part_note(gpus: int, domain: int) -> Iterator[str]:
         yield (
             f"{gpus:,} GPUs do not fill HB domains of {domain}: racks of which {used} work, as"
             f" teams run them, are --gpus {domains * domain} --use-per-domain {used}."
+        )
+
+
+def not_searched(result: SearchResult) -> str:
+    """What a search leaves out of what teams might vary.
+
+    Parameters
+    ----------
+    result
+        The search.
+
+    Returns
+    -------
+    str
+        One sentence.
+    """
+    across = result.settings[0].options.across_domains
+    tensor = "" if across else "tensor parallelism across HB domains (--fix tensor=N), "
+    return f"Not searched: {tensor}ZeRO 3 under pipelines (--zero 3)."
+
+
+def room_notes(result: SearchResult, training: Training) -> Iterator[str]:
+    """That the best plan does not fit, where that is ignored; that nothing is refused for it.
+
+    Parameters
+    ----------
+    result, training
+        The search, and what is trained.
+
+    Yields
+    ------
+    str
+        A sentence each.
+    """
+    held_as = training.stack_memory
+    if held_as is not None and not held_as.checked_kind:
+        yield f"Not refused: {NEVER_COMPARED}."
+    needed, room = result.best.memory_bytes, training.tiers_bytes
+    if (kept := result.best.memory) is not None:
+        room = kept.usable_bytes if kept.verdict == "no" else inf
+    if needed > room:
+        more = si(needed - room, "B")
+        yield (
+            f"Plan 1 needs {si(needed, 'B')} of memory a GPU, {more} more than the {si(room, 'B')}"
+            " there are: --ignore-memory times it all the same."
         )
 
 
