@@ -8,6 +8,7 @@ from netplan.errors import InputError
 from netplan.inputs.choices import NetworkKind, Precision
 from netplan.levels import Level
 from netplan.performance.calibrated import TILE_OUTPUTS, Reached, Sharing
+from netplan.performance.dated.numbers import DatedNumbers
 from netplan.performance.stacks import Stack
 from netplan.records import (
     Entry,
@@ -115,6 +116,7 @@ class CalibrationPart(Entry, frozen=True, kw_only=True):
     buffers of gradients ``gradient_buffer_bytes``; ``iteration_s`` is what an iteration takes
     beside all that, ``half_recompute`` the share of the forward pass that recomputation ``half``
     runs again. ``errors`` are the bars of its times (`netplan.performance.error_bars`).
+    ``dated`` is what counts under software of a date, in place of what has the same name.
     """
 
     memory_efficiency: PositiveShare
@@ -131,6 +133,7 @@ class CalibrationPart(Entry, frozen=True, kw_only=True):
     iteration_s: NonNegativeFloat
     half_recompute: PositiveShare
     errors: ErrorPart
+    dated: DatedNumbers | None = None
 
 
 class CalibratedRun(Struct, frozen=True):

@@ -12,11 +12,12 @@ import csv
 from functools import cache
 from typing import Annotated, Literal, get_args
 
-from msgspec import Meta, structs
+from msgspec import Meta, field, structs
 
 from netplan.catalog import Catalog, Record, shipped_root
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveShare, Share
 from netplan.workloads.accelerators import AttentionKernel
+from netplan.workloads.program import Zero
 
 Keeps = Literal["te", "unfused", "compiled", "torch", "xla"]
 """What layers save for their backward pass: as Transformer Engine, as Megatron-LM of 2022 with
@@ -92,6 +93,17 @@ def _memory_rows() -> dict[str, dict[str, str]]:
         return {row["software"]: row for row in csv.DictReader(file)}
 
 
+class DatedStack(Entry, frozen=True, kw_only=True):
+    """What a stack is under software of a date: its passes over memory, and its ``versions``.
+
+    ``vector`` counts the passes of operations without products, against perfectly fused kernels.
+    ``versions`` are the releases of which runs were fitted, by the month of their software.
+    """
+
+    vector: PositiveFloat
+    versions: dict[str, str] = field(default_factory=dict)
+
+
 class Stack(Record, frozen=True, kw_only=True):
     """A training stack, as its catalog file describes it.
 
@@ -100,9 +112,11 @@ class Stack(Record, frozen=True, kw_only=True):
     and of transfers between stages that nothing hides, ``tensor_visible_without_overlap`` the
     former where the stack's overlap is switched off. ``data`` collectives are ``overlapped`` with
     the passes or ``exposed``. ``layer_s`` is host time that the stack fails to hide, a layer and
-    microbatch. ``attention`` lists kernels in order of preference. Gradients and weights travel
+    microbatch. ``attention`` lists kernels in order of preference, ``zero_stage`` is the stack's own
+    where it has one. Gradients and weights travel
     with so many bytes a parameter; under ZeRO 3 with those of ``zero3_``, if given, weights of
-    products below bf16 with ``zero3_narrow_gather_bytes``. ``memory`` is what it holds.
+    products below bf16 with ``zero3_narrow_gather_bytes``. ``memory`` is what it holds, ``dated``
+    what it is under software of a date.
     """
 
     fused: bool
@@ -115,12 +129,14 @@ class Stack(Record, frozen=True, kw_only=True):
     layer_s: NonNegativeFloat = 0.0
     gather_again: bool = False
     attention: Annotated[tuple[AttentionKernel, ...], Meta(min_length=1)]
+    zero_stage: Zero | None = None
     gradient_bytes: PositiveFloat
     gather_bytes: PositiveFloat
     zero3_gradient_bytes: PositiveFloat | None = None
     zero3_gather_bytes: PositiveFloat | None = None
     zero3_narrow_gather_bytes: PositiveFloat | None = None
     memory: MemoryOfStack | None = None
+    dated: DatedStack | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -32,6 +32,24 @@ MOST_USABLE = 1.08
 """Capacity in GiB, as drivers count, over that in GB on the box, is 1.074 at the most [1]."""
 
 
+Generation = Literal["hopper", "blackwell", "tpu"]
+"""Of which kind a chip's kernels are."""
+
+
+class DatedRates(Entry, frozen=True, kw_only=True):
+    """What runs reach under software of a date (`netplan.performance.dated`).
+
+    ``gemm`` are the shares of the peak that products of each precision reach, ``generation`` says
+    whose attention, scan and drift of software the chip has, ``host`` what launches its kernels.
+    ``scored`` names the stacks of which runs were predicted by fits without them.
+    """
+
+    generation: Generation
+    host: Literal["x86", "grace", "tpu"] = "x86"
+    gemm: dict[Precision, PositiveFloat]
+    scored: tuple[str, ...] = ()
+
+
 class TrainingRates(Entry, frozen=True, kw_only=True):
     """What whole training runs reach of an accelerator's peaks, for iteration model ``calibrated``.
 
@@ -41,7 +59,8 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     bf16 [FLOP/s]. They are fitted on published runs, not measured kernel by kernel; where no run of
     the accelerator was published, ``fitted`` is false and they are carried over from others.
     ``scored`` names the training stacks of which runs were predicted and compared, and the
-    precisions of these runs: times of other stacks have a wider error bar.
+    precisions of these runs: times of other stacks have a wider error bar. ``dated`` is what
+    counts under software of a date; without it there are times by no date alone.
     """
 
     fitted: bool = True
@@ -51,6 +70,7 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     attention: dict[AttentionKernel, PositiveShare]
     peaks: dict[Precision, PositiveFloat] = field(default_factory=dict)
     scored: dict[str, tuple[Precision, ...]] = field(default_factory=dict)
+    dated: DatedRates | None = None
 
 
 class Accelerator(Record, frozen=True, kw_only=True):

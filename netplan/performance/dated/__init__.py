@@ -1,0 +1,1 @@
+"""Iteration model ``calibrated`` under software of a date: blocks of layers, experts, hybrids."""
