@@ -27,6 +27,10 @@ TrainingPrecision = Literal[
 ]
 """Numbers of a training run's products; fp8, fp8-current and fp8-cs have a scale a tensor, of the
 numbers themselves; nvfp4 is fp4."""
+Dispatcher = Literal["alltoall", "deepep", "hybridep", "fsdp"]
+"""Who brings tokens to their experts; fsdp gathers experts, and tokens stay."""
+Graphs = Literal["none", "router", "attn", "mixer", "full"]
+"""What is launched as graphs: the router, attention and router, attention and Mamba, all of it."""
 MemoryModel = Literal["stack", "model"]
 """What memory holds: as training software keeps it, or as the iteration model's paper has it."""
 ServingFormat = Literal[Precision, "int4"]

@@ -1,0 +1,1 @@
+"""Tests of iteration model calibrated under software of a date."""
