@@ -12,7 +12,7 @@ import csv
 from functools import cache
 from typing import Annotated, Literal, get_args
 
-from msgspec import Meta, field, structs
+from msgspec import Meta, structs
 
 from netplan.catalog import Catalog, Record, shipped_root
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveShare, Share
@@ -97,11 +97,32 @@ class DatedStack(Entry, frozen=True, kw_only=True):
     """What a stack is under software of a date: its passes over memory, and its ``versions``.
 
     ``vector`` counts the passes of operations without products, against perfectly fused kernels.
-    ``versions`` are the releases of which runs were fitted, by the month of their software.
+    ``versions`` are the releases of which runs were fitted, oldest first, each behind its month.
     """
 
     vector: PositiveFloat
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: tuple[tuple[str, str], ...] = ()
+
+    def version_of(self, month: str) -> str:
+        """The newest release of which runs were fitted that there was in a month.
+
+        Parameters
+        ----------
+        month
+            YYYY-MM.
+
+        Returns
+        -------
+        str
+            Its number; empty if there was none yet.
+
+        Examples
+        --------
+        >>> stack = STACKS.load("megatron-2025")
+        >>> [stack.dated.version_of(month) for month in ("2024-08", "2026-05", "2026-06")]
+        ['', '26.04.01', '26.06']
+        """
+        return next((name for since, name in reversed(self.versions) if since <= month), "")
 
 
 class Stack(Record, frozen=True, kw_only=True):
@@ -112,11 +133,11 @@ class Stack(Record, frozen=True, kw_only=True):
     and of transfers between stages that nothing hides, ``tensor_visible_without_overlap`` the
     former where the stack's overlap is switched off. ``data`` collectives are ``overlapped`` with
     the passes or ``exposed``. ``layer_s`` is host time that the stack fails to hide, a layer and
-    microbatch. ``attention`` lists kernels in order of preference, ``zero_stage`` is the stack's own
-    where it has one. Gradients and weights travel
-    with so many bytes a parameter; under ZeRO 3 with those of ``zero3_``, if given, weights of
-    products below bf16 with ``zero3_narrow_gather_bytes``. ``memory`` is what it holds, ``dated``
-    what it is under software of a date.
+    microbatch. ``attention`` lists kernels in order of preference, ``zero_stage`` is the stack's
+    own where it has one. Gradients and weights travel with so many bytes a parameter; under ZeRO 3
+    with those of ``zero3_``, if given, weights of products below bf16 with
+    ``zero3_narrow_gather_bytes``. ``memory`` is what it holds, ``dated`` what it is under software
+    of a date.
     """
 
     fused: bool
