@@ -177,6 +177,8 @@ class Level(Struct, frozen=True):
     interlaced
         Whether links of the level, or around it, also lead along other levels, as in a twisted
         torus: bounds then grant a GPU two links here, and know no middle.
+    same_rank
+        Whether the level joins GPUs of one rank of their HB domains alone, as on rail-only networks.
 
     Examples
     --------
@@ -195,6 +197,7 @@ class Level(Struct, frozen=True):
     tiers: tuple[Tier, ...] = ()
     network_kind: NetworkKind = "infiniband"
     interlaced: bool = False
+    same_rank: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no hardware can be.
@@ -240,6 +243,7 @@ class Level(Struct, frozen=True):
             for tier in self.tiers
         ]
         fields = asdict(self) | {"tiers": tiers}
+        del fields["same_rank"]  # the network says how far it reaches
         if not self.interlaced:
             del fields["interlaced"]
         if self.network_kind == "infiniband":

@@ -46,8 +46,8 @@ LOGIT_BYTES, WORD_BYTES = 24.0, 12.0
 """Loss and its gradients, a logit; look-up and its gradients, an element [B]."""
 
 
-class Reached(Columns, frozen=True, eq=True):
-    """What an accelerator and a training stack reach together; numbers, or arrays of one shape.
+class Rates(Columns, frozen=True, eq=True):
+    """What products and memory reach on an accelerator; numbers, or arrays of one shape.
 
     Parameters
     ----------
@@ -57,42 +57,67 @@ class Reached(Columns, frozen=True, eq=True):
         Whether operands are cast below bf16 (1) or not (0).
     lost_outputs
         Outputs of a wave of tiles that are lost, a [1].
-    fused, attention_flops_per_s, attention_half_s
-        Whether attention keeps no scores (1 or 0), its rate on long sequences [FLOP/s], and the
-        sequence of half that rate [tokens].
     memory_bytes_per_s
         Bandwidth that kernels get, B [B/s].
     kernel_s
         Start of a kernel, t0 [s].
-    vector, dropout
-        Passes over memory against fused kernels [1]; whether there is dropout (1 or 0).
+    vector
+        Passes over memory against fused kernels [1].
     """
 
     product_flops_per_s: Amount
     head_flops_per_s: Amount
     casts: Amount
     lost_outputs: Amount
-    fused: Amount
-    attention_flops_per_s: Amount
-    attention_half_s: Amount
     memory_bytes_per_s: Amount
     kernel_s: Amount
     vector: Amount
+
+
+class Reached(Rates, frozen=True, eq=True):
+    """What an accelerator and a training stack reach together; numbers, or arrays of one shape.
+
+    Parameters
+    ----------
+    fused, attention_flops_per_s, attention_half_s
+        Whether attention keeps no scores (1 or 0), its rate on long sequences [FLOP/s], and the
+        sequence of half that rate [tokens].
+    dropout
+        Whether there is dropout (1 or 0).
+    """
+
+    fused: Amount
+    attention_flops_per_s: Amount
+    attention_half_s: Amount
     dropout: Amount
 
 
-class Slice(Columns, frozen=True, eq=False):
-    """What one GPU has of a microbatch and of a layer; numbers, or arrays of one shape [1]."""
+class Share(Columns, frozen=True, eq=False):
+    """What one GPU has of a microbatch and of the words; numbers, or arrays of one shape [1].
+
+    ``tokens`` it computes, of which it keeps ``scattered`` where the sequence is cut over tensor
+    GPUs; ``hidden`` elements of each, ``words`` of the vocabulary.
+    """
 
     tokens: Amount
     scattered: Amount
     hidden: Amount
     sequence: Amount
+    words: Amount
+
+    @property
+    def end_weights(self) -> Amount:
+        """Weights of the embedding, or of the head, on one GPU [1]."""
+        return self.words * self.hidden
+
+
+class Slice(Share, frozen=True, eq=False):
+    """What one GPU has of a microbatch and of a layer; numbers, or arrays of one shape [1]."""
+
     query: Amount
     key: Amount
     ffn: Amount
     gates: Amount
-    words: Amount
     heads: Amount
     rotary: Amount
 
@@ -131,11 +156,6 @@ class Slice(Columns, frozen=True, eq=False):
         """Weights of a layer on one GPU [1]."""
         return sum((inner * outer for inner, outer in self.products), 0.0)
 
-    @property
-    def end_weights(self) -> Amount:
-        """Weights of the embedding, or of the head, on one GPU [1]."""
-        return self.words * self.hidden
-
 
 class Both(Terms, frozen=True, eq=False):
     """Times of the forward and of the backward pass, and of what is computed again [s]."""
@@ -145,13 +165,13 @@ class Both(Terms, frozen=True, eq=False):
     again_s: Amount = 0.0
 
 
-def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Reached) -> Amount:
+def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Rates) -> Amount:
     """Time of one product: rows x inner times inner x columns [s].
 
     Examples
     --------
-    >>> ones = dict.fromkeys(Reached.__struct_fields__, 1.0) | {"lost_outputs": 0.0}
-    >>> float(product_s(2.0, 3.0, 5.0, 1.0, Reached(**ones)))
+    >>> ones = dict.fromkeys(Rates.__struct_fields__, 1.0) | {"lost_outputs": 0.0}
+    >>> float(product_s(2.0, 3.0, 5.0, 1.0, Rates(**ones)))
     63.0
     """
     computing_s = 2 * inner * (rows * columns + on.lost_outputs) / rate
@@ -213,7 +233,7 @@ def feed_forward_s(part: Slice, on: Reached) -> Amount:
     return forward_s + moved / on.memory_bytes_per_s
 
 
-def head_s(part: Slice, on: Reached) -> Amount:
+def head_s(part: Share, on: Rates) -> Amount:
     """Time of the head with its loss, there and back, of one microbatch [s]."""
     rate = on.head_flops_per_s
     tokens, hidden, words = part.tokens, part.hidden, part.words
@@ -224,7 +244,7 @@ def head_s(part: Slice, on: Reached) -> Amount:
     return products + moved / on.memory_bytes_per_s + 6 * on.kernel_s
 
 
-def embedding_s(part: Slice, on: Reached) -> Amount:
+def embedding_s(part: Share, on: Rates) -> Amount:
     """Time of the embedding, there and back, of one microbatch [s]."""
     moved = WORD_BYTES * part.tokens * part.hidden
     return moved / on.memory_bytes_per_s + 4 * on.kernel_s
@@ -278,8 +298,12 @@ class Sharing(Columns, frozen=True, eq=False):
 
     def tensor_s(self, one_s: Amount) -> Amount:
         """What the tensor collectives of a layer show in one direction, each ``one_s`` long [s]."""
-        shown = self.tensor_visible + (1 - self.tensor_visible) * self.contention
-        return COLLECTIVES * shown * one_s
+        return COLLECTIVES * self.tensor_share * one_s
+
+    @property
+    def tensor_share(self) -> Amount:
+        """What of a tensor collective shows, hidden ones too as far as they contend [1]."""
+        return self.tensor_visible + (1 - self.tensor_visible) * self.contention
 
 
 class LayerCollectives(Columns, frozen=True, eq=False):
@@ -500,7 +524,7 @@ class Exchange(Columns, frozen=True, eq=False):
         ends = 2 * self.end_weights * pace * (ELEMENT_BYTES + sharing.gradient_bytes)
         return stages.microbatches * stages.layers / stages.stages * layer_s + ends
 
-    def optimizer_s(self, stages: Stages, sharing: Sharing, on: Reached) -> Amount:
+    def optimizer_s(self, stages: Stages, sharing: Sharing, on: Rates) -> Amount:
         """The update of the weights, and buffers of gradients [s]."""
         held = self.held(stages)
         states = sharing.optimizer_bytes * held / np.where(self.sharded > 0, self.members, 1.0)

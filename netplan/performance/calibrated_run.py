@@ -8,7 +8,9 @@ from netplan.errors import InputError
 from netplan.inputs.choices import NetworkKind, Precision
 from netplan.levels import Level
 from netplan.performance.calibrated import TILE_OUTPUTS, Reached, Sharing
+from netplan.performance.dated.blocks import Reach
 from netplan.performance.dated.numbers import DatedNumbers
+from netplan.performance.dated.run import DatedRun
 from netplan.performance.stacks import Stack
 from netplan.records import (
     Entry,
@@ -153,6 +155,10 @@ class CalibratedRun(Struct, frozen=True):
         Kind of the network, whatever the fabric says; None takes the fabric's.
     untried
         Why no scored run is like it, a clause each; none if some are.
+    chip_bytes_per_s
+        All links of a GPU to its HB domain, or of a chip to its neighbours [B/s].
+    dated
+        What counts instead under software of a date.
     """
 
     accelerator: str
@@ -160,10 +166,12 @@ class CalibratedRun(Struct, frozen=True):
     part: CalibrationPart
     precision: Precision
     peak_flops_per_s: float
-    reached: Reached
+    reached: Reached | Reach
     tensor_visible: float
     network_kind: NetworkKind | None = None
     untried: tuple[str, ...] = ()
+    chip_bytes_per_s: float = 0.0
+    dated: DatedRun | None = None
 
     @classmethod
     def of(
@@ -175,8 +183,9 @@ class CalibratedRun(Struct, frozen=True):
         precision: Precision = "bf16",
         tensor_overlap: bool = True,
         network_kind: NetworkKind | None = None,
+        dated: DatedRun | None = None,
     ) -> "CalibratedRun":
-        """Join what the files say.
+        """Join what the files say; under software of a date, what that makes of them.
 
         Raises
         ------
@@ -191,6 +200,13 @@ class CalibratedRun(Struct, frozen=True):
             raise InputError(
                 f"{accelerator.name} has no training block, the rates that training runs reach:"
                 f" take {near}--iteration-model measured or 4d, or fit one with netplan calibrate"
+            )
+        if dated is not None:
+            return cls(
+                *(accelerator.name, stack, part, precision, peak_of(accelerator, precision)),
+                *(dated.reach, dated.tensor_visible, network_kind),
+                chip_bytes_per_s=accelerator.hb_bytes_per_s,
+                dated=dated,
             )
         visible = stack.tensor_visible
         if not tensor_overlap and stack.tensor_visible_without_overlap is not None:
@@ -225,6 +241,7 @@ class CalibratedRun(Struct, frozen=True):
     def sharing(self, zero_stage: Zero) -> Sharing:
         """How communication is hidden, and what is sent, under a ZeRO stage."""
         stack, part = self.stack, self.part
+        numbers = part if self.dated is None else self.dated.numbers
         gradient_bytes, gather_bytes = stack.gradient_bytes, stack.gather_bytes
         if zero_stage >= SHARDED_WEIGHTS:
             narrow = stack.zero3_narrow_gather_bytes if self.precision != "bf16" else None
@@ -232,8 +249,8 @@ class CalibratedRun(Struct, frozen=True):
             gather_bytes = narrow or stack.zero3_gather_bytes or gather_bytes
         return Sharing(
             tensor_visible=self.tensor_visible,
-            pipeline_visible=max(stack.pipeline_visible, part.contention),
-            contention=part.contention,
+            pipeline_visible=max(stack.pipeline_visible, numbers.contention),
+            contention=numbers.contention,
             overlapped=float(stack.data == "overlapped"),
             repeats=2.0 if stack.gather_again else 1.0,
             layer_s=stack.layer_s,
@@ -242,13 +259,28 @@ class CalibratedRun(Struct, frozen=True):
             collective_s=part.collective_s,
             optimizer_bytes=part.optimizer_bytes,
             gradient_buffer_bytes=part.gradient_buffer_bytes,
-            iteration_s=part.iteration_s,
+            iteration_s=numbers.iteration_s,
         )
+
+    @property
+    def one_domain(self) -> bool:
+        """Whether chips are joined directly, so that a whole slice is like one HB domain."""
+        return self.dated is not None and self.dated.generation == "tpu"
+
+    def raw_share(self, index: int, level: Level) -> float:
+        """What of the raw rate of a level :meth:`levels` leaves [1]."""
+        if not index or self.one_domain:
+            return self.part.hb_efficiency
+        return self.part.network_efficiency.of(self.network_kind or level.network_kind)
 
     def levels(self, levels: Sequence[Level]) -> tuple[Level, ...]:
         """The levels with the bandwidth and the steps that collectives get, the HB domain first."""
         domain, *network = levels
         part = self.part
+        if self.one_domain:
+            rate = self.chip_bytes_per_s * part.hb_efficiency
+            joined = [replace(level, kind="switch", tiers=()) for level in levels]
+            return tuple(_reached(level, rate, part.hb_step_s) for level in joined)
         domain_bytes_per_s = domain.link_bytes_per_s * part.hb_efficiency
         reached = [_reached(domain, domain_bytes_per_s, part.hb_step_s)]
         for level in network:

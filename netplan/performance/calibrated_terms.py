@@ -36,7 +36,7 @@ class _ScheduleTerms(Struct, frozen=True, eq=False):
     unfilled: Floats  # layers in the bubble for want of microbatches: none are counted [1]
 
 
-class _PlacementTerms(NamedTuple):
+class PlacementTerms(NamedTuple):
     """What depends on the placement only, each of shape (placements,)."""
 
     hop_s_per_byte: Floats
@@ -62,16 +62,16 @@ def stages_of(setting: Setting, rules: Repetition, shape: StageRuns) -> Stages:
     )
 
 
-def _placement_terms(
+def placement_terms(
     network: CollectiveNetwork, space: PlanSpace, rules: Repetition
-) -> _PlacementTerms:
+) -> PlacementTerms:
     placements = space.placements
     everywhere = Group(placements.degrees.prod(axis=1), np.ones_like(placements.degrees[:, 0]))
     group = group_of(
         placements, *(DIMENSIONS.index(name) for name in rules.weight_group), whole=True
     )
     gathered = network.collective("all_gather", group)
-    return _PlacementTerms(
+    return PlacementTerms(
         np.maximum(network.slowest_hop_s(placements), slowest_hop(network, everywhere)),
         gathered.seconds(1.0) - gathered.seconds(0.0),
         real(group.members.prod(axis=0)),
@@ -85,7 +85,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     table: LayerTable
     layer: CalibratedLayer
     schedule: _ScheduleTerms
-    placement: _PlacementTerms
+    placement: PlacementTerms
     layer_s: Floats
     bubble_s: Floats
     update_s: Floats | None = None  # what of the update an expanded memory takes longer
@@ -115,7 +115,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
             schedule=_ScheduleTerms(
                 stages, np.asarray(stages.transfers), sent_bytes, np.zeros_like(stages.stages)
             ),
-            placement=_placement_terms(network, space, table.repetition),
+            placement=placement_terms(network, space, table.repetition),
             layer_s=layer_s,
             bubble_s=layer_s,
             update_s=None if update_s is None else np.maximum(update_s, 0.0),

@@ -245,10 +245,23 @@ def port_words(sizing: Sizing, ports: int) -> str:
 
 
 def network_level(
-    sizing: Sizing, size: int, bytes_per_s: float, tiers: tuple[Tier, ...] = ()
+    sizing: Sizing,
+    size: int,
+    bytes_per_s: float,
+    tiers: tuple[Tier, ...] = (),
+    *,
+    same_rank: bool = False,
 ) -> Level:
     """Level of a switched network over ``size`` HB domains, at this rate per GPU [B/s]."""
-    return Level("switch", size, bytes_per_s, step_latency_s=sizing.network_latency_s, tiers=tiers)
+    latency_s = sizing.network_latency_s
+    return Level(
+        "switch",
+        size,
+        bytes_per_s,
+        step_latency_s=latency_s,
+        tiers=tiers,
+        same_rank=same_rank,
+    )
 
 
 def clos_parts(

@@ -121,7 +121,11 @@ class Sharding(Columns, frozen=True, eq=False):
     panels
         SUMMA panels of one product, n_b; 1 for the other strategies [1].
     expert
-        GPUs over which the experts are spread [1].
+        GPUs over which the experts are spread beside those that share the rest of a layer [1].
+    experts_over, expert_tensor
+        GPUs over which the experts are spread in all, x, and GPUs that share one, e; of iteration
+        models that do not fold experts over tensor and context GPUs those of ``expert`` and
+        ``tensor`` [1].
     """
 
     microbatch: Numbers
@@ -129,10 +133,19 @@ class Sharding(Columns, frozen=True, eq=False):
     context: Ints
     panels: Ints
     expert: Ints
+    experts_over: Ints
+    expert_tensor: Ints
 
     @classmethod
-    def of(
-        cls, microbatch: float, tensor: int, context: int = 1, panels: int = 1, expert: int = 1
+    def of(  # noqa: PLR0913 - a number for each way to cut
+        cls,
+        microbatch: float,
+        tensor: int,
+        context: int = 1,
+        panels: int = 1,
+        expert: int = 1,
+        experts_over: int | None = None,
+        expert_tensor: int | None = None,
     ) -> "Sharding":
         """A single sharding.
 
@@ -141,9 +154,10 @@ class Sharding(Columns, frozen=True, eq=False):
         >>> Sharding.of(1, tensor=8).tensor
         array([8])
         """
-        ones = np.ones(1, dtype=np.int64)
         sequences: Numbers = np.array([microbatch])
-        return cls(sequences, tensor * ones, context * ones, panels * ones, expert * ones)
+        over, shared_by = experts_over or expert, expert_tensor or tensor
+        degrees = (tensor, context, panels, expert, over, shared_by)
+        return cls(sequences, *(np.full(1, degree, np.int64) for degree in degrees))
 
 
 class Collective(Struct, frozen=True, eq=False):

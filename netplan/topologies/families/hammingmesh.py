@@ -268,7 +268,7 @@ def _levels(spec: HammingMesh, sizing: Sizing, shape: MeshShape) -> tuple[Level,
     line = partial(Level, "line", step_latency_s=sizing.network_latency_s, interlaced=True)
     lines = [line(size, rate) for size in whole[:2]]
     rows = [
-        network_level(sizing, size, 2 * rate / places)
+        network_level(sizing, size, 2 * rate / places, same_rank=sizing.hb_size > 1)
         for size, places in zip(whole[2:], shape.board, strict=True)
     ]
     return spec.hb_level(sizing), *lines, *rows

@@ -453,9 +453,10 @@ def _fabric(
     if ratio > 1:
         ports = leaf_ports(sizing.radix, ratio, spec.trunk_width)
         notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))
+    rails = isinstance(spec, RailOnly)
     levels: tuple[Level, ...] = (
         spec.hb_level(sizing),
-        network_level(sizing, max(1, sizing.full_domains), rate, binding),
+        network_level(sizing, max(1, sizing.full_domains), rate, binding, same_rank=rails),
     )
     return Fabric(
         name=spec.name,
@@ -465,7 +466,7 @@ def _fabric(
         links=links,
         nic_ports=sizing.gpus * spec.planes,
         levels=levels,
-        network="rail-only" if isinstance(spec, RailOnly) else "any-to-any",
+        network="rail-only" if rails else "any-to-any",
         notes=tuple(notes),
     )
 

@@ -1,0 +1,608 @@
+"""Times of blocks of layers under software of a date: formulas on numbers or arrays.
+
+A layer is two blocks, attention and a feed-forward part or experts; of a hybrid every block is a
+layer, Mamba too. With T = ``tokens``, E = ``scattered`` rows, P a rate of products, B that of
+memory, t0 a kernel, V passes over memory, a heads of one GPU:
+
+=============  =====================================================================================
+attention      products of its weights (of latent attention through its two ranks); scores: F = T S
+               a (q + v) FLOPs at A s / (s + 530), backward 2.5 times; S tokens are seen, of those
+               in windows 2 w - w^2 / s
+feed-forward   two products, V (6 or 4) T f bytes
+experts        ``n`` of a GPU get R rows: grouped products with ``pad_rows`` more each; rows pass
+               memory P times for the permutation, V (6 or 4) R f for activations, Q 4 R (q + f) for
+               casts below bf16, the latter two only where they are not fused; a router
+Mamba          two products, a scan: T (I (256 + 4 n) + 256 n u) FLOPs and passes over 2 T (2 I + 2
+               u n) bytes, backward 2.5 times
+norms          V 2 E h 5 bytes a block, backward 10
+host           time to launch a block's kernels, beside which the GPU computes
+=============  =====================================================================================
+
+How blocks make an iteration says `netplan.performance.dated.layer`, what experts exchange
+`netplan.performance.dated.exchange`. Sources: as of `netplan.performance.calibrated`; Mamba 2: Dao
+and Gu (arXiv:2405.21060), whose scan works on 128 tokens at a time; all numbers were fitted on
+published runs (reports/published/dated-runs.csv).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from netplan.arrays import Amount, Columns
+from netplan.performance.calibrated import (
+    CAST_BYTES,
+    EVERY_OTHER,
+    FUSED_BACKWARD,
+    Both,
+    Rates,
+    Share,
+    product_s,
+    shown_s,
+)
+from netplan.workloads.models import Model
+from netplan.workloads.operations import Sharding
+
+CHUNK = 128.0
+"""Tokens that a Mamba scan works on at a time (arXiv:2405.21060, Sec. 6) [1]."""
+SCAN_BACKWARD = 2.5
+"""Work of a scan backward, as of attention (arXiv:2405.21060 has no number; assumed) [1]."""
+GRADIENT_SUM_BYTES = 6.0
+"""A gradient of an expert's weight is read, added to and written in 32 bits, from 16 [B]."""
+
+Shapes = Sequence[tuple[Amount, Amount]]
+"""Inner and outer size of products with weights [1]."""
+
+
+class Reach(Rates, frozen=True, eq=True):
+    """What kernels of blocks reach; numbers, or arrays of one shape.
+
+    Parameters
+    ----------
+    attention_flops_per_s, attention_half_s
+        Attention on long sequences [FLOP/s], the sequence of half that rate [tokens].
+    latent, sinks, head_width
+        Factors of that rate [1], and the width that smaller heads do not fill, 1 if none [1].
+    grouped_flops_per_s, scan_flops_per_s
+        Products of experts, and scans of Mamba [FLOP/s].
+    pad_rows, busiest
+        Rows lost to the tiles of an expert; rows of the busiest GPU over the mean [1].
+    permuted, cast, routed, scanned
+        Passes over memory of rows of experts, their casts, logits of the router, a scan [1].
+    fused_experts
+        Whether activations and casts of experts are fused (1 or 0).
+    attention_host_s, experts_host_s, expert_host_s
+        Host time of a block of attention or Mamba, of one of experts, and of each of its experts.
+    """
+
+    attention_flops_per_s: Amount
+    attention_half_s: Amount
+    latent: Amount
+    sinks: Amount
+    head_width: Amount
+    grouped_flops_per_s: Amount
+    scan_flops_per_s: Amount
+    pad_rows: Amount
+    busiest: Amount
+    permuted: Amount
+    cast: Amount
+    routed: Amount
+    scanned: Amount
+    fused_experts: Amount
+    attention_host_s: Amount
+    experts_host_s: Amount
+    expert_host_s: Amount
+
+
+class Part(Share, frozen=True, eq=False):
+    """What one GPU has of all blocks; numbers, or arrays of one shape [1].
+
+    Parameters
+    ----------
+    layers, prediction_layers
+        Of the model; those that predict further tokens apart.
+    attention_blocks, dense_blocks, expert_blocks, mamba_blocks
+        Blocks of each kind, without those of prediction layers.
+    predicts_by_experts
+        Whether prediction layers have experts (1 or 0).
+    gates
+        Matrices of a feed-forward part beside the last one.
+    heads, key_size, value_size, key
+        Heads of a GPU, elements of a key and of a value, elements of all its keys.
+    rotary, latent, sinks
+        Whether keys are rotated, made of a latent vector, and have sinks beside them (1 or 0).
+    query_rank, kv_rank, plain_size, rotated_size
+        Of latent attention: its two ranks (of queries 0: made directly), elements of a key without
+        and with a position.
+    seen
+        Tokens that attention sees, in the mean of its blocks, twice those of a causal one.
+    ffn, expert_ffn, shared_ffn
+        Inner width of a GPU's part of a dense part, of an expert, of shared experts.
+    experts, held_experts, chosen, expert_size
+        Experts of a block, those of a GPU, experts a token goes to, elements that they take.
+    own_rows, imbalance, capacity
+        Rows that a GPU starts with; rows of the busiest GPU over the mean, and the most of them
+        that are not dropped.
+    latent_experts
+        Whether experts take latent vectors (1 or 0).
+    inner, state, groups, mamba_heads
+        Of a Mamba block: inner elements, those of a state, groups and heads of a GPU.
+    """
+
+    layers: Amount
+    prediction_layers: Amount
+    attention_blocks: Amount
+    dense_blocks: Amount
+    expert_blocks: Amount
+    mamba_blocks: Amount
+    predicts_by_experts: Amount
+    gates: Amount
+    heads: Amount
+    key_size: Amount
+    value_size: Amount
+    key: Amount
+    rotary: Amount
+    latent: Amount
+    sinks: Amount
+    query_rank: Amount
+    kv_rank: Amount
+    plain_size: Amount
+    rotated_size: Amount
+    seen: Amount
+    ffn: Amount
+    expert_ffn: Amount
+    shared_ffn: Amount
+    experts: Amount
+    held_experts: Amount
+    chosen: Amount
+    expert_size: Amount
+    own_rows: Amount
+    imbalance: Amount
+    capacity: Amount
+    latent_experts: Amount
+    inner: Amount
+    state: Amount
+    groups: Amount
+    mamba_heads: Amount
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        sharding: Sharding,
+        *,
+        sequence_parallel: bool,
+        imbalance: float = 1.0,
+    ) -> "Part":
+        """The part of each sharding, of shape (shardings,).
+
+        Parameters
+        ----------
+        model
+            Whose experts are those of its file.
+        sharding
+            How a microbatch is cut.
+        sequence_parallel
+            Whether rows between blocks are cut over tensor GPUs.
+        imbalance
+            Rows of the busiest GPU over the mean [1].
+        """
+        tensor = sharding.tensor.astype(np.float64)
+        tokens = sharding.microbatch * model.sequence_length / sharding.context
+        scattered = tokens / tensor if sequence_parallel else tokens
+        share = {
+            "tokens": tokens,
+            "scattered": scattered,
+            "hidden": float(model.hidden_size),
+            "sequence": float(model.sequence_length),
+            "words": model.vocabulary / tensor,
+        }
+        blocks = {
+            "layers": float(model.layers),
+            "prediction_layers": float(model.prediction_layers),
+            "gates": model.ffn_matrices - 1.0,
+            "ffn": model.inner_size / tensor,
+        } | _blocks_of(model)
+        attention, mamba = _attention_of(model, tensor), _mamba_of(model, tensor)
+        return cls(
+            **share,
+            **blocks,
+            **attention,
+            **_experts_of(model, sharding, scattered, imbalance),
+            **mamba,
+        )
+
+
+def _blocks_of(model: Model) -> dict[str, Amount]:
+    """Blocks of each kind."""
+    experts = model.experts
+    sparse = model.sparse_layers - (model.prediction_layers if experts else 0)
+    if model.mamba is not None:
+        attention, mamba = model.attention_layers or 0, model.mamba.layers
+        dense = model.forward_blocks - sparse
+    else:
+        attention, mamba, dense = model.layers, 0, model.layers - sparse
+    return {
+        "attention_blocks": float(attention),
+        "dense_blocks": float(dense),
+        "expert_blocks": float(sparse),
+        "mamba_blocks": float(mamba),
+        "predicts_by_experts": float(experts is not None),
+    }
+
+
+def _attention_of(model: Model, tensor: Amount) -> dict[str, Amount]:
+    """Attention of a GPU."""
+    latent, size = model.latent_attention, float(model.head_elements)
+    heads, seen = model.heads / tensor, float(model.sequence_length)
+    window = model.window_attention
+    if window is not None and window.tokens < model.sequence_length:
+        share = window.layers / (model.attention_layers or model.layers)
+        short = 2 * window.tokens - window.tokens**2 / model.sequence_length
+        seen = (1 - share) * seen + share * short
+    sizes: dict[str, Amount] = {
+        "heads": heads,
+        "key_size": size,
+        "value_size": float(model.value_elements),
+        "key": np.maximum(model.key_heads * size / tensor, size),
+        "latent": float(latent is not None),
+        "query_rank": 0.0,
+        "kv_rank": 0.0,
+        "plain_size": 0.0,
+        "rotated_size": 0.0,
+        "rotary": float(model.rotates),
+        "sinks": float(model.attention_sinks),
+        "seen": seen if model.causal else 2 * seen,
+    }
+    if latent is None:
+        return sizes
+    key_size = float(latent.head_size + latent.rotary_head_size)
+    return sizes | {
+        "key_size": key_size,
+        "value_size": float(latent.value_head_size),
+        "key": heads * (key_size + latent.value_head_size) / 2,
+        "query_rank": float(latent.query_rank or 0),
+        "kv_rank": float(latent.kv_rank),
+        "plain_size": float(latent.head_size),
+        "rotated_size": float(latent.rotary_head_size),
+    }
+
+
+def _experts_of(
+    model: Model, sharding: Sharding, scattered: Amount, imbalance: float
+) -> dict[str, Amount]:
+    """Experts of a GPU; of a dense model one that no block has."""
+    experts = model.experts
+    if experts is None:
+        none = ("expert_ffn", "shared_ffn", "chosen", "own_rows", "latent_experts")
+        ones = ("experts", "held_experts", "imbalance", "capacity")
+        sizes = dict.fromkeys(none, 0.0) | dict.fromkeys(ones, 1.0)
+        return sizes | {"expert_size": float(model.hidden_size)}
+    cut = sharding.expert_tensor.astype(np.float64)
+    return {
+        "expert_ffn": (experts.ffn_size or model.inner_size) / cut,
+        "shared_ffn": experts.shared_ffn_size / sharding.tensor.astype(np.float64),
+        "experts": float(experts.count),
+        "held_experts": experts.count / sharding.experts_over.astype(np.float64),
+        "chosen": float(experts.per_token),
+        "expert_size": float(experts.latent_size or model.hidden_size),
+        "own_rows": scattered * cut,
+        "imbalance": imbalance,
+        "capacity": experts.capacity_factor or np.inf,
+        "latent_experts": float(experts.latent_size is not None),
+    }
+
+
+def _mamba_of(model: Model, tensor: Amount) -> dict[str, Amount]:
+    """Mamba of a GPU."""
+    mamba = model.mamba
+    if mamba is None:
+        return dict.fromkeys(("inner", "state", "mamba_heads"), 0.0) | {"groups": 1.0}
+    return {
+        "inner": mamba.heads * mamba.head_size / tensor,
+        "state": float(mamba.state),
+        "groups": np.maximum(1.0, mamba.groups / tensor),
+        "mamba_heads": mamba.heads / tensor,
+    }
+
+
+class Block(Columns, frozen=True, eq=False):
+    """One block of a kind; numbers, or arrays of one shape [s].
+
+    Parameters
+    ----------
+    products, attention, vectors
+        What it computes: products with weights and their casts, scores, and what moves through
+        memory beside them.
+    forward_comm_s, backward_comm_s, exchange_s
+        What collectives show beside it each way, and what of both is the exchange of experts.
+    again_s
+        What computing again takes, by word.
+    weights, expert_weights
+        Of a GPU, and those of its experts [1].
+    host_s
+        Host time to launch its kernels.
+    count, last
+        Blocks of the model, and those of a prediction layer [1].
+    """
+
+    products: Both
+    attention: Both
+    vectors: Both
+    forward_comm_s: Amount
+    backward_comm_s: Amount
+    exchange_s: Amount
+    again_s: dict[str, Amount]
+    weights: Amount
+    expert_weights: Amount
+    host_s: Amount
+    count: Amount
+    last: Amount
+
+    @property
+    def forward_s(self) -> Amount:
+        """Computing forward [s]."""
+        return self.products.forward_s + self.attention.forward_s + self.vectors.forward_s
+
+    @property
+    def gpu_s(self) -> Amount:
+        """All that the GPU does, without what is computed again [s]."""
+        backward_s = self.products.backward_s + self.attention.backward_s + self.vectors.backward_s
+        return self.forward_s + backward_s + self.forward_comm_s + self.backward_comm_s
+
+    def again_with(self, half: Amount, gathered: Amount) -> dict[str, Amount]:
+        """What computing again takes, the whole block too, of whose collectives some run again."""
+        return self.again_s | {
+            "half": half * self.forward_s,
+            "full": self.forward_s + gathered * self.forward_comm_s,
+        }
+
+
+class Sent(Columns, frozen=True, eq=False):
+    """What collectives of a block show, each alone; numbers, or arrays of one shape [s].
+
+    ``tensor_s`` is one tensor collective, ``ring_s`` a round of the context ring whole,
+    ``exchange_s`` one dispatch or combine. ``contention`` is what the ring shows all the same where
+    it is hidden [1].
+    """
+
+    tensor_s: Amount
+    ring_s: Amount
+    exchange_s: Amount
+    contention: Amount
+
+
+NOTHING = Both(0.0, 0.0)
+
+
+def blocks_of(part: Part, on: Reach, sent: Sent) -> tuple[Block, ...]:
+    """All blocks that a model has, attention first."""
+    blocks = [attention_block(part, on, sent)]
+    if np.any(np.asarray(part.dense_blocks) > 0) or np.any(np.equal(part.predicts_by_experts, 0)):
+        blocks.append(dense_block(part, on, sent))
+    if np.any(np.asarray(part.expert_blocks) > 0):
+        blocks.append(expert_block(part, on, sent))
+    if np.any(np.asarray(part.mamba_blocks) > 0):
+        blocks.append(mamba_block(part, on, sent))
+    return tuple(blocks)
+
+
+def dense_products(rows: Amount, shapes: Shapes, on: Rates, where: Amount = 1.0) -> Both:
+    """Products with weights there and back, with casts below bf16; ``where`` leaves some out."""
+    forward_s: Amount = 0.0
+    backward_s: Amount = 0.0
+    cast_s = on.casts * CAST_BYTES * rows / on.memory_bytes_per_s
+    for inner, outer in shapes:
+        rate = on.product_flops_per_s
+        forward_s = forward_s + product_s(rows, inner, outer, rate, on) + cast_s * inner
+        backward_s = backward_s + product_s(rows, outer, inner, rate, on)
+        backward_s = backward_s + product_s(inner, rows, outer, rate, on) + cast_s * outer
+    return Both(where * forward_s, where * backward_s)
+
+
+def _weights(shapes: Shapes) -> Amount:
+    return sum((inner * outer for inner, outer in shapes), 0.0)
+
+
+def _norms(part: Part, on: Reach) -> Both:
+    """Norm and residual sum of a block [s]."""
+    row_s = on.vector * 2 * part.scattered * part.hidden / on.memory_bytes_per_s
+    return Both(5 * row_s, 10 * row_s)
+
+
+def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
+    """A block of attention."""
+    t0, heads = on.kernel_s, part.heads
+    widths = part.key_size + part.value_size
+    plain: Shapes = (
+        (part.hidden, heads * part.key_size + part.key * (1 + part.value_size / part.key_size)),
+        (heads * part.value_size, part.hidden),
+    )
+    direct = np.equal(part.query_rank, 0)
+    ups: Shapes = (
+        (np.where(direct, part.hidden, part.query_rank), heads * part.key_size),
+        (part.kv_rank, heads * (part.plain_size + part.value_size)),
+    )
+    ranked: Shapes = ((part.hidden, part.query_rank),)
+    downs: Shapes = ((part.hidden, part.kv_rank + part.rotated_size), *ups, plain[1])
+    products, weights, up = dense_products(part.tokens, plain, on), _weights(plain), NOTHING
+    if np.any(np.asarray(part.latent) > 0):
+        up = dense_products(part.tokens, ups, on)
+        latent = dense_products(part.tokens, downs, on)
+        latent = latent + dense_products(part.tokens, ranked, on, np.where(direct, 0.0, 1.0))
+        products = latent * part.latent + products * (1 - part.latent)
+        latent_weights = _weights(downs) + _weights(ranked)
+        weights = part.latent * latent_weights + (1 - part.latent) * weights
+    rate = on.attention_flops_per_s * part.sequence / (part.sequence + on.attention_half_s)
+    rate = rate * np.where(part.latent, on.latent, 1.0) * np.where(part.sinks, on.sinks, 1.0)
+    rate = rate * np.minimum(1.0, part.key_size / on.head_width)
+    scores_s = part.tokens * part.seen * heads * widths / rate
+    scores = Both(t0 + scores_s, 2 * t0 + FUSED_BACKWARD * scores_s)
+    copied = part.tokens * (heads * widths / 2 + 2 * part.key) * 4 * (1 + part.rotary)
+    copied_s = on.vector * copied / on.memory_bytes_per_s
+    norms = _norms(part, on)
+    vectors = norms + Both(copied_s + 3 * t0, copied_s + 5 * t0)
+    forward_comm_s = 2 * sent.tensor_s + shown_s(sent.ring_s, scores.forward_s, sent.contention)
+    backward_comm_s = 2 * sent.tensor_s
+    backward_comm_s += shown_s(2 * sent.ring_s, scores.backward_s, sent.contention)
+    return Block(
+        products,
+        scores,
+        vectors,
+        forward_comm_s,
+        backward_comm_s,
+        0.0,
+        {
+            "core_attn": scores.forward_s,
+            "mla_up_proj": part.latent * up.forward_s,
+            "layernorm": norms.forward_s,
+            "sac-op": EVERY_OTHER * products.forward_s,
+        },
+        weights,
+        0.0,
+        on.attention_host_s,
+        part.attention_blocks,
+        1.0,
+    )
+
+
+class FeedForward(Columns, frozen=True, eq=False):
+    """Two products and what lies between them [s], and their weights [1]."""
+
+    products: Both
+    vectors: Both
+    weights: Amount
+
+    @classmethod
+    def of(cls, part: Part, on: Reach, ffn: Amount) -> "FeedForward":
+        """That of all tokens, of this inner width on a GPU."""
+        shapes = ((part.hidden, part.gates * ffn), (ffn, part.hidden))
+        moved_s = on.vector * part.tokens * ffn / on.memory_bytes_per_s
+        wide = 2 * (part.gates - 1)
+        vectors = Both(
+            (4 + wide) * moved_s + 3 * on.kernel_s, (8 + wide) * moved_s + 4 * on.kernel_s
+        )
+        products = dense_products(part.tokens, shapes, on)
+        return cls(products, vectors, part.hidden * ffn * (part.gates + 1))
+
+    @property
+    def forward_s(self) -> Amount:
+        """Both forward [s]."""
+        return self.products.forward_s + self.vectors.forward_s
+
+
+def dense_block(part: Part, on: Reach, sent: Sent) -> Block:
+    """A feed-forward part that all tokens go through."""
+    whole = FeedForward.of(part, on, part.ffn)
+    return Block(
+        whole.products,
+        NOTHING,
+        whole.vectors + _norms(part, on),
+        2 * sent.tensor_s,
+        2 * sent.tensor_s,
+        0.0,
+        {"mlp": whole.forward_s, "sac-op": EVERY_OTHER * whole.products.forward_s},
+        whole.weights,
+        0.0,
+        0.0,
+        part.dense_blocks,
+        1.0 - np.asarray(part.predicts_by_experts),
+    )
+
+
+def _grouped_s(part: Part, on: Reach, rows: Amount, inner: Amount, outer: Amount) -> Amount:
+    """One product of the rows of a GPU with the weights of its experts [s]."""
+    held = part.held_experts
+    lost = on.pad_rows * held * inner * outer + inner * on.lost_outputs
+    computing_s = 2 * (rows * inner * outer + lost) / on.grouped_flops_per_s
+    moved = 2 * (rows * inner + held * inner * outer + rows * outer)
+    time_s: Amount = on.kernel_s + np.maximum(computing_s, moved / on.memory_bytes_per_s)
+    return time_s
+
+
+def expert_block(part: Part, on: Reach, sent: Sent) -> Block:
+    """Experts, with their router and what all tokens go through beside them."""
+    t0, memory, inside = on.kernel_s, on.memory_bytes_per_s, part.expert_size
+    busiest = np.minimum(on.busiest * part.imbalance, part.capacity)
+    rows = part.own_rows * part.chosen * busiest
+    shapes = ((inside, part.gates * part.expert_ffn), (part.expert_ffn, inside))
+    forward_s: Amount = 0.0
+    backward_s: Amount = 0.0
+    for inner, outer in shapes:
+        product_time_s = _grouped_s(part, on, rows, inner, outer)
+        summed_s = GRADIENT_SUM_BYTES * part.held_experts * inner * outer / memory
+        forward_s, backward_s = forward_s + product_time_s, backward_s + 2 * product_time_s
+        backward_s = backward_s + summed_s
+    latent_shapes = ((part.hidden, inside), (inside, part.hidden))
+    latent = dense_products(part.scattered, latent_shapes, on, part.latent_experts)
+    shared, has_shared = FeedForward.of(part, on, part.shared_ffn), np.greater(part.shared_ffn, 0)
+    shared_products = shared.products * np.where(has_shared, 1.0, 0.0)
+    shared_vectors = shared.vectors * np.where(has_shared, 1.0, 0.0)
+    activation_s = on.vector * (4 + 2 * (part.gates - 1)) * rows * part.expert_ffn / memory
+    unfused = 1 - on.fused_experts
+    cast_s = on.casts * on.cast * 4 * rows * (inside + part.expert_ffn) / memory
+    permuted_s = on.permuted * 2 * rows * inside / memory
+    logits_s = on.routed * 4 * part.scattered * part.experts / memory
+    router_s = product_s(part.scattered, part.hidden, part.experts, on.head_flops_per_s, on)
+    router_s = router_s + logits_s + 8 * t0
+    norms = _norms(part, on)
+    moved = Both(
+        permuted_s + unfused * (activation_s + cast_s) + router_s + 6 * t0,
+        permuted_s + unfused * (5 / 3 * activation_s + 2 * cast_s) + 2 * router_s + 6 * t0,
+    )
+    products = Both(forward_s, backward_s) + latent + shared_products
+    cut = np.greater(part.own_rows, part.scattered)
+    comm_s = np.where(has_shared | cut, 2 * sent.tensor_s, 0.0) + 2 * sent.exchange_s
+    shared_s = shared_products.forward_s + shared_vectors.forward_s
+    again_s = {
+        "moe": products.forward_s + moved.forward_s + shared_vectors.forward_s + comm_s,
+        "moe_act": activation_s,
+        "shared_experts": shared_s,
+        "layernorm": norms.forward_s,
+    }
+    return Block(
+        products,
+        NOTHING,
+        moved + shared_vectors + norms,
+        comm_s,
+        comm_s,
+        4 * sent.exchange_s,
+        again_s,
+        part.hidden * part.experts
+        + part.latent_experts * _weights(latent_shapes)
+        + np.where(has_shared, shared.weights, 0.0),
+        part.held_experts * _weights(shapes),
+        on.experts_host_s + on.expert_host_s * part.held_experts,
+        part.expert_blocks,
+        part.predicts_by_experts,
+    )
+
+
+def mamba_block(part: Part, on: Reach, sent: Sent) -> Block:
+    """A block of Mamba 2."""
+    t0, inner, state = on.kernel_s, part.inner, part.state
+    written = part.groups * state
+    shapes = (
+        (part.hidden, 2 * inner + 2 * written + part.mamba_heads),
+        (inner, part.hidden),
+    )
+    products = dense_products(part.tokens, shapes, on)
+    flops = part.tokens * (inner * (2 * CHUNK + 4 * state) + 2 * CHUNK * written)
+    scan_s = flops / on.scan_flops_per_s
+    scan_s = scan_s + on.scanned * 2 * part.tokens * (2 * inner + 2 * written) / (
+        on.memory_bytes_per_s
+    )
+    vectors = _norms(part, on) + Both(scan_s + 6 * t0, SCAN_BACKWARD * scan_s + 10 * t0)
+    return Block(
+        products,
+        NOTHING,
+        vectors,
+        2 * sent.tensor_s,
+        2 * sent.tensor_s,
+        0.0,
+        {},
+        _weights(shapes),
+        0.0,
+        on.attention_host_s,
+        part.mamba_blocks,
+        0.0,
+    )

@@ -1,0 +1,309 @@
+"""Blocks under software of a date as one layer in the mean, which a pipeline is made of.
+
+A microbatch keeps the GPU for ``gpu_s``, and the host for ``waits_s`` to launch its kernels. Both
+work beside each other, so that together they take
+
+    whole = (gpu^4 + waits^4)^(1/4),
+
+which is the longer of both where they differ, and a fifth more where they are equal. Prediction
+layers take the time of one block of attention and one behind it, longer by whole / gpu. A layer is
+the mean of all of them: ``whole`` over the layers, as pipelines that are unlike are not modelled.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from msgspec import field
+
+from netplan.arrays import Amount, Columns
+from netplan.performance.calibrated import (
+    GATHERED_AGAIN,
+    Passes,
+    Rates,
+    Sharing,
+    Stages,
+    embedding_s,
+    head_s,
+    shown_s,
+)
+from netplan.performance.dated.blocks import Block, Part, Reach, Sent, blocks_of
+from netplan.records import replace
+
+TOGETHER = 4
+"""Power in which times of GPU and host add up; fitted with all else [1]."""
+
+SUPERSEDED = {"moe": ("moe_act", "shared_experts")}
+"""Words of recomputation, and those that mean nothing beside them."""
+
+
+class Again(Columns, frozen=True, eq=False):
+    """What computing again takes a microbatch: in all layers, and in one prediction layer [s]."""
+
+    layers_s: Amount
+    last_s: Amount
+
+
+class DatedLayer(Columns, frozen=True, eq=False):
+    """A microbatch through all layers of a model; numbers, or arrays of one shape [s].
+
+    Parameters
+    ----------
+    gpu_s, waits_s, ahead_s
+        The GPU, the host, and what of the former is the forward pass with its collectives.
+    ahead_comm_s, back_comm_s
+        What of ``gpu_s`` collectives show, forward and backward.
+    last_s
+        The GPU in one prediction layer.
+    layers, prediction_layers
+        Layers of the model [1].
+    head_s, embedding_s
+        The ends, of every prediction layer too.
+    products_s, attention_s, vectors_s, tensor_s, exchange_s
+        Parts of ``gpu_s``, those of prediction layers too.
+    weights, expert_weights, end_weights
+        Of a GPU in all layers, those of its experts, and those of one end [1].
+    again
+        What computing again takes, by word.
+    again_s, again_last_s
+        What of it is computed again, in all layers and in one prediction layer.
+    """
+
+    gpu_s: Amount
+    waits_s: Amount
+    ahead_s: Amount
+    ahead_comm_s: Amount
+    back_comm_s: Amount
+    last_s: Amount
+    layers: Amount
+    prediction_layers: Amount
+    head_s: Amount
+    embedding_s: Amount
+    products_s: Amount
+    attention_s: Amount
+    vectors_s: Amount
+    tensor_s: Amount
+    exchange_s: Amount
+    weights: Amount
+    expert_weights: Amount
+    end_weights: Amount
+    again: dict[str, Again] = field(default_factory=dict)
+    again_s: Amount = 0.0
+    again_last_s: Amount = 0.0
+
+    @classmethod
+    def of(cls, part: Part, on: Reach, sent: Sent, half: Amount) -> "DatedLayer":
+        """That of a part of a model.
+
+        Parameters
+        ----------
+        part, on, sent
+            What a GPU has, what it reaches, and what collectives show.
+        half
+            Share of the forward pass that recomputation ``half`` runs again [1].
+        """
+        blocks, predicted = blocks_of(part, on, sent), part.prediction_layers
+        gathered = np.where(np.less(part.scattered, part.tokens), GATHERED_AGAIN, 1.0)
+        words = [block.again_with(half, gathered) for block in blocks]
+        known = dict.fromkeys(word for again in words for word in again)
+        again = {
+            word: Again(
+                _sum(
+                    block.count * again.get(word, 0.0)
+                    for block, again in zip(blocks, words, strict=True)
+                ),
+                _sum(
+                    block.last * again.get(word, 0.0)
+                    for block, again in zip(blocks, words, strict=True)
+                ),
+            )
+            for word in known
+        }
+
+        def all_of(name: str, *, way: str = "") -> Amount:
+            """A field in all layers, those that predict too."""
+            return _sum(
+                (block.count + predicted * block.last) * _both(block, name, way) for block in blocks
+            )
+
+        exchange_s = all_of("exchange_s")
+        comm_s = all_of("forward_comm_s") + all_of("backward_comm_s")
+        ahead_s = _sum(block.count * (block.forward_s + block.forward_comm_s) for block in blocks)
+        return cls(
+            gpu_s=_sum(block.count * block.gpu_s for block in blocks),
+            waits_s=_sum(block.count * block.host_s for block in blocks),
+            ahead_s=ahead_s,
+            ahead_comm_s=_sum(block.count * block.forward_comm_s for block in blocks),
+            back_comm_s=_sum(block.count * block.backward_comm_s for block in blocks),
+            last_s=_sum(block.last * block.gpu_s for block in blocks),
+            layers=part.layers,
+            prediction_layers=predicted,
+            head_s=head_s(part, on) * (1 + predicted),
+            embedding_s=embedding_s(part, on),
+            products_s=all_of("products", way="both"),
+            attention_s=all_of("attention", way="both"),
+            vectors_s=all_of("vectors", way="both"),
+            tensor_s=comm_s - exchange_s,
+            exchange_s=exchange_s,
+            weights=all_of("weights"),
+            expert_weights=all_of("expert_weights"),
+            end_weights=part.end_weights,
+            again=again,
+        )
+
+    @property
+    def depth(self) -> Amount:
+        """Layers, those that predict too [1]."""
+        return self.layers + self.prediction_layers
+
+    def redoing(self, shares: Mapping[str, Amount]) -> "DatedLayer":
+        """The same with so large shares of the layers computed again, by word [1]."""
+        dropped = {word for by in SUPERSEDED if np.any(shares.get(by, 0.0)) for word in SUPERSEDED[by]}
+        again_s, again_last_s = self.again_s, self.again_last_s
+        for word, share in shares.items():
+            known = self.again.get(word)
+            if known is not None and word not in dropped:
+                again_s = again_s + share * known.layers_s
+                again_last_s = again_last_s + share * known.last_s
+        return replace(self, again_s=again_s, again_last_s=again_last_s)
+
+    @property
+    def busy_s(self) -> Amount:
+        """The GPU, with what is computed again [s]."""
+        return self.gpu_s + self.again_s
+
+    @property
+    def together_s(self) -> Amount:
+        """GPU and host in all layers but those that predict [s]."""
+        busy_s: Amount = np.asarray(self.busy_s)
+        whole_s: Amount = (busy_s**TOGETHER + self.waits_s**TOGETHER) ** (1 / TOGETHER)
+        return whole_s
+
+    @property
+    def slope(self) -> Amount:
+        """What a second more of the GPU adds to the whole, at least [1]."""
+        slope: Amount = (self.busy_s / self.together_s) ** (TOGETHER - 1)
+        return slope
+
+    @property
+    def passes(self) -> Passes:
+        """A layer in the mean, and the ends: as pipelines and other collectives see them.
+
+        Host time and what is computed again lengthen the passes, behind which others hide;
+        prediction layers do not, and stand where the host does.
+        """
+        whole_s, depth = self.together_s, self.depth
+        blown = whole_s / self.busy_s
+        each = blown / depth
+        last_s = self.prediction_layers * blown * (self.last_s + self.again_last_s)
+        forward_s, back_s = self.ahead_s - self.ahead_comm_s, self.gpu_s - self.ahead_s
+        return Passes(
+            forward_s=each * forward_s,
+            backward_s=each * (back_s - self.back_comm_s),
+            forward_comm_s=each * self.ahead_comm_s,
+            backward_comm_s=each * self.back_comm_s,
+            again_s=each * self.again_s,
+            layer_s=last_s / depth,
+            head_s=self.head_s,
+            embedding_s=self.embedding_s,
+        )
+
+    def parts_s(self) -> dict[str, Amount]:
+        """What a microbatch takes in all layers, part by part [s].
+
+        ``host`` is what launching kernels adds to the GPU's own time.
+        """
+        again_s = self.again_s + self.prediction_layers * self.again_last_s
+        parts: dict[str, Amount] = {
+            "compute": self.products_s,
+            "attention": self.attention_s,
+            "memory": self.vectors_s,
+            "tensor_comm": self.tensor_s,
+            "expert_comm": self.exchange_s,
+            "recompute": again_s,
+        }
+        parts["host"] = self.depth * self.passes.whole_s - _sum(parts.values())
+        return parts
+
+
+def _sum(terms: Iterable[Amount]) -> Amount:
+    return sum(terms, 0.0)
+
+
+def _both(block: Block, name: str, way: str) -> Amount:
+    value = getattr(block, name)
+    return value.forward_s + value.backward_s if way else value
+
+
+class DatedExchange(Columns, frozen=True, eq=False):
+    """GPUs that hold the same weights, and these; numbers, or arrays of one shape.
+
+    Parameters
+    ----------
+    s_per_byte, expert_s_per_byte
+        Time of gathering one byte over the group of dense weights, and of experts: the share
+        (D - 1)/D of it over the slowest level; 0 of a group of one [s/B].
+    members, expert_members
+        GPUs of these groups [1].
+    zero_stage
+        What of the states is cut over them: nothing (0), the optimizer (1, 2), weights too (3).
+    """
+
+    s_per_byte: Amount
+    expert_s_per_byte: Amount
+    members: Amount
+    expert_members: Amount
+    zero_stage: Amount
+
+    def data_s(self, stages: Stages, layer: DatedLayer, sharing: Sharing) -> Amount:
+        """What collectives over these groups show in an iteration [s].
+
+        Gradients of a chunk are ready before the end, with interleaving min(m, p) microbatches of
+        it; weights that are cut are gathered for every pass of every microbatch.
+        """
+        passes, whole = layer.passes, np.equal(self.zero_stage, 3)
+        gather_s = sharing.gather_bytes * self._stage_s(stages, layer)
+        scatter_s = sharing.gradient_bytes * self._stage_s(stages, layer)
+        per_stage = layer.depth / stages.stages
+        ahead_s, back_s = passes.ahead_s * per_stage, passes.back_s * per_stage
+        together_s = gather_s + scatter_s
+        each_s = shown_s(gather_s, ahead_s, sharing.contention)
+        each_s = each_s + shown_s(together_s, back_s, sharing.contention)
+        summed = np.where(np.equal(self.zero_stage, 0), 2.0, 1.0)
+        pieces = np.where(
+            stages.stages > 1, np.maximum(1.0, per_stage / stages.chunk), layer.depth
+        )
+        before = np.where(
+            stages.interleave > 1, np.minimum(stages.microbatches, stages.stages), 1.0
+        )
+        once_s: Amount = 0.0
+        for exchange_s, pass_s in ((summed * scatter_s, back_s), ((2 - summed) * gather_s, ahead_s)):
+            behind_s = before * pass_s
+            last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
+            once_s = once_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
+        shown: Amount = np.where(whole, stages.microbatches * each_s, once_s)
+        return shown
+
+    def _stage_s(self, stages: Stages, layer: DatedLayer) -> Amount:
+        """A byte of each weight of a stage over its group [s]."""
+        dense, experts = self._held(stages, layer)
+        stage_s: Amount = dense * self.s_per_byte + experts * self.expert_s_per_byte
+        return stage_s
+
+    def _held(self, stages: Stages, layer: DatedLayer) -> tuple[Amount, Amount]:
+        """Weights of a stage on one GPU with its ends, and those of experts [1]."""
+        ends = np.where(stages.stages == 1, 2.0, 1.0)
+        dense = layer.weights / stages.stages + ends * layer.end_weights
+        return dense, layer.expert_weights / stages.stages
+
+    def optimizer_s(
+        self, stages: Stages, layer: DatedLayer, sharing: Sharing, on: Rates
+    ) -> Amount:
+        """The update of the weights, and buffers of gradients [s]."""
+        cut, whole = np.greater_equal(self.zero_stage, 1), np.equal(self.zero_stage, 3)
+        moved: Amount = 0.0
+        groups = (self.members, self.expert_members)
+        for held, members in zip(self._held(stages, layer), groups, strict=True):
+            moved = moved + sharing.optimizer_bytes * held / np.where(cut, members, 1.0)
+            moved = moved + sharing.gradient_buffer_bytes * held / np.where(whole, members, 1.0)
+        update_s: Amount = moved / on.memory_bytes_per_s
+        return update_s

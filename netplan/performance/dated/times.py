@@ -1,0 +1,132 @@
+"""Times of all layers of a model under software of a date, for many shardings at once.
+
+Collectives of tensor and context groups are those of the levels of the fabric, as without a date
+(`netplan.performance.compute`); what experts exchange goes over groups of ranks that follow each
+other, on as many HB domains as they fill.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from netplan.arrays import Floats, Ints, real
+from netplan.errors import InputError
+from netplan.performance.calibrated_run import CalibratedRun
+from netplan.performance.dated.blocks import Part, Sent
+from netplan.performance.dated.exchange import ExpertGroups, exchange_s
+from netplan.performance.dated.layer import DatedLayer
+from netplan.performance.dated.run import DatedRun
+from netplan.performance.setting import Setting
+from netplan.traffic.hierarchy import CollectiveNetwork, Group
+from netplan.workloads import operations as ops
+from netplan.workloads.operations import Sharding
+
+if TYPE_CHECKING:
+    from netplan.performance.compute import LayerGroups
+
+
+def dated_layer(
+    setting: Setting, sharding: Sharding, groups: "LayerGroups", tensor_s: Floats, ring: Floats
+) -> DatedLayer:
+    """All layers of the setting's model, of shape (shardings,).
+
+    Parameters
+    ----------
+    setting
+        What is trained, under software of a date.
+    sharding, groups
+        How microbatches are cut, and where the groups lie.
+    tensor_s
+        One tensor collective of each sharding alone [s].
+    ring
+        Slowest hop times the rounds of its context ring [s/B].
+
+    Raises
+    ------
+    InputError
+        If the setting has no software of a date.
+    """
+    run = setting.training.calibrated
+    if run is None or run.dated is None:
+        raise InputError("no software of a date is meant: give one")
+    dated, sharing = run.dated, setting.sharing
+    part = part_of(setting, sharding)
+    keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
+    sent = Sent(
+        tensor_s=sharing.tensor_share * tensor_s,
+        ring_s=keys_bytes * ring,
+        exchange_s=_exchanged(run, dated, part, sharding, setting, groups.network),
+        contention=sharing.contention,
+    )
+    layer = DatedLayer.of(part, dated.reach, sent, dated.numbers.half_recompute)
+    again = dict(setting.variant.again)
+    if not setting.by_stack and setting.variant.recompute != "none":
+        words = {"selective": "core_attn"}
+        again = {words.get(setting.variant.recompute, setting.variant.recompute): 1.0}
+    return layer.redoing(again)
+
+
+def part_of(setting: Setting, sharding: Sharding) -> Part:
+    """What a GPU has of the setting's model, with the experts that it is asked for."""
+    model = setting.transformer
+    if setting.variant.sparse:
+        model = model.changed(experts=setting.experts)
+    return Part.of(
+        model,
+        sharding,
+        sequence_parallel=setting.variant.sequence_parallel,
+        imbalance=setting.imbalance,
+    )
+
+
+def _exchanged(
+    run: CalibratedRun,
+    dated: DatedRun,
+    part: Part,
+    sharding: Sharding,
+    setting: Setting,
+    network: CollectiveNetwork,
+) -> Floats:
+    """One dispatch or combine of each sharding, as far as it shows [s]."""
+    levels = network.levels
+    over, group = real(sharding.experts_over), sharding.experts_over * sharding.expert_tensor
+    if setting.experts is None or max(level.size for level in levels) == 1:
+        return np.zeros(len(over))
+    domain = setting.options.use_per_domain or levels[0].size
+    domains = np.ones_like(group) if run.one_domain else -(-group // domain)
+    return np.asarray(
+        exchange_s(
+            part,
+            ExpertGroups(
+                over=over,
+                domains=real(domains),
+                domain=float(domain),
+                network_s_per_byte=_outside(run, domains, network),
+                hb_s_per_byte=run.raw_share(0, levels[0]) / levels[0].link_bytes_per_s,
+                merged=dated.recipe.merges(group, domain),
+                exchanges=float(dated.recipe.exchanges),
+                forwards=float(any(level.same_rank for level in levels[1:])),
+            ),
+            dated.shares,
+        )
+    )
+
+
+def _outside(run: CalibratedRun, domains: Ints, network: CollectiveNetwork) -> Floats:
+    """Time of a byte that leaves its HB domain for another of so many, at links' raw rates [s/B].
+
+    That of switches is the link's own; rings and leaves that block are slower.
+    """
+    several, index = np.unique(domains, return_inverse=True)
+    members = np.ones((len(network.levels), len(several)), np.int64)
+    rest, raw = several.copy(), np.zeros(len(several))
+    for row, level in enumerate(network.levels[1:], start=1):
+        members[row] = np.minimum(rest, level.size)
+        rest = -(-rest // members[row])
+        raw = np.where(members[row] > 1, run.raw_share(row, level), raw)
+    group = Group(members, np.ones_like(members))
+    sent = network.collective("all_to_all", group)
+    slope = np.asarray(sent.seconds(1.0) - sent.seconds(0.0))
+    outside = 1 - 1 / real(several)
+    s_per_byte: Floats = raw * slope / np.where(outside > 0, outside, 1.0)
+    return s_per_byte[index]
