@@ -27,7 +27,7 @@ from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.program import Repetition, missing_layers
 
 
-class _ScheduleTerms(Struct, frozen=True, eq=False):
+class ScheduleTerms(Struct, frozen=True, eq=False):
     """What depends on the schedule only, each of shape (schedules,)."""
 
     stages: Stages
@@ -62,6 +62,18 @@ def stages_of(setting: Setting, rules: Repetition, shape: StageRuns) -> Stages:
     )
 
 
+def schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> ScheduleTerms:
+    """What depends on the schedules of a space only."""
+    shape = space.runs
+    stages = stages_of(setting, table.repetition, shape)
+    tokens = real(shape.totals[TENSOR] * shape.totals[CONTEXT])
+    whole = space.schedules.microbatch * setting.transformer.sequence_length / tokens
+    sent_bytes = ELEMENT_BYTES * whole * setting.transformer.hidden_size
+    return ScheduleTerms(
+        stages, np.asarray(stages.transfers), sent_bytes, np.zeros_like(stages.stages)
+    )
+
+
 def placement_terms(
     network: CollectiveNetwork, space: PlanSpace, rules: Repetition
 ) -> PlacementTerms:
@@ -84,7 +96,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     setting: Setting
     table: LayerTable
     layer: CalibratedLayer
-    schedule: _ScheduleTerms
+    schedule: ScheduleTerms
     placement: PlacementTerms
     layer_s: Floats
     bubble_s: Floats
@@ -101,20 +113,13 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     ) -> "CalibratedTerms":
         """Compute every term once for each of the things that it depends on."""
         layer_s = (table.forward + table.backward).total_s
-        if table.calibrated is None:
+        if not isinstance(table.calibrated, CalibratedLayer):
             raise InputError(f"iteration model {setting.assumptions.name} is not calibrated")
-        shape = space.runs
-        stages = stages_of(setting, table.repetition, shape)
-        tokens = real(shape.totals[TENSOR] * shape.totals[CONTEXT])
-        whole = space.schedules.microbatch * setting.transformer.sequence_length / tokens
-        sent_bytes = ELEMENT_BYTES * whole * setting.transformer.hidden_size
         return cls(
             setting=setting,
             table=table,
             layer=table.calibrated,
-            schedule=_ScheduleTerms(
-                stages, np.asarray(stages.transfers), sent_bytes, np.zeros_like(stages.stages)
-            ),
+            schedule=schedule_terms(setting, space, table),
             placement=placement_terms(network, space, table.repetition),
             layer_s=layer_s,
             bubble_s=layer_s,

@@ -36,6 +36,8 @@ from msgspec.structs import astuple
 from netplan.arrays import Amount, Columns, Floats, Ints, Terms
 from netplan.errors import InputError
 from netplan.performance.calibrated import Kernels, LayerCollectives, Passes, Redone, Slice
+from netplan.performance.dated.layer import DatedLayer
+from netplan.performance.dated.times import dated_layer
 from netplan.performance.setting import Setting
 from netplan.performance.stack_memory import PlanSizes
 from netplan.records import replace
@@ -377,7 +379,8 @@ class LayerTable(Struct, frozen=True, eq=False):
     first: End  # embedding
     last: End  # head
     queue: tuple[QueuedGradients, ...] = ()  # where each operation's gradients are queued alone
-    calibrated: CalibratedLayer | None = None  # the parts of these times, where they are calibrated
+    # The parts of these times, where they are calibrated.
+    calibrated: CalibratedLayer | DatedLayer | None = None
     # What computing again takes, by word, where it is varied.
     again: dict[str, Timing] = field(default_factory=dict)
 
@@ -395,7 +398,10 @@ class LayerTable(Struct, frozen=True, eq=False):
         for word, share in shares.items():
             backward = backward + self.again[word].take(row) * share
         calibrated = self.calibrated.take(row) if self.calibrated else None
-        if calibrated is not None:
+        if isinstance(calibrated, DatedLayer):
+            calibrated = calibrated.redoing(shares)
+            backward = _passes_of(calibrated, len(row))[1]
+        elif calibrated is not None:
             calibrated = calibrated.redoing(backward.compute_s - more.compute_s)
         whole = self.gradient is self.backward
         return replace(
@@ -429,15 +435,11 @@ def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -
     setting = setting.once
     program = setting.program(sharding)
     count, layer = len(groups.index), program.layer
-    calibrated: CalibratedLayer | None = None
+    calibrated: CalibratedLayer | DatedLayer | None = None
     ends_s: tuple[Amount | None, Amount | None] = (None, None)
     if setting.training.calibrated is not None:
         calibrated = calibrated_times(setting, sharding, program, groups)
-        # What is computed again, and the host, count backward.
-        passes, none = calibrated.passes, np.zeros(count)
-        back_s = passes.backward_s + passes.again_s + passes.layer_s
-        forward = Timing(none + passes.forward_s, none, none + passes.forward_comm_s, none)
-        backward = Timing(none + back_s, none, none + passes.backward_comm_s, none)
+        forward, backward = _passes_of(calibrated, count)
         ends_s = calibrated.passes.embedding_s, calibrated.passes.head_s
     else:
         forward, backward = layer_times(setting, sharding, program, groups)
@@ -471,6 +473,20 @@ def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -
     )
 
 
+def _passes_of(calibrated: CalibratedLayer | DatedLayer, count: int) -> tuple[Timing, Timing]:
+    """Passes through a layer; what is computed again, and the host, count backward.
+
+    Under software of a date as long as they make an iteration, on few GPUs.
+    """
+    passes, none = calibrated.passes, np.zeros(count)
+    back_s = passes.backward_s + passes.again_s + passes.layer_s
+    forward = Timing(none + passes.forward_s, none, none + passes.forward_comm_s, none)
+    backward = Timing(none + back_s, none, none + passes.backward_comm_s, none)
+    if isinstance(calibrated, DatedLayer):
+        return forward * calibrated.growth, backward * calibrated.growth
+    return forward, backward
+
+
 def _offloading(setting: Setting, sharding: ops.Sharding, ahead_s: Floats) -> Floats:
     """What sending a layer's activations to the host and back shows beside two passes [s]."""
     memory, rate = setting.training.stack_memory, setting.training.host_bytes_per_s
@@ -485,17 +501,27 @@ def _offloading(setting: Setting, sharding: ops.Sharding, ahead_s: Floats) -> Fl
         stages=1.0,
         interleave=1.0,
         data=1.0,
-        expert_tensor=tensor if setting.experts is not None else 1.0,  # as `ladder.sizes_of`
+        expert=sharding.experts_over.astype(np.float64),
+        expert_tensor=sharding.expert_tensor.astype(np.float64),
     )
     shown_s: Floats = np.maximum(memory.layer_bytes(sizes) / rate - ahead_s, 0.0)
     return 2 * shown_s
 
 
 def _again(
-    setting: Setting, program: Program, groups: LayerGroups, calibrated: CalibratedLayer | None
+    setting: Setting,
+    program: Program,
+    groups: LayerGroups,
+    calibrated: CalibratedLayer | DatedLayer | None,
 ) -> dict[str, Timing]:
-    """What computing again takes, by word: as calibrated, or operations by their forward pass."""
+    """What computing again takes, by word: as calibrated, or operations by their forward pass.
+
+    Under software of a date at least, since the host works beside it.
+    """
     none = Timing.none(len(groups.index))
+    if isinstance(calibrated, DatedLayer):
+        more_s = calibrated.least_again_s
+        return {word: replace(none, compute_s=seconds) for word, seconds in more_s.items()}
     if calibrated is not None:
         ahead_s = np.asarray(calibrated.passes.forward_s)
         again_s = calibrated.again_s | {"offload": _offloading(setting, program.sharding, ahead_s)}
@@ -520,7 +546,7 @@ def _again(
 
 def calibrated_times(
     setting: Setting, sharding: ops.Sharding, program: Program, groups: LayerGroups
-) -> CalibratedLayer:
+) -> CalibratedLayer | DatedLayer:
     """Times of a layer and of the ends under iteration model ``calibrated``.
 
     Raises
@@ -529,8 +555,11 @@ def calibrated_times(
         If the layer has experts or is no plain one, or is multiplied in panels: no run has been
         tried with either.
     """
-    name = setting.assumptions.name
+    name, run = setting.assumptions.name, setting.training.calibrated
+    dated = run is not None and run.dated is not None
     unlike = "experts" if setting.variant.sparse else setting.transformer.unlike
+    if dated:
+        unlike = setting.transformer.unknown
     if unlike or setting.strategy == "summa":
         what = unlike or "SUMMA"
         raise InputError(
@@ -550,11 +579,15 @@ def calibrated_times(
     )
     # Keys and values of the other GPUs, one neighbour's after the other: the slowest hop counts.
     others = context.members.prod(axis=0)[groups.index] - 1
-    keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
-    sent = LayerCollectives(
-        tensor_s, keys_bytes * others * slowest_hop(groups.network, context)[groups.index]
-    )
-    layer = calibrated_layer(setting, part, sent)
+    round_s = others * slowest_hop(groups.network, context)[groups.index]
+    layer: CalibratedLayer | DatedLayer
+    if dated:
+        layer = dated_layer(setting, sharding, groups, tensor_s, round_s)
+        offloading_s = _offloading(setting, sharding, np.asarray(layer.passes.forward_s))
+        layer = layer.offloading(offloading_s)
+    else:
+        keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
+        layer = calibrated_layer(setting, part, LayerCollectives(tensor_s, keys_bytes * round_s))
     if setting.spill is None:
         return layer
     none = Timing.none(len(groups.index))

@@ -20,6 +20,7 @@ from netplan.inputs.choices import MemoryPart as Part
 from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
+from netplan.performance.dated.terms import DatedTerms
 from netplan.performance.error_bars import error_bar
 from netplan.performance.ladder import given_to, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
@@ -43,7 +44,7 @@ ROUNDING = 1 + 1e-11
 """Bounds and times add up the same terms in other orders [1]."""
 
 
-EVALUATORS = ("layers", "calibrated")
+EVALUATORS = ("layers", "calibrated", "dated")
 """What iteration models of this package are evaluated by."""
 
 
@@ -101,6 +102,8 @@ def evaluator_of(name: str) -> Evaluator:
     """
     if name == "calibrated":
         return CalibratedTerms.of
+    if name == "dated":
+        return DatedTerms.of
     if name == "layers":
         from netplan.performance.iteration import IterationTerms  # noqa: PLC0415 - advice has another
 
@@ -119,7 +122,8 @@ def terms_of(
     update_s: Floats | None = None,
 ) -> Terms:
     """Terms of the times of all plans, as the iteration model counts them."""
-    usual = "layers" if setting.training.calibrated is None else "calibrated"
+    run = setting.training.calibrated
+    usual = "layers" if run is None else "dated" if run.dated else "calibrated"
     evaluator = evaluator_of(setting.assumptions.evaluator or usual)
     return evaluator(setting, network, space, table, update_s)
 
@@ -174,9 +178,8 @@ def _evaluate_held(
 ) -> Evaluated:
     """The same of single plans whose memory stacks say, on the first rung of the setting."""
     runs, rung = space.runs, setting.rungs[0]
-    schedules = space.schedules
     run = real(runs.microbatches), real(runs.interleave)
-    sizes = sizes_of(setting, runs.totals, real(schedules.microbatch), *run)
+    sizes = sizes_of(setting, runs.totals, space.sharding.take(runs.sharding), *run)
     none = np.zeros(len(run[0]))
     layers = setting.options.offload_layers or 0
     held = setting.stack_memory.held(
@@ -260,6 +263,7 @@ class Evaluation(Struct, frozen=True, eq=False):
             microbatches=int(schedules.microbatches[schedule]),
             interleave=int(schedules.interleave[schedule]),
             panels=int(self.space.sharding.panels[row]),
+            folded=self.space.sharding.folded(row) if self.setting.folds_experts else None,
         )
         if not self.setting.by_stack:
             return plan

@@ -293,7 +293,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
     def kept(self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1) -> Kept:
         """The same as stacks have it on every rung, with as few layers computed again as fit."""
         runs, cuts = self._runs(cells, microbatches, outside), self.known.cuts
-        return kept_on_rungs(self.setting, cuts, cells.cut, runs, self.bound.peak_bytes)
+        return kept_on_rungs(self.setting, cuts, runs, self.bound.peak_bytes)
 
     def on_rungs(
         self, plans: free_space.Cells, microbatches: Ints
@@ -655,5 +655,6 @@ def _plan_of(search: FreeSearch, entry: Found) -> Plan:
         microbatches=microbatches,
         interleave=int(schedules.interleave[cut]),
         panels=int(cuts.sizes.panels[schedules.offset[cut]]),
+        folded=cuts.sizes.folded(schedules.offset[cut]) if setting.folds_experts else None,
     )
     return given_to(plan, setting.rungs[rung], again) if setting.by_stack else plan

@@ -199,13 +199,7 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
     sizes_at, block_of = distinct(totals[space.LAYER_DIMENSIONS])
     blocks = space.sharding_blocks(setting, totals, sizes_at, block_of)
     block_totals = np.repeat(totals[:, sizes_at], blocks.count, axis=1)
-    sizes = Sharding(
-        blocks.microbatch,
-        block_totals[TENSOR],
-        block_totals[CONTEXT],
-        blocks.panels,
-        block_totals[EXPERT],
-    )
+    sizes = blocks.sharding(np.arange(len(blocks.microbatch)), block_totals)
     index, kind, _ = space.expand(blocks.first[block_of], blocks.count[block_of])
     ones = np.ones_like(kind)
     schedules = space.Schedules(kind, index, blocks.microbatch[index], ones, ones)
@@ -216,14 +210,17 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
     keep = group <= batch
     if fixed.microbatch is not None:
         keep &= schedules.microbatch == fixed.microbatch
-    if fixed.data is not None:  # every replica of those that were asked for has room and a round
-        keep &= (fixed.data <= _ceil(batch, group)) & (fixed.data <= room)
+    replicas = asked_replicas(setting, totals[EXPERT, kind])
+    if replicas is not None:  # every replica of those that were asked for has room and a round
+        keep &= (replicas > 0) & (replicas <= _ceil(batch, group)) & (replicas <= room)
+        replicas = replicas[keep]
     rounds, room = _ceil(batch, group[keep]), room[keep]
     chunked, plain = _with_chunks(setting, totals, schedules.take(keep))
     rounds = rounds[plain]
-    replicas = np.minimum(room[plain], 2 * rounds - 1)
-    if fixed.data is not None:
-        replicas = np.full_like(rounds, fixed.data)
+    if replicas is None:
+        replicas = np.minimum(room[plain], 2 * rounds - 1)
+    else:
+        replicas = replicas[plain]
     step = least = np.ones_like(rounds)
     if setting.interleave == "whole":
         least = np.where(chunked.interleave > 1, totals[PIPELINE, chunked.totals], 1)
@@ -235,6 +232,19 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
         keep &= ~several | np.isin(chunked.microbatch, SEQUENCES_OF_PIPELINES)
     made = replace(chunked, microbatches=fewest)
     return Cuts(totals, sizes, made, rounds, replicas, step, least).take(keep)
+
+
+def asked_replicas(setting: Setting, expert: Ints) -> Ints | None:
+    """Replicas that are asked for, beside so many ``expert`` groups; 0 where these do not divide.
+
+    Folded experts lie on replicas, which their groups are then part of.
+    """
+    data = setting.options.fixed.data
+    if data is None:
+        return None
+    if not setting.folds_experts:
+        return np.full_like(expert, data)
+    return np.where(data % expert == 0, data // expert, 0)
 
 
 @lru_cache(maxsize=4096)
@@ -278,7 +288,7 @@ def _ceil(number: Ints | int, parts: Ints) -> Ints:
 def _cut_degrees(setting: Setting, gpus: int, domain: int) -> Ints:
     """Degrees that the rules allow for one replica, shape (dimensions, ways)."""
     given = setting.given
-    if setting.options.expert_degree is not None:
+    if setting.options.expert_degree is not None and not setting.folds_experts:
         given["expert"] = setting.options.expert_degree
     limits, caps = space.degree_limits(setting, gpus)
     totals = np.ones((len(DIMENSIONS), 1), dtype=np.int64)
@@ -332,6 +342,9 @@ def place_layers(
         if dimension != TENSOR:
             owner, degrees = _split(wanted[dimension, kind], dimension, degrees, sizes)
             kind = kind[owner]
+    if setting.folds_experts:  # their groups are ranks that follow each other
+        keep = _follows(degrees, sizes)
+        kind, degrees = kind[keep], degrees[:, :, keep]
     # Pairs of a cut and a way to place it.
     ways = np.bincount(kind, minlength=len(kinds_at))
     order = np.argsort(kind, kind="stable")
@@ -343,6 +356,18 @@ def place_layers(
     return Layers(cut, degrees, row), Rows(
         Placements(degrees[:, :, row_at]), cuts.sizes.take(sharding[row_at])
     )
+
+
+def _follows(degrees: Ints, sizes: Sequence[int]) -> Bools:
+    """Whether expert groups fill what tensor and context groups leave of the inner levels first."""
+    room = np.array(sizes)[:, None] // degrees[:, [TENSOR, CONTEXT]].prod(axis=1)
+    rest, good = degrees[:, EXPERT].prod(axis=0), np.ones(degrees.shape[2], np.bool_)
+    for here, most in zip(degrees[:, EXPERT], room, strict=True):
+        pairs, index = np.unique(np.stack([rest, most]), axis=1, return_inverse=True)
+        largest = np.array([max(d for d in divisors(n) if d <= m) for n, m in pairs.T.tolist()])
+        good &= here == largest[index.ravel()] if len(largest) else good
+        rest = rest // here
+    return good
 
 
 def _place_tensor(setting: Setting, wanted: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -369,15 +394,15 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
         first = np.maximum.accumulate(np.where(_changes(setting), every, 0))
         keep = stages[owner] - inside < first[stages[owner] - 1]
         owner, degrees = owner[keep], degrees[:, :, keep]
-    if fixed.data is not None:
-        given = np.full_like(owner, fixed.data)
+    given = asked_replicas(setting, cuts.totals[EXPERT, cuts.schedules.totals[layers.cut[owner]]])
+    if given is not None:
         index, degrees = _split(given, DATA, degrees, sizes)
-        owner = owner[index]
+        owner, given = owner[index], given[index]
     cut = layers.cut[owner]
     room = np.array(sizes)[:, None] // degrees.prod(axis=1)
     replicas: Ints = np.minimum(room.prod(axis=0), 2 * cuts.rounds[cut] - 1)
-    if fixed.data is not None:
-        replicas = np.full_like(cut, fixed.data)
+    if given is not None:
+        replicas = given
     divides = _divides(setting, cuts, cut, degrees, sizes)
     if not setting.free:
         degrees[:, DATA] = np.where(divides, room, 1) if fixed.data is None else degrees[:, DATA]

@@ -34,6 +34,7 @@ from netplan.performance.setting import Setting
 from netplan.performance.stack_memory import Held, PlanSizes
 from netplan.records import replace
 from netplan.traffic.placement import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR
+from netplan.workloads.operations import Sharding
 from netplan.workloads.recomputation import NOTHING, Recomputation
 
 MOST_OFFLOADED = 0.5
@@ -83,23 +84,24 @@ class Kept(Columns, frozen=True, eq=False):
     counts: Bools
 
 
-def sizes_of(setting: Setting, totals: Ints, microbatch: Amount, *rest: Amount) -> PlanSizes:
+def sizes_of(setting: Setting, totals: Ints, sharding: Sharding, *rest: Amount) -> PlanSizes:
     """Plans as memory sees them, of total degrees of shape (dimensions, plans).
 
-    ``rest`` are microbatches and interleaved stages. Experts are cut over the tensor GPUs too.
+    ``sharding`` says how each cuts a microbatch and its experts, ``rest`` are microbatches and
+    interleaved stages.
     """
     degrees = real(totals)
     sparse = setting.experts is not None
     return PlanSizes(
-        microbatch=microbatch,
+        microbatch=real(sharding.microbatch),
         microbatches=rest[0],
         tensor=degrees[TENSOR],
         context=degrees[CONTEXT],
         stages=degrees[PIPELINE],
         interleave=rest[1],
         data=degrees[DATA] * degrees[EXPERT],
-        expert=degrees[EXPERT],
-        expert_tensor=degrees[TENSOR] if sparse else 1.0,
+        expert=real(sharding.experts_over),
+        expert_tensor=real(sharding.expert_tensor) if sparse else 1.0,
     )
 
 

@@ -68,6 +68,7 @@ class Plan(Struct, frozen=True):
     recompute: Recomputation | None = None
     zero: Zero | None = None
     offload_layers: int = 0
+    folded: tuple[int, int] | None = None
 
     @property
     def tensor(self) -> int:
@@ -82,12 +83,23 @@ class Plan(Struct, frozen=True):
     @property
     def expert(self) -> int:
         """GPUs over the experts [1]."""
-        return self.placement.totals.expert
+        return self.experts_over
+
+    @property
+    def experts_over(self) -> int:
+        """The same; where experts are folded over other dimensions, no factor of the GPUs [1]."""
+        return self.folded[0] if self.folded else self.placement.totals.expert
+
+    @property
+    def expert_tensor(self) -> int:
+        """GPUs that share an expert, as many as share the rest of a layer if not folded [1]."""
+        return self.folded[1] if self.folded else self.tensor
 
     @property
     def data(self) -> int:
-        """GPUs that hold the same experts and see different sequences [1]."""
-        return self.placement.totals.data
+        """GPUs that see different sequences: not those that share experts, unless folded [1]."""
+        totals = self.placement.totals
+        return totals.data * totals.expert if self.folded else totals.data
 
     @property
     def pipeline(self) -> int:
@@ -102,12 +114,16 @@ class Plan(Struct, frozen=True):
     @property
     def sharding(self) -> Sharding:
         """How one microbatch is cut."""
-        return Sharding.of(self.microbatch, self.tensor, self.context, self.panels, self.expert)
+        return Sharding.of(
+            *(self.microbatch, self.tensor, self.context, self.panels),
+            *(self.placement.totals.expert, self.experts_over, self.expert_tensor),
+        )
 
     @property
     def shape(self) -> str:
         """Degrees as TPxPPxDP; 2D tensor parallelism in brackets, experts behind."""
-        return shape_of(self.placement.totals)
+        totals = self.placement.totals
+        return shape_of(totals._replace(data=self.data, expert=self.expert))
 
     @property
     def shape_inside(self) -> str:
@@ -172,6 +188,8 @@ class Plan(Struct, frozen=True):
         if self.recompute is not None:
             values |= {"recompute": str(self.recompute), "zero": self.zero}
             values |= {"offload_layers": self.offload_layers}
+        if self.folded is not None:
+            values["expert_tensor"] = self.expert_tensor
         return values | {"hb": levels[0], "levels": levels}
 
 

@@ -259,6 +259,8 @@ class Training(Struct, frozen=True):
         Measured kernels of the accelerator; needed by iteration models that take them.
     links
         What collectives take on its links; needed by iteration models of measured collectives.
+    imbalance
+        Tokens of the busiest GPU's experts over the mean, where that counts in time [1].
     stack_memory
         What training software holds, in place of the iteration model's memory.
     usable_bytes, host_bytes_per_s
@@ -285,6 +287,7 @@ class Training(Struct, frozen=True):
     calibrated: CalibratedRun | None = None
     measured: "MeasuredKernels | None" = None
     links: Links | None = None
+    imbalance: float = 1.0
     stack_memory: StackMemory | None = None
     usable_bytes: float = 0.0
     host_bytes_per_s: float = 0.0
@@ -515,7 +518,24 @@ class Setting(Struct, frozen=True):
     @property
     def reached(self) -> Reached:
         """What kernels reach under iteration model ``calibrated``."""
-        return self._calibrated.reached
+        reached = self._calibrated.reached
+        if not isinstance(reached, Reached):
+            raise TypeError("software of a date times blocks, not layers")
+        return reached
+
+    @property
+    def imbalance(self) -> float:
+        """Tokens of the busiest GPU's experts over the mean [1]."""
+        return self.training.imbalance
+
+    @property
+    def folds_experts(self) -> bool:
+        """Whether experts lie on tensor, context and data GPUs alike, as under software of a date.
+
+        Elsewhere they have GPUs of their own dimension, and are cut as the rest of a layer.
+        """
+        run = self.training.calibrated
+        return run is not None and run.dated is not None and self.experts is not None
 
     @property
     def sharing(self) -> Sharing:
@@ -645,7 +665,9 @@ class Setting(Struct, frozen=True):
         graph = self.graph_model
         cut = {"tensor": graph.chips} if graph is not None and graph.chips > 1 else {}
         given = self.options.fixed.given
-        given.pop("expert_tensor", None)  # it says what tensor is
+        given.pop("expert_tensor", None)  # it says what tensor is, or how experts are folded
+        if self.folds_experts:
+            given.pop("expert", None)  # a way to fold experts, no degree of its own
         return cut | given
 
     @property

@@ -135,7 +135,7 @@ def held_shortlist(
     stages, microbatches = runs.totals[PIPELINE], runs.microbatches
     whole = np.where(microbatches > stages, microbatches - microbatches % stages, microbatches)
     runs = runs._replace(microbatches=whole)
-    kept = kept_on_rungs(setting, cuts, some, runs, bound.peak_bytes)
+    kept = kept_on_rungs(setting, cuts, runs, bound.peak_bytes)
     least_bytes[some] = kept.total.min(axis=0, initial=inf)
     again_s[some] = _again_s(setting, runs, alone, kept)
     fits = least_bytes <= bound.peak_bytes
@@ -158,7 +158,7 @@ def usual_of(setting: Setting, known: Shortlist, domain: int) -> Shortlist:
         data=real(cuts.replicas) * degrees[EXPERT],
         microbatch=cuts.microbatch(slice(None)),
         interleave=real(cuts.schedules.interleave),
-        expert=degrees[EXPERT],
+        expert=real(cuts.sizes.experts_over[cuts.schedules.offset]),
         zero=float(setting.zero_stage),
     )
     keep = replace(UsualPlans.of(setting, domain), batch=None).keep(plans)
@@ -166,11 +166,11 @@ def usual_of(setting: Setting, known: Shortlist, domain: int) -> Shortlist:
 
 
 def kept_on_rungs(
-    setting: Setting, cuts: free_space.Cuts, cut: Ints | slice, runs: StageRuns, peak_bytes: float
+    setting: Setting, cuts: free_space.Cuts, runs: StageRuns, peak_bytes: float
 ) -> Kept:
     """What plans of some cuts hold on every rung, as stacks do."""
     run = real(runs.microbatches), real(runs.interleave)
-    sizes = sizes_of(setting, runs.totals, cuts.microbatch(cut), *run)
+    sizes = sizes_of(setting, runs.totals, cuts.sizes.take(runs.sharding), *run)
     return keep(setting, sizes, peak_bytes)
 
 

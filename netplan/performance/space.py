@@ -192,11 +192,13 @@ def placements_of(setting: Setting, sizes: Sequence[int]) -> Placements:
         keep &= (kv_heads % tensor == 0) | (tensor % kv_heads == 0)
     if setting.tensor_innermost:
         keep &= fills_innermost(placements.degrees[:, TENSOR], sizes)
-    if options.expert_degree is not None:
+    folded = setting.folds_experts
+    if options.expert_degree is not None and not folded:
         keep &= totals[EXPERT] == options.expert_degree
     for name, value in setting.given.items():
         if name in DIMENSIONS:
-            keep &= totals[DIMENSIONS.index(name)] == value
+            have = totals[DIMENSIONS.index(name)]
+            keep &= (have * totals[EXPERT] if folded and name == "data" else have) == value
     return placements if keep.all() else placements.take(keep)
 
 
@@ -218,13 +220,7 @@ def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
     # Where nothing divides, there is no sharding and no schedule: any row stands for none.
     first = np.minimum(first, max(len(index) - 1, 0))
     layer_totals = layers.totals[:, layer]
-    sharding = Sharding(
-        blocks.microbatch[index],
-        layer_totals[TENSOR],
-        layer_totals[CONTEXT],
-        blocks.panels[index],
-        layer_totals[EXPERT],
-    )
+    sharding = blocks.sharding(index, layer_totals)
     schedules = _schedules(setting, totals, blocks, sizes_of)
     for name in ("microbatch", "interleave"):
         value = setting.options.fixed.given.get(name)
@@ -243,21 +239,36 @@ def listed_plans(plans: Sequence[Plan]) -> PlanSpace:
     interleave, microbatches, panels = np.array(columns, dtype=np.int64).T
     microbatch = np.array([plan.microbatch for plan in plans])  # whole, but for a power space
     totals, index, none = placements.totals, np.arange(len(plans)), np.zeros_like(interleave)
+    folded = np.array([(plan.experts_over, plan.expert_tensor) for plan in plans], np.int64).T
     return PlanSpace(
         *(placements, totals, index, placements, index),
-        Sharding(microbatch, totals[TENSOR], totals[CONTEXT], panels, totals[EXPERT]),
+        Sharding(microbatch, totals[TENSOR], totals[CONTEXT], panels, totals[EXPERT], *folded),
         *(index, index, Schedules(index, none, microbatch, interleave, microbatches)),
         single=True,
     )
 
 
 class ShardingBlocks(Struct, frozen=True, eq=False):
-    """Microbatches and panels that each distinct size allows, one block after the other."""
+    """Microbatches, panels and ways to fold experts of each distinct size, block after block."""
 
     microbatch: Ints
     panels: Ints
+    experts_over: Ints
+    expert_tensor: Ints
     first: Ints
     count: Ints
+
+    def sharding(self, index: Ints, totals: Ints) -> Sharding:
+        """Some of the entries, with the degrees of each, shape (dimensions, entries)."""
+        return Sharding(
+            self.microbatch[index],
+            totals[TENSOR],
+            totals[CONTEXT],
+            self.panels[index],
+            totals[EXPERT],
+            self.experts_over[index],
+            self.expert_tensor[index],
+        )
 
 
 def sharding_blocks(
@@ -267,7 +278,7 @@ def sharding_blocks(
     batch = setting.training.batch
     # A graph says itself how it is cut; runs of it are whole.
     length = setting.transformer.sequence_length if setting.graph_model is None else None
-    microbatches, panels, counts = [], [], []
+    microbatches, panels, folded, counts = [], [], [], []
     replicas = totals[DATA] * totals[EXPERT]
     for number, index in enumerate(sizes_at):
         tensor, context = int(totals[TENSOR, index]), int(totals[CONTEXT, index])
@@ -279,17 +290,57 @@ def sharding_blocks(
         if length is not None:
             choices = choices[choices * length % unit == 0]
         pieces = _panels(setting, tensor, context)
-        microbatches.append(np.repeat(choices, len(pieces)))
-        panels.append(np.tile(pieces, len(choices)))
-        counts.append(len(choices) * len(pieces))
+        folds = folded_experts(setting, tensor, context, int(totals[EXPERT, index]))
+        ways = len(pieces) * folds.shape[1]
+        microbatches.append(np.repeat(choices, ways))
+        panels.append(np.tile(np.repeat(pieces, folds.shape[1]), len(choices)))
+        folded.append(np.tile(folds, len(pieces) * len(choices)))
+        counts.append(len(choices) * ways)
     count = np.array(counts, dtype=np.int64)
     empty = [np.empty(0, dtype=np.int64)]
+    over, shared = np.concatenate(folded or [np.empty((2, 0), np.int64)], axis=1)
     return ShardingBlocks(
         np.concatenate(microbatches or empty),
         np.concatenate(panels or empty),
+        over,
+        shared,
         np.cumsum(count) - count,
         count,
     )
+
+
+def folded_experts(setting: Setting, tensor: int, context: int, expert: int) -> Ints:
+    """Ways to spread experts on groups of so many GPUs, of which so many ``expert`` ones follow.
+
+    Where they are folded over tensor and context GPUs, x of them hold the experts and e share one:
+    with t c GPUs to a group they need x e / gcd(x e, t c) groups, as many as there are. Elsewhere
+    they have ``expert`` groups of their own, and are cut as the rest of a layer.
+
+    Parameters
+    ----------
+    setting
+        What is trained, and what of it is given.
+    tensor, context, expert
+        Degrees of the groups [1].
+
+    Returns
+    -------
+    Ints
+        x and e of each way, shape (2, ways) [1].
+    """
+    experts, fixed = setting.experts, setting.options.fixed
+    if experts is None or not setting.folds_experts:
+        return np.array([[expert], [tensor if experts else 1]])
+    shared = fixed.expert_tensor or 1
+    if shared not in (1, tensor):
+        return np.empty((2, 0), np.int64)
+    over = divisors(experts.count)
+    given = setting.options.expert_degree or fixed.expert
+    if given is not None:
+        over = over[over == given]
+    group = over * shared
+    over = over[group // np.gcd(group, tensor * context) == expert]
+    return np.stack([over, np.full_like(over, shared)])
 
 
 def _panels(setting: Setting, tensor: int, context: int) -> Ints:

@@ -236,6 +236,7 @@ class Model(Record, frozen=True, kw_only=True):
     head_size: PositiveInt | None = None
     value_head_size: PositiveInt | None = None
     gated_attention: bool = False
+    attention_sinks: bool = False
     ffn_size: PositiveInt | None = None
     gated_ffn: bool = False
     rotary: bool | None = None
@@ -340,6 +341,18 @@ class Model(Record, frozen=True, kw_only=True):
             "values of another size": self.value_head_size,
             "prediction layers": self.prediction_layers,
             "Mamba": self.mamba,
+        }
+        return ", ".join(name for name, block in blocks.items() if block)
+
+    @property
+    def unknown(self) -> str:
+        """What of its layers no published run has, whatever the software: words, or none."""
+        windows = self.window_attention
+        blocks = {
+            "linear attention": self.linear_attention,
+            "an index": self.index_attention,
+            "gated attention": self.gated_attention,
+            "windows with heads of their own": windows is not None and windows.own_heads,
         }
         return ", ".join(name for name, block in blocks.items() if block)
 

@@ -159,6 +159,10 @@ class Sharding(Columns, frozen=True, eq=False):
         degrees = (tensor, context, panels, expert, over, shared_by)
         return cls(sequences, *(np.full(1, degree, np.int64) for degree in degrees))
 
+    def folded(self, row: int) -> tuple[int, int]:
+        """GPUs over which experts are spread, and that share one, of one entry [1]."""
+        return int(self.experts_over[row]), int(self.expert_tensor[row])
+
 
 class Collective(Struct, frozen=True, eq=False):
     """One collective: its kind, its full message (gathered or unreduced) [B], and its group."""

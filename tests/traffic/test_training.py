@@ -486,6 +486,6 @@ def test_placements_and_programs_that_cannot_be() -> None:
         Placement((Degrees(tensor=8, data=0),))
     with pytest.raises(InputError, match=r"GPUs \(4, 1, 1\), the placement has \(8, 1, 1\)"):
         collectives_of(training_program(GPT_1T, Sharding.of(1, 4)), placement, 32)
-    two = replace(program, sharding=Sharding(*(np.array([1, 1]) for _ in range(5))))
+    two = replace(program, sharding=Sharding(*(np.array([1, 1]) for _ in range(7))))
     with pytest.raises(InputError, match="those of one sharding"):
         two.collectives(stages=1, microbatches=1)

@@ -109,7 +109,7 @@ def test_attention_without_recomputation_stores_five_bytes_a_score() -> None:
 @pytest.mark.parametrize("strategy", ["1d", "2d"])
 def test_experts_replace_the_feed_forward_part(strategy: Strategy) -> None:
     one = np.ones(1, dtype=np.int64)
-    sharding = Sharding(2 * one, 4 * one, one, one, 2 * one)
+    sharding = Sharding(2 * one, 4 * one, one, one, 2 * one, 2 * one, 4 * one)
     layer = transformer_layer(
         model(), sharding, strategy=strategy, variant=Variant("selective", 8, 2)
     )

@@ -250,7 +250,7 @@ def _attention_of(model: Model, tensor: Amount) -> dict[str, Amount]:
         "plain_size": 0.0,
         "rotated_size": 0.0,
         "rotary": float(model.rotates),
-        "sinks": float(model.attention_sinks),
+        "sinks": float(getattr(model, "attention_sinks", False)),
         "seen": seen if model.causal else 2 * seen,
     }
     if latent is None:

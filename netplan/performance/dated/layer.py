@@ -62,6 +62,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
         Parts of ``gpu_s``, those of prediction layers too.
     weights, expert_weights, end_weights
         Of a GPU in all layers, those of its experts, and those of one end [1].
+    growth
+        How many times as long iterations take at least as all of this says [1].
     again
         What computing again takes, by word.
     again_s, again_last_s
@@ -86,6 +88,7 @@ class DatedLayer(Columns, frozen=True, eq=False):
     weights: Amount
     expert_weights: Amount
     end_weights: Amount
+    growth: Amount = 1.0
     again: dict[str, Again] = field(default_factory=dict)
     again_s: Amount = 0.0
     again_last_s: Amount = 0.0
@@ -179,10 +182,33 @@ class DatedLayer(Columns, frozen=True, eq=False):
         return whole_s
 
     @property
-    def slope(self) -> Amount:
-        """What a second more of the GPU adds to the whole, at least [1]."""
-        slope: Amount = (self.busy_s / self.together_s) ** (TOGETHER - 1)
-        return slope
+    def least_again_s(self) -> dict[str, Amount]:
+        """What computing again adds to a layer at least, by word [s].
+
+        A second more of the GPU adds (busy / whole)^3 to the whole, and more the more there are;
+        what it takes from the lengthening of prediction layers counts against it.
+        """
+        whole_s, busy_s = self.together_s, self.busy_s
+        slope = (busy_s / whole_s) ** (TOGETHER - 1)
+        predicted = self.prediction_layers * (self.last_s + self.again_last_s) / busy_s
+        slope = self.growth * np.maximum(slope + predicted * (slope - whole_s / busy_s), 0.0)
+        return {word: slope * again.layers_s / self.depth for word, again in self.again.items()}
+
+    def offloading(self, layer_s: Amount) -> "DatedLayer":
+        """The same where the host's memory may hold activations: a word more, of each layer [s]."""
+        sent = Again(self.layers * layer_s, layer_s)
+        return replace(self, again=self.again | {"offload": sent})
+
+    def spilling(self, forward_s: Amount, backward_s: Amount) -> "DatedLayer":
+        """The same with so much more memory traffic of each layer in an expanded memory [s]."""
+        more_s = forward_s + backward_s
+        return replace(
+            self,
+            gpu_s=self.gpu_s + self.layers * more_s,
+            ahead_s=self.ahead_s + self.layers * forward_s,
+            last_s=self.last_s + more_s,
+            vectors_s=self.vectors_s + self.depth * more_s,
+        )
 
     @property
     def passes(self) -> Passes:

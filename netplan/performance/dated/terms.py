@@ -187,6 +187,10 @@ def _paces(network: CollectiveNetwork, steps: Ints, copies: Ints) -> Floats:
         room = np.maximum(1, level.size // strides)
         members[row] = np.minimum(rest, room)
         rest, strides = -(-rest // members[row]), np.maximum(1, strides // level.size)
-    sent = network.collective("all_gather", Group(members, apart))
-    s_per_byte: Floats = np.asarray(sent.seconds(1.0) - sent.seconds(0.0))
+    sent, placed = network.collective("all_gather", Group(members, apart)), members.prod(axis=0)
+    slope = np.asarray(sent.seconds(1.0) - sent.seconds(0.0))
+    # Of domains that are not filled evenly as many bytes count as there are copies.
+    several = copies > 1
+    share = np.where(several, (1 - 1 / copies) / (1 - 1 / np.maximum(placed, 2)), 0.0)
+    s_per_byte: Floats = slope * share
     return s_per_byte

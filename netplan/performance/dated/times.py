@@ -17,6 +17,7 @@ from netplan.performance.dated.exchange import ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.run import DatedRun
 from netplan.performance.setting import Setting
+from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork, Group
 from netplan.workloads import operations as ops
 from netplan.workloads.operations import Sharding
@@ -59,6 +60,7 @@ def dated_layer(
         contention=sharing.contention,
     )
     layer = DatedLayer.of(part, dated.reach, sent, dated.numbers.half_recompute)
+    layer = replace(layer, growth=dated.software_factor)
     again = dict(setting.variant.again)
     if not setting.by_stack and setting.variant.recompute != "none":
         words = {"selective": "core_attn"}
