@@ -36,12 +36,13 @@ MAX_NAME = 40
 
 
 class Record(Entry, frozen=True, kw_only=True):
-    """A validated catalog file."""
+    """A validated catalog file; ``aliases`` are other names by which it is found."""
 
     name: str
     title: str
     source: str
     date: str
+    aliases: tuple[str, ...] = ()
 
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -94,7 +95,7 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         path = self.find(name, roots)
         version = _version(path)
         document = _read(self, path, version)
-        roles = (self.role, document.data.get("name"))
+        roles = (self.role, document.data.get("name"), *_aliases(document))
         mine = {k: text for k, text in (overrides or {}).items() if k.partition(".")[0] in roles}
         if not mine:
             record = cast("RecordT", _record(self, path, version))
@@ -139,7 +140,28 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
                     return path
         if self.group and name in added(self.group):
             return ADDED / name
+        if (path_of_alias := self.find_alias(name, roots)) is not None:
+            return path_of_alias
         raise unknown_name(self.role, name, self.paths(roots))
+
+    def find_alias(self, name: str, roots: Sequence[Path] = ()) -> Path | None:
+        """File of the record that has this other name; None if none has.
+
+        Examples
+        --------
+        >>> from netplan.workloads.accelerators import ACCELERATORS
+        >>> ACCELERATORS.find_alias("b300-hgx").name, ACCELERATORS.find_alias("b300")
+        ('b300.yaml', None)
+        """
+        text = name.encode()
+        for path in self.paths(roots).values():
+            # Nearly all files are passed over without being parsed; faults are of no concern here.
+            with suppress(OSError, CatalogError):
+                if text in path.read_bytes():
+                    document = _read(self, path, _version(path))
+                    if name in _aliases(document):
+                        return path
+        return None
 
     def added(self, name: str, plug: Any) -> dict[str, Any]:  # noqa: ANN401 - what a package names
         """Keys of a record that another package adds, which names a mapping."""
@@ -149,6 +171,12 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         """Load every file of the shelf; yields each path with its error text, or None."""
         for path in self.paths(roots).values():
             yield path, check_file(self, path, roots)
+
+
+def _aliases(document: Document) -> tuple[object, ...]:
+    """Other names of a record, as far as its file lists any."""
+    listed = document.data.get("aliases")
+    return tuple(listed) if isinstance(listed, list) else ()
 
 
 Version = tuple[int, int]

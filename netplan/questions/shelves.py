@@ -259,6 +259,8 @@ def find_record(name: str, roots: Sequence[Path]) -> tuple[Catalog[Any], Path]:
         for record_name, path in shelf.paths(roots).items():
             known.setdefault(record_name, (shelf, path))
             known[f"{shelf.role}/{record_name}"] = (shelf, path)
+        if name not in known and (path_of_alias := shelf.find_alias(name, roots)) is not None:
+            return shelf, path_of_alias
     if name not in known:
         raise unknown_name("record", name, [key for key in known if "/" not in key])
     return known[name]

@@ -43,7 +43,7 @@ class CatalogReader:
     def load(self, shelf: Catalog[RecordT], name: str) -> RecordT:
         """Load a record by name or path."""
         record = shelf.load(name, self.roots, self.overrides)
-        self._known += [shelf.role, record.name]
+        self._known += [shelf.role, record.name, *record.aliases]
         return record
 
     def fabrics(self, names: Iterable[str], ports: Ports = "shared") -> list[FabricSpec]:

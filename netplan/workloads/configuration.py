@@ -217,6 +217,7 @@ class _Reader:
             "batch": max(BATCH_TOKENS // length, 1),
             "tied_embeddings": tied if isinstance(tied, bool) else family.tied,
             "gated_attention": bool(self.data.get("attn_output_gate", family.gated_attention)),
+            "attention_sinks": kind == "gpt_oss",
             "prediction_layers": self.prediction_layers(),
             "left_out": self.left_out,
         }
@@ -404,8 +405,6 @@ class _Reader:
             yield "that full attention takes keys as values (counted as two matrices)"
         if kind == "gpt2":
             yield "embeddings of positions"
-        if kind == "gpt_oss":
-            yield "attention sinks"
         if self.optional("n_group") not in (None, 0, 1):
             yield "the limit on groups of experts of a token"
         if self.data.get("attention_bias") or self.data.get("qkv_bias"):

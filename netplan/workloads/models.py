@@ -210,7 +210,8 @@ class Model(Record, frozen=True, kw_only=True):
     heads, ``head_size`` an even share of the hidden size, ``value_head_size`` as large, ``rotary``
     what ``gated_ffn`` is, and ``batch`` absent; heads together may be wider or narrower than the
     hidden size. Tokens of a ``causal`` model attend to those before them, of others to all.
-    ``gated_attention`` makes a gate of results beside each query. ``vocabulary`` is 0
+    ``gated_attention`` makes a gate of results beside each query; ``attention_sinks`` let a head
+    attend to nothing, by one number of its own beside its scores. ``vocabulary`` is 0
     for a model without one, such as a vision transformer. ``sequence_length`` is that of training;
     ``context_length`` is the most that it takes, prompt and answer, where that is known.
     ``prediction_layers`` predict a token further on each. In a hybrid, which has ``mamba``,
@@ -306,8 +307,20 @@ class Model(Record, frozen=True, kw_only=True):
         return self.experts.sparse_layers(self.layers) + self.prediction_layers
 
     @property
+    def dense_layers(self) -> int:
+        """Feed-forward parts without experts, of all layers that are trained [1]."""
+        if self.mamba is not None:
+            return self.forward_blocks + self.prediction_layers - self.sparse_layers
+        return self.depth - self.sparse_layers
+
+    @property
     def full_layers(self) -> int:
-        """Layers whose attention is neither a window nor linear, of all that are trained [1]."""
+        """Layers whose attention is neither a window nor linear, of all that are trained [1].
+
+        Of a hybrid, in which a prediction layer is one of attention and what follows it.
+        """
+        if self.mamba is not None:
+            return (self.attention_layers or 0) + self.prediction_layers
         others = (self.window_attention, self.linear_attention)
         return self.depth - sum(other.layers for other in others if other is not None)
 
@@ -338,6 +351,7 @@ class Model(Record, frozen=True, kw_only=True):
             "linear attention": self.linear_attention,
             "an index": self.index_attention,
             "gated attention": self.gated_attention,
+            "attention sinks": self.attention_sinks,
             "values of another size": self.value_head_size,
             "prediction layers": self.prediction_layers,
             "Mamba": self.mamba,

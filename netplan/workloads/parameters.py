@@ -1,21 +1,28 @@
 """Parameters of a transformer, and what a token does with them, summed over unlike layers.
 
-Counted are matrices: projections of attention, feed-forward parts with routers, embedding and head;
-and two norms of a layer with the last one. Left out are biases and norms of queries, keys and
-latent vectors, less than a thousandth. Publishers count the parameters that a token uses with the
-token embedding, of which it reads a row (Llama 4, Mixtral), or without it (gpt-oss, DeepSeek-V3).
+Counted are matrices: projections of attention and of Mamba, feed-forward parts with routers,
+embedding and head; and two norms of a layer, one of a hybrid's block, with the last one. Left out
+are biases and norms of queries, keys and latent vectors, less than a thousandth. Publishers count
+the parameters that a token uses with the token embedding, of which it reads a row (Llama 4,
+Mixtral), or without it (gpt-oss, DeepSeek-V3).
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from netplan.workloads.models import LinearAttention, Model, refuse_untimed
+from netplan.workloads.models import Experts, LinearAttention, Mamba, Model
 
 CHUNK = 64
 """Tokens of a chunk of linear attention, as its published kernels have it [1]."""
 
+SCAN_CHUNK = 128
+"""Tokens of a chunk of Mamba 2, as the published models have it (``chunk_size``) [1]."""
+
+CONVOLUTION = 4
+"""Tokens that the convolution of Mamba 2 sees, as the published models have it [1]."""
+
 NORMS = 2
-"""Of a layer [1]."""
+"""Of a layer; a block of a hybrid has one [1]."""
 
 
 class ParameterCount(NamedTuple):
@@ -35,11 +42,11 @@ class ParameterCount(NamedTuple):
 class Stack(NamedTuple):
     """What the layers hold and do for a token, all together, prediction layers included."""
 
-    attention: int  # weights of attention [1]
+    attention: int  # weights of attention, of Mamba too [1]
     feed_forward: int  # weights of feed-forward parts [1]
     visited: int  # those of them that a token uses [1]
     scores: int  # numbers of queries and values times the tokens that they meet [1]
-    other_flops: float  # forward, of indexers and linear attention's states [FLOP a token]
+    other_flops: float  # forward, of indexers and states that are kept [FLOP a token]
 
     @property
     def used(self) -> int:
@@ -60,7 +67,8 @@ def parameter_count(model: Model) -> ParameterCount:
     ends = words if model.tied_embeddings else 2 * words
     without = stack_of(model.changed(prediction_layers=0))
     whole = stack_of(model)
-    norms = model.hidden_size * (NORMS * model.layers + 1)
+    of_a_layer = NORMS if model.mamba is None else 1
+    norms = model.hidden_size * (of_a_layer * model.layers + 1)
     all_but_feed_forward = ends + norms + without.attention
     more = whole.attention + whole.feed_forward - without.attention - without.feed_forward
     if model.prediction_layers:  # each has norms of both vectors, and its own three
@@ -74,22 +82,16 @@ def parameter_count(model: Model) -> ParameterCount:
 
 
 def stack_of(model: Model) -> Stack:
-    """What all layers of a model hold and do, prediction layers included.
-
-    Raises
-    ------
-    InputError
-        If it is a hybrid, or its experts take latent vectors.
-    """
-    refuse_untimed(model, "counts of parameters")
-    hidden, depth, experts = model.hidden_size, model.depth, model.experts
+    """What all layers of a model hold and do, prediction layers included."""
+    hidden, experts = model.hidden_size, model.experts
     matrices = model.ffn_matrices * hidden
     wide = matrices * model.inner_size
     sparse = model.sparse_layers
-    feed_forward = visited = (depth - sparse) * wide
+    feed_forward = visited = model.dense_layers * wide
     if experts is not None:
-        expert = matrices * experts.ffn_size if experts.ffn_size else wide
+        expert = _expert(model, experts)
         always_visited = matrices * experts.shared_ffn_size + hidden * experts.count
+        always_visited += 2 * hidden * (experts.latent_size or 0)
         feed_forward += sparse * (always_visited + experts.count * expert)
         visited += sparse * (always_visited + experts.per_token * expert)
     projected = 2 * hidden**2 * model.prediction_layers
@@ -103,8 +105,14 @@ def stack_of(model: Model) -> Stack:
     )
 
 
+def _expert(model: Model, experts: Experts) -> int:
+    """Weights of one expert, which may take and give vectors of a width of their own [1]."""
+    width = experts.latent_size or model.hidden_size
+    return model.ffn_matrices * width * (experts.ffn_size or model.inner_size)
+
+
 class _Kind(NamedTuple):
-    """One kind of attention: its layers, and what one of them holds and does for a token."""
+    """One kind of attention, or of Mamba: its layers, what one of them holds and does a token."""
 
     layers: int
     weights: int
@@ -113,7 +121,7 @@ class _Kind(NamedTuple):
 
 
 def _attention_kinds(model: Model) -> Iterator[_Kind]:
-    """Full attention with its indexer, windows, linear attention."""
+    """Full attention with its indexer, windows, linear attention, Mamba."""
     length, window, index = model.sequence_length, model.window_attention, model.index_attention
     query, value = model.head_elements, model.value_elements
     if model.latent_attention is not None:
@@ -137,6 +145,8 @@ def _attention_kinds(model: Model) -> Iterator[_Kind]:
         yield _Kind(window.layers, _projections(inside), met * model.heads * (query + value))
     if model.linear_attention is not None:
         yield _linear(model.linear_attention, model.hidden_size)
+    if model.mamba is not None:
+        yield _mamba(model.mamba, model.hidden_size)
 
 
 def _projections(model: Model) -> int:
@@ -176,3 +186,27 @@ def delta_flops(linear: LinearAttention) -> float:
     """
     k, v, c = linear.key_head_size, linear.value_head_size, CHUNK
     return 6 * c * k + 4 * c * v + 6 * k * v + c * c / 3
+
+
+def _mamba(mamba: Mamba, hidden: int) -> _Kind:
+    """A block of Mamba 2: projections in and out, convolution, gated norm, three numbers a head."""
+    inner, shared = mamba.heads * mamba.head_size, 2 * mamba.groups * mamba.state
+    weights = hidden * (2 * inner + shared + mamba.heads) + inner * hidden
+    weights += (inner + shared) * CONVOLUTION + inner + 3 * mamba.heads
+    return _Kind(mamba.layers, weights, other_flops=scan_flops(mamba))
+
+
+def scan_flops(mamba: Mamba) -> float:
+    """Products of a Mamba 2 scan in chunks, forward [FLOP a token].
+
+    Of C tokens a chunk, I elements of all heads, n of a state and g groups: 2 C n g for the scores
+    of a chunk, 2 C I to apply them, 2 n I to write the state and as many to read it (Dao and Gu,
+    arXiv:2405.21060, Sec. 6).
+
+    Examples
+    --------
+    >>> scan_flops(Mamba(layers=1, heads=64, head_size=64, state=128, groups=8))
+    3407872.0
+    """
+    inner, n = mamba.heads * mamba.head_size, mamba.state
+    return 2.0 * SCAN_CHUNK * n * mamba.groups + 2.0 * SCAN_CHUNK * inner + 4.0 * n * inner
