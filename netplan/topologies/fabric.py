@@ -255,12 +255,7 @@ def network_level(
     """Level of a switched network over ``size`` HB domains, at this rate per GPU [B/s]."""
     latency_s = sizing.network_latency_s
     return Level(
-        "switch",
-        size,
-        bytes_per_s,
-        step_latency_s=latency_s,
-        tiers=tiers,
-        same_rank=same_rank,
+        "switch", size, bytes_per_s, step_latency_s=latency_s, tiers=tiers, same_rank=same_rank
     )
 
 

@@ -166,12 +166,7 @@ class Part(Share, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls,
-        model: Model,
-        sharding: Sharding,
-        *,
-        sequence_parallel: bool,
-        imbalance: float = 1.0,
+        cls, model: Model, sharding: Sharding, *, sequence_parallel: bool, imbalance: float = 1.0
     ) -> "Part":
         """The part of each sharding, of shape (shardings,).
 
@@ -581,10 +576,7 @@ def mamba_block(part: Part, on: Reach, sent: Sent) -> Block:
     """A block of Mamba 2."""
     t0, inner, state = on.kernel_s, part.inner, part.state
     written = part.groups * state
-    shapes = (
-        (part.hidden, 2 * inner + 2 * written + part.mamba_heads),
-        (inner, part.hidden),
-    )
+    shapes = ((part.hidden, 2 * inner + 2 * written + part.mamba_heads), (inner, part.hidden))
     products = dense_products(part.tokens, shapes, on)
     flops = part.tokens * (inner * (2 * CHUNK + 4 * state) + 2 * CHUNK * written)
     scan_s = flops / on.scan_flops_per_s

@@ -160,7 +160,9 @@ class DatedLayer(Columns, frozen=True, eq=False):
 
     def redoing(self, shares: Mapping[str, Amount]) -> "DatedLayer":
         """The same with so large shares of the layers computed again, by word [1]."""
-        dropped = {word for by in SUPERSEDED if np.any(shares.get(by, 0.0)) for word in SUPERSEDED[by]}
+        dropped = {
+            word for by in SUPERSEDED if np.any(shares.get(by, 0.0)) for word in SUPERSEDED[by]
+        }
         again_s, again_last_s = self.again_s, self.again_last_s
         for word, share in shares.items():
             known = self.again.get(word)
@@ -295,14 +297,15 @@ class DatedExchange(Columns, frozen=True, eq=False):
         each_s = shown_s(gather_s, ahead_s, sharing.contention)
         each_s = each_s + shown_s(together_s, back_s, sharing.contention)
         summed = np.where(np.equal(self.zero_stage, 0), 2.0, 1.0)
-        pieces = np.where(
-            stages.stages > 1, np.maximum(1.0, per_stage / stages.chunk), layer.depth
-        )
+        pieces = np.where(stages.stages > 1, np.maximum(1.0, per_stage / stages.chunk), layer.depth)
         before = np.where(
             stages.interleave > 1, np.minimum(stages.microbatches, stages.stages), 1.0
         )
         once_s: Amount = 0.0
-        for exchange_s, pass_s in ((summed * scatter_s, back_s), ((2 - summed) * gather_s, ahead_s)):
+        for exchange_s, pass_s in (
+            (summed * scatter_s, back_s),
+            ((2 - summed) * gather_s, ahead_s),
+        ):
             behind_s = before * pass_s
             last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
             once_s = once_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
@@ -321,9 +324,7 @@ class DatedExchange(Columns, frozen=True, eq=False):
         dense = layer.weights / stages.stages + ends * layer.end_weights
         return dense, layer.expert_weights / stages.stages
 
-    def optimizer_s(
-        self, stages: Stages, layer: DatedLayer, sharing: Sharing, on: Rates
-    ) -> Amount:
+    def optimizer_s(self, stages: Stages, layer: DatedLayer, sharing: Sharing, on: Rates) -> Amount:
         """The update of the weights, and buffers of gradients [s]."""
         cut, whole = np.greater_equal(self.zero_stage, 1), np.equal(self.zero_stage, 3)
         moved: Amount = 0.0

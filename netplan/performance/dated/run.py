@@ -164,7 +164,9 @@ class DatedRun(Struct, frozen=True):
             recipe=recipe,
             kind=kind,
             generation=dated.generation,
-            software_factor=software_factor(numbers, kind, dated.generation, precision, recipe.date),
+            software_factor=software_factor(
+                numbers, kind, dated.generation, precision, recipe.date
+            ),
             jitter=numbers.jitter.low if low else numbers.jitter.bf16,
             numbers=numbers,
             tensor_visible=_tensor_visible(stack, numbers, tensor_overlap=tensor_overlap),
