@@ -133,9 +133,9 @@ class Stack(Record, frozen=True, kw_only=True):
     and of transfers between stages that nothing hides, ``tensor_visible_without_overlap`` the
     former where the stack's overlap is switched off. ``data`` collectives are ``overlapped`` with
     the passes or ``exposed``. ``layer_s`` is host time that the stack fails to hide, a layer and
-    microbatch. ``attention`` lists kernels in order of preference, ``zero_stage`` is that of
-    its runs where none is asked for. Gradients and weights travel with so many bytes a parameter; under ZeRO 3
-    with those of ``zero3_``, if given, weights of products below bf16 with
+    microbatch. ``attention`` lists kernels in order of preference, ``zero_stage`` is that of its
+    runs where none is asked for. Gradients and weights travel with so many bytes a parameter; under
+    ZeRO 3 with those of ``zero3_``, if given, weights of products below bf16 with
     ``zero3_narrow_gather_bytes``. ``memory`` is what it holds, ``dated`` what it is under software
     of a date.
     """
