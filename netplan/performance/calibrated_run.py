@@ -91,12 +91,70 @@ class Domain(Entry, frozen=True, kw_only=True):
     most_context: PositiveInt
 
 
+class ClassBar(Entry, frozen=True, kw_only=True):
+    """Error bars of models of one class under software of a date.
+
+    ``scored`` of runs like those that were predicted by fits without their source or release,
+    ``preset`` of those whose recipe was taken from the date. ``transferred`` counts of all others,
+    as many times less as more: from predictions by fits without the model.
+    """
+
+    scored: Factors
+    preset: Factors | None = None
+    transferred: PositiveFloat
+
+    @property
+    def wide(self) -> Factors:
+        """Ends of a transferred bar."""
+        return Factors(low=1 / self.transferred, high=self.transferred)
+
+
+class DatedDomain(Entry, frozen=True, kw_only=True):
+    """What runs under software of a date have in common, by which their bars hold.
+
+    Sequences [tokens], GPUs, experts and those of a token [1]; names of hybrids, each of which was
+    itself scored; stacks of which dense models alone were.
+    """
+
+    least_sequence: PositiveInt
+    most_sequence: PositiveInt
+    most_gpus: PositiveInt
+    least_experts: PositiveInt
+    most_experts: PositiveInt
+    least_per_token: PositiveInt
+    most_per_token: PositiveInt
+    networks: tuple[NetworkKind, ...]
+    hybrids: tuple[str, ...]
+    dense_stacks: tuple[str, ...] = ()
+
+
+class DatedErrors(Entry, frozen=True, kw_only=True):
+    """Error bars under software of a date, by class of the model and kind of the chip.
+
+    Recomputed by ``netplan verify --bars``, never set by hand.
+    """
+
+    dense: ClassBar
+    moe: ClassBar
+    hybrid: ClassBar
+    tpu_dense: ClassBar
+    tpu_moe: ClassBar
+    domain: DatedDomain
+
+    def of(self, kind: str, *, tpu: bool) -> ClassBar:
+        """That of a class; on TPUs hybrids count as experts do."""
+        sparse = "dense" if kind == "dense" else "moe"
+        bar: ClassBar = getattr(self, f"tpu_{sparse}" if tpu else kind)
+        return bar
+
+
 class ErrorPart(Entry, frozen=True, kw_only=True):
     """Error bars: of runs like those that were scored, of all others, and where the former end.
 
     ``own`` is that of what two plans do not share; times of one plan that is measured twice differ
     by ``repeat``. A plan that a search chose took ``chosen`` times the published time in the
-    median: the least of many times is one of those that are too small.
+    median: the least of many times is one of those that are too small. ``dated`` counts in place of
+    the first two under software of a date.
     """
 
     calibrated: Factors
@@ -105,6 +163,7 @@ class ErrorPart(Entry, frozen=True, kw_only=True):
     repeat: NonNegativeFloat
     chosen: PositiveShare
     domain: Domain
+    dated: DatedErrors | None = None
 
 
 class CalibrationPart(Entry, frozen=True, kw_only=True):

@@ -23,7 +23,11 @@ With factors l and h, bars overlap by more than half of the narrower if the long
 (l + h)/(2 l) times the shorter. A plan that is slower in one part and faster in none has nothing to
 set against it: it is slower, whatever the error.
 
-Of the 181 scored runs 127 pairs have model, cluster and batch in common. The rule calls 33 of them
+Under software of a date bars are those of the model's class, and such times are equal within
+``repeat`` where class and basis are, else where their bars overlap by more than half
+(`netplan.performance.dated.bars`).
+
+Of the 181 scored runs without a date 127 pairs have model, cluster and batch in common. The rule calls 33 of them
 equal, of which 19 come in the order of their predicted times; of the 94 others 89 do. Had own times
 the bars of whole ones, 98 of 112 would.
 """
@@ -34,6 +38,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.performance.calibrated_run import CalibratedRun, Factors
+from netplan.records import replace
 from netplan.traffic.placement import Placement
 from netplan.units import si, si_span
 from netplan.workloads.models import Model
@@ -57,6 +62,8 @@ class ErrorBar(Struct, frozen=True):
         Why none were, a clause each.
     chosen
         How many times the published time plans took that a search chose, in the median [1].
+    kind
+        Class of the model and chip, under software of a date; empty without one.
     """
 
     whole: Factors
@@ -65,6 +72,30 @@ class ErrorBar(Struct, frozen=True):
     basis: Basis = "calibrated"
     reasons: tuple[str, ...] = ()
     chosen: float = 1.0
+    kind: str = ""
+
+    def same_as(self, other: "ErrorBar", mine_s: float, others_s: float) -> bool:
+        """Whether two times under software of a date cannot be told apart, each with its bar.
+
+        Parameters
+        ----------
+        other
+            The bar of the other time.
+        mine_s, others_s
+            The times [s].
+
+        Examples
+        --------
+        >>> bar = ErrorBar(Factors(low=0.8, high=1.22), Factors(low=1, high=1), 0.01, kind="moe")
+        >>> wide = replace(bar, whole=Factors(low=0.69, high=1.45), basis="transferred")
+        >>> bar.same_as(bar, 10, 10.2), bar.same_as(wide, 10, 11.5), bar.same_as(wide, 10, 20)
+        (False, True, False)
+        """
+        if (self.kind, self.basis) == (other.kind, other.basis):
+            return max(mine_s, others_s) < min(mine_s, others_s) * (1 + self.repeat)
+        mine, others = self.whole.of(mine_s), other.whole.of(others_s)
+        shared = min(mine[1], others[1]) - max(mine[0], others[0])
+        return shared > min(mine[1] - mine[0], others[1] - others[0]) / 2
 
     def equal(self, first: Mapping[str, float], second: Mapping[str, float]) -> bool:
         """Whether the times of two breakdowns cannot be told apart.
@@ -180,13 +211,14 @@ def bar_dict(seconds: float | None, bar: ErrorBar | None) -> dict[str, Any]:
     Returns
     -------
     dict[str, Any]
-        Low and high end [s] and basis; None each where there is no bar.
+        Low and high end [s], basis and why it is no better; None each where there is no bar.
     """
     low, high = bar.whole.of(seconds) if bar and seconds is not None else (None, None)
     return {
         "iteration_time_low_s": low,
         "iteration_time_high_s": high,
         "error_basis": bar.basis if bar and seconds is not None else None,
+        "error_reasons": list(bar.reasons) if bar and seconds is not None else None,
     }
 
 
@@ -232,7 +264,10 @@ def bar_note(bar: ErrorBar | None) -> Iterator[str]:
     if bar is None:
         return
     ends = f"{bar.whole.low:g} to {bar.whole.high:g} times the time"
-    if bar.basis == "calibrated":
+    if bar.basis == "calibrated" and bar.kind:
+        why = f" ({'; '.join(bar.reasons)})" if bar.reasons else ""
+        yield f"Error bars, {ends}: nine of ten runs that no fit had seen lie in them{why}."
+    elif bar.basis == "calibrated":
         yield (
             f"Error bars, {ends}: nine of ten published runs lie in them; plans that a search chose"
             f" took {bar.chosen:g} times as long."

@@ -20,8 +20,9 @@ from netplan.inputs.choices import MemoryPart as Part
 from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
+from netplan.performance.dated.bars import dated_bar, transferred_bar
 from netplan.performance.dated.terms import DatedTerms
-from netplan.performance.error_bars import error_bar
+from netplan.performance.error_bars import ErrorBar, error_bar
 from netplan.performance.ladder import given_to, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.memory_verdict import PlanMemory
@@ -224,9 +225,9 @@ class Evaluation(Struct, frozen=True, eq=False):
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
         training, work = self.setting.training, self.setting.of_plan(plan).flops
-        run, error = training.calibrated, None
-        if run is not None:
-            error = error_bar(run, self.setting.transformer, plan.placement, plan.microbatch)
+        error, growth = self._error(plan), None
+        if training.calibrated is not None and training.calibrated.dated is not None:
+            growth = training.calibrated.dated.growth(plan.gpus)
         peak = plan.placement.cluster * training.flops_per_s * seconds
         return PlanTime(
             plan=plan,
@@ -243,7 +244,17 @@ class Evaluation(Struct, frozen=True, eq=False):
             phases_s=self.evaluated.terms.phases(place, row, schedule),
             error=error,
             memory=self._memory(schedule),
+            growth=growth,
         )
+
+    def _error(self, plan: Plan) -> ErrorBar | None:
+        """How far the time of a plan may be off, where the iteration model says so."""
+        run = self.setting.training.calibrated
+        if run is not None and run.dated is not None:
+            return dated_bar(self.setting, self.network.levels, plan)
+        if run is not None:
+            return error_bar(run, self.setting.transformer, plan.placement, plan.microbatch)
+        return transferred_bar(self.setting)
 
     def _memory(self, schedule: int) -> PlanMemory | None:
         """What one plan holds, where stacks say it."""

@@ -159,6 +159,17 @@ class MemoryPart(Entry, frozen=True, kw_only=True):
             )
 
 
+class TransferredErrors(Entry, frozen=True, kw_only=True):
+    """Error bars of an iteration model that no run was fitted with, by class of the model.
+
+    The true time lies between the predicted one divided and multiplied by that, nine times of ten.
+    """
+
+    dense: PositiveFloat
+    moe: PositiveFloat
+    hybrid: PositiveFloat
+
+
 SHARES = ("kernel_latency_s", "tensor_efficiency", "vector_efficiency", "attention_slowdown")
 ROOFLINE = {"compute": SHARES, "communication": ("bandwidth_efficiency",)}
 """Keys of parts that a roofline needs; measured and calibrated kernels have rates elsewhere."""
@@ -168,7 +179,8 @@ class IterationModel(Record, frozen=True, kw_only=True):
     """An iteration model, as its catalog file describes it.
 
     ``evaluator`` names what makes iterations of layers (`netplan.performance.evaluation`): by
-    default ``layers``, or ``calibrated`` with its kernels.
+    default ``layers``, or ``calibrated`` with its kernels. ``errors`` are its bars, where a
+    ``calibration`` has none.
     """
 
     compute: ComputePart
@@ -177,6 +189,7 @@ class IterationModel(Record, frozen=True, kw_only=True):
     space: SpacePart
     memory: MemoryPart = MemoryPart()
     calibration: CalibrationPart | None = None
+    errors: TransferredErrors | None = None
     evaluator: str = ""
     notes: tuple[str, ...] = ()
 

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
+from netplan.performance.dated.run import Growth
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.setting import Setting
@@ -256,6 +257,8 @@ class PlanTime(Struct, frozen=True):
         How far the time may be off, if the iteration model says so.
     memory
         What it holds as training software keeps it, where that is counted.
+    growth
+        Under software of a date, what that and the number of GPUs make of the time.
     """
 
     plan: Plan
@@ -271,6 +274,7 @@ class PlanTime(Struct, frozen=True):
     instances: Instances | None = None
     error: ErrorBar | None = None
     memory: PlanMemory | None = None
+    growth: Growth | None = None
 
     def __repr__(self) -> str:
         """In a line: degrees, time with its error bar, utilisation and memory."""
@@ -305,6 +309,14 @@ class PlanTime(Struct, frozen=True):
         """The iteration time for people, with its error bar."""
         return time_text(self.iteration_time_s, self.error)
 
+    @property
+    def _grown(self) -> dict[str, Any]:
+        """What software of a date adds to JSON; nothing without one."""
+        if self.growth is None:
+            return {}
+        parts = {f"{name}_s": self.breakdown_s[name] for name in ("expert_comm", "host")}
+        return asdict(self.growth) | parts
+
     def equals(self, other: "PlanTime") -> bool:
         """Whether two times of one model on like GPUs are too near to be told apart.
 
@@ -319,6 +331,8 @@ class PlanTime(Struct, frozen=True):
             Whether the error bar of either says so; never without one.
         """
         bars = [bar for bar in (self.error, other.error) if bar is not None]
+        if self.error and other.error and self.error.kind:
+            return self.error.same_as(other.error, self.iteration_time_s, other.iteration_time_s)
         return any(bar.equal(self.breakdown_s, other.breakdown_s) for bar in bars)
 
     def in_short(self) -> dict[str, Any]:
@@ -354,6 +368,7 @@ class PlanTime(Struct, frozen=True):
             **self.in_short(),
             **self.bar,
             **{key: getattr(self, key) for key in SAID},
+            **self._grown,
             **({"instances": asdict(self.instances)} if self.instances else {}),
             **{key: value for key in SAID_IF_THERE if (value := getattr(self, key))},
             **({"memory": asdict(self.memory)} if self.memory else {}),

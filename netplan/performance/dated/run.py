@@ -6,13 +6,13 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Counts
+from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
 from netplan.performance.calibrated import TILE_OUTPUTS
 from netplan.performance.dated.blocks import Reach
 from netplan.performance.dated.exchange import ExchangeShares
 from netplan.performance.dated.numbers import DatedNumbers
-from netplan.performance.dated.recipe import Recipe
+from netplan.performance.dated.recipe import Recipe, month_of
 from netplan.performance.stacks import Stack
 from netplan.workloads.accelerators import Accelerator, DatedRates, TrainingRates
 from netplan.workloads.models import Model
@@ -43,6 +43,23 @@ def kind_of(model: Model) -> Kind:
     if model.mamba is not None:
         return "hybrid"
     return "moe" if model.experts is not None else "dense"
+
+
+class Growth(Struct, frozen=True):
+    """What the date of the software and the number of GPUs make of an iteration's time.
+
+    Parameters
+    ----------
+    software_date
+        Month of the software.
+    software_factor, jitter_factor
+        How many times as long an iteration takes as with software of January 2026, and on few
+        GPUs [1].
+    """
+
+    software_date: str
+    software_factor: float
+    jitter_factor: float
 
 
 class DatedRun(Struct, frozen=True):
@@ -181,9 +198,10 @@ class DatedRun(Struct, frozen=True):
         factor: Amount = 1 + self.jitter * doublings
         return factor
 
-    def merges(self, groups: Counts, hb_size: int) -> Bools:
-        """Whether groups of so many GPUs send a row once to each place."""
-        return self.recipe.merges(groups, hb_size)
+    def growth(self, gpus: int) -> Growth:
+        """What the date and so many GPUs make of an iteration's time."""
+        month, jitter = month_of(self.recipe.date), float(self.jitter_factor(gpus))
+        return Growth(month, self.software_factor, jitter)
 
 
 def software_factor(
