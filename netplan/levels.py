@@ -178,7 +178,8 @@ class Level(Struct, frozen=True):
         Whether links of the level, or around it, also lead along other levels, as in a twisted
         torus: bounds then grant a GPU two links here, and know no middle.
     same_rank
-        Whether the level joins GPUs of one rank of their HB domains alone, as on rail-only networks.
+        Whether the level joins GPUs of one rank of their HB domains alone, as rail-only networks
+        do.
 
     Examples
     --------

@@ -233,7 +233,7 @@ class CalibratedRun(Struct, frozen=True):
     dated: DatedRun | None = None
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 - what a run is made of
         cls,
         accelerator: Accelerator,
         stack: Stack,

@@ -77,6 +77,7 @@ def schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> Sch
 def placement_terms(
     network: CollectiveNetwork, space: PlanSpace, rules: Repetition
 ) -> PlacementTerms:
+    """What depends on the placements of a space only."""
     placements = space.placements
     everywhere = Group(placements.degrees.prod(axis=1), np.ones_like(placements.degrees[:, 0]))
     group = group_of(

@@ -27,9 +27,9 @@ Under software of a date bars are those of the model's class, and such times are
 ``repeat`` where class and basis are, else where their bars overlap by more than half
 (`netplan.performance.dated.bars`).
 
-Of the 181 scored runs without a date 127 pairs have model, cluster and batch in common. The rule calls 33 of them
-equal, of which 19 come in the order of their predicted times; of the 94 others 89 do. Had own times
-the bars of whole ones, 98 of 112 would.
+Of the 181 scored runs without a date 127 pairs have model, cluster and batch in common. The rule
+calls 33 of them equal, of which 19 come in the order of their predicted times; of the 94 others 89
+do. Had own times the bars of whole ones, 98 of 112 would.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.performance.calibrated_run import CalibratedRun, Factors
-from netplan.records import replace
 from netplan.traffic.placement import Placement
 from netplan.units import si, si_span
 from netplan.workloads.models import Model
@@ -86,8 +85,9 @@ class ErrorBar(Struct, frozen=True):
 
         Examples
         --------
-        >>> bar = ErrorBar(Factors(low=0.8, high=1.22), Factors(low=1, high=1), 0.01, kind="moe")
-        >>> wide = replace(bar, whole=Factors(low=0.69, high=1.45), basis="transferred")
+        >>> own = Factors(low=1, high=1)
+        >>> bar = ErrorBar(Factors(low=0.8, high=1.22), own, 0.01, kind="moe")
+        >>> wide = ErrorBar(Factors(low=0.69, high=1.45), own, 0.01, "transferred", kind="moe")
         >>> bar.same_as(bar, 10, 10.2), bar.same_as(wide, 10, 11.5), bar.same_as(wide, 10, 20)
         (False, True, False)
         """

@@ -572,7 +572,8 @@ class Placed(Struct, frozen=True, eq=False):
             chunks = real(space.schedules.interleave)
             fullest = self.table.repetition.fullest(stages, chunks)
             rung, again = np.asarray(plans.rung), real(np.asarray(plans.again))
-            table = self.table.redoing(plans.row, shares_of(setting, rung, again, fullest))
+            shares = shares_of(setting, rung, again, fullest, stages)
+            table = self.table.redoing(plans.row, shares)
             alone = space.plans(index, index)
             return terms_of(setting, network, alone, table).seconds(index, index, index)
         if not search.needs_memory:

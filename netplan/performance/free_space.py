@@ -217,10 +217,8 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
     rounds, room = _ceil(batch, group[keep]), room[keep]
     chunked, plain = _with_chunks(setting, totals, schedules.take(keep))
     rounds = rounds[plain]
-    if replicas is None:
-        replicas = np.minimum(room[plain], 2 * rounds - 1)
-    else:
-        replicas = replicas[plain]
+    room = np.minimum(room[plain], 2 * rounds - 1)
+    replicas = room if replicas is None else replicas[plain]
     step = least = np.ones_like(rounds)
     if setting.interleave == "whole":
         least = np.where(chunked.interleave > 1, totals[PIPELINE, chunked.totals], 1)

@@ -143,18 +143,22 @@ def keep(setting: Setting, sizes: PlanSizes, peak_bytes: float) -> Kept:
     return Kept(total, layers, fits, counts)
 
 
-def shares_of(setting: Setting, rung: Ints, layers: Floats, fullest: Floats) -> dict[str, Floats]:
+def shares_of(
+    setting: Setting, rung: Ints, layers: Floats, fullest: Floats, stages: Floats
+) -> dict[str, Floats]:
     """What share of the layers of plans computes what again, by word; each of shape (plans,).
 
     Parameters
     ----------
     setting
         Whose rungs they are.
-    rung
-        On which each plan stands.
+    rung, stages
+        On which each plan stands, and its pipeline stages [1].
     layers, fullest
-        Layers of a stage that block and offload mean; those of the fullest one [1].
+        Layers of a stage that block and offload mean; those of the fullest one [1]. Under software
+        of a date, which knows stages in the mean, those of such a stage count.
     """
+    fullest = setting.stage_layers(stages, fullest)
     shares: dict[str, Floats] = {}
     for index, step in enumerate(setting.rungs):
         words: dict[str, Amount] = dict(step.recompute.shares(1))

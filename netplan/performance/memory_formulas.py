@@ -160,7 +160,7 @@ def memory_rows(setting: Setting, timed: PlanTime) -> MemoryRows:
     rung = setting.rungs[0]
     totals = np.array(plan.placement.totals)[:, None]
     run = np.array([plan.microbatches * 1.0]), np.array([plan.interleave * 1.0])
-    sizes = sizes_of(setting, totals, np.array([plan.microbatch * 1.0]), *run)
+    sizes = sizes_of(setting, totals, plan.sharding, *run)
     formulas = _Formulas(memory, sizes, rung.recompute, rung.zero, kept, plan.offload_layers)
     symbols = formulas.symbols()
     parts = tuple(formulas.parts(symbols, timed.memory_parts_bytes))

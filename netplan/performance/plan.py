@@ -117,7 +117,9 @@ class Plan(Struct, frozen=True):
         """How one microbatch is cut."""
         return Sharding.of(
             *(self.microbatch, self.tensor, self.context, self.panels),
-            *(self.placement.totals.expert, self.experts_over, self.expert_tensor),
+            self.placement.totals.expert,
+            experts_over=self.experts_over,
+            expert_tensor=self.expert_tensor,
         )
 
     @property

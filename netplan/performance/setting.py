@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Optional, get_args
 import numpy as np
 from msgspec import Struct, field
 
-from netplan.arrays import Ints
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import AnyStrategy, Execution, Mode, ScheduleName, Strategy
 from netplan.levels import Level
@@ -456,6 +456,19 @@ class Setting(Struct, frozen=True):
     def layers(self) -> int:
         """Layers that lie on the stages of a pipeline [1]."""
         return self.transformer.depth if self.graph_model is None else self.graph_model.layers
+
+    def stage_layers(self, stages: Floats, fullest: Floats) -> Floats:
+        """Layers of a stage of which a block of them is a share: the fullest, or the mean [1].
+
+        Parameters
+        ----------
+        stages, fullest
+            Pipeline stages, and layers of the fullest of them [1].
+        """
+        run = self.training.calibrated
+        if run is None or run.dated is None:
+            return fullest
+        return self.transformer.layers / stages
 
     @property
     def experts(self) -> Experts | None:

@@ -180,7 +180,7 @@ def _again_s(setting: Setting, runs: StageRuns, alone: LayerTable, kept: Kept) -
     least_s = np.full(len(fullest), inf)
     for row in range(len(setting.rungs)):
         rung = np.full(len(fullest), row)
-        shares = shares_of(setting, rung, kept.layers[row], fullest)
+        shares = shares_of(setting, rung, kept.layers[row], fullest, real(runs.stages))
         layer_s = sum(
             (share * alone.again[word].total_s[runs.sharding] for word, share in shares.items()),
             np.zeros(len(fullest)),

@@ -144,6 +144,7 @@ class Sharding(Columns, frozen=True, eq=False):
         context: int = 1,
         panels: int = 1,
         expert: int = 1,
+        *,
         experts_over: int | None = None,
         expert_tensor: int | None = None,
     ) -> "Sharding":

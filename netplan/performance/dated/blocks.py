@@ -184,19 +184,20 @@ class Part(Share, frozen=True, eq=False):
         tensor = sharding.tensor.astype(np.float64)
         tokens = sharding.microbatch * model.sequence_length / sharding.context
         scattered = tokens / tensor if sequence_parallel else tokens
-        share = {
+        share: dict[str, Amount] = {
             "tokens": tokens,
             "scattered": scattered,
             "hidden": float(model.hidden_size),
             "sequence": float(model.sequence_length),
             "words": model.vocabulary / tensor,
         }
-        blocks = {
+        blocks: dict[str, Amount] = {
             "layers": float(model.layers),
             "prediction_layers": float(model.prediction_layers),
             "gates": model.ffn_matrices - 1.0,
             "ffn": model.inner_size / tensor,
-        } | _blocks_of(model)
+            **_blocks_of(model),
+        }
         attention, mamba = _attention_of(model, tensor), _mamba_of(model, tensor)
         return cls(
             **share,
@@ -270,8 +271,8 @@ def _experts_of(
     if experts is None:
         none = ("expert_ffn", "shared_ffn", "chosen", "own_rows", "latent_experts")
         ones = ("experts", "held_experts", "imbalance", "capacity")
-        sizes = dict.fromkeys(none, 0.0) | dict.fromkeys(ones, 1.0)
-        return sizes | {"expert_size": float(model.hidden_size)}
+        sizes: dict[str, Amount] = dict.fromkeys(none, 0.0)
+        return sizes | dict.fromkeys(ones, 1.0) | {"expert_size": float(model.hidden_size)}
     cut = sharding.expert_tensor.astype(np.float64)
     return {
         "expert_ffn": (experts.ffn_size or model.inner_size) / cut,
@@ -291,7 +292,7 @@ def _mamba_of(model: Model, tensor: Amount) -> dict[str, Amount]:
     """Mamba of a GPU."""
     mamba = model.mamba
     if mamba is None:
-        return dict.fromkeys(("inner", "state", "mamba_heads"), 0.0) | {"groups": 1.0}
+        return {"inner": 0.0, "state": 0.0, "mamba_heads": 0.0, "groups": 1.0}
     return {
         "inner": mamba.heads * mamba.head_size / tensor,
         "state": float(mamba.state),

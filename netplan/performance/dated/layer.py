@@ -259,7 +259,8 @@ def _sum(terms: Iterable[Amount]) -> Amount:
 
 def _both(block: Block, name: str, way: str) -> Amount:
     value = getattr(block, name)
-    return value.forward_s + value.backward_s if way else value
+    amount: Amount = value.forward_s + value.backward_s if way else value
+    return amount
 
 
 class DatedExchange(Columns, frozen=True, eq=False):

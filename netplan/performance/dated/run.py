@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
+from netplan.inputs.choices import Precision
 from netplan.performance.calibrated import TILE_OUTPUTS
 from netplan.performance.dated.blocks import Reach
 from netplan.performance.dated.exchange import ExchangeShares
@@ -17,6 +18,8 @@ from netplan.performance.stacks import Stack
 from netplan.workloads.accelerators import Accelerator, DatedRates, TrainingRates
 from netplan.workloads.models import Model
 
+TimedPrecision = Literal["bf16", "fp8", "mxfp8", "fp4"]
+"""Numbers of products that are told apart; fp8 with a scale a tensor, mxfp8 with one a block."""
 Kind = Literal["dense", "moe", "hybrid"]
 """What software gets faster at: models of each kind have a drift of their own."""
 
@@ -102,7 +105,7 @@ class DatedRun(Struct, frozen=True):
         model: Model,
         recipe: Recipe,
         *,
-        precision: str = "bf16",
+        precision: TimedPrecision = "bf16",
         memory_bytes_per_s: float,
         attention_half_s: float,
         tensor_overlap: bool = True,
@@ -131,7 +134,7 @@ class DatedRun(Struct, frozen=True):
         """
         rates, dated = _rates_of(accelerator, stack)
         low, peak = precision != "bf16", accelerator.tensor_flops_per_s
-        format_name = "fp8" if precision == "mxfp8" else precision
+        format_name: Precision = "fp8" if precision == "mxfp8" else precision
         flops_per_s = (rates.peaks[format_name] if low else peak) * dated.gemm[format_name]
         flops_per_s *= numbers.mxfp8 if precision == "mxfp8" else 1.0
         if low and stack.memory is not None and stack.memory.keeps in TORCH:
@@ -224,8 +227,9 @@ def software_factor(
 
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> numbers = ITERATION_MODELS.load("calibrated").calibration.dated
-    >>> factors = [software_factor(numbers, "dense", "blackwell", "fp4", y) for y in (2026.08, 2026.42)]
-    >>> round(factors[1] / factors[0], 3)
+    >>> run = "dense", "blackwell", "fp4"
+    >>> february, june = (software_factor(numbers, *run, date) for date in (2026.08, 2026.42))
+    >>> round(june / february, 3)
     0.9
     """
     drifts = getattr(numbers.drift, kind)

@@ -105,7 +105,7 @@ def _exchanged(
                 domain=float(domain),
                 network_s_per_byte=_outside(run, domains, network),
                 hb_s_per_byte=run.raw_share(0, levels[0]) / levels[0].link_bytes_per_s,
-                merged=dated.recipe.merges(group, domain),
+                merged=dated.recipe.merges(group, domain).astype(np.float64),
                 exchanges=float(dated.recipe.exchanges),
                 forwards=float(any(level.same_rank for level in levels[1:])),
             ),
