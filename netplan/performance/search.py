@@ -295,7 +295,8 @@ def _varied_settings(
     name: Strategy = "2d" if cut or strategy == "all" else strategy
     options = replace(options, across_domains=strategy == "all")
     settings = [Setting(training, name, mode, options)]
-    if options.zero_stage is None and options.fixed.pipeline in (None, 1):
+    whole = settings[0].zero_stage < SHARDED_WEIGHTS
+    if whole and options.zero_stage is None and options.fixed.pipeline in (None, 1):
         one_stage = replace(options.fixed, pipeline=1)
         sharded = replace(options, zero_stage=SHARDED_WEIGHTS, fixed=one_stage)
         settings.append(Setting(training, name, mode, sharded))

@@ -23,7 +23,7 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.performance.memory_verdict import peaks_of
 from netplan.performance.rungs import Keeping, Rung, rungs_of
 from netplan.performance.stack_memory import StackMemory
-from netplan.performance.stacks import DEFAULT_STACK, STACKS
+from netplan.performance.stacks import STACKS, default_stack
 from netplan.performance.tiers import Expanded, Spill
 from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import CollectiveNetwork
@@ -388,7 +388,7 @@ class Training(Struct, frozen=True):
 
             kernels = MeasuredKernels.of(accelerator)
         if assumptions.calibration is not None and calibrated is None:
-            stack = STACKS.load(DEFAULT_STACK)
+            stack = STACKS.load(default_stack(accelerator))
             calibrated = CalibratedRun.of(accelerator, stack, assumptions.calibration)
         return cls(
             model=model,
@@ -622,7 +622,9 @@ class Setting(Struct, frozen=True):
             memory,
             zero=self.zero_stage,
             sparse=self.experts is not None,
-            shards_gradients=options.zero_stage is None and self.training.calibrated is not None,
+            shards_gradients=options.zero_stage is None
+            and self.training.calibrated is not None
+            and self.zero_stage < SHARDED_GRADIENTS,
             host_bytes_per_s=self.training.host_bytes_per_s,
         )
 
@@ -685,9 +687,15 @@ class Setting(Struct, frozen=True):
 
     @property
     def zero_stage(self) -> Zero:
-        """What is sharded over the data parallel group; COMET copies layers beside tables whole."""
+        """What is sharded over the data parallel group, if nothing is asked for as the stack does.
+
+        COMET copies layers beside tables whole.
+        """
         if self.options.zero_stage is not None:
             return self.options.zero_stage
+        run = self.training.calibrated
+        if run is not None and run.stack.zero_stage is not None:
+            return run.stack.zero_stage
         return 0 if self.branched else self.assumptions.overlap.zero_stage
 
     @property

@@ -16,7 +16,7 @@ from msgspec import Meta, structs
 
 from netplan.catalog import Catalog, Record, shipped_root
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveShare, Share
-from netplan.workloads.accelerators import AttentionKernel
+from netplan.workloads.accelerators import Accelerator, AttentionKernel
 from netplan.workloads.program import Zero
 
 Keeps = Literal["te", "unfused", "compiled", "torch", "xla"]
@@ -163,6 +163,29 @@ class Stack(Record, frozen=True, kw_only=True):
 
 STACKS = Catalog("stack", "traffic/stacks", Stack)
 DEFAULT_STACK = "megatron-2025"
+
+
+def default_stack(accelerator: Accelerator) -> str:
+    """The stack that trains on an accelerator where none is asked for.
+
+    Parameters
+    ----------
+    accelerator
+        Its ``memory_software`` names what trains on chips that run other software than GPUs do.
+
+    Returns
+    -------
+    str
+        That software, where it is a stack; else the stack of GPUs.
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> [default_stack(ACCELERATORS.load(name)) for name in ("gb300", "tpu-v7")]
+    ['megatron-2025', 'maxtext']
+    """
+    software = accelerator.memory_software
+    return software if software in STACKS.paths() else DEFAULT_STACK
 
 
 class DirectSum(Entry, frozen=True, kw_only=True):

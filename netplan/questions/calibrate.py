@@ -23,7 +23,7 @@ from netplan.calibration.runs import CALIBRATIONS, Calibration, MeasuredRuns
 from netplan.calibration.steps import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.stacks import DEFAULT_STACK, STACKS
+from netplan.performance.stacks import STACKS, default_stack
 from netplan.questions.answers.calibrate_answer import Calibrated
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, several
@@ -67,7 +67,9 @@ class Calibrate(Question[Calibrated]):
     )
 
     accelerator: str | None = optional("On which GPU: the fit begins with its file.")
-    stack: str = optional("Training software: the fit begins with its file.", default=DEFAULT_STACK)
+    stack: str | None = optional(
+        "Training software: the fit begins with its file.", otherwise="what trains on the GPU"
+    )
     gemm: tuple[str | Path, ...] = several(
         "Times of matrix products: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
     )
@@ -99,7 +101,9 @@ class Calibrate(Question[Calibrated]):
                 f"--name {name!r:.80}: begin with a letter, then letters, digits, - _ or ."
             )
         links = Links.of(accelerator, reader.load)
-        bases = Bases(accelerator, links.domain, reader.load(STACKS, self.stack))
+        bases = Bases(
+            accelerator, links.domain, reader.load(STACKS, self.stack or default_stack(accelerator))
+        )
         calibration = reader.load(CALIBRATIONS, "own-cluster")
         messages = [message for path in collectives for message in read_nccl_tests(path)]
         fits = Fits(

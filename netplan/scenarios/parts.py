@@ -412,7 +412,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         Option(
             "Training software, under iteration model calibrated: a name or a file.",
             metavar="NAME",
-            otherwise="megatron-2025 under calibrated",
+            otherwise="megatron-2025 under calibrated, maxtext on TPUs",
         ),
     ] = None
     fixed: Annotated[dict[str, Whole] | None, FIX] = None

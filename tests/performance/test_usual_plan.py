@@ -250,7 +250,7 @@ def test_without_hb_domains_tensor_groups_lie_anywhere() -> None:
         ("nvl72-gb300", {"gpus": 256, "batch": 1536, "precision": "nvfp4"}, "a batch uneven"),
         # 65 of 80 layers in the host's memory are faster than any stages.
         ("nvl72-gb200", {"gpus": 64, "model": "llama-3-70b", "batch": 256}, "activations of"),
-        ("tpu-v7", {}, "126 layers uneven"),
+        ("tpu-v7", {}, "ZeRO 3 under 6 stages"),
     ],
 )
 def test_what_teams_run_keeps_all_limits_that_the_best_plan_does_not(
@@ -265,3 +265,28 @@ def test_what_teams_run_keeps_all_limits_that_the_best_plan_does_not(
         model.layers, model.sequence_length, int(inputs["hb_size"]), 1, int(inputs["batch"])
     )
     assert limits.unusual(usual.plan, usual.plan.zero or 1) == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "stack", "stages"),
+    [
+        ({"accelerator": "tpu-v6e", "fabric": "torus-2d"}, "maxtext", {3}),
+        ({"accelerator": "tpu-v6e", "fabric": "torus-2d", "zero_stage": 1}, "maxtext", {1}),
+        (
+            {"accelerator": "tpu-v6e", "fabric": "torus-2d", "stack": "megatron-2025"},
+            "megatron-2025",
+            None,
+        ),
+        ({"accelerator": "h100-80gb"}, "megatron-2025", None),
+        ({"accelerator": "h100-80gb", "stack": "maxtext"}, "maxtext", {3}),
+    ],
+)
+def test_a_stack_with_a_stage_of_its_own_searches_no_other(
+    asked: dict[str, Any], stack: str, stages: set[int] | None
+) -> None:
+    """MaxText cuts weights over all chips, and trains where nothing else is asked for on TPUs."""
+    given = {"gpus": 64, "model": "llama-3-8b", "batch": 256} | asked
+    answer = netplan.search("hgx-h100", published=False, **given)
+    assert answer.inputs["stack"] == stack
+    searched = {timed.plan.zero for timed in answer.found.plans}
+    assert searched == stages if stages else 3 not in searched or len(searched) > 1

@@ -23,7 +23,13 @@ from netplan.performance.setting import (
     fixed_values,
 )
 from netplan.performance.stack_memory import StackMemory
-from netplan.performance.stacks import DEFAULT_STACK, STACKS, MemoryOfStack, MemoryRow
+from netplan.performance.stacks import (
+    DEFAULT_STACK,
+    STACKS,
+    MemoryOfStack,
+    MemoryRow,
+    default_stack,
+)
 from netplan.questions.question import Question
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
@@ -274,7 +280,7 @@ def calibrated_run(
             f"iteration model {assumptions.name} times transformers with an embedding and a"
             f" head, and {model.name} is none: take --iteration-model 4d"
         )
-    stack = reader.load(STACKS, asked.training.stack or DEFAULT_STACK)
+    stack = reader.load(STACKS, asked.training.stack or default_stack(on))
     # Bytes that are asked for hold under every ZeRO stage.
     replaced = {key.rpartition(".")[2] for key in reader.overrides}
     if "gradient_bytes" in replaced:
@@ -339,7 +345,7 @@ def stack_memory(
             f"--offload {parts[0]} is for an expanded memory: write activations:K or optimizer:F"
             " for the host's, or take --memory model"
         )
-    stack = reader.load(STACKS, asked.training.stack or DEFAULT_STACK)
+    stack = reader.load(STACKS, asked.training.stack or default_stack(on))
     held_as = stack.memory
     if on.memory_software and asked.training.stack is None:
         try:
@@ -387,7 +393,10 @@ def stack_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, object]
     filled: dict[str, object] = {"recompute": usual if given in (None, "auto") else given}
     if assumptions.calibration is None:
         return filled
-    stack, precision = asked.training.stack or DEFAULT_STACK, asked.training.precision or "bf16"
+    stack, precision = asked.training.stack, asked.training.precision or "bf16"
+    if stack is None:
+        reader = CatalogReader(asked.catalog, asked.overrides)
+        stack = default_stack(reader.load(ACCELERATORS, asked.cluster.accelerator))
     return filled | {"stack": stack, "precision": precision}
 
 
