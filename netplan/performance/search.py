@@ -234,6 +234,8 @@ class PlanSearch(Struct, frozen=True):
         """
         if not levels:
             return None
+        if not self.setting.folds_experts:  # who forwards for other rails matters to no other plan
+            levels = tuple(replace(level, same_rank=False) for level in levels)
         try:
             return _search(self, levels)
         except InfeasibleError as error:

@@ -3,8 +3,8 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
-from math import ceil, prod
+from itertools import pairwise, product
+from math import ceil, gcd, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,9 @@ from netplan.arrays import Floats
 from netplan.errors import InfeasibleError
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
+from netplan.performance.calibrated_run import CalibratedRun
+from netplan.performance.dated.recipe import Recipe
+from netplan.performance.dated.run import DatedRun, TimedPrecision
 from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_space import enumerate_cuts
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -127,7 +130,25 @@ def allowed(case: Case, degrees: list[int], place: tuple[tuple[int, int, int, in
     if context not in (1, 2, 4, 8, 16) or (context > 1 and model.sequence_length // context < 4096):
         return False
     experts = case.setting.experts
-    return (experts.count if experts else 1) % expert == 0 and stages <= min(model.depth, 64)
+    follows, rest = True, expert  # groups of folded experts follow each other, from the inside
+    for size, level in zip(sizes, place, strict=True):
+        room = size // (level[0] * level[1])
+        follows &= level[2] == max(n for n in range(1, room + 1) if rest % n == 0)
+        rest //= level[2]
+    spread = (experts.count if experts else 1) % expert == 0
+    return spread and (follows or not case.setting.folds_experts) and stages <= min(model.depth, 64)
+
+
+def folds(case: Case, tensor: int, context: int, expert: int) -> Iterator[tuple[int, int] | None]:
+    """GPUs over experts, and those that share one, where they are folded over other dimensions."""
+    experts, shared = case.setting.experts, case.options.fixed.expert_tensor or 1
+    if experts is None or not case.setting.folds_experts:
+        yield None
+        return
+    for over in range(1, experts.count + 1):
+        groups = over * shared // gcd(over * shared, tensor * context)
+        if experts.count % over == 0 and groups == expert and shared in (1, tensor):
+            yield over, shared
 
 
 def replicas(case: Case, place: tuple[tuple[int, ...], ...], rounds: int) -> Iterator[list[int]]:
@@ -193,8 +214,9 @@ def schedules(case: Case) -> Iterator[Plan]:
                     Degrees(*cut[:3], data=copy, pipeline=cut[3])
                     for cut, copy in zip(place, copies, strict=True)
                 )
-                for chunks in interleaved(case, stages, made):
-                    plan = Plan(Placement(levels, sizes), microbatch, made, chunks)
+                ways = [*folds(case, tensor, context, expert)]
+                for chunks, way in product(interleaved(case, stages, made), ways):
+                    plan = Plan(Placement(levels, sizes), microbatch, made, chunks, folded=way)
                     given = case.options.fixed.given.items()
                     if all(getattr(plan, name) == value for name, value in given):
                         yield plan
@@ -210,7 +232,7 @@ def rungs(case: Case, plan: Plan) -> Iterator[tuple[Recomputation, int, int]]:
             modules = ["moe_act", "mla_up_proj", "moe_act+mla_up_proj"]
             modules += ["moe_act+layernorm+mla_up_proj"]
     names = [NOTHING, *map(Recomputation.read, modules), FULL]
-    blocks = range(1, ceil(model.depth / plan.pipeline))
+    blocks = range(1, ceil(model.layers / plan.pipeline))
     kept = [*names, *(Recomputation("block", count) for count in blocks)]
     yield from ((recompute, 1, 0) for recompute in kept)
     if plan.pipeline > 1:
@@ -219,7 +241,7 @@ def rungs(case: Case, plan: Plan) -> Iterator[tuple[Recomputation, int, int]]:
     else:
         yield from ((recompute, 3, 0) for recompute in kept)
         if case.host:
-            yield from ((NOTHING, 3, layers) for layers in range(1, model.depth))
+            yield from ((NOTHING, 3, layers) for layers in range(1, model.layers))
 
 
 def every_plan(case: Case) -> list[Timed]:
@@ -382,6 +404,58 @@ def mixture(seed: int) -> Case:
     return random_case(seed, "measured", experts=experts, gated_ffn=True, ffn_size=4096, **more)
 
 
+def dated(case: Case, seed: int) -> Case:
+    """The same under software of a date, in any numbers; rails of some are joined alone."""
+    draw = random.Random(seed)  # noqa: S311 - test cases, no secrets
+    assumptions, model = ITERATION_MODELS.load("calibrated"), case.setting.transformer
+    assumptions = replace(assumptions, space=case.training.assumptions.space)
+    part = assumptions.calibration
+    assert part is not None
+    assert part.dated is not None
+    on, stack = ACCELERATORS.load(draw.choice(["h100-80gb", "gb300"])), STACKS.load("megatron-2025")
+    precision: TimedPrecision = draw.choice(["bf16", "fp8"])
+    recipe = Recipe(draw.choice([2025.0, 2025.83, 2026.42])).on(
+        generation="hopper" if on.name == "h100-80gb" else "blackwell",
+        rack=draw.random() < 0.5,
+        precision_detail=precision,
+        gated=model.gated_ffn,
+        hybrid=model.mamba is not None,
+        sparse=model.experts is not None,
+    )
+    run = DatedRun.of(
+        *(on, stack, part.dated, model, recipe),
+        precision=precision,
+        memory_bytes_per_s=on.memory_bytes_per_s * part.memory_efficiency,
+        attention_half_s=part.attention_half_s,
+    )
+    calibrated = CalibratedRun.of(
+        on, stack, part, precision="bf16" if precision == "bf16" else "fp8", dated=run
+    )
+    rails = draw.random() < 0.3
+    levels = (case.levels[0], *(replace(level, same_rank=rails) for level in case.levels[1:]))
+    training = replace(
+        case.training,
+        assumptions=assumptions,
+        calibrated=calibrated,
+        measured=None,
+        links=None,
+        usable_bytes=1e12,
+        imbalance=draw.choice([1.0, 1.0, 1.7]),
+    )
+    return tight_memory(Case(training, levels, case.options), draw.choice([0.0, 0.02, 0.1, 0.3]))
+
+
+def dated_dense(seed: int) -> Case:
+    """A small dense model, some with prediction layers, under software of a date."""
+    draw = random.Random(seed)  # noqa: S311 - test cases, no secrets
+    return dated(random_case(seed, "measured", prediction_layers=draw.choice([0, 0, 1])), seed)
+
+
+def dated_mixture(seed: int) -> Case:
+    """A small mixture under software of a date."""
+    return dated(mixture(seed), seed)
+
+
 NO_PLAN = 19
 """A case of which no plan fits."""
 OTHERS = (*range(NO_PLAN), *range(NO_PLAN + 1, 40), *range(80, 150))
@@ -404,6 +478,23 @@ def test_the_search_finds_the_best_of_all_rungs_of_mixtures(seeds: range) -> Non
     seen = compared((seed, mixture(seed)) for seed in seeds)
     assert seen["plans"] > 20_000
     assert all(seen[name] for name in ("faster tight", "divided", "modules", "zero 3")), seen
+
+
+@pytest.mark.parametrize(
+    ("make", "seeds"),
+    [
+        (dated_dense, range(12)),
+        (dated_mixture, range(10)),
+        pytest.param(dated_dense, range(12, 50), marks=pytest.mark.slow),
+        pytest.param(dated_mixture, range(10, 40), marks=pytest.mark.slow),
+    ],
+)
+def test_the_search_finds_the_best_under_software_of_a_date(
+    make: Callable[[int], Case], seeds: range
+) -> None:
+    seen = compared((seed, make(seed)) for seed in seeds)
+    assert seen["plans"] > 10_000
+    assert all(seen[name] for name in ("faster tight", "divided", "zero 3")), seen
 
 
 @pytest.mark.parametrize(
