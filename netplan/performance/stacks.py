@@ -185,7 +185,7 @@ def default_stack(accelerator: Accelerator) -> str:
     ['megatron-2025', 'maxtext']
     """
     software = accelerator.memory_software
-    return software if software in STACKS.paths() else DEFAULT_STACK
+    return software if software and software in STACKS.paths() else DEFAULT_STACK
 
 
 class DirectSum(Entry, frozen=True, kw_only=True):
