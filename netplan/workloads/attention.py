@@ -16,6 +16,9 @@ index      ``index`` scores all keys by small heads of its own, for the tokens o
 linear     gated delta nets in chunks of 64 tokens (``delta-in``, ``delta``, ``delta-out``):
            convolution, products within a chunk, and the state between chunks, which context GPUs
            hand on (Yang et al., arXiv:2412.06464, Sec. 3.3)
+Mamba      in blocks of a hybrid that have no attention (``mamba-in``, ``scan``, ``mamba-out``):
+           convolution, the scan of Mamba 2 in chunks of 128 tokens, and the state between chunks,
+           which context GPUs hand on (Dao and Gu, arXiv:2405.21060, Sec. 6)
 =========  =======================================================================================
 
 Left out: norms of queries and keys, attention sinks, biases of projections, and that some models
@@ -37,8 +40,8 @@ from netplan.workloads.layer_kernels import (
     norm_of,
     row_product,
 )
-from netplan.workloads.models import IndexAttention, LatentAttention, LinearAttention, Model
-from netplan.workloads.parameters import CHUNK, delta_flops
+from netplan.workloads.models import IndexAttention, LatentAttention, LinearAttention, Mamba, Model
+from netplan.workloads.parameters import CHUNK, CONVOLUTION, SCAN_CHUNK, delta_flops, scan_flops
 
 STATE_BYTES = 4.0
 """One element of a state of linear attention [B]."""
@@ -78,6 +81,8 @@ def attention_operations(
     if linear is not None:
         parts = _linear(model, sharding, local, linear)
         kinds += [(linear.layers, part) for part in parts]
+    if model.mamba is not None:
+        kinds += [(model.mamba.layers, part) for part in _mamba(model.mamba, sharding, local)]
     yield from (replace(operation, share=layers / depth) for layers, operation in kinds if layers)
 
 
@@ -240,3 +245,29 @@ def _linear(
         first = _gathering(first, "forward", local)
         last = _gathering(last, "backward", local)
     return first, replace(net, result=ops.Tensor(rows, values)), last
+
+
+def _mamba(mamba: Mamba, sharding: ops.Sharding, local: ops.Local) -> Sequence[ops.Operation]:
+    """Projections and scan of Mamba 2, heads cut over the tensor GPUs, groups as far as they go."""
+    rows, tensor = local.rows, sharding.tensor
+    heads: Floats = (mamba.heads // tensor).astype(np.float64)
+    groups: Floats = np.maximum(mamba.groups // tensor, 1).astype(np.float64)
+    inner, shared = heads * mamba.head_size, 2 * groups * mamba.state
+    mixed = inner + shared
+    flops = rows * scan_flops(mamba, heads, groups)
+    vector = rows * (mixed * (2 * CONVOLUTION + 4) + inner * (NORM_FLOPS + 5))
+    states = rows / SCAN_CHUNK * inner * mamba.state
+    tokens = rows * (2 * mixed + 2 * inner)
+    weights = ops.ELEMENT_BYTES * (mixed * CONVOLUTION + inner + 3 * heads)
+    moved = ops.ELEMENT_BYTES * tokens + 2 * STATE_BYTES * states + weights
+    handed = STATE_BYTES * local.microbatch * inner * mamba.state * local.context
+    hand_on = (ops.Collective("all_gather", handed, "context"),)
+    work = ops.OperationCost(flops, vector, moved, hand_on, weight_bytes=weights)
+    kept, back = ops.ELEMENT_BYTES * tokens, work.twice(weights)
+    scan = ops.Operation("scan", "attention", weights, kept, work, back)
+    columns = inner + mixed + heads
+    first = column_product(Product("mamba-in", "attention", rows, local.hidden, columns))
+    last = row_product(
+        Product("mamba-out", "attention", rows, inner, local.hidden), local.scattered_rows
+    )
+    return first, replace(scan, result=ops.Tensor(rows, inner)), last

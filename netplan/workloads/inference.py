@@ -12,11 +12,14 @@ attention       qkv and output projections, one all_reduce behind them. Tokens a
                 and values of them in a prefill, and in decode works on them as they are
                 (DeepSeek-V2, arXiv:2405.04434, Sec. 2.1.2: the up-projections are absorbed)
 linear          gated delta nets: a state of 32-bit numbers for each head, read and written a token
+Mamba           the same of Mamba 2, in blocks of a hybrid, which attend or are feed-forward parts
+                otherwise
 feed-forward    two or three products, one all_reduce behind them
 experts         all copies send tokens to the GPUs of their experts and take sums back (all_to_all),
                 or where no expert lies apart (expert 1) gather all tokens and scatter sums; the
                 GPUs of a copy then gather its tokens. With one copy of attention all its GPUs have
-                the tokens already, and sums are reduced
+                the tokens already, and sums are reduced. Experts of latent vectors have a
+                projection before and behind, by weights on every GPU; such vectors are exchanged
 head            one row of scores for each token that is sampled
 ==============  ==================================================================================
 
@@ -51,10 +54,10 @@ from netplan.workloads.models import (
     IndexAttention,
     LatentAttention,
     LinearAttention,
+    Mamba,
     Model,
-    refuse_untimed,
 )
-from netplan.workloads.parameters import delta_flops
+from netplan.workloads.parameters import CONVOLUTION, delta_flops, scan_flops
 from netplan.workloads.precision import NUMBER_BYTES
 from netplan.workloads.program import Program, Repetition
 
@@ -175,12 +178,18 @@ def inference_layer(
     """
     if not model.causal:
         raise InputError(f"{model.name} does not generate tokens one by one: serve a causal model")
-    refuse_untimed(model, "models of serving")
     rows, hidden = step.rows, float(model.hidden_size)
-    operations = [
+    norm, second = (
         _vector("norm", "attention", rows, hidden),
-        *_attention(model, cut, step, formats),
         _vector("norm-2", "mlp", rows, hidden),
+    )
+    if model.mamba is not None:  # a block attends or holds a state, or is a feed-forward part
+        blocks = model.forward_blocks / model.layers
+        norm, second = replace(norm, share=1 - blocks), replace(second, share=blocks)
+    operations = [
+        norm,
+        *_attention(model, cut, step, formats),
+        second,
         *_feed_forward(model, cut, step, formats),
     ]
     return ops.Layer(tuple(operations), ops.ELEMENT_BYTES * rows * hidden / cut.tensor)
@@ -201,7 +210,7 @@ def cached_bytes(model: Model, cut: Cut, context: Amount, cache_bytes: float) ->
     """What one request of so many tokens stores on one GPU, of all layers [B].
 
     Keys and values of the local heads, at least one; latent vectors on every tensor GPU; windows
-    store what they see, linear attention a state whatever came before.
+    store what they see, linear attention and Mamba a state whatever came before.
 
     Examples
     --------
@@ -213,7 +222,9 @@ def cached_bytes(model: Model, cut: Cut, context: Amount, cache_bytes: float) ->
     for part in _attention_parts(model):
         if part.kind == "linear" and model.linear_attention is not None:
             total = total + part.layers * _state_bytes(model.linear_attention, cut)
-        elif part.kind != "linear":
+        elif part.kind == "mamba" and model.mamba is not None:
+            total = total + part.layers * _scanned_bytes(model.mamba, cut)
+        elif part.kind in ("full", "window"):
             held = np.minimum(context, part.keys) if part.kind == "window" else context
             total = total + part.layers * cache_bytes * held * _stored(part.model, cut)
             if model.index_attention is not None:
@@ -224,7 +235,7 @@ def cached_bytes(model: Model, cut: Cut, context: Amount, cache_bytes: float) ->
 class _Part(Struct, frozen=True):
     """Layers with one kind of attention: how many, whose heads, how many keys a token sees."""
 
-    kind: Literal["full", "window", "linear"]
+    kind: Literal["full", "window", "linear", "mamba"]
     layers: int
     model: Model
     keys: float = np.inf
@@ -237,14 +248,16 @@ class _Part(Struct, frozen=True):
 
 def _attention_parts(model: Model) -> Iterator[_Part]:
     window, linear = model.window_attention, model.linear_attention
-    others = sum(block.layers for block in (window, linear) if block is not None)
-    if model.layers > others:
+    full = model.full_layers - model.prediction_layers
+    if full:
         keys = float(model.index_attention.tokens) if model.index_attention else np.inf
-        yield _Part("full", model.layers - others, model, keys)
+        yield _Part("full", full, model, keys)
     if window is not None:
         yield _Part("window", window.layers, model.in_windows(), float(window.tokens))
     if linear is not None:
         yield _Part("linear", linear.layers, model)
+    if model.mamba is not None:
+        yield _Part("mamba", model.mamba.layers, model)
 
 
 def _stored(model: Model, cut: Cut) -> Floats:
@@ -303,6 +316,8 @@ def _attention(
             operations: Sequence[ops.Operation] = _linear(
                 model, model.linear_attention, cut, step, formats
             )
+        elif part.kind == "mamba" and model.mamba is not None:
+            operations = _mamba(model, model.mamba, cut, step, formats)
         elif model.latent_attention is not None:
             operations = _latent(part, model.latent_attention, cut, step, formats)
         else:
@@ -482,13 +497,43 @@ def _linear(
     ]
 
 
+def _scanned_bytes(mamba: Mamba, cut: Cut) -> Floats:
+    """States of one request on one GPU, a block of Mamba [B]."""
+    return STATE_BYTES * _heads(mamba.heads, cut.tensor) * mamba.head_size * mamba.state
+
+
+def _mamba(
+    model: Model, mamba: Mamba, cut: Cut, step: ServingStep, formats: Formats
+) -> list[ops.Operation]:
+    """Projections, and states that every token reads and writes; a prompt does so in chunks."""
+    rows, number, hidden = step.rows, formats.attention, float(model.hidden_size)
+    heads, groups = _heads(mamba.heads, cut.tensor), _heads(mamba.groups, cut.tensor)
+    inner = heads * mamba.head_size
+    mixed = inner + 2 * groups * mamba.state
+    states = 2 * step.sequences * _scanned_bytes(mamba, cut)
+    if step.phase == "decode":
+        states = states * step.tokens
+    moved = states + 2 * ops.ELEMENT_BYTES * rows * (mixed + inner)
+    flops = rows * scan_flops(mamba, heads, groups)
+    scan = ops.OperationCost(flops, rows * mixed * 2 * CONVOLUTION, moved)
+    columns = inner + mixed + heads
+    return [
+        _product("in", "attention", rows, hidden, columns, number),
+        _vector("convolution", "attention", rows, mixed),
+        ops.Operation(
+            "scan", "attention", 0.0, 0.0, scan, ops.NO_WORK, result=ops.Tensor(rows, inner)
+        ),
+        _vector("gate", "attention", rows, inner),
+        _product(*("output", "attention", rows, inner, hidden, number), _reduced(model, step)),
+    ]
+
+
 def _feed_forward(
     model: Model, cut: Cut, step: ServingStep, formats: Formats
 ) -> Iterator[ops.Operation]:
     """Dense layers and those with experts, each with its share of all layers."""
-    experts = model.experts
-    sparse = experts.sparse_layers(model.layers) if experts is not None else 0
-    dense = model.layers - sparse
+    sparse = model.expert_layers
+    dense = (model.forward_blocks if model.mamba is not None else model.layers) - sparse
     if dense:
         inner = model.inner_size / cut.tensor
         operations = _dense("", model, inner, step, formats, _reduced(model, step))
@@ -525,10 +570,17 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
     operations = [_product("router", "mlp", rows, hidden, float(experts.count), WIDE)]
     if experts.shared_ffn_size:
         inner = experts.shared_ffn_size / cut.tensor
-        operations += _dense("shared-", model, inner, step, formats)
+        # With latent vectors its sums are none of those that experts send back.
+        summed = _reduced(model, step) if experts.latent_size else ()
+        operations += _dense("shared-", model, inner, step, formats, summed)
     number, tokens = formats.feed_forward, rows * cut.attention_data
+    width, after = hidden, list[ops.Operation]()
+    if experts.latent_size:
+        width = float(experts.latent_size)
+        operations.append(_product("expert-down", "mlp", rows, hidden, width, number))
+        after.append(_product("expert-up", "mlp", rows, width, hidden, number))
     shape = ops.ExpertShape(
-        hidden=hidden,
+        hidden=width,
         inter=float(experts.ffn_size or model.inner_size),
         top_k=float(experts.per_token),
         experts=float(experts.count),
@@ -536,20 +588,20 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
         expert=cut.expert,
         products=float(model.ffn_matrices),
     )
-    matrix = shape.products * hidden * shape.inner
+    matrix = shape.products * width * shape.inner
     read = number.weight_bytes * shape.weights(tokens, "random")
-    moved = read + ops.ELEMENT_BYTES * shape.rows(tokens) * (2 * hidden + 3 * shape.inner)
-    sent = _exchange(experts, hidden, cut, step, formats)
+    moved = read + ops.ELEMENT_BYTES * shape.rows(tokens) * (2 * width + 3 * shape.inner)
+    sent = _exchange(experts, width, cut, step, formats)
     work = ops.OperationCost(2.0 * shape.rows(tokens) * matrix, 0.0, moved, sent, weight_bytes=read)
     held = ops.Operation(
         *("experts", "mlp", number.weight_bytes * experts.count / cut.expert * matrix, 0.0),
         *(work, ops.NO_WORK),
         expert_weights=True,
-        result=ops.Tensor(rows, hidden),
+        result=ops.Tensor(rows, width),
         experts=ops.RoutedTokens(tokens, shape, number.stored),
         precision=number.precision,
     )
-    return [*operations, held]
+    return [*operations, held, *after]
 
 
 def _exchange(

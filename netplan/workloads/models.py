@@ -298,13 +298,18 @@ class Model(Record, frozen=True, kw_only=True):
         return self.layers + self.prediction_layers
 
     @property
-    def sparse_layers(self) -> int:
-        """Layers with experts of the file's own, of all that are trained [1]."""
+    def expert_layers(self) -> int:
+        """Layers with experts of the file's own, without those that predict further tokens [1]."""
         if self.experts is None:
             return 0
         if self.mamba is not None:
-            return self.forward_blocks - self.experts.dense_first_layers + self.prediction_layers
-        return self.experts.sparse_layers(self.layers) + self.prediction_layers
+            return self.forward_blocks - self.experts.dense_first_layers
+        return self.experts.sparse_layers(self.layers)
+
+    @property
+    def sparse_layers(self) -> int:
+        """Layers with experts of the file's own, of all that are trained [1]."""
+        return self.expert_layers + self.prediction_layers if self.experts else 0
 
     @property
     def dense_layers(self) -> int:
@@ -439,23 +444,6 @@ def refuse_unlike(model: Model, who: str) -> None:
         raise InputError(
             f"{who} cover plain layers that are all alike, and {model.name} has {model.unlike}: use"
             " the iteration model 4d, or another model"
-        )
-
-
-def refuse_untimed(model: Model, who: str) -> None:
-    """Refuse a model with blocks whose memory alone is known.
-
-    Raises
-    ------
-    InputError
-        If it is a hybrid, or its experts take latent vectors.
-    """
-    latent = model.experts and model.experts.latent_size
-    if model.mamba is not None or latent:
-        what = "Mamba" if model.mamba is not None else "experts of latent vectors"
-        raise InputError(
-            f"{who} know nothing of {what}, which {model.name} has: take another model, or leave"
-            f" out {'mamba and attention_layers' if model.mamba else 'experts.latent_size'}"
         )
 
 

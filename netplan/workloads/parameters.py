@@ -10,6 +10,7 @@ Mixtral), or without it (gpt-oss, DeepSeek-V3).
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from netplan.arrays import Amount
 from netplan.workloads.models import Experts, LinearAttention, Mamba, Model
 
 CHUNK = 64
@@ -193,20 +194,33 @@ def _mamba(mamba: Mamba, hidden: int) -> _Kind:
     inner, shared = mamba.heads * mamba.head_size, 2 * mamba.groups * mamba.state
     weights = hidden * (2 * inner + shared + mamba.heads) + inner * hidden
     weights += (inner + shared) * CONVOLUTION + inner + 3 * mamba.heads
-    return _Kind(mamba.layers, weights, other_flops=scan_flops(mamba))
+    flops = float(scan_flops(mamba, mamba.heads, mamba.groups))
+    return _Kind(mamba.layers, weights, other_flops=flops)
 
 
-def scan_flops(mamba: Mamba) -> float:
-    """Products of a Mamba 2 scan in chunks, forward [FLOP a token].
+def scan_flops(mamba: Mamba, heads: Amount, groups: Amount) -> Amount:
+    """Products of a Mamba 2 scan in chunks, forward, of so many heads and groups [FLOP a token].
 
-    Of C tokens a chunk, I elements of all heads, n of a state and g groups: 2 C n g for the scores
+    Of C tokens a chunk, I elements of the heads, n of a state and g groups: 2 C n g for the scores
     of a chunk, 2 C I to apply them, 2 n I to write the state and as many to read it (Dao and Gu,
     arXiv:2405.21060, Sec. 6).
 
+    Parameters
+    ----------
+    mamba
+        Whose sizes a head has.
+    heads, groups
+        Those of one GPU, numbers or arrays of a shape [1].
+
+    Returns
+    -------
+    Amount
+        As heads and groups broadcast [FLOP a token].
+
     Examples
     --------
-    >>> scan_flops(Mamba(layers=1, heads=64, head_size=64, state=128, groups=8))
+    >>> scan_flops(Mamba(layers=1, heads=64, head_size=64, state=128, groups=8), 64, 8)
     3407872.0
     """
-    inner, n = mamba.heads * mamba.head_size, mamba.state
-    return 2.0 * SCAN_CHUNK * n * mamba.groups + 2.0 * SCAN_CHUNK * inner + 4.0 * n * inner
+    inner, n = heads * mamba.head_size, mamba.state
+    return 2.0 * SCAN_CHUNK * n * groups + 2.0 * SCAN_CHUNK * inner + 4.0 * n * inner

@@ -133,6 +133,8 @@ NOTHING = Recomputation()
 
 ACTIVATIONS = ("gelu", "swiglu")
 """Operations between the two products of a feed-forward part."""
+EXCHANGE = ("router", "expert-down", "dispatch", "combine", "expert-up")
+"""Operations around experts, without weights of theirs."""
 
 
 def computed_again(word: str, operation: "Operation") -> float:
@@ -156,7 +158,7 @@ def computed_again(word: str, operation: "Operation") -> float:
         return 1.0 if word == "full" else 0.5
     if word == "sac-op":
         return 0.5 if name in ("qkv", "vproj", "fc1", "fc2") else 0.0
-    routed = operation.expert_weights or name in ("router", "dispatch", "combine")
+    routed = operation.expert_weights or name in EXCHANGE
     shared, dense = name.startswith("shared-"), name.startswith(("dense-", "fc", "drop1"))
     parts = {
         "core_attn": name.endswith("attention"),

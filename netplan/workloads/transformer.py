@@ -49,7 +49,7 @@ from netplan.workloads.layer_kernels import (
     row_product,
     summa_product,
 )
-from netplan.workloads.models import Experts, Model, refuse_untimed
+from netplan.workloads.models import Experts, Model
 
 LOSS_FLOPS = 5
 """Shift, exponential, sum, quotient and logarithm of the loss [FLOP a logit]."""
@@ -111,15 +111,19 @@ def transformer_layer(
     if experts is not None:
         feed_forward = tuple(expert_feed_forward(model, sharding, local, experts))
     norm = layer_norm("ln1", local, gathers=model.latent_attention is None)
+    mixing, forward = _blocks(model)
+    if experts is None and model.mamba is not None:
+        feed_forward = tuple(replace(operation, share=forward) for operation in feed_forward)
+    shape = _bias_shape(local, strategy, mode, "vproj")
     operations = (
         *_prediction(model, local),
         *feed_forward,
-        dropout("drop2", local.dropped),
-        norm,
+        replace(dropout("drop2", local.dropped), share=forward),
+        replace(norm, share=mixing),
         *attention_operations(model, sharding, local, stores_scores=variant.stores_scores),
-        bias("vproj-bias", *_bias_shape(local, strategy, mode, "vproj")),
-        dropout("drop_v", local.dropped),
-        layer_norm("ln2", local, gathers=experts is None),
+        replace(bias("vproj-bias", *shape), share=mixing),
+        replace(dropout("drop_v", local.dropped), share=mixing),
+        replace(layer_norm("ln2", local, gathers=experts is None), share=forward),
     )
     if not variant.sequence_parallel:
         # The next stage takes a share of the rows from each tensor GPU all the same
@@ -128,9 +132,19 @@ def transformer_layer(
     return ops.Layer(operations, norm.activation_bytes)
 
 
+def _blocks(model: Model) -> tuple[float, float]:
+    """Shares of the layers that attend or hold a state, and that are feed-forward parts [1].
+
+    Each layer of a transformer is both, each block of a hybrid one of them.
+    """
+    if model.mamba is None:
+        return 1.0, 1.0
+    mixing, forward = model.full_layers + model.mamba.layers, model.dense_layers
+    return mixing / model.depth, (forward + model.sparse_layers) / model.depth
+
+
 def _check_modelled(model: Model, strategy: Strategy, variant: ops.Variant) -> None:
     """Refuse what no layer is known for."""
-    refuse_untimed(model, "iteration models")
     unlike = "experts" if variant.sparse else model.unlike
     if not variant.sequence_parallel and (strategy == "summa" or unlike):
         raise InputError(
@@ -376,11 +390,12 @@ def expert_feed_forward(
 ) -> Iterator[ops.Operation]:
     """Operations of the feed-forward part: of layers with experts, then of those without."""
     routed = _of_width(local, experts.ffn_size or local.ffn, sharding)
+    dense_share = model.dense_layers / model.depth
     # Experts that are asked for stand in every layer.
-    share = model.sparse_layers / model.depth if model.experts else 1.0
-    if share < 1:
+    share = model.sparse_layers / model.depth if model.experts else dense_share
+    if model.experts and dense_share:
         dense = _dense(local, local, "dense-")
-        yield from (replace(operation, share=1 - share) for operation in dense)
+        yield from (replace(operation, share=dense_share) for operation in dense)
     operations = [*_routed(routed, experts, sharding.expert.astype(np.float64))]
     if experts.shared_ffn_size:
         operations += _dense(local, _of_width(local, experts.shared_ffn_size, sharding), "shared-")
@@ -414,7 +429,14 @@ def _dense(local: ops.Local, inner: ops.Local, name: str) -> list[ops.Operation]
 
 
 def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence[ops.Operation]:
-    """Router, dispatch, the experts' own operations, and the combination of their results."""
+    """Router, dispatch, the experts' own operations, and the combination of their results.
+
+    Experts of latent vectors have a projection before the dispatch and one behind the combination,
+    of the scattered tokens by weights on every tensor GPU.
+    """
+    router, hidden = _router(local, experts), local.hidden
+    if experts.latent_size:
+        local = replace(local, hidden=float(experts.latent_size))
     visits, scattered = experts.per_token * local.rows, experts.per_token * local.scattered_rows
     copies = experts.count / expert_gpus
     columns = (2 if local.gated else 1) * local.ffn_local
@@ -428,12 +450,18 @@ def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence
         ),
         bias("fc2-bias", scattered, local.hidden, copies),
     )
-    return (
-        _router(local, experts),
+    inside = (
         _dispatch(local, experts),
         *(replace(operation, expert_weights=True) for operation in expert_operations),
         _combine(local, experts),
     )
+    if not experts.latent_size:
+        return router, *inside
+    rows, width = local.scattered_rows, local.hidden
+    down = Product("expert-down", "mlp", rows, hidden, width).operation(forward=(), backward=())
+    up = Product("expert-up", "mlp", rows, width, hidden).operation(forward=(), backward=())
+    down, send = (replace(down, inputs=(ops.INPUT,)), inside[0])
+    return router, down, replace(send, inputs=(down.name, router.name)), *inside[1:], up
 
 
 def _router(local: ops.Local, experts: Experts) -> ops.Operation:

@@ -116,4 +116,6 @@ def test_a_hybrid_without_mamba_is_a_transformer() -> None:
 def test_a_scan_by_hand() -> None:
     """Of a chunk of 128 tokens: 128 x 4 for scores, 128 x 6 to apply them, 2 x 6 x 4 each way."""
     mamba = Mamba(layers=1, heads=2, head_size=3, state=4)
-    assert scan_flops(mamba) == 2 * 128 * 4 + 2 * 128 * 6 + 2 * (2 * 6 * 4)
+    assert scan_flops(mamba, mamba.heads, mamba.groups) == 2 * 128 * 4 + 2 * 128 * 6 + 2 * (
+        2 * 6 * 4
+    )

@@ -29,10 +29,7 @@ PROMPT = ServingStep("prefill", 1.0, 2048.0, 2048.0)
 GENERATING = [
     name
     for name in sorted(WORKLOADS.paths())
-    if isinstance(one := WORKLOADS.load(name), Model)
-    and one.causal
-    and one.vocabulary
-    and not one.mamba  # which no model of serving knows yet
+    if isinstance(one := WORKLOADS.load(name), Model) and one.causal and one.vocabulary
 ]
 
 
@@ -64,7 +61,7 @@ def _sent(found: Layer, name: str) -> tuple[Collective, ...]:
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("name", GENERATING)
 def test_weights_are_all_parameters(name: str, phase: Phase) -> None:
-    """All but norms, and what convolutions and gates of linear attention hold."""
+    """All but norms, and what convolutions and gates of linear attention and Mamba hold."""
     model, cut, step = MODELS.load(name), Cut.of(1), ServingStep(phase, 1.0, 1.0, 64.0)
     each = sum(
         one.share * number(one.weight_bytes) for one in inference_layer(model, cut, step).operations
@@ -75,6 +72,11 @@ def test_weights_are_all_parameters(name: str, phase: Phase) -> None:
     left = model.hidden_size * (2 * model.layers + 1)
     if model.linear_attention is not None:  # 4 taps of 2 x 16 + 64 heads of 128, and 2 a head
         left += 45 * (4 * 96 * 128 + 2 * 64)
+    if (mamba := model.mamba) is not None:  # a block has one norm; 4 taps, a norm, 3 numbers a head
+        inner = mamba.heads * mamba.head_size
+        left = model.hidden_size * (model.layers + 1)
+        left += mamba.layers * (4 * (inner + 2 * mamba.groups * mamba.state) + inner)
+        left += mamba.layers * 3 * mamba.heads
     assert (model.layers * each + ends) / 2 + left == pytest.approx(
         parameter_count(model).total, rel=1e-12
     )

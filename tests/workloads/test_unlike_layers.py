@@ -26,6 +26,8 @@ WINDOW = {"tokens": 64, "layers": 9}
 LINEAR = {"layers": 8, "key_heads": 4, "value_heads": 8, "key_head_size": 16} | {
     "value_head_size": 32
 }
+MAMBA = {"layers": 5, "heads": 16, "head_size": 32, "state": 64, "groups": 4}
+HYBRID = {"mamba": MAMBA, "attention_layers": 3, "gated_ffn": False, "head_size": 64}
 INDEX = {"tokens": 128, "heads": 4, "head_size": 16}
 UNLIKE: list[dict[str, Any]] = [
     {"experts": EXPERTS},
@@ -43,6 +45,10 @@ UNLIKE: list[dict[str, Any]] = [
     {"index_attention": INDEX | {"layers": 3}},
     {"prediction_layers": 1, "experts": EXPERTS, "latent_attention": LATENT},
     {"value_head_size": 32, "kv_heads": 4},
+    {"experts": EXPERTS | {"latent_size": 128}},
+    HYBRID | {"kv_heads": 4},
+    HYBRID | {"experts": EXPERTS, "prediction_layers": 2},
+    HYBRID | {"experts": EXPERTS | {"latent_size": 128, "dense_first_layers": 1}},
 ]
 
 

@@ -85,9 +85,7 @@ class ServingCase(Struct, frozen=True, eq=False):
     @property
     def launch_s(self) -> float:
         """Host time of a step with prompts, of all layers [s]."""
-        model = self.served.model
-        sparse = model.experts.sparse_layers(model.layers) if model.experts is not None else 0
-        return sparse * self.stack.sparse_layer_s
+        return self.served.model.expert_layers * self.stack.sparse_layer_s
 
     @property
     def chunks(self) -> Amount:

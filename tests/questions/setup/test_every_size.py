@@ -25,12 +25,7 @@ SWITCHED = ("rail-optimized", "rail-only", "fat-tree", "dgx-superpod", "dgx-1", 
 """Fabrics whose levels grow with the number of domains; tori and dragonflies change their shape."""
 H100 = {"radix": 64, "accelerator": "h100-80gb"}
 
-# Iteration model 4d, which is asked below, knows no hybrids.
-TRANSFORMERS = [
-    name
-    for name in WORKLOADS.paths()
-    if isinstance(model := WORKLOADS.load(name), Model) and model.mamba is None
-]
+TRANSFORMERS = [name for name in WORKLOADS.paths() if isinstance(WORKLOADS.load(name), Model)]
 
 
 def compared(gpus: int, **question: object) -> Comparison:
