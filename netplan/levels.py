@@ -219,6 +219,29 @@ class Level(Struct, frozen=True):
         if self.link_latency_s < 0 or self.step_latency_s < 0:
             raise InputError("a latency is at least 0 s")
 
+    def as_found(self, kind: NetworkKind, share: float = 1.0) -> "Level":
+        """The level beyond HB domains as traffic finds it.
+
+        Parameters
+        ----------
+        kind
+            What it is made of.
+        share
+            What is left of its rate [1].
+
+        Returns
+        -------
+        Level
+            The level of that kind, at that share of the rate of its links.
+
+        Examples
+        --------
+        >>> Level("switch", 4, 50e9).as_found("roce", 0.5).link_bytes_per_s
+        25000000000.0
+        """
+        rate = share * self.link_bytes_per_s
+        return replace(self, network_kind=kind, link_bytes_per_s=rate)
+
     @property
     def unblocked(self) -> "Level":
         """The level without leaves that block, on which everything is at least as fast."""

@@ -6,8 +6,9 @@ Ports = Literal["shared", "full"]
 """What the links of a GPU on a direct fabric have: one port together, or one each."""
 Cards = Literal["bought", "included"]
 """Network cards: on the bill, or inside the servers."""
-NetworkKind = Literal["infiniband", "roce", "omni-path"]
-"""What a network is made of: collectives get different shares of its bandwidth."""
+NetworkKind = Literal["infiniband", "roce", "omni-path", "efa", "tcpxo", "slingshot", "torus"]
+"""What a network is made of: collectives get different shares of its bandwidth, and start at
+different times. Clouds have their own: efa on AWS, tcpxo on the first H100 of Google."""
 Strategy = Literal["1d", "2d", "summa"]
 AnyStrategy = Literal["1d", "2d", "summa", "all"]
 """Tensor parallelism."""

@@ -31,6 +31,10 @@ class NetworkEfficiency(Entry, frozen=True, kw_only=True):
     infiniband: PositiveShare
     roce: PositiveShare
     omni_path: PositiveShare
+    efa: PositiveShare
+    tcpxo: PositiveShare
+    slingshot: PositiveShare
+    torus: PositiveShare
 
     def of(self, kind: NetworkKind) -> float:
         """That of one kind [1]."""

@@ -38,7 +38,7 @@ from netplan.questions.library import (
 from netplan.questions.money.pricing import MONEY
 from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import NETWORK, RUNS, Question
+from netplan.questions.question import FOUND, NETWORK, RUNS, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
@@ -84,7 +84,8 @@ class Report(Question[Procurement]):
         NETWORK
         | RUNS
         | MONEY
-        | {"switch", "network_kind", "expanded_memory", "gpu_hour", "failures", "tokens"}
+        | FOUND
+        | {"switch", "expanded_memory", "gpu_hour", "failures", "tokens"}
     )
 
     rule: Rule = shared(RULE, "choice", choices=get_args(Rule))

@@ -20,7 +20,7 @@ from netplan.questions.answers.optimum_answer import (
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, required
-from netplan.questions.question import Question
+from netplan.questions.question import FOUND, Question
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -32,6 +32,7 @@ from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.scenarios.parts import LARGEST_CLUSTER
 from netplan.scenarios.reading import CatalogReader
+from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
 from netplan.units import counted, si
@@ -170,8 +171,11 @@ class CollectiveAnswer(Answer):
         rate = si(inside.link_bytes_per_s, "B/s")
         where = [f"HB domains of {inside.size}: {group.links.domain.title}, {rate} a GPU one way"]
         if group.domains > 1:
+            share = inputs.get("as_found", 1.0)
+            part = f" at {100 * share:.4g} % of its rate" if share < 1 else ""
+            rate = si(outside.link_bytes_per_s, "B/s")
             where.append(
-                f"between {group.domains:,} of them: {si(outside.link_bytes_per_s, 'B/s')} a GPU"
+                f"between {group.domains:,} of them: {outside.network_kind}{part}, {rate} a GPU"
             )
         title = f"{self.kind} on {counted(group.gpus, 'GPU')} ({inputs['accelerator']})"
         return Heading(title, (*where, *replaced_lines(inputs)))
@@ -247,7 +251,9 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         "netplan collective --kind all_gather --bytes 8e9 --graph ring.graphml",
     )
 
-    reads: ClassVar[frozenset[str]] = frozenset({"gpus", "accelerator", "hb_size", "graph"})
+    reads: ClassVar[frozenset[str]] = (
+        frozenset({"gpus", "accelerator", "hb_size", "graph", "nic_gbps"}) | FOUND
+    )
 
     kind: GroupKind = required("What the GPUs do.", "choice", choices=KINDS)
     message_bytes: float | tuple[float, float] | None = optional(
@@ -297,14 +303,17 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         chip = reader.load(ACCELERATORS, self.cluster.accelerator)
         if self.cluster.graph is not None:
             return self._on_graph(Path(self.cluster.graph), chip, reader.replaced())
-        group = GpuGroup.of(chip, self.cluster.gpus, self.cluster.hb_size, reader.load)
+        cluster = self.cluster
+        group = GpuGroup.of(chip, cluster.gpus, cluster.hb_size, reader.load)
+        kind = cluster.network_kind or FABRICS.load(cluster.fabric, reader.roots).network_kind
+        group = group.as_found(kind, cluster.as_found)
         sizes = self.sizes
         times = group.times(self.kind, sizes, self.collective_algorithm)
         algorithm = sizes / times.time_s
         bus = bus_factor(self.kind, self.cluster.gpus) * algorithm
         numbers = (sizes, times.time_s, times.low_s, times.high_s, algorithm, bus, times.bound_s)
         rows = zip(*(values.tolist() for values in (*numbers, times.regime)), strict=True)
-        inputs = self.inputs(hb_size=group.members, set=reader.replaced())
+        inputs = self.inputs(hb_size=group.members, network_kind=kind, set=reader.replaced())
         del inputs["graph"]
         return CollectiveAnswer(inputs, group, tuple(SizeRow(*row) for row in rows))
 
@@ -312,12 +321,13 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         self, path: Path, chip: Accelerator, replaced: dict[str, object]
     ) -> OptimumAnswer:
         """The optimum on somebody's graph."""
-        self.refuse({"collective_algorithm"}, "the optimum on a graph, whatever the algorithm")
+        mine = {"collective_algorithm", "nic_gbps", *FOUND}
+        self.refuse(mine, "the optimum on a graph, whatever the algorithm, at the graph's rates")
         if "gpus" in self.given:
             raise InputError("--gpus with --graph, which has its own: leave one of them out")
         graph, directed, notes = read_network(path, self.cluster.hb_size, chip)
         inputs = self.inputs(graph=str(path), hb_size=graph.hb_size, set=replaced)
-        del inputs["gpus"]
+        inputs = {name: value for name, value in inputs.items() if name not in {"gpus", *mine}}
         return optimum_answer(inputs, graph, self.sizes, directed=directed, notes=notes)
 
 

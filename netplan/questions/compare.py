@@ -28,7 +28,7 @@ from netplan.questions.answers.compare_rows import (
 from netplan.questions.asking import asks
 from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import NETWORK, PRICES, RUNS, Question
+from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import (
     check_tiers,
@@ -108,7 +108,8 @@ class Compare(Question[Comparison | ComparisonCases]):
         NETWORK
         | RUNS
         | PRICES
-        | {"switch", "fabrics", "floor_plan", "cards", "network_kind", "expanded_memory"}
+        | FOUND
+        | {"switch", "fabrics", "floor_plan", "cards", "expanded_memory"}
         | {"economics", "gpu_hour", "tokens"}
     )
     varies: ClassVar[tuple[str, ...]] = (

@@ -15,7 +15,7 @@ from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.run_cost import Terms, rates_of
 from netplan.questions.money.token_cost import Served
-from netplan.questions.question import NETWORK, SERVED, Question
+from netplan.questions.question import FOUND, NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.reports.quantities import listed
@@ -56,10 +56,14 @@ class Cost(Question[CostAnswer]):
         "netplan cost hgx-h100 --expanded-memory comet-480gb --with accelerators",
     )
 
-    reads: ClassVar[frozenset[str]] = NETWORK | SERVED | MONEY | {"switch", "expanded_memory"}
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK | FOUND | SERVED | MONEY | {"switch", "expanded_memory"}
+    )
 
     def ask(self) -> CostAnswer:
         """Build, list, price and run every fabric."""
+        if self.trains:
+            self.refuse(FOUND, "a bill without servers, on which nothing is timed")
         reader = CatalogReader(self.catalog, self.overrides)
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
         books = whole_books(self.cluster, self.books, reader)

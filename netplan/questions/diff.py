@@ -18,7 +18,7 @@ from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY
 from netplan.questions.money.run_cost import rates_of
 from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
-from netplan.questions.question import NETWORK, RUNS, Question
+from netplan.questions.question import FOUND, NETWORK, RUNS, Question
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
 from netplan.scenarios.bill_books import whole_books
@@ -65,9 +65,13 @@ class Diff(Question[DiffAnswer]):
         "netplan diff mine.yaml --b prices.prices.transceiver@400.base=500 --details",
     )
 
-    reads: ClassVar[frozenset[str]] = (NETWORK | RUNS | MONEY - {"fabrics"}) | {
-        *("fabric", "switch", "network_kind", "expanded_memory", "gpu_hour")
-    }
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK
+        | FOUND
+        | RUNS
+        | MONEY - {"fabrics"}
+        | {"fabric", "switch", "expanded_memory", "gpu_hour"}
+    )
 
     other: str | None = optional("What is laid beside it: a name, or a file.", argument=True)
     a: Mapping[str, Any] | None = optional(

@@ -12,7 +12,7 @@ from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.loads import Loads, what_failed
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import RUNS, Question
+from netplan.questions.question import FOUND, RUNS, Question
 from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.questions.setup.runs import PATTERN
 from netplan.records import replace
@@ -238,9 +238,9 @@ KEPT = (
 )
 """Inputs that a drawing answers to."""
 
-OF_RUNS = (
-    RUNS | {"workload", "network_kind", "expanded_memory", "seed", "matrix", "algorithm"}
-) - {"graph"}
+OF_RUNS = (RUNS | FOUND | {"workload", "expanded_memory", "seed", "matrix", "algorithm"}) - {
+    "graph"
+}
 """Inputs that say what runs: a drawing of the links alone has no use for them."""
 
 draw = asks(Draw)

@@ -14,6 +14,7 @@ from netplan.questions.asking import asks
 from netplan.questions.own_inputs import required, several
 from netplan.questions.question import NETWORK, Question
 from netplan.questions.setup.inputs import refuse_two_networks
+from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
@@ -71,10 +72,10 @@ FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM, CIRCUITS, *added("netplan.formats"
 
 
 def fabric_asked(asked: Question[Any], reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
-    """The fabric's spec, and the size that is asked for."""
-    cluster = asked.cluster
+    """The fabric's spec, and the size that is asked for, at the rates that are bought."""
+    cluster = replace(asked.cluster, as_found=1.0)
     on = reader.load(ACCELERATORS, cluster.accelerator)
-    return reader.fabric(cluster.fabric, cluster.ports), sized(asked.cluster, on)
+    return reader.fabric(cluster.fabric, cluster.ports), sized(cluster, on)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

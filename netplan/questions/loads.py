@@ -234,7 +234,7 @@ class Loads(Question[LoadsAnswer]):
 
         path = Path(self.cluster.graph)
         graph, notes = with_own_domains(read_graph(path, hb_size=self.cluster.hb_size), path, on)
-        return graph, reader.replaced(), notes
+        return graph.as_found(self.cluster.as_found), reader.replaced(), notes
 
 
 loads = asks(Loads)
@@ -299,9 +299,10 @@ def _collectives(run: "PlacedRun | ServedRun", send: Send) -> Iterator[Collectiv
 
 def _alone_bytes_per_s(run: "PlacedRun | ServedRun") -> float:
     """What one GPU sends over the network if all others rest [B/s], all ports of it or one."""
+    sizing = run.fabric.sizing
     if run.spec.own_graph and not run.spec.several_ports:
-        return run.fabric.gpu_bytes_per_s
-    return run.fabric.sizing.network_bytes_per_s
+        return sizing.as_found * run.fabric.gpu_bytes_per_s
+    return sizing.as_found * sizing.network_bytes_per_s
 
 
 _BOUNDED_AS: dict[CollectiveKind, Collective] = {

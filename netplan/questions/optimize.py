@@ -48,7 +48,7 @@ from netplan.questions.optimizing.front import (
 )
 from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff, TradeoffSolver
 from netplan.questions.own_inputs import check_ranges, optional, shared
-from netplan.questions.question import NETWORK, PRICES, TRAINED, Question, Shorthand
+from netplan.questions.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.questions.setup.training import (
     check_tiers,
     plan_search,
@@ -70,7 +70,7 @@ MOST_TRIES, LARGEST_SEED = 10_000, 10**9
 
 @dataclass(frozen=True, kw_only=True)
 class Optimize(Question[Optimization]):
-    """Find every network that no other beats in both cost (or power) and iteration time.
+    """Find networks that none beats in both cost (or power) and iteration time.
 
     Every fabric is sized for every HB domain, switch and oversubscription, and timed under the best
     of all parallel plans, unless a bound proves that it is beaten. So the front is that of the
@@ -104,7 +104,8 @@ class Optimize(Question[Optimization]):
         NETWORK
         | TRAINED
         | PRICES
-        | {"switch", "fabrics", "cards", "network_kind", "expanded_memory"}
+        | FOUND
+        | {"switch", "fabrics", "cards", "expanded_memory"}
         | {"economics", "gpu_hour"}
     )
     varies: ClassVar[tuple[str, ...]] = (

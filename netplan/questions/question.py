@@ -40,6 +40,8 @@ NETWORK = frozenset(
     {"gpus", "accelerator", "hb_size", "radix", "nic_gbps", "oversubscription", "ports"}
 )
 """Inputs of a scenario that say how large a network is."""
+FOUND = frozenset({"network_kind", "as_found"})
+"""Inputs of a scenario that say what traffic finds of a network, for whatever is timed."""
 PRICES = frozenset({"prices", "power", "cabling"})
 """Books that every bill is made from."""
 CHECKPOINTS = frozenset(
@@ -256,7 +258,8 @@ class Question(Generic[AnswerT_co]):
             **given,
         )
         if question.trains:  # what builds networks and plans says more of numbers than a range
-            check_range("nic_gbps", known["nic_gbps"].option, question.cluster.nic_gbps)
+            for name in ("nic_gbps", "as_found"):
+                check_range(name, known[name].option, scenario.value(name))
         else:
             question.check_parts()
         return question._with_ports()
@@ -331,9 +334,9 @@ class Question(Generic[AnswerT_co]):
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
         shown: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
         means = read_of(self.reads, self.scenario.kind)
-        for name in places(self.scenario.kind):
-            if name in means:
-                value = self.scenario.value(name)
+        for name, place in places(self.scenario.kind).items():
+            value = self.scenario.value(name)
+            if name in means and not (place.option.quiet and value == place.default):
                 shown[name] = list(value) if isinstance(value, tuple) else value
         if self.trains and "batch" in shown:
             shown["batch"] = self.scenario.batch

@@ -28,7 +28,7 @@ from netplan.questions.answers.plan_notes import (
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import NETWORK, TRAINED, Question
+from netplan.questions.question import FOUND, NETWORK, TRAINED, Question
 from netplan.questions.setup.fitting import with_fitting
 from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
@@ -483,9 +483,7 @@ class Search(Question[SearchAnswer]):
         "netplan search comet-paper --gpus 64 --model dlrm-1.2t --instances 8",
     )
 
-    reads: ClassVar[frozenset[str]] = (
-        NETWORK | TRAINED | {"fabric", "network_kind", "expanded_memory"}
-    )
+    reads: ClassVar[frozenset[str]] = NETWORK | FOUND | TRAINED | {"fabric", "expanded_memory"}
     workload: ClassVar[str] = "training"
 
     top: int = shared("Plans to show.", "whole", low=1)

@@ -6,7 +6,7 @@ from typing import ClassVar
 from netplan.questions.answers.serving_answer import ServingAnswer, served_plans
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import shared
-from netplan.questions.question import NETWORK, SERVED, Question
+from netplan.questions.question import FOUND, NETWORK, SERVED, Question
 from netplan.questions.setup.serving_run import fixed_degrees, search_servers
 from netplan.scenarios.reading import CatalogReader
 
@@ -41,7 +41,9 @@ class Serving(Question[ServingAnswer]):
         "netplan serving serving-70b-h200 --gpus 16 --tpot-ms 30 --disaggregated",
         "netplan serving nvl72-gb200 --model deepseek-r1 --gpus 72 --precision fp4",
     )
-    reads: ClassVar[frozenset[str]] = SERVED | NETWORK - {"ports"} | {"fabric", "expanded_memory"}
+    reads: ClassVar[frozenset[str]] = (
+        SERVED | NETWORK - {"ports"} | FOUND | {"fabric", "expanded_memory"}
+    )
     workload: ClassVar[str] = "serving"
 
     top: int = shared("Plans to show.", "whole", low=1)

@@ -180,6 +180,8 @@ def _with_inputs(kind: type[Struct], text: str) -> str:
 LARGEST_CLUSTER = 4_194_304
 """GPUs that a cluster may have [1]."""
 LARGEST_BATCH = 10**9
+LEAST_FOUND = 0.01
+"""Least share of a network's rate that traffic may find [1]."""
 BatchSize = Annotated[int, Meta(ge=1, le=LARGEST_BATCH)]
 Whole = Annotated[int, Meta(ge=1, le=LARGEST_CLUSTER)]
 FabricNames = Annotated[tuple[str, ...], Meta(min_length=1)]
@@ -270,8 +272,21 @@ class Cluster(Described, frozen=True, kw_only=True):
     ] = ()
     network_kind: Annotated[
         NetworkKind | None,
-        Typed("What the network is made of, under calibrated.", otherwise="the fabric's"),
+        Typed(
+            "What the network is made of, for calibrated and measured times.",
+            otherwise="the fabric's",
+        ),
     ] = None
+    as_found: Annotated[
+        Annotated[float, Meta(gt=0, le=1)],
+        Typed(
+            "Share of the network's rate that traffic finds, as the log of a cluster shows it.",
+            metavar="SHARE",
+            low=LEAST_FOUND,
+            high=1,
+            quiet=True,
+        ),
+    ] = 1.0
     ocs: Annotated[
         str | None, Option("Optical circuit switch for tori.", otherwise="direct fibres")
     ] = None

@@ -139,7 +139,7 @@ def sized(cluster: Cluster, on: Accelerator) -> Sizing:
     InputError
         If nothing says how many ports a switch has.
     """
-    return sizing_on(
+    sizing = sizing_on(
         on,
         gpus=cluster.gpus,
         radix=cluster.switch_radix,
@@ -147,6 +147,7 @@ def sized(cluster: Cluster, on: Accelerator) -> Sizing:
         oversubscription=cluster.oversubscription,
         ports=cluster.ports,
     )
+    return replace(sizing, network_kind=cluster.network_kind, as_found=cluster.as_found)
 
 
 def sizing_on(

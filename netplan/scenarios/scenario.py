@@ -248,7 +248,8 @@ def consistent_training(
         changes |= {"precision": None, "stack": None, "tensor_overlap": True}
         changes |= {"recompute": None} if training.recompute == "half" else {}
         changes |= {"schedule": None} if training.schedule in BUBBLE_SHARE else {}
-        cluster = _where_not_given(cluster, given, {"network_kind": None})
+        if rules.communication.collectives != "measured":
+            cluster = _where_not_given(cluster, given, {"network_kind": None})
     if rules.compute.operations != "detailed":
         changes["sequence_parallel"] = True
     return cluster, _where_not_given(training, given, changes)

@@ -227,7 +227,8 @@ class GpuNetwork(Struct, frozen=True):
         nodes = {gpu // sizing.hb_size for gpu in members}
         if len(nodes) == 1:
             return given.hb_efficiency * sizing.hb_bytes_per_s * self.rules.unit
-        return given.network_efficiency * sizing.network_bytes_per_s * self.rules.unit
+        found_bytes_per_s = sizing.as_found * sizing.network_bytes_per_s
+        return given.network_efficiency * found_bytes_per_s * self.rules.unit
 
     def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> tasks.Branch:
         """A ring, the slowest of all groups."""

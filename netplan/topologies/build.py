@@ -70,11 +70,9 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
                 f"{fabric.switches:,} switches are wireable, the ports alone would need {least:,}"
             )
         notes.append(f"Sizes do not divide evenly: {more}.")
-    if spec.network_kind != "infiniband":
-        domain, *network = fabric.levels or (None,)
-        if domain is not None:
-            network = [replace(level, network_kind=spec.network_kind) for level in network]
-            fabric = replace(fabric, levels=(domain, *network))
+    kind = sizing.network_kind or spec.network_kind
+    network = (level.as_found(kind, sizing.as_found) for level in fabric.levels[1:])
+    fabric = replace(fabric, levels=(*fabric.levels[:1], *network))
     if spec.domains:
         from netplan.topologies.families.mixed_domains import domain_gpus  # noqa: PLC0415
 

@@ -144,7 +144,7 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     """Expand a fabric to its graph.
 
     The spec's own HB domain replaces the sizing's. Link groups are ``hb`` and those of the fabric's
-    counts, each with exactly as many links.
+    counts, each with exactly as many links. Rates beyond HB domains are what traffic finds of them.
 
     Raises
     ------
@@ -170,7 +170,8 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
 
         graph = graph_of(spec, sizing)
         bare = sizing.hb_size > 1 and not graph.has("hb")
-        return with_domains(graph, sizing.hb_bytes_per_s) if bare else graph
+        graph = with_domains(graph, sizing.hb_bytes_per_s) if bare else graph
+        return graph.as_found(sizing.as_found)
     expected = fabric.link_count + domain_link_count(spec, sizing)
     if expected > MAX_LINKS:
         raise InputError(
@@ -182,7 +183,8 @@ def expand(spec: FabricSpec, sizing: Sizing) -> FabricGraph:
     domains = wire_domains(spec, sizing)
     first = sizing.gpus + sum(len(block.names) for block in domains.nodes)
     network = spec.wire(fabric, first, spec.hb_ports(sizing.hb_size))
-    return assemble(spec.name, sizing.gpus, sizing.hb_size, (gpus, domains, network))
+    graph = assemble(spec.name, sizing.gpus, sizing.hb_size, (gpus, domains, network))
+    return graph.as_found(sizing.as_found)
 
 
 def switched_domain_size(graph: FabricGraph) -> int:

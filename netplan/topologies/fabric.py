@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from netplan.errors import InputError
+from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.families.clos import ClosCounts, ceil_div, check_radix
@@ -45,6 +46,10 @@ class Sizing(Struct, frozen=True):
     port_split
         Parts that every port is split into, one for each plane; ``radix`` and the rate of a port
         are those of a part [1].
+    network_kind
+        What the network is made of, whatever the fabric's file says; None takes that.
+    as_found
+        Share of the network's rate that traffic finds; ports are bought at the whole [1].
     """
 
     gpus: int
@@ -58,6 +63,8 @@ class Sizing(Struct, frozen=True):
     chip_ports: int = 0
     shared_port: bool = False
     port_split: int = 1
+    network_kind: NetworkKind | None = None
+    as_found: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse sizes outside what netplan plans."""

@@ -10,7 +10,9 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.catalog import Catalog
 from netplan.errors import InputError
+from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level
+from netplan.records import replace
 from netplan.traffic.algorithms import CollectiveTime, algorithm_of, check_choice
 from netplan.traffic.bounds import Operation, lower_bound
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
@@ -83,6 +85,24 @@ class GpuGroup(Struct, frozen=True):
         domain = Level("switch", size, accelerator.hb_bytes_per_s)
         network = Level("switch", gpus // size, accelerator.network_bytes_per_s)
         return cls(Links.of(accelerator, load), (domain, network))
+
+    def as_found(self, kind: NetworkKind, share: float = 1.0) -> "GpuGroup":
+        """The group on a network of a kind, of whose rate traffic finds a share.
+
+        Parameters
+        ----------
+        kind
+            What the network is made of.
+        share
+            What is left of its rate [1].
+
+        Returns
+        -------
+        GpuGroup
+            The group on that network; its HB domains stay as they are.
+        """
+        domain, network = self.levels
+        return replace(self, levels=(domain, network.as_found(kind, share)))
 
     @property
     def domains(self) -> int:

@@ -67,6 +67,8 @@ def test_one_size_stands_at_the_top() -> None:
         "gpus": 8,
         "accelerator": "h100-80gb",
         "hb_size": 8,
+        "nic_gbps": None,
+        "network_kind": "infiniband",
         "set": {},
     }
 

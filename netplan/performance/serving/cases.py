@@ -104,7 +104,7 @@ def formats_of(
     return Formats(NumberFormat() if wide else narrow, narrow, cache_bytes)
 
 
-def domain_levels(chip: Accelerator, gpus: int) -> tuple[Level, ...]:
+def domain_levels(chip: Accelerator, gpus: int) -> tuple[Level, Level]:
     """Levels of GPUs that fill one HB domain or a part of it, or whole domains on a network."""
     members = min(chip.hb_size, gpus)
     domain = Level("switch", members, chip.hb_bytes_per_s, step_latency_s=chip.hb_latency_s)

@@ -22,6 +22,7 @@ from netplan.questions.answers.compare_rows import (
     network_price,
 )
 from netplan.questions.answers.diff_sides import pace_between
+from netplan.questions.setup.inputs import found_words
 from netplan.records import replace
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen, fitting
@@ -274,7 +275,7 @@ def _title(answer: Compared) -> str:
 def _subtitle(answer: Compared) -> Iterator[str]:
     """What runs, by which model of time, and the books."""
     about, inputs = answer.about, answer.inputs
-    prices = f"prices {inputs['prices']}"
+    prices = "; ".join(filter(None, (found_words(inputs), f"prices {inputs['prices']}")))
     if answer.serves:
         words = f"{about.model} in {inputs['precision']}, prompts of {inputs['prompt']:,} tokens"
         yield f"{words}, answers of {inputs['output']:,}; {prices}"

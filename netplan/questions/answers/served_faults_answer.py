@@ -12,7 +12,7 @@ from netplan.questions.answers.faults_answer import FABRIC, FaultsAnswer
 from netplan.questions.answers.faults_screen import PARTS, between, spares_words
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import ServedPlan
-from netplan.questions.setup.inputs import replaced_lines, told
+from netplan.questions.setup.inputs import found_words, replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.screen import Screen, columns_of, more_of
@@ -211,7 +211,7 @@ class ServedFaultsAnswer(FaultsAnswer):
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches{model} of {inputs['radix']} ports",
             (
-                f"{asked}{level}",
+                "; ".join(filter(None, (f"{asked}{level}", found_words(inputs)))),
                 f"rates {inputs['failures']} ({inputs['rates']})",
                 *idle_words,
                 *replaced_lines(inputs, self.currency),

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.questions.setup.inputs import told
+from netplan.questions.setup.inputs import found_words, told
 from netplan.records import asdict
 
 
@@ -84,7 +84,8 @@ class ServedPlan(Struct, frozen=True):
 def serving_words(inputs: Mapping[str, Any]) -> str:
     """What is served, to whom, on what."""
     inputs = told(inputs)
-    return (
+    words = (
         f"serving {inputs['model']}, prompts of {inputs['prompt']:,} tokens, answers of"
         f" {inputs['output']:,}, weights of {inputs['precision']}, on {inputs['accelerator']}"
     )
+    return ", ".join(filter(None, (words, found_words(inputs))))

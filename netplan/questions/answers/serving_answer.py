@@ -10,7 +10,7 @@ from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.served_plan import ServedPlan, ServedPool
-from netplan.questions.setup.inputs import replaced_lines, told
+from netplan.questions.setup.inputs import found_words, replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
@@ -277,6 +277,7 @@ class ServingAnswer(Answer):
     def _heading(self) -> show.Heading:
         inputs, searched = told(self.inputs), self.found
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
+        where = ", ".join(filter(None, (where, found_words(inputs))))
         asked = f"prompts of {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
         how = (
             f"weights of {inputs['precision']}, stack {inputs['stack']},"

@@ -27,12 +27,7 @@ WITHOUT_DATE = (
 
 
 def dated_run(
-    asked: Asked,
-    on: Accelerator,
-    stack: Stack,
-    model: Model,
-    part: CalibrationPart,
-    recipe: Recipe,
+    asked: Asked, on: Accelerator, stack: Stack, model: Model, part: CalibrationPart, recipe: Recipe
 ) -> DatedRun | None:
     """What a run reaches under software of the date that is asked for.
 

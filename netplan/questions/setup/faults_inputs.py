@@ -31,7 +31,7 @@ from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.search import PlanSearch
 from netplan.progress import each
 from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import CHECKPOINTS, NETWORK, RUNS, AnswerT_co, Question
+from netplan.questions.question import CHECKPOINTS, FOUND, NETWORK, RUNS, AnswerT_co, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import check_tiers, plan_search, read_chip, read_training
 from netplan.records import replace
@@ -88,7 +88,8 @@ class FaultsQuestion(Question[AnswerT_co]):
         NETWORK
         | RUNS
         | CHECKPOINTS
-        | {"switch", "fabrics", "floor_plan", "cards", "network_kind", "expanded_memory", "ocs"}
+        | FOUND
+        | {"switch", "fabrics", "floor_plan", "cards", "expanded_memory", "ocs"}
         | {"gpus_per_rack", "switches_per_rack", "spare_domains", "spare_gpus"}
         | {"prices", "failures", "rates"}
     )

@@ -36,6 +36,21 @@ def told(inputs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def found_words(inputs: Mapping[str, Any]) -> str:
+    """What traffic finds of the network, where it is told; empty where it is not.
+
+    Examples
+    --------
+    >>> found_words({"network_kind": "roce", "as_found": 0.45}), found_words({"gpus": 64})
+    ('network of roce at 45 % of its rate', '')
+    """
+    kind, share = inputs.get("network_kind"), inputs.get("as_found", 1.0)
+    if not kind and share == 1:
+        return ""
+    of_kind, part = f" of {kind}" if kind else "", f" at {100 * share:.4g} % of its rate"
+    return f"network{of_kind}{part if share < 1 else ''}"
+
+
 def replaced_lines(inputs: Mapping[str, Any], currency: str = "") -> tuple[str, ...]:
     """Lines of a heading on the values that were replaced, with units; prices in a currency."""
     return tuple(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netplan.errors import InfeasibleError
-from netplan.questions.question import Question
+from netplan.questions.question import FOUND, Question
 from netplan.questions.setup.fitting import with_fitting
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.training import plan_inputs, plan_options, plan_search, training_case
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from netplan.questions.setup.served_run import ServedRun
 
 Asked = Question[Any]
-PLACED = frozenset({"fabric", "network_kind", "expanded_memory"})
+PLACED = FOUND | {"fabric", "expanded_memory"}
 """Inputs of a scenario, beside those of networks and runs, that say where a run lies."""
 PATTERN = "Pattern of the collectives."
 """Help of the input that says which pairs of a group talk."""

@@ -19,7 +19,8 @@ from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_S
 from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.answers.serving_answer import served_plans
 from netplan.questions.question import Question
-from netplan.scenarios.reading import CatalogReader, sizing_on, variants
+from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.topologies.build import build_fabric, own_rates
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS
@@ -97,20 +98,18 @@ def _levels(
     members = spec.hb_size or members
     alone = asked.cluster.gpus <= members
     if alone and spec.hb_kind == "switch":
-        return served_levels(chip, asked.cluster.gpus, members, ())
+        return domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
     members = min(members, asked.cluster.gpus)
     whole = max(-(-asked.cluster.gpus // members) * members, MIN_GPUS)
-    sizing = sizing_on(
-        chip,
-        gpus=whole,
-        radix=asked.cluster.switch_radix,
-        hb_size=members,
-        oversubscription=asked.cluster.oversubscription,
-    )
+    # Serving asks nothing of ports.
+    cluster = replace(asked.cluster, gpus=whole, hb_size=members, ports="shared")
+    sizing = sized(cluster, chip)
+    if not alone and (levels := build_fabric(spec, sizing).levels):
+        return levels
+    domain, network = domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
     if alone:
-        _, network = served_levels(chip, asked.cluster.gpus, members, ())
-        return spec.hb_level(own_rates(spec, sizing)), network
-    return served_levels(chip, asked.cluster.gpus, members, build_fabric(spec, sizing).levels)
+        domain = spec.hb_level(own_rates(spec, sizing))
+    return domain, network.as_found(sizing.network_kind or spec.network_kind, sizing.as_found)
 
 
 def goal_of(asked: Asked) -> Goal:
@@ -173,16 +172,6 @@ def _drafts(asked: Asked, reader: CatalogReader, chip: Accelerator) -> Drafts | 
 def served_model(reader: CatalogReader, name: str) -> Model:
     """The transformer that is served."""
     return reader.load(MODELS, name)
-
-
-def served_levels(
-    chip: Accelerator, gpus: int, hb_size: int | None, network: tuple[Level, ...]
-) -> tuple[Level, ...]:
-    """Levels that servers lie on: one HB domain where the cluster is no more, else the fabric's."""
-    members = hb_size or chip.hb_size
-    if gpus <= members or not network:
-        return domain_levels(chip.changed(hb_size=members), gpus)
-    return network
 
 
 def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision: str) -> list[str]:

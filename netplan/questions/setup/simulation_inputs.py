@@ -145,4 +145,5 @@ class SimulationQuestion(Question[SimulateAnswer]):
         on = CatalogReader(self.catalog, self.overrides).load(
             ACCELERATORS, self.cluster.accelerator
         )
-        return with_own_domains(read, path, on)
+        graph, notes = with_own_domains(read, path, on)
+        return graph.as_found(sizing.as_found), notes

@@ -31,7 +31,7 @@ from netplan.performance.stacks import (
     default_stack,
 )
 from netplan.questions.question import Question
-from netplan.questions.setup.inputs import told
+from netplan.questions.setup.inputs import found_words, told
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.topologies.build import build_fabric
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 Asked = Question[Any]
 CALIBRATED = ("precision", "stack", "tensor_overlap", "network_kind")
-"""Inputs that mean something under iteration model ``calibrated`` alone."""
+"""Inputs that mean something under iteration model ``calibrated`` alone, or under few more."""
 SHOWN_IF_GIVEN = (*CALIBRATED, "sequence_parallel", "schedule")
 """Inputs that answers of other iteration models leave out where nothing is asked for."""
 OF_TRANSFORMERS = (
@@ -259,7 +259,8 @@ def _calibrated_alone(asked: Asked, assumptions: IterationModel) -> Iterator[str
         yield f"--stack {asked.training.stack}"
     if not asked.training.tensor_overlap:
         yield "--no-tensor-overlap"
-    if asked.cluster.network_kind is not None:
+    measured = assumptions.communication.collectives == "measured"
+    if asked.cluster.network_kind is not None and not measured:
         yield f"--network-kind {asked.cluster.network_kind}"
     if asked.training.schedule in BUBBLE_SHARE:
         yield f"--schedule {asked.training.schedule}"
@@ -701,8 +702,8 @@ def stack_words(inputs: Mapping[str, Any]) -> Iterator[str]:
     for name in ("sequence_parallel", "tensor_overlap"):
         if inputs.get(name) is False:
             yield f"no {name.replace('_', ' ')}"
-    if kind := inputs.get("network_kind"):
-        yield f"network of {kind}"
+    if words := found_words(inputs):
+        yield words
     if (schedule := inputs.get("schedule")) in BUBBLE_SHARE:
         yield f"schedule {schedule}"
 

@@ -248,6 +248,24 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         link = np.where(order < self.link_count, order, order - self.link_count)
         return Adjacency(indptr, others[order], link.astype(np.int32))
 
+    def as_found(self, share: float) -> "FabricGraph":
+        """The graph at the rates that traffic finds beyond HB domains and memories.
+
+        Parameters
+        ----------
+        share
+            What is left of them [1].
+
+        Returns
+        -------
+        FabricGraph
+            Itself where nothing is lost.
+        """
+        if share == 1:
+            return self
+        inside = self.is_role("hb", "memory")
+        return replace(self, bytes_per_s=np.where(inside, 1.0, share) * self.bytes_per_s)
+
     def has(self, *roles: Role) -> bool:
         """Whether the graph has links that do something.
 

@@ -1,6 +1,5 @@
 """Blocks of layers under software of a date: by hand, and where they must agree."""
 
-
 import numpy as np
 import pytest
 
