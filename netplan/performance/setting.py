@@ -479,13 +479,17 @@ class Setting(Struct, frozen=True):
 
     @property
     def kv_heads(self) -> tuple[int, ...]:
-        """Numbers of heads of keys and values that are whole, where they are not all heads [1]."""
+        """Numbers of heads that others share and that are whole, where they are not all [1].
+
+        Those of keys and values, and groups of Mamba.
+        """
         if self.graph_model is not None:
             return ()
         model, window = self.transformer, self.transformer.window_attention
         linear = model.linear_attention
         head_counts = (model.kv_heads, window and window.kv_heads, linear and linear.key_heads)
-        return tuple(number for number in head_counts if number)
+        groups = model.mamba and model.mamba.groups
+        return tuple(number for number in (*head_counts, groups) if number)
 
     @property
     def spread_model(self) -> "SpreadModel | None":
@@ -722,7 +726,20 @@ class Setting(Struct, frozen=True):
             from netplan.workloads.graph_program import graph_program  # noqa: PLC0415 - seldom used
 
             return graph_program(self.graph_model, sharding, self.zero_stage)
+        self._check_scattered(sharding)
         return training_program(self.transformer, sharding, method)
+
+    def _check_scattered(self, sharding: Sharding) -> None:
+        """Refuse unlike layers without sequence parallelism, but under software of a date."""
+        run, unlike = self.training.calibrated, self.transformer.unlike or self.experts
+        dated = run is not None and run.dated is not None
+        if self.variant.sequence_parallel or not unlike or dated or np.all(sharding.tensor == 1):
+            return
+        raise InputError(
+            f"{self.transformer.unlike or 'experts'} over several tensor GPUs are modelled with"
+            " sequence parallelism alone, but for iteration model calibrated under a"
+            " --software-date: leave --no-sequence-parallel out, or give --fix tensor=1"
+        )
 
     @property
     def _exchanged(self) -> Zero:

@@ -153,8 +153,9 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
     model, rules = setting.transformer, setting.assumptions.space
     cut = model.heads if rules.tensor == "heads" else model.sequence_length
     block = rules.smallest_block
-    linear, experts = model.linear_attention, setting.experts
-    limits[TENSOR] = gcd(cut, model.hidden_size, linear.value_heads if linear else 0)
+    linear, mamba, experts = model.linear_attention, model.mamba, setting.experts
+    other_heads = (linear.value_heads if linear else 0, mamba.heads if mamba else 0)
+    limits[TENSOR] = gcd(cut, model.hidden_size, *other_heads)
     limits[EXPERT] = experts.count if experts else 1
     if setting.strategy == "1d":
         caps[TENSOR] = 3 * model.hidden_size // block

@@ -443,7 +443,7 @@ def refuse_unlike(model: Model, who: str) -> None:
     if model.unlike:
         raise InputError(
             f"{who} cover plain layers that are all alike, and {model.name} has {model.unlike}: use"
-            " the iteration model 4d, or another model"
+            " the iteration model calibrated or 4d, or another model"
         )
 
 

@@ -137,6 +137,11 @@ EXCHANGE = ("router", "expert-down", "dispatch", "combine", "expert-up")
 """Operations around experts, without weights of theirs."""
 
 
+def is_routed(operation: "Operation") -> bool:
+    """Whether an operation belongs to experts that tokens are sent to."""
+    return operation.expert_weights or operation.name in EXCHANGE
+
+
 def computed_again(word: str, operation: "Operation") -> float:
     """What share of an operation's forward pass a word of recomputation runs again [1].
 
@@ -158,7 +163,7 @@ def computed_again(word: str, operation: "Operation") -> float:
         return 1.0 if word == "full" else 0.5
     if word == "sac-op":
         return 0.5 if name in ("qkv", "vproj", "fc1", "fc2") else 0.0
-    routed = operation.expert_weights or name in EXCHANGE
+    routed = is_routed(operation)
     shared, dense = name.startswith("shared-"), name.startswith(("dense-", "fc", "drop1"))
     parts = {
         "core_attn": name.endswith("attention"),

@@ -17,11 +17,12 @@ two.
 Feed-forward parts with experts: routed ones, those that every token visits, and dense layers.
 
 Every token visits some of the routed experts, which are spread over ``expert`` GPUs of the data
-parallel group; within one expert the weights are cut over the tensor GPUs. Tokens leave from where
-the sequence is cut, travel by all_to_all to their experts, and are gathered over the tensor GPUs
-there; the results take the way back. Tokens are spread evenly: capacity factors, dropped tokens and
-imbalance are left out. Sources: Lepikhin et al., GShard (arXiv:2006.16668), Sec. 3 for the
-exchange; Singh et al. (arXiv:2303.06318) for experts under tensor parallelism.
+parallel group; within one expert the weights are cut over the tensor GPUs, or whole where experts
+are folded (`netplan.workloads.operations.Sharding`). Tokens leave from where the sequence is cut,
+travel by all_to_all to their experts, and are gathered over the GPUs that share one there; the
+results take the way back. Tokens are spread evenly: capacity factors, dropped tokens and imbalance
+are left out. Sources: Lepikhin et al., GShard (arXiv:2006.16668), Sec. 3 for the exchange; Singh et
+al. (arXiv:2303.06318) for experts under tensor parallelism.
 
 Shared experts are one more feed-forward part of every token, and layers without experts have a
 dense one: their weights belong to all data parallel GPUs. Both gather the tokens themselves, since
@@ -32,7 +33,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from netplan.arrays import Floats
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
@@ -50,6 +51,7 @@ from netplan.workloads.layer_kernels import (
     summa_product,
 )
 from netplan.workloads.models import Experts, Model
+from netplan.workloads.recomputation import is_routed
 
 LOSS_FLOPS = 5
 """Shift, exponential, sum, quotient and logarithm of the loss [FLOP a logit]."""
@@ -89,7 +91,7 @@ def transformer_layer(
     Raises
     ------
     InputError
-        If experts are asked for under ``summa``, or either without sequence parallelism.
+        If unlike layers, or norms on all tensor GPUs, are asked for under ``summa``.
 
     Examples
     --------
@@ -146,10 +148,9 @@ def _blocks(model: Model) -> tuple[float, float]:
 def _check_modelled(model: Model, strategy: Strategy, variant: ops.Variant) -> None:
     """Refuse what no layer is known for."""
     unlike = "experts" if variant.sparse else model.unlike
-    if not variant.sequence_parallel and (strategy == "summa" or unlike):
+    if not variant.sequence_parallel and strategy == "summa":
         raise InputError(
-            f"{unlike or 'SUMMA'} are modelled with sequence parallelism alone: leave"
-            " --no-sequence-parallel out"
+            "SUMMA is modelled with sequence parallelism alone: leave --no-sequence-parallel out"
         )
     if strategy == "summa" and unlike:
         raise InputError(f"{unlike} under SUMMA are not modelled: use strategy 1d or 2d")
@@ -159,12 +160,20 @@ def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
     """Operations without sequence parallelism: partial sums are reduced, and nothing is gathered.
 
     Of the four collectives of a layer and direction two all_reduces are left, of the same bytes
-    (arXiv:2205.05198, Sec. 4.2.2).
+    (arXiv:2205.05198, Sec. 4.2.2). Rows of routed experts travel as ever: every tensor GPU sends
+    all of its own.
     """
 
     def work_of(operation: ops.Operation, work: ops.OperationCost) -> ops.OperationCost:
-        kept = () if operation.name.startswith("ln") else work.collectives
-        return replace(work, collectives=tuple(_whole(sent) for sent in kept))
+        if is_routed(operation):
+            return work
+        norm = operation.name.startswith(("ln", "latent-norm"))
+        kept = (
+            _whole(sent) if sent.group == "tensor" else sent
+            for sent in work.collectives
+            if sent.group != "tensor" or not (norm or sent.kind == "all_gather")
+        )
+        return replace(work, collectives=tuple(kept))
 
     return tuple(
         replace(
@@ -389,22 +398,22 @@ def expert_feed_forward(
     model: Model, sharding: ops.Sharding, local: ops.Local, experts: Experts
 ) -> Iterator[ops.Operation]:
     """Operations of the feed-forward part: of layers with experts, then of those without."""
-    routed = _of_width(local, experts.ffn_size or local.ffn, sharding)
     dense_share = model.dense_layers / model.depth
     # Experts that are asked for stand in every layer.
     share = model.sparse_layers / model.depth if model.experts else dense_share
     if model.experts and dense_share:
         dense = _dense(local, local, "dense-")
         yield from (replace(operation, share=dense_share) for operation in dense)
-    operations = [*_routed(routed, experts, sharding.expert.astype(np.float64))]
+    operations = [*_routed(local, experts, sharding)]
     if experts.shared_ffn_size:
-        operations += _dense(local, _of_width(local, experts.shared_ffn_size, sharding), "shared-")
+        inner = _of_width(local, experts.shared_ffn_size, sharding.tensor)
+        operations += _dense(local, inner, "shared-")
     yield from (replace(operation, share=share) for operation in operations)
 
 
-def _of_width(local: ops.Local, width: float, sharding: ops.Sharding) -> ops.Local:
-    """The sizes of a GPU with another inner width of the feed-forward part."""
-    inner: Floats = (int(width) // sharding.tensor).astype(np.float64)
+def _of_width(local: ops.Local, width: float, shared_by: Ints) -> ops.Local:
+    """The sizes of a GPU with another inner width of a feed-forward part, cut over so many."""
+    inner: Floats = (int(width) // shared_by).astype(np.float64)
     return replace(local, ffn=float(width), ffn_local=inner)
 
 
@@ -428,17 +437,22 @@ def _dense(local: ops.Local, inner: ops.Local, name: str) -> list[ops.Operation]
     return [replace(operation, name=f"{name}{operation.name}") for operation in operations]
 
 
-def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence[ops.Operation]:
+def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Sequence[ops.Operation]:
     """Router, dispatch, the experts' own operations, and the combination of their results.
 
     Experts of latent vectors have a projection before the dispatch and one behind the combination,
     of the scattered tokens by weights on every tensor GPU.
     """
     router, hidden = _router(local, experts), local.hidden
+    shared_by, scattered = sharding.expert_tensor, local.scattered_rows
+    local = _of_width(local, experts.ffn_size or local.ffn, shared_by)
     if experts.latent_size:
         local = replace(local, hidden=float(experts.latent_size))
-    visits, scattered = experts.per_token * local.rows, experts.per_token * local.scattered_rows
-    copies = experts.count / expert_gpus
+    # Tokens that the GPUs of one expert have together, before they are routed.
+    cut_alike = (shared_by == sharding.tensor) & (scattered < local.rows)
+    own = np.where(cut_alike, local.rows, scattered * shared_by)
+    visits, scattered = experts.per_token * own, experts.per_token * scattered
+    copies = experts.count / sharding.experts_over.astype(np.float64)
     columns = (2 if local.gated else 1) * local.ffn_local
     expert_operations = (
         column_product(Product("fc1", "mlp", visits, local.hidden, columns, copies)),
@@ -451,10 +465,12 @@ def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence
         bias("fc2-bias", scattered, local.hidden, copies),
     )
     inside = (
-        _dispatch(local, experts),
+        _dispatch(local, experts, visits),
         *(replace(operation, expert_weights=True) for operation in expert_operations),
-        _combine(local, experts),
+        _combine(local, experts, visits),
     )
+    if np.any(shared_by < sharding.tensor):
+        inside = tuple(_unshared(operation, shared_by) for operation in inside)
     if not experts.latent_size:
         return router, *inside
     rows, width = local.scattered_rows, local.hidden
@@ -462,6 +478,21 @@ def _routed(local: ops.Local, experts: Experts, expert_gpus: Floats) -> Sequence
     up = Product("expert-up", "mlp", rows, width, hidden).operation(forward=(), backward=())
     down, send = (replace(down, inputs=(ops.INPUT,)), inside[0])
     return router, down, replace(send, inputs=(down.name, router.name)), *inside[1:], up
+
+
+def _unshared(operation: ops.Operation, shared_by: Ints) -> ops.Operation:
+    """An operation of experts, of which those that no GPUs share gather and reduce nothing."""
+
+    def work_of(work: ops.OperationCost) -> ops.OperationCost:
+        between = [sent.group == "tensor" for sent in work.collectives]
+        sent = (
+            replace(each, message_bytes=each.message_bytes * (shared_by > 1)) if tensor else each
+            for each, tensor in zip(work.collectives, between, strict=True)
+        )
+        return replace(work, collectives=tuple(sent))
+
+    forward, backward = work_of(operation.forward), work_of(operation.backward)
+    return replace(operation, forward=forward, backward=backward)
 
 
 def _router(local: ops.Local, experts: Experts) -> ops.Operation:
@@ -484,16 +515,12 @@ def _sent_bytes(local: ops.Local, experts: Experts) -> Floats:
     return ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
 
 
-def _gathered_bytes(local: ops.Local, experts: Experts) -> Floats:
-    """All tokens that the tensor GPUs of one expert have received together [B]."""
-    return ops.ELEMENT_BYTES * experts.per_token * local.rows * local.hidden
-
-
-def _dispatch(local: ops.Local, experts: Experts) -> ops.Operation:
+def _dispatch(local: ops.Local, experts: Experts, visits: Floats) -> ops.Operation:
     """Copy the tokens in the order of their experts, send them, gather them there."""
     sent = _sent_bytes(local, experts)
     send = ops.Collective("all_to_all", sent, "expert")
-    gather = ops.Collective("all_gather", _gathered_bytes(local, experts), "tensor")
+    # What the GPUs that share an expert have received together.
+    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
     # The conjugate of the gather is the reduce_scatter of the first product's gradients.
     return ops.Operation(
         "dispatch",
@@ -502,16 +529,16 @@ def _dispatch(local: ops.Local, experts: Experts) -> ops.Operation:
         0.0,
         ops.OperationCost(moved_bytes=2 * sent, collectives=(send, gather)),
         ops.OperationCost(moved_bytes=2 * sent, collectives=(send,)),
-        result=ops.Tensor(experts.per_token * local.rows, local.hidden),
+        result=ops.Tensor(visits, local.hidden),
         inputs=(ops.INPUT, "router"),
     )
 
 
-def _combine(local: ops.Local, experts: Experts) -> ops.Operation:
+def _combine(local: ops.Local, experts: Experts, visits: Floats) -> ops.Operation:
     """Send the results back and add them up, weighted by the router."""
     sent = _sent_bytes(local, experts)
     back = ops.Collective("all_to_all", sent, "expert")
-    gather = ops.Collective("all_gather", _gathered_bytes(local, experts), "tensor")
+    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
     work = ops.OperationCost(
         vector_flops=2 * sent / ops.ELEMENT_BYTES,
         moved_bytes=sent + sent / experts.per_token,

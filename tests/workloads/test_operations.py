@@ -201,7 +201,8 @@ def test_ends_cut_the_vocabulary() -> None:
 
 def test_arrays_are_the_single_shardings_side_by_side() -> None:
     many = Sharding(
-        *(np.array(one) for one in ([1, 2, 4], [1, 2, 8], [4, 2, 1], [4, 8, 8], [1, 1, 1]))
+        *(np.array(one) for one in ([1, 2, 4], [1, 2, 8], [4, 2, 1], [4, 8, 8], [1, 1, 1])),
+        *(np.array(one) for one in ([1, 1, 1], [1, 2, 8])),
     )
     for strategy in get_args(Strategy):
         layer = transformer_layer(model(), many, strategy=strategy)

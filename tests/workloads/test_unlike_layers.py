@@ -143,7 +143,7 @@ def test_what_knows_plain_layers_refuses_others() -> None:
     one = Sharding.of(1, tensor=1)
     with pytest.raises(InputError, match=r"closed forms cover plain layers.*one has experts"):
         counted_layer(model, one)
-    with pytest.raises(InputError, match="has experts: use the iteration model 4d"):
+    with pytest.raises(InputError, match="has experts: use the iteration model calibrated or 4d"):
         layer_graph(model)
     with pytest.raises(InputError, match="under SUMMA"):
         training_program(model, one, TrainingMethod(strategy="summa"))
@@ -168,3 +168,53 @@ def test_what_knows_plain_layers_refuses_others() -> None:
 def test_impossible_files_are_refused(blocks: dict[str, Any], said: str) -> None:
     with pytest.raises(RecordError, match=said):
         made(**blocks)
+
+
+def experts_part(sharding: Sharding, **variant: Any) -> dict[str, Any]:  # noqa: ANN401 - of a Variant
+    """Operations of experts by name, of 16 of 128 with 4 of a token."""
+    method = TrainingMethod(variant=Variant(**variant))
+    layer = training_program(made(experts=EXPERTS), sharding, method).layer
+    return {one.name: one for one in layer.operations}
+
+
+def sent(work: Any) -> list[tuple[str, str, float]]:  # noqa: ANN401 - work of an operation
+    return [
+        (one.kind, one.group, float(np.ravel(one.message_bytes)[0])) for one in work.collectives
+    ]
+
+
+def test_whole_experts_are_spread_over_tensor_gpus_too() -> None:
+    """2 x 256 tokens on 4 tensor GPUs: 128 leave each, 512 rows of 512 numbers of 2 bytes.
+
+    Of experts on 8 GPUs two lie on each, whole: 2 x (512 x 256 + 128 x 512) weights. Cut over the
+    4 tensor GPUs, 32 GPUs hold a quarter of two each, and all 512 tokens' rows are gathered.
+    """
+    rows_bytes = 4 * 128 * 512 * 2.0
+    whole = experts_part(Sharding.of(2, tensor=4, expert=2, experts_over=8, expert_tensor=1))
+    cut = experts_part(Sharding.of(2, tensor=4, expert=8, experts_over=8, expert_tensor=4))
+    for operations, gathered, shared_by in ((whole, 0.0, 1), (cut, 4 * rows_bytes, 4)):
+        weights = [float(operations[name].weight_bytes[0]) for name in ("fc1", "fc2")]
+        assert weights == [2 * 2 * 512 * 256 / shared_by, 2 * 2 * 128 * 512 / shared_by]
+        dispatch, combine = operations["dispatch"], operations["combine"]
+        assert sent(dispatch.forward) == [
+            ("all_to_all", "expert", rows_bytes),
+            ("all_gather", "tensor", gathered),
+        ]
+        assert sent(combine.forward) == [("all_to_all", "expert", rows_bytes)]
+        assert sent(operations["fc2"].forward) == [("reduce_scatter", "tensor", gathered)]
+        # Four choices of the own tokens, of all GPUs that share an expert together.
+        (shape,) = operations["fc1"].shapes
+        assert float(np.ravel(shape.m)[0]) == 4 * 128 * shared_by
+        assert float(np.ravel(operations["fc1"].forward.tensor_flops)[0]) == pytest.approx(
+            2 * 4 * 128 * 512 * 256, rel=0.01
+        )
+
+
+def test_without_sequence_parallelism_every_tensor_gpu_sends_all_its_rows() -> None:
+    """All 512 tokens leave each GPU; the dense part beside them reduces and gathers nothing."""
+    sharding = Sharding.of(2, tensor=4, expert=2, experts_over=8, expert_tensor=1)
+    operations = experts_part(sharding, sequence_parallel=False)
+    assert sent(operations["dispatch"].forward)[0] == ("all_to_all", "expert", 4 * 512 * 512 * 2.0)
+    assert sent(operations["shared-fc1"].forward) == []
+    assert sent(operations["shared-fc2"].forward) == [("all_reduce", "tensor", 512 * 512 * 2.0)]
+    assert sent(operations["vproj"].forward) == [("all_reduce", "tensor", 512 * 512 * 2.0)]
