@@ -167,6 +167,8 @@ class AskingCommand(Strict):
             argument = isinstance(parameter, click.Argument)
             if record and not argument and (every or parameter.name not in SELDOM):
                 output.rows.append((record[0], record[1]))
+        if not every and self.question.inputs_known():  # of two lines one is left for what is asked
+            output.rows[-2:] = [("-h, --help, --help-all", "Show this, or every option, and exit.")]
         yield output
 
 

@@ -52,13 +52,14 @@ class Option(Struct, frozen=True):
     ``whole-or-auto`` (64, or auto: searched), ``text`` (a name or a path to a file), ``choice``,
     ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers`` (NAME=N), ``amounts`` (NAME=X),
     ``changes`` (NAME=VALUE of any input, or ROLE.KEY=VALUE). Its flag is made from the name if
-    empty; one that begins with ``--no-`` turns the input off. An argument is told by its place, not
-    by a flag. ``low`` and ``high`` are both allowed; ``otherwise`` says what holds if nothing is
-    given and no default says it, such as ``the accelerator's``; a shared default stands in the
-    defaults file; ``values`` counts what follows the flag. A ``source`` is where inputs are read
-    from, and none itself. ``--help`` shows what is ``basic`` of a part of the scenario,
-    ``--help-all`` the rest too; ``aliases`` are names of before, of the flag and of the keyword
-    alike. What is ``quiet`` stands in the inputs of an answer only where it is not at its default.
+    empty; one that begins with ``--no-`` turns the input off, and two with a slash between them
+    turn it on and off, where nothing is a third value. An argument is told by its place, not by a
+    flag. ``low`` and ``high`` are both allowed; ``otherwise`` says what holds if nothing is given
+    and no default says it, such as ``the accelerator's``; a shared default stands in the defaults
+    file; ``values`` counts what follows the flag. A ``source`` is where inputs are read from, and
+    none itself. ``--help`` shows what is ``basic`` of a part of the scenario, ``--help-all`` the
+    rest too; ``aliases`` are names of before, of the flag and of the keyword alike. What is
+    ``quiet`` stands in the inputs of an answer only where it is not at its default.
     """
 
     help: str
@@ -214,11 +215,14 @@ def flag_text(flag: str, given: object) -> str:
 
     >>> [flag_text(*given) for given in (("--fix", {"tensor": 2}), ("--lm-head", True))]
     ['--fix tensor=2', '--lm-head']
-    >>> flag_text("--no-overlap", False)
-    '--no-overlap'
+    >>> flag_text("--no-overlap", False), flag_text("--overlap/--no-overlap", False)
+    ('--no-overlap', '--no-overlap')
     """
+    on, _, off = flag.partition("/")
     if isinstance(given, Mapping):
         given = tuple(f"{name}={number}" for name, number in given.items())
     if isinstance(given, tuple):
         return " ".join([flag, *map(str, given)])
-    return flag if isinstance(given, bool) else f"{flag} {given}"
+    if isinstance(given, bool):
+        return on if given else off or on
+    return f"{flag} {given}"

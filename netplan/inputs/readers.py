@@ -132,6 +132,38 @@ def whole_or_auto(value: object) -> int | str:
     return number
 
 
+FIRST_MONTH, LAST_MONTH = "2024-07", "2026-09"
+"""Software of the first and the last month that there are runs of, within a quarter."""
+NEWEST_SCORED = "2026-06"
+"""Software of the newest runs that were scored, which is meant where nothing is said."""
+UNDATED = "none"
+"""What is asked for in place of a month where software has no date."""
+_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+
+
+def software_month(text: str) -> str:
+    """Read a month of software; outside of the range of runs it is the nearest inside.
+
+    Raises
+    ------
+    InputError
+        If it is neither a month nor none.
+
+    Examples
+    --------
+    >>> software_month("2026-02"), software_month("2023-11"), software_month("none")
+    ('2026-02', '2024-07', 'none')
+    """
+    if text == UNDATED:
+        return text
+    if not _MONTH.fullmatch(text):
+        raise InputError(
+            f"--software-date {text!r:.40} is no month: give YYYY-MM, from {FIRST_MONTH} to"
+            f" {LAST_MONTH}, or {UNDATED}"
+        )
+    return min(max(text, FIRST_MONTH), LAST_MONTH)
+
+
 def ratio(text: str) -> float:
     """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
     down, _, up = text.partition(":")
@@ -219,6 +251,8 @@ def read_value(kind: str, value: Any) -> object:  # noqa: ANN401 - of any kind
         return NUMBERS[kind](value) if isinstance(value, str) else _number(kind, value)
     if kind in TEXTS_OR_NUMBERS:
         return TEXTS_OR_NUMBERS[kind](value)
+    if kind == "flag" and value in ("true", "false"):  # as files have them
+        return value == "true"
     if kind == "flag" and not isinstance(value, bool):
         # Any text would be true, "no" as well.
         raise InputError(f"{value!r:.60} is neither True nor False")

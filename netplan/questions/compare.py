@@ -30,6 +30,7 @@ from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.inputs import fabrics_asked
+from netplan.questions.setup.software import software_words
 from netplan.questions.setup.training import (
     check_tiers,
     plan_search,
@@ -216,11 +217,12 @@ class Compare(Question[Comparison | ComparisonCases]):
         if self.trains and isinstance(model, Model):
             rules = reader.load(ITERATION_MODELS, self.training.iteration_model)
             fitted = rules.calibration is not None
+            dated = [f"{rules.name}, {rules.date}", *software_words(training_inputs(self))]
             about = replace(
                 about,
                 sequence_length=model.sequence_length,
                 precision=(self.training.precision or "bf16") if fitted else "",
-                dated=f"{rules.name}, {rules.date}" if fitted else f"iteration model {rules.name}",
+                dated=", ".join(dated) if fitted else f"iteration model {rules.name}",
             )
         shown: dict[str, Any] = {"about": about}
         if RAIL_ONLY in fabrics_asked(self):

@@ -102,7 +102,7 @@ class Optimize(Question[Optimization]):
 
     reads: ClassVar[frozenset[str]] = (
         NETWORK
-        | TRAINED
+        | TRAINED - {"hybrid_stages"}  # its --force replaces files
         | PRICES
         | FOUND
         | {"switch", "fabrics", "cards", "expanded_memory"}

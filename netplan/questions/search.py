@@ -649,7 +649,7 @@ class Search(Question[SearchAnswer]):
 
     def _mapped(self, case: TrainingCase) -> Options:
         """What the search leaves open, and how layers lie on the chip."""
-        options = plan_options(self, assumptions=case.training.assumptions)
+        options = plan_options(self, run=case.training)
         if self.execution is None:
             return options
         from netplan.performance.mapping.layers import LayerExecution

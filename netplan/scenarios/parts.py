@@ -20,7 +20,9 @@ from netplan.errors import InputError
 from netplan.inputs.choices import (
     AnyStrategy,
     Cards,
+    Dispatcher,
     End,
+    Graphs,
     Interleave,
     KernelSource,
     MemoryModel,
@@ -35,7 +37,14 @@ from netplan.inputs.choices import (
     TrainingPrecision,
 )
 from netplan.inputs.option import Kind, Option
-from netplan.inputs.readers import batch, per_gpu
+from netplan.inputs.readers import (
+    FIRST_MONTH,
+    LAST_MONTH,
+    NEWEST_SCORED,
+    batch,
+    per_gpu,
+    software_month,
+)
 from netplan.records import Entry
 from netplan.workloads.recomputation import Recomputation
 
@@ -354,7 +363,9 @@ class TieredMemory(Described, frozen=True, kw_only=True):
     ] = None
     imbalance: Annotated[
         Annotated[float, Meta(ge=1)],
-        Typed("Tokens of the busiest GPU's experts over the mean, in memory.", low=1),
+        Typed(
+            "Tokens of the busiest GPU's experts over the mean: memory, and time by date.", low=1
+        ),
     ] = 1.0
     ignore_memory: Annotated[bool, Typed("Time plans that fit into no memory, too.")] = False
 
@@ -385,6 +396,8 @@ ALIASES = (
     ("precision", "nvfp4", "fp4"),
 )
 """Inputs, other names of values, and those."""
+BY_DATE = "by --software-date"
+"""What holds of software where nothing is asked for."""
 FIX = Option(
     "Give a value, such as pipeline=64 (repeatable).",
     "numbers",
@@ -430,6 +443,52 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
             otherwise="megatron-2025 under calibrated, maxtext on TPUs",
         ),
     ] = None
+    software_date: Annotated[
+        str | None,
+        Option(
+            f"Month of that software, from {FIRST_MONTH} to {LAST_MONTH}, or none.",
+            metavar="YYYY-MM",
+            otherwise=f"{NEWEST_SCORED} under calibrated",
+        ),
+    ] = None
+    dispatcher: Annotated[
+        Dispatcher | None,
+        Typed(
+            "What brings tokens to their experts, under calibrated; fsdp gathers experts.",
+            otherwise=BY_DATE,
+        ),
+    ] = None
+    expert_overlap: Annotated[
+        bool | None,
+        Typed(
+            "Tokens are sent to experts beside products, under calibrated.",
+            flag="--expert-overlap/--no-expert-overlap",
+            otherwise=BY_DATE,
+        ),
+    ] = None
+    graphs: Annotated[
+        Graphs | None,
+        Typed(
+            "Launched as graphs, under calibrated: nothing, routers, attention and routers, mixers"
+            " (attention, Mamba), or all.",
+            otherwise=BY_DATE,
+        ),
+    ] = None
+    fused_experts: Annotated[
+        bool | None,
+        Typed(
+            "Products of experts do activations and casts, under calibrated.",
+            flag="--fused-experts/--no-fused-experts",
+            otherwise=BY_DATE,
+        ),
+    ] = None
+    hybrid_stages: Annotated[
+        bool,
+        Typed(
+            "Pipelines of models with Mamba, too, of which no run was scored, under calibrated.",
+            flag="--force",
+        ),
+    ] = False
     fixed: Annotated[dict[str, Whole] | None, FIX] = None
     iteration_model: Annotated[
         str, Option("How time is modelled: calibrated, 4d, or others.", basic=True)
@@ -528,6 +587,8 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
             if getattr(self, name) == alias:
                 structs.force_setattr(self, name, meant)
         _check_batch(self.batch)
+        if isinstance(self.software_date, str):
+            _read(software_month, self.software_date)
         if self.recompute not in (None, "auto"):
             _read(Recomputation.read, self.recompute)
 

@@ -245,7 +245,8 @@ def consistent_training(
     if training.mode == PUBLISHED and not plain:
         changes |= {"mode": "corrected"} if "mode" not in given else {"iteration_model": ITS_CODE}
     if "iteration_model" in given and rules.calibration is None:
-        changes |= {"precision": None, "stack": None, "tensor_overlap": True}
+        changes |= dict.fromkeys(("precision", "stack", *SOFTWARE))
+        changes |= {"tensor_overlap": True, "hybrid_stages": False}
         changes |= {"recompute": None} if training.recompute == "half" else {}
         changes |= {"schedule": None} if training.schedule in BUBBLE_SHARE else {}
         if rules.communication.collectives != "measured":
@@ -304,7 +305,12 @@ def timed_as_known(
     return scenario.replace(iteration_model="measured" if transformer else "4d", **asked)
 
 
-CALIBRATED = ("precision", "stack", "tensor_overlap", "network_kind", "schedule")
+SOFTWARE = ("software_date", "dispatcher", "expert_overlap", "graphs", "fused_experts")
+"""What training software is like: its date, and what is not as in presets of that date."""
+CALIBRATED = (
+    *("precision", "stack", *SOFTWARE, "hybrid_stages"),
+    *("tensor_overlap", "network_kind", "schedule"),
+)
 """Inputs that mean something under iteration model ``calibrated``, or in part there alone."""
 
 

@@ -153,7 +153,7 @@ def test_values_may_be_set_at_once(tmp_path: Path) -> None:
         (("-o", "no/mine.yaml"), "no/mine.yaml: cannot be written"),
         (("-o", ""), "it is empty: give a path"),
         (("--set", "gpus"), "--set 'gpus': write NAME=VALUE"),
-        (("--set", "gpsu=5"), "unknown input 'gpsu': did you mean gpus?"),
+        (("--set", "gpsu=5"), "unknown input 'gpsu': did you mean gpus or graphs?"),
         (("--set", "gpus=0"), "gpus"),
         (("--set", "gpus=many"), "'many' is not a whole number"),
         (("--catalog", "no/such"), "--catalog: no such folder: no/such"),

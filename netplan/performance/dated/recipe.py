@@ -6,61 +6,17 @@ Megatron-Bridge (github.com/NVIDIA-NeMo/Megatron-Bridge, tags v0.2.0, v0.3, v0.4
 presets of other software are not looked at.
 """
 
-import re
-
 import numpy as np
 from msgspec import Struct, structs
 
 from netplan.arrays import Bools, Ints
-from netplan.errors import InputError
 from netplan.inputs.choices import Dispatcher, Graphs
 from netplan.workloads.accelerators import Generation
 
-FIRST_MONTH, LAST_MONTH = "2024-07", "2026-09"
-"""Software that runs were scored under; before and after it nothing says how fast it is."""
-NEWEST_SCORED = "2026-06"
-"""Software of the newest runs that were scored: what is asked for where nothing is said."""
-UNDATED = "none"
-"""What is asked for in place of a month where software has no date."""
 SERVER_GPUS = 8
 """GPUs of a server: up to them, early presets exchange tokens by plain all_to_all [1]."""
 FIRST_PRESETS, YEAR_2026, PRESETS_OF_JUNE = 2025.57, 2026.0, 2026.41
 """Dates from which other presets count: August 2025, January 2026, June 2026 [decimal years]."""
-
-MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
-
-
-def software_month(text: str) -> str:
-    """A month of software as asked for, moved into the range that runs were scored in.
-
-    Parameters
-    ----------
-    text
-        YYYY-MM, or none.
-
-    Returns
-    -------
-    str
-        The same, or the first or the last month that there is.
-
-    Raises
-    ------
-    InputError
-        If it is neither.
-
-    Examples
-    --------
-    >>> software_month("2026-02"), software_month("2023-11"), software_month("none")
-    ('2026-02', '2024-07', 'none')
-    """
-    if text == UNDATED:
-        return text
-    if not MONTH.fullmatch(text):
-        raise InputError(
-            f"--software-date {text!r:.40} is no month: give YYYY-MM, from {FIRST_MONTH} to"
-            f" {LAST_MONTH}, or {UNDATED}"
-        )
-    return min(max(text, FIRST_MONTH), LAST_MONTH)
 
 
 def date_of(month: str) -> float:

@@ -1,12 +1,12 @@
 """Training runs: what is asked of them becomes the search for their plans."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
 from netplan.errors import CatalogError, InputError
-from netplan.inputs.choices import AnyStrategy, Precision, Recompute
+from netplan.inputs.choices import AnyStrategy, Recompute
 from netplan.inputs.option import flag_text
 from netplan.inputs.readers import decimal, integer
 from netplan.performance.calibrated_run import CalibratedRun
@@ -14,7 +14,6 @@ from netplan.performance.iteration_model import ITERATION_MODELS, OPTIMIZER_BYTE
 from netplan.performance.memory_checks import check_offload, check_recomputation
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import (
-    BUBBLE_SHARE,
     Fixed,
     Options,
     Setting,
@@ -23,15 +22,20 @@ from netplan.performance.setting import (
     fixed_values,
 )
 from netplan.performance.stack_memory import StackMemory
-from netplan.performance.stacks import (
-    DEFAULT_STACK,
-    STACKS,
-    MemoryOfStack,
-    MemoryRow,
-    default_stack,
-)
+from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, default_stack
 from netplan.questions.question import Question
-from netplan.questions.setup.inputs import found_words, told
+from netplan.questions.setup.inputs import told
+from netplan.questions.setup.software import (
+    CALIBRATED,
+    OF_EXPERTS,
+    SWITCHES,
+    calibrated_alone,
+    recipe_of,
+    software_inputs,
+    stack_words,
+    switches_asked,
+    timed_precision,
+)
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.topologies.build import build_fabric
@@ -41,7 +45,6 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import PLAIN, Variant
-from netplan.workloads.precision import precision_named
 from netplan.workloads.recomputation import NOTHING, Recomputation
 from netplan.workloads.transformer import experts_of
 
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
 
 Asked = Question[Any]
-CALIBRATED = ("precision", "stack", "tensor_overlap", "network_kind")
-"""Inputs that mean something under iteration model ``calibrated`` alone, or under few more."""
 SHOWN_IF_GIVEN = (*CALIBRATED, "sequence_parallel", "schedule")
 """Inputs that answers of other iteration models leave out where nothing is asked for."""
 OF_TRANSFORMERS = (
@@ -69,10 +70,16 @@ OPTIMIZER_STATES = ".overlap.optimizer_bytes"
 
 
 def plan_options(
-    asked: Asked, fixed: Fixed | None = None, *, assumptions: IterationModel | None = None
+    asked: Asked, fixed: Fixed | None = None, *, run: Training | None = None
 ) -> Options:
-    """What the search leaves open or not; refuses choices that do not fit each other."""
-    training = asked.training
+    """What the search leaves open or not; refuses choices that do not fit each other.
+
+    More is known of a ``run`` whose files were read.
+    """
+    training, assumptions = asked.training, run.assumptions if run else None
+    fixed = fixed or _fixed(asked)
+    if run is not None:
+        fixed = _stages_of_hybrid(asked, fixed, run)
     usual = assumptions.compute.recompute if assumptions else PLAIN.recompute
     recompute, varied, used = usual, None, training.use_per_domain
     if assumptions is not None and by_stack(asked, assumptions):
@@ -95,7 +102,7 @@ def plan_options(
         interleave=training.interleave,
         expert_degree=training.expert_degree,
         collective_algorithm=getattr(asked, "collective_algorithm", None),
-        fixed=fixed or _fixed(asked),
+        fixed=fixed,
         recomputation=varied,
         offload_layers=offloaded(asked)[0],
         use_per_domain=used if isinstance(used, int) else None,
@@ -128,6 +135,26 @@ def _fixed(asked: Asked) -> Fixed:
             " alone: leave it out, or fix tensor=1, too"
         )
     return replace(fixed, tensor=tensor)
+
+
+def _stages_of_hybrid(asked: Asked, fixed: Fixed, run: Training) -> Fixed:
+    """One stage of a hybrid, where calibrated: no run of one in a pipeline was scored.
+
+    Raises
+    ------
+    InputError
+        If several are asked for without force.
+    """
+    hybrid = isinstance(run.model, Model) and run.model.mamba is not None
+    if not hybrid or run.calibrated is None or asked.training.hybrid_stages:
+        return fixed
+    if fixed.pipeline not in (None, 1):
+        raise InputError(
+            f"--fix pipeline={fixed.pipeline}: {run.model.name} has Mamba layers, and no run of"
+            " such a model in a pipeline was scored: fix pipeline=1, or give --force, too, for"
+            " times with a wide bar"
+        )
+    return replace(fixed, pipeline=1)
 
 
 EXPANDED = ("optimizer", "gradients", "weights", "activations")
@@ -242,28 +269,11 @@ def check_stack(asked: Asked, assumptions: IterationModel) -> None:
         )
     if kernels == "calibrated":
         return
-    for words in _calibrated_alone(asked, assumptions):
+    for words in calibrated_alone(asked, assumptions, by_stack=by_stack(asked, assumptions)):
         # Where the scenario's model of times gave way, it does not know what is trained either.
         why = _not_as_fitted(asked)
         other = f" ({why})" if why else ", or take --iteration-model calibrated"
         raise InputError(f"iteration model {name} has no times for {words}: leave it out{other}")
-
-
-def _calibrated_alone(asked: Asked, assumptions: IterationModel) -> Iterator[str]:
-    """What is asked for that only calibrated iteration models time."""
-    if asked.training.recompute == "half" and not by_stack(asked, assumptions):
-        yield "--recompute half"
-    if asked.training.precision not in (None, "bf16"):
-        yield f"--precision {asked.training.precision}"
-    if asked.training.stack is not None and not by_stack(asked, assumptions):
-        yield f"--stack {asked.training.stack}"
-    if not asked.training.tensor_overlap:
-        yield "--no-tensor-overlap"
-    measured = assumptions.communication.collectives == "measured"
-    if asked.cluster.network_kind is not None and not measured:
-        yield f"--network-kind {asked.cluster.network_kind}"
-    if asked.training.schedule in BUBBLE_SHARE:
-        yield f"--schedule {asked.training.schedule}"
 
 
 def calibrated_run(
@@ -282,6 +292,7 @@ def calibrated_run(
             f" head, and {model.name} is none: take --iteration-model 4d"
         )
     stack = reader.load(STACKS, asked.training.stack or default_stack(on))
+    recipe = recipe_of(asked, assumptions.calibration.dated, stack, on)
     # Bytes that are asked for hold under every ZeRO stage.
     replaced = {key.rpartition(".")[2] for key in reader.overrides}
     if "gradient_bytes" in replaced:
@@ -292,27 +303,11 @@ def calibrated_run(
         on,
         stack,
         assumptions.calibration,
-        precision=_timed_precision(asked, on),
+        precision=timed_precision(asked, on, dated=recipe is not None),
         tensor_overlap=asked.training.tensor_overlap,
         network_kind=asked.cluster.network_kind,
     )
     return run.without(reader.overrides)
-
-
-def _timed_precision(asked: Asked, on: Accelerator) -> Precision:
-    """The precision whose rates products have: fp8 with delayed scaling takes as long as fp8.
-
-    Raises
-    ------
-    InputError
-        If no training run says what its products reach.
-    """
-    named = asked.training.precision or "bf16"
-    if named == "mxfp8":
-        raise InputError(
-            f"no training run says what mxfp8 products reach on {on.name}: take --precision fp8"
-        )
-    return precision_named("fp8" if named == "fp8-delayed" else named)
 
 
 def stack_memory(
@@ -392,13 +387,7 @@ def stack_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, object]
     usual = "auto" if by_stack(asked, assumptions) else assumptions.compute.recompute
     given = asked.training.recompute
     filled: dict[str, object] = {"recompute": usual if given in (None, "auto") else given}
-    if assumptions.calibration is None:
-        return filled
-    stack, precision = asked.training.stack, asked.training.precision or "bf16"
-    if stack is None:
-        reader = CatalogReader(asked.catalog, asked.overrides)
-        stack = default_stack(reader.load(ACCELERATORS, asked.cluster.accelerator))
-    return filled | {"stack": stack, "precision": precision}
+    return filled | software_inputs(asked, assumptions)
 
 
 def read_training(asked: Asked, reader: CatalogReader, on: Accelerator, gpus: int) -> Training:
@@ -454,6 +443,9 @@ def _check_experts(asked: Asked, model: Model) -> None:
     """Refuse experts that are cut as the model has none, or as many GPUs cannot share them."""
     options = plan_options(asked)
     experts = experts_of(model, options.variant)
+    for name, text in switches_asked(asked):
+        if name in OF_EXPERTS and experts is None:
+            raise InputError(f"{text}: {model.name} has no experts: leave it out")
     if options.fixed.expert_tensor and experts is None:
         raise InputError(
             f"--fix expert_tensor={options.fixed.expert_tensor}: {model.name} has no experts: leave"
@@ -558,7 +550,7 @@ def _check_inputs_of(asked: Asked, model: "OtherModel") -> None:
 
 def plan_search(asked: Asked, training: Training) -> PlanSearch:
     """The search for the best plan of a training run."""
-    options = plan_options(asked, assumptions=training.assumptions)
+    options = plan_options(asked, run=training)
     return PlanSearch(
         training, strategy_under(asked, training.assumptions), asked.training.mode, options
     )
@@ -577,6 +569,9 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
         for name in SHOWN_IF_GIVEN:
             if shown.get(name, 0) in (None, True):
                 del shown[name]
+    given = {name: shown.pop(name, None) for name in (*SWITCHES, "hybrid_stages")}
+    given["hybrid_stages"] = given["hybrid_stages"] or None
+    shown |= {name: value for name, value in given.items() if value is not None}
     return shown | resolved
 
 
@@ -687,25 +682,6 @@ def assumed(inputs: Mapping[str, Any]) -> str:
     optimizer = [f"optimizer {asked}"] if asked else []
     model = f"iteration model {inputs['iteration_model']}" + (f" ({why})" if why else "")
     return ", ".join([model, *stack_words(inputs), *optimizer])
-
-
-def stack_words(inputs: Mapping[str, Any]) -> Iterator[str]:
-    """What of software, numbers and schedule is other than where nothing is asked for.
-
-    >>> list(stack_words({"precision": "fp8", "stack": "nemo-2024", "tensor_overlap": False}))
-    ['fp8', 'stack nemo-2024', 'no tensor overlap']
-    """
-    if (precision := inputs.get("precision") or "bf16") != "bf16":
-        yield precision
-    if (stack := inputs.get("stack") or DEFAULT_STACK) != DEFAULT_STACK:
-        yield f"stack {stack}"
-    for name in ("sequence_parallel", "tensor_overlap"):
-        if inputs.get(name) is False:
-            yield f"no {name.replace('_', ' ')}"
-    if words := found_words(inputs):
-        yield words
-    if (schedule := inputs.get("schedule")) in BUBBLE_SHARE:
-        yield f"schedule {schedule}"
 
 
 class TrainingCase(Struct, frozen=True):

@@ -5,15 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from netplan.errors import InputError
-from netplan.performance.dated.recipe import (
-    FIRST_MONTH,
-    LAST_MONTH,
-    Recipe,
-    date_of,
-    month_of,
-    software_month,
-)
+from netplan.inputs.readers import FIRST_MONTH, LAST_MONTH
+from netplan.performance.dated.recipe import Recipe, date_of, month_of
 from netplan.workloads.accelerators import Generation
 
 MONTHS = [
@@ -158,25 +151,3 @@ def test_months_and_dates_are_the_same() -> None:
     for month in MONTHS:
         assert month_of(date_of(month)) == month
         assert abs(date_of(month) - int(month[:4]) - (int(month[5:]) - 1) / 12) <= 0.005
-
-
-@pytest.mark.parametrize(
-    ("asked", "month"),
-    [
-        ("2024-07", "2024-07"),
-        ("2024-06", "2024-07"),
-        ("1999-12", "2024-07"),
-        ("2026-09", "2026-09"),
-        ("2026-10", "2026-09"),
-        ("2031-01", "2026-09"),
-        ("none", "none"),
-    ],
-)
-def test_months_without_runs_are_moved_to_the_nearest_with(asked: str, month: str) -> None:
-    assert software_month(asked) == month
-
-
-@pytest.mark.parametrize("text", ["2026", "2026-13", "2026-00", "2026-6", "June", "", "2026-06-01"])
-def test_what_is_no_month_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"YYYY-MM, from 2024-07 to 2026-09, or none"):
-        software_month(text)
