@@ -6,7 +6,7 @@ Memory comes first, as it depends on the schedule alone; it says what spills int
 iterations of layers keeps to :class:`Terms`, and may come from another package by an entry point.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from math import inf
 from typing import Protocol
@@ -196,6 +196,31 @@ def _evaluate_held(
     return Evaluated(terms, memory, Spilled.of(setting, memory), (sizes, held))
 
 
+def bar_of(setting: Setting, levels: Sequence[Level], plan: Plan) -> ErrorBar | None:
+    """How far the time of a plan may be off.
+
+    Parameters
+    ----------
+    setting
+        What is trained, and what of the plan was given.
+    levels
+        Of the fabric, innermost first.
+    plan
+        The plan.
+
+    Returns
+    -------
+    ErrorBar or None
+        None where the iteration model says nothing of its error.
+    """
+    run = setting.training.calibrated
+    if run is not None and run.dated is not None:
+        return dated_bar(setting, levels, plan)
+    if run is not None:
+        return error_bar(run, setting.transformer, plan.placement, plan.microbatch)
+    return transferred_bar(setting)
+
+
 class Evaluation(Struct, frozen=True, eq=False):
     """The plans of a space with their times and memory, whole ones and the best of all."""
 
@@ -226,7 +251,7 @@ class Evaluation(Struct, frozen=True, eq=False):
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
         training, work = self.setting.training, self.setting.of_plan(plan).flops
-        error, growth = self._error(plan), None
+        error, growth = bar_of(self.setting, self.network.levels, plan), None
         if training.calibrated is not None and training.calibrated.dated is not None:
             growth = training.calibrated.dated.growth(plan.gpus)
         peak = plan.placement.cluster * training.flops_per_s * seconds
@@ -247,15 +272,6 @@ class Evaluation(Struct, frozen=True, eq=False):
             memory=self._memory(schedule),
             growth=growth,
         )
-
-    def _error(self, plan: Plan) -> ErrorBar | None:
-        """How far the time of a plan may be off, where the iteration model says so."""
-        run = self.setting.training.calibrated
-        if run is not None and run.dated is not None:
-            return dated_bar(self.setting, self.network.levels, plan)
-        if run is not None:
-            return error_bar(run, self.setting.transformer, plan.placement, plan.microbatch)
-        return transferred_bar(self.setting)
 
     def _memory(self, schedule: int) -> PlanMemory | None:
         """What one plan holds, where stacks say it."""

@@ -83,6 +83,26 @@ class ServingCase(Struct, frozen=True, eq=False):
         return self.fast_bytes + self.expanded_bytes
 
     @property
+    def untried(self) -> tuple[str, ...]:
+        """Why no measured server is like it, a sentence each; none if some are."""
+        served, reasons = self.served, list[str]()
+        if served.kernels.source == "roofline":
+            reasons.append(
+                "Kernels take the longer of FLOPs at the peak and bytes at the memory's bandwidth,"
+                " and collectives rings at the links' rates: nothing of it was measured."
+            )
+        elif not served.kernels.fitted:
+            reasons.append(
+                f"No kernels of {served.kernels.accelerator.name} were measured: medians of other"
+                " GPUs stand in, and error bars are wider."
+            )
+        if served.model.mamba is not None:
+            reasons.append(
+                "No server of a hybrid was measured, nor the scans of Mamba: error bars are wider."
+            )
+        return tuple(reasons)
+
+    @property
     def launch_s(self) -> float:
         """Host time of a step with prompts, of all layers [s]."""
         return self.served.model.expert_layers * self.stack.sparse_layer_s

@@ -87,7 +87,7 @@ def _barred(case: ServingCase, outcome: ServingResult, index: int) -> dict[str, 
     """Times with the ends of their error bars, and throughput at both."""
     crowd = outcome.concurrency[index] / outcome.plans.gpus_used[index]
     basis = "measured" if crowd <= case.stack.crowded_requests else "extrapolated"
-    basis = basis if case.served.kernels.fitted else "transferred"
+    basis = "transferred" if case.untried else basis
     wider = 1.0 if basis == "measured" else case.stack.beyond
     ttft_s, tpot_s = float(outcome.ttft_s[index]), float(outcome.tpot_s[index])
     first, per_token = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error

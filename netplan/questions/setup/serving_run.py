@@ -179,16 +179,7 @@ def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision:
     notes = []
     if note := serving_precision(chip, precision).note:
         notes.append(note)
-    if case.served.kernels.source == "measured" and not case.served.kernels.fitted:
-        notes.append(
-            f"No kernels of {chip.name} were measured: medians of other GPUs stand in, and error"
-            " bars are wider."
-        )
-    if case.served.kernels.source == "roofline":
-        notes.append(
-            "Kernels take the longer of FLOPs at the peak and bytes at the memory's bandwidth, and"
-            " collectives rings at the links' rates: nothing of it was measured."
-        )
+    notes += case.untried
     if model.prediction_layers:
         notes.append(
             f"Layers of {model.name} that predict further tokens are not loaded: give --draft for"

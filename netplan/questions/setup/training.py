@@ -390,10 +390,27 @@ def stack_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, object]
     return filled | software_inputs(asked, assumptions)
 
 
+Workload = tuple["Model | OtherModel", IterationModel]
+"""What is trained, and how it is timed."""
+
+
 def read_training(asked: Asked, reader: CatalogReader, on: Accelerator, gpus: int) -> Training:
     """What is trained on so many such GPUs."""
     check_training(asked)
-    model, assumptions = read_workload(asked, reader)
+    return training_on(asked, reader, on, gpus, workload=read_workload(asked, reader))
+
+
+def training_on(
+    asked: Asked, reader: CatalogReader, on: Accelerator, gpus: int, *, workload: Workload
+) -> Training:
+    """What is trained on so many such GPUs, of files that were read.
+
+    Raises
+    ------
+    InputError
+        If iteration model, software or accelerator do not have what is asked for.
+    """
+    model, assumptions = workload
     measured = assumptions.communication.collectives == "measured"
     training = Training.on(
         on,
@@ -455,10 +472,14 @@ def _check_experts(asked: Asked, model: Model) -> None:
         options.check_experts(experts.count)
 
 
-def read_workload(
-    asked: Asked, reader: CatalogReader
-) -> "tuple[Model | OtherModel, IterationModel]":
-    """Files of the model and of the iteration model, whose plans divide only if asked to.
+def read_workload(asked: Asked, reader: CatalogReader) -> Workload:
+    """Files of the model and of the iteration model; errors as of :func:`workload_of`."""
+    model = reader.load(WORKLOADS, asked.training.model)
+    return workload_of(asked, model, reader.load(ITERATION_MODELS, asked.training.iteration_model))
+
+
+def workload_of(asked: Asked, model: "Model | OtherModel", assumptions: IterationModel) -> Workload:
+    """A model, and an iteration model as it is asked for, whose plans divide only if asked to.
 
     Raises
     ------
@@ -466,10 +487,8 @@ def read_workload(
         If the mode repeats slips that the iteration model does not have, or an input means
         nothing for the model.
     """
-    model = reader.load(WORKLOADS, asked.training.model)
     if not isinstance(model, Model):
         _check_inputs_of(asked, model)
-    assumptions = reader.load(ITERATION_MODELS, asked.training.iteration_model)
     compute = assumptions.compute
     plain = (compute.operations, compute.kernels) == ("detailed", "roofline")
     if asked.training.mode == "published-code" and not plain:
