@@ -22,6 +22,7 @@ from netplan.catalog import SUFFIX, Catalog, Record, shipped_root, unknown_name,
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.inputs.option import Option, read_option
+from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
 from netplan.scenarios.parts import Books, Cluster, Named, Serving, Training, option_of
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from netplan.performance.iteration_model import IterationModel
     from netplan.scenarios.planned_fabric import Fabric
     from netplan.topologies.fabric import Sizing
+    from netplan.workloads.accelerators import Accelerator
+    from netplan.workloads.models import Model
 
 FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "cluster": {
@@ -279,8 +282,10 @@ def timed_as_known(
 
     Examples
     --------
-    >>> moe = Scenario.load("nvl72-gb200").replace(model="deepseek-v3")
-    >>> timed_as_known(moe, {"model"}, ()).workload.iteration_model
+    >>> rack = Scenario.load("nvl72-gb200")
+    >>> for model in ("deepseek-v3", "deepseek-v3.2"):
+    ...     timed_as_known(rack.replace(model=model), {"model"}, ()).workload.iteration_model
+    'calibrated'
     'measured'
     """
     training = scenario.workload
@@ -296,13 +301,28 @@ def timed_as_known(
         on = ACCELERATORS.load(scenario.cluster.accelerator, roots)
     except NetplanError:  # whoever reads them says what is wrong
         return scenario
-    plain = isinstance(model, Model) and model.vocabulary and not model.unlike
-    if on.training is not None and plain and training.experts == 1:
+    known = isinstance(model, Model) and model.vocabulary and on.training is not None
+    if known and (_plain(model, training) or _dated(model, on, training, roots)):
         return scenario
     transformer = isinstance(model, Model) and on.measured is not None
     # What is asked for stays, so that it is refused where that model has no times for it.
     asked = {name: scenario.value(name) for name in {*given} & {*CALIBRATED, "recompute"}}
     return scenario.replace(iteration_model="measured" if transformer else "4d", **asked)
+
+
+def _plain(model: "Model", training: Training) -> bool:
+    """Whether layers are those of dense models, which runs without a date had, too."""
+    return not model.unlike and training.experts == 1
+
+
+def _dated(model: "Model", on: "Accelerator", training: Training, roots: Sequence[Path]) -> bool:
+    """Whether software of a date has all that a model has, on an accelerator."""
+    from netplan.performance.stacks import STACKS, default_stack  # noqa: PLC0415 - as above
+
+    if training.software_date == UNDATED or model.unknown:
+        return False
+    stack = STACKS.load(training.stack or default_stack(on), roots)
+    return stack.dated is not None and bool(on.training and on.training.dated)
 
 
 SOFTWARE = ("software_date", "dispatcher", "expert_overlap", "graphs", "fused_experts")

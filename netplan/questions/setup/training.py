@@ -24,6 +24,7 @@ from netplan.performance.setting import (
 from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, default_stack
 from netplan.questions.question import Question
+from netplan.questions.setup.dated_run import check_replaced, dated_run
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.software import (
     CALIBRATED,
@@ -77,7 +78,7 @@ def plan_options(
     More is known of a ``run`` whose files were read.
     """
     training, assumptions = asked.training, run.assumptions if run else None
-    fixed = fixed or _fixed(asked)
+    fixed = fixed or _fixed(asked, run)
     if run is not None:
         fixed = _stages_of_hybrid(asked, fixed, run)
     usual = assumptions.compute.recompute if assumptions else PLAIN.recompute
@@ -109,8 +110,11 @@ def plan_options(
     )
 
 
-def _fixed(asked: Asked) -> Fixed:
+def _fixed(asked: Asked, run: Training | None = None) -> Fixed:
     """Values that are given, and those that they imply.
+
+    Experts are whole, or cut as the rest of a layer; whole ones alone only where a ``run`` folds
+    them over tensor GPUs.
 
     Raises
     ------
@@ -129,12 +133,16 @@ def _fixed(asked: Asked) -> Fixed:
             f"--fix expert_tensor={share}: an expert is whole, or cut as the rest of its layer:"
             f" give 1 or tensor, {tensor}"
         )
-    if share == 1 and fixed.tensor != 1:
+    if share > 1:
+        return replace(fixed, tensor=tensor)
+    folds = run is not None and run.calibrated is not None and run.calibrated.dated is not None
+    if run is not None and not folds and fixed.tensor != 1:
         raise InputError(
-            "--fix expert_tensor=1: iteration models time experts that are cut over all tensor GPUs"
-            " alone: leave it out, or fix tensor=1, too"
+            "--fix expert_tensor=1: this iteration model times experts that are cut over all tensor"
+            " GPUs alone: leave it out, fix tensor=1, too, or take calibrated with a date of"
+            " software"
         )
-    return replace(fixed, tensor=tensor)
+    return fixed
 
 
 def _stages_of_hybrid(asked: Asked, fixed: Fixed, run: Training) -> Fixed:
@@ -299,13 +307,19 @@ def calibrated_run(
         stack = replace(stack, zero3_gradient_bytes=None)
     if "gather_bytes" in replaced:
         stack = replace(stack, zero3_gather_bytes=None, zero3_narrow_gather_bytes=None)
+    precision = timed_precision(asked, on, dated=recipe is not None)
+    dated = None
+    if recipe is not None:
+        dated = dated_run(asked, on, stack, model, assumptions.calibration, recipe)
+    check_replaced(reader.overrides, dated=dated is not None)
     run = CalibratedRun.of(
         on,
         stack,
         assumptions.calibration,
-        precision=timed_precision(asked, on, dated=recipe is not None),
+        precision=precision,
         tensor_overlap=asked.training.tensor_overlap,
         network_kind=asked.cluster.network_kind,
+        dated=dated,
     )
     return run.without(reader.overrides)
 
@@ -421,7 +435,11 @@ def training_on(
         calibrated=calibrated_run(asked, reader, on, model, assumptions),
         links=Links.of(on, reader.load) if measured else None,
     )
-    training = replace(training, ignore_memory=asked.training.memory.ignore_memory)
+    training = replace(
+        training,
+        ignore_memory=asked.training.memory.ignore_memory,
+        imbalance=asked.training.memory.imbalance,
+    )
     _check_used(asked, on, assumptions)
     if not isinstance(model, Model):
         return training
