@@ -268,6 +268,7 @@ class CalibratedRun(Struct, frozen=True):
             return cls(
                 *(accelerator.name, stack, part, precision, peak_of(accelerator, precision)),
                 *(dated.reach, dated.tensor_visible, network_kind),
+                untried=tuple(_unscored_by_date(accelerator, stack)),
                 chip_bytes_per_s=accelerator.hb_bytes_per_s,
                 dated=dated,
             )
@@ -419,6 +420,13 @@ def _unscored(accelerator: Accelerator, stack: Stack, precision: Precision) -> I
         yield f"no run of {accelerator.name} in {precision} was scored"
 
 
+def _unscored_by_date(accelerator: Accelerator, stack: Stack) -> Iterator[str]:
+    """What of accelerator and stack no run under software of a date has that was scored."""
+    dated = accelerator.training.dated if accelerator.training else None
+    if dated is None or stack.name not in dated.scored:
+        yield f"no run of stack {stack.name} on {accelerator.name} was scored"
+
+
 FITTED = ("tensor_flops_per_s", "memory_bytes_per_s", "hb_bytes_per_s")
 """Rates of an accelerator that the shares were fitted with."""
 NOT_FITTED = ("gradient_bytes", "gather_bytes")
@@ -431,5 +439,6 @@ def _unfitted(replaced: Iterable[str]) -> Iterator[str]:
         _, _, value = key.partition(".")
         block = value.partition(".")[0]
         of_stack = value in Stack.__struct_fields__ and not value.endswith(NOT_FITTED)
-        if block in ("training", "calibration") or value in FITTED or of_stack:
+        fitted = ("training", "calibration", "dated")
+        if block in fitted or value in FITTED or of_stack:
             yield f"{key} is not as it was fitted"

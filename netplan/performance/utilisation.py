@@ -26,6 +26,7 @@ What is usual are the scored published runs of the same accelerator and precisio
 import csv
 from collections.abc import Iterator, Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,7 @@ def utilisation_of(
     Utilisation
         Shares that add up to 1.
     """
-    plan, parts, seconds = timed.plan, timed.breakdown_s, timed.iteration_time_s
+    plan, parts, seconds = timed.plan, _parts_of(timed), timed.iteration_time_s
     peak_s = setting.flops.model / (plan.gpus * setting.training.flops_per_s)
     at_work = plan.gpus / gpus
     filled, even = _filled(setting, timed), _evenness(setting, plan.pipeline)
@@ -237,6 +238,18 @@ def utilisation_of(
         usual_utilisation(name, precision) if dense else None,
         f"{title or name} in {precision}",
     )
+
+
+def _parts_of(timed: PlanTime) -> dict[str, float]:
+    """Parts of the time; all of them as long as software of its date makes them [s]."""
+    if timed.growth is None:
+        return timed.breakdown_s
+    factor = timed.growth.software_factor
+    return {
+        name: part if name == "jitter" else factor * part
+        for name, part in timed.breakdown_s.items()
+        if name != "software"
+    }
 
 
 def usual_utilisation(accelerator: str, precision: str) -> UsualUtilisation | None:
@@ -356,7 +369,7 @@ def _reasons(setting: Setting, timed: PlanTime) -> dict[str, str]:
         "bubble": f"{batches} on {counted(plan.pipeline, 'stage')}{chunks}",
         "data_comm": _gradients(setting, timed, batches),
         "tensor_comm": _spread(totals, inside, "tensor", "context"),
-        "expert_comm": _spread(totals, inside, "expert"),
+        "expert_comm": _exchanged(plan),
         "pipeline_comm": counted(plan.pipeline, "stage"),
         "recompute": _recomputed(setting, plan),
         "uneven_stages": ", ".join(_uneven(setting, plan.pipeline)),
@@ -392,6 +405,18 @@ def _spread(totals: Degrees, inside: Degrees, *names: str) -> str:
         degrees += [f"{shorts[name]} {degree:,}"] if degree > 1 else []
     where = f"over {domains:,} HB domains" if domains > 1 else "inside an HB domain"
     return f"{' '.join(degrees)} {where}" if degrees else ""
+
+
+def _exchanged(plan: Plan) -> str:
+    """Over how many GPUs and HB domains experts are spread."""
+    placement = plan.placement
+    if plan.folded is None:
+        return _spread(placement.totals, placement.levels[0], "expert")
+    domain = (placement.sizes or [prod(level) for level in placement.levels])[0]
+    domains = -(-plan.experts_over * plan.expert_tensor // domain)
+    shared = f" ETP {plan.expert_tensor}" if plan.expert_tensor > 1 else ""
+    where = f"over {domains:,} HB domains" if domains > 1 else "inside an HB domain"
+    return f"EP {plan.experts_over:,}{shared} {where}"
 
 
 def _recomputed(setting: Setting, plan: Plan) -> str:

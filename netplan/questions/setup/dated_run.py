@@ -1,7 +1,7 @@
 """Training runs under software of a date, as they are asked for."""
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, cast
 
 from netplan.errors import InputError
 from netplan.performance.calibrated_run import CalibrationPart
@@ -15,7 +15,7 @@ from netplan.workloads.models import Model
 from netplan.workloads.operations import Variant
 from netplan.workloads.transformer import experts_of
 
-Asked = Question
+Asked = Question[Any]
 
 WITHOUT_DATE = (
     *("training.gemm", "training.wave", "training.attention", "stack.vector"),
