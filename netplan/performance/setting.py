@@ -116,6 +116,8 @@ class Options(Struct, frozen=True):
         GPUs of each HB domain that plans use at most; all if absent [1].
     across_domains
         Whether tensor groups over several HB domains are searched beside memory as stacks keep it.
+    kept_by_search
+        Whether a search chose what is computed again.
 
     Raises
     ------
@@ -140,6 +142,7 @@ class Options(Struct, frozen=True):
     offload_layers: int | None = None
     use_per_domain: int | None = None
     across_domains: bool = False
+    kept_by_search: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what does not exist."""
@@ -652,6 +655,7 @@ class Setting(Struct, frozen=True):
             zero_stage=plan.zero,
             recomputation=plan.recompute,
             offload_layers=plan.offload_layers,
+            kept_by_search=self.options.recomputation is None or self.options.kept_by_search,
         )
         return replace(self, options=options)
 

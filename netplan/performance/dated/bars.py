@@ -82,7 +82,9 @@ def transferred_bar(setting: Setting) -> ErrorBar | None:
 
 def _by_preset(setting: Setting, dated: DatedRun) -> bool:
     """Whether something of the recipe was taken from the date, what is computed again too."""
-    return bool(dated.recipe.from_date) or setting.options.recomputation is None
+    options = setting.options
+    searched = options.recomputation is None or options.kept_by_search
+    return bool(dated.recipe.from_date) or searched
 
 
 def _untried(
