@@ -23,6 +23,8 @@ from netplan.catalog import Catalog, Record
 from netplan.inputs.choices import NetworkKind, Precision, Recompute, ScheduleName
 from netplan.performance import calibrated
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
+from netplan.performance.dated.recipe import Recipe
+from netplan.performance.dated.run import DatedRun, TimedPrecision
 from netplan.performance.setting import BUBBLE_SHARE
 from netplan.performance.stacks import Stack
 from netplan.records import Entry, PositiveFloat, replace
@@ -30,10 +32,15 @@ from netplan.workloads.accelerators import Accelerator, TrainingRates
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 from netplan.workloads.program import Zero, missing_layers
+from netplan.workloads.recomputation import NOTHING, Recomputation
 
 
 class RunDegrees(NamedTuple):
-    """How a run is cut: GPUs of each kind, interleaved stages, and microbatches [1]."""
+    """How a run is cut: GPUs of each kind, interleaved stages, and microbatches [1].
+
+    Experts lie on tensor, context and data GPUs: on ``expert`` times ``expert_tensor`` of them, of
+    whom the latter share one.
+    """
 
     tensor: int = 1
     context: int = 1
@@ -42,6 +49,8 @@ class RunDegrees(NamedTuple):
     interleave: int = 1
     microbatch: int = 1
     microbatches: int = 1
+    expert: int = 1
+    expert_tensor: int = 1
 
     @property
     def gpus(self) -> int:
@@ -52,7 +61,9 @@ class RunDegrees(NamedTuple):
 class MeasuredRun(Struct, frozen=True, kw_only=True):
     """One training run: what, on what, how, and how long an iteration took [s].
 
-    ``source`` says who published it, or the file that it stands in.
+    ``source`` says who published it, or the file that it stands in. Under software of a date it has
+    a ``recipe``, and computes ``again`` what that says in place of ``recompute``; ``detail`` are
+    its numbers as published, such as fp8-cs.
     """
 
     name: str
@@ -65,7 +76,10 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     network_bytes_per_s: float
     network_kind: NetworkKind = "infiniband"
     precision: Precision = "bf16"
+    detail: str = ""
     recompute: Recompute = "none"
+    again: Recomputation = NOTHING
+    recipe: Recipe | None = None
     sequence_parallel: bool = True
     tensor_overlap: bool = True
     zero_stage: Zero = 1
@@ -81,6 +95,41 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
         """Kernel that the stack takes on this accelerator."""
         known = self.accelerator.training.attention if self.accelerator.training else {}
         return next((kernel for kernel in self.stack.attention if kernel in known), "")
+
+    @property
+    def redone(self) -> dict[str, float]:
+        """What share of its layers computes what again, by word, under software of a date [1]."""
+        return self.again.shares(self.model.layers / self.degrees.pipeline)
+
+    @property
+    def timed_precision(self) -> TimedPrecision:
+        """Its numbers as software of a date tells them apart: fp8 with a scale a block is mxfp8."""
+        return "mxfp8" if self.detail == "mxfp8" else self.precision
+
+    def calibrated(self, part: CalibrationPart) -> CalibratedRun:
+        """What it reaches, by the files and numbers of iteration model ``calibrated``.
+
+        Raises
+        ------
+        InputError
+            If its accelerator or its stack has no rates of such runs.
+        """
+        dated = None
+        if self.recipe is not None and part.dated is not None:
+            dated = DatedRun.of(
+                *(self.accelerator, self.stack, part.dated, self.model, self.recipe),
+                precision=self.timed_precision,
+                memory_bytes_per_s=self.accelerator.memory_bytes_per_s * part.memory_efficiency,
+                attention_half_s=part.attention_half_s,
+                tensor_overlap=self.tensor_overlap,
+            )
+        return CalibratedRun.of(
+            *(self.accelerator, self.stack, part),
+            precision=self.precision,
+            tensor_overlap=self.tensor_overlap,
+            network_kind=self.network_kind,
+            dated=dated,
+        )
 
 
 class Scaling(NamedTuple):
@@ -131,7 +180,7 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
     part: calibrated.Slice
     stages: calibrated.Stages
     again: calibrated.Redone
-    degrees: Floats  # shape (7, runs), as in RunDegrees
+    degrees: Floats  # shape (9, runs), as in RunDegrees
     links: Bandwidths
     reached: calibrated.Reached
     sharing: calibrated.Sharing
@@ -148,7 +197,7 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         InputError
             If an accelerator lacks the precision of a run, or every attention kernel of its stack.
         """
-        on = [_calibrated(run, model) for run in runs]
+        on = [run.calibrated(model) for run in runs]
         degrees = np.array([run.degrees for run in runs], np.float64).T
         hb = [run.accelerator.hb_bytes_per_s * model.hb_efficiency for run in runs]
         network = [
@@ -170,7 +219,9 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
             ),
             degrees=degrees,
             links=Bandwidths(*links),
-            reached=calibrated.Reached.stacked([calibrated_run.reached for calibrated_run in on]),
+            reached=calibrated.Reached.stacked(
+                [run.reached for run in on if isinstance(run.reached, calibrated.Reached)]
+            ),
             sharing=calibrated.Sharing.stacked(
                 [
                     calibrated_run.sharing(run.zero_stage)
@@ -251,17 +302,6 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         )
 
 
-def _calibrated(run: MeasuredRun, model: CalibrationPart) -> CalibratedRun:
-    return CalibratedRun.of(
-        run.accelerator,
-        run.stack,
-        model,
-        precision=run.precision,
-        tensor_overlap=run.tensor_overlap,
-        network_kind=run.network_kind,
-    )
-
-
 def _slice(run: MeasuredRun) -> calibrated.Slice:
     cut = run.degrees
     sharding = Sharding.of(cut.microbatch, tensor=cut.tensor, context=cut.context)
@@ -271,7 +311,7 @@ def _slice(run: MeasuredRun) -> calibrated.Slice:
 def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     """Pipelines of runs."""
     layers = np.array([run.model.layers for run in runs], np.float64)
-    _, _, _, stages, interleave, _, microbatches = degrees
+    stages, interleave, microbatches = degrees[3], degrees[4], degrees[6]
     fullest = interleave * -(-layers // (stages * interleave))
     less = missing_layers(layers, stages, interleave)
     bubble = np.array([BUBBLE_SHARE.get(run.schedule, 1.0) for run in runs])

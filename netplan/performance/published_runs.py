@@ -1,4 +1,7 @@
-"""Published training runs: the rows of `reports/published/measured-runs.csv`, and the nearest one.
+"""Published training runs: rows of two tables, and the one that is nearest.
+
+`reports/published/measured-runs.csv` has dense models, `reports/published/dated-runs.csv` those of
+known software, experts and hybrids among them; the nearest is one of the former.
 
 A run is near what is asked if it trained the same model on GPUs of the same family, and on no
 fewer than a quarter and no more than four times as many. Of those that are, the nearest has the
@@ -32,9 +35,25 @@ PARTS_OF_THEIR_OWN = ("h100-96gb-500w",)
 
 
 @cache
-def published_rows() -> tuple[dict[str, str], ...]:
-    """All rows of the table, as texts."""
-    path = shipped_root() / "reports" / "published" / "measured-runs.csv"
+def published_rows(table: str = "measured-runs") -> tuple[dict[str, str], ...]:
+    """All rows of a table, as texts.
+
+    Parameters
+    ----------
+    table
+        Its name: ``measured-runs``, or ``dated-runs`` of runs whose software has a date.
+
+    Returns
+    -------
+    tuple[dict[str, str], ...]
+        Texts by column, a row each.
+
+    Examples
+    --------
+    >>> len(published_rows()), len(published_rows("dated-runs"))
+    (237, 368)
+    """
+    path = shipped_root() / "reports" / "published" / f"{table}.csv"
     with path.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
 

@@ -59,13 +59,13 @@ class Recomputation(Struct, frozen=True):
             return "+".join(self.modules)
         return f"block:{self.block}" if self.layers == "block" else self.layers
 
-    def shares(self, layers: int) -> dict[str, float]:
+    def shares(self, layers: float) -> dict[str, float]:
         """What share of the layers of a stage computes what again, by word.
 
         Parameters
         ----------
         layers
-            Layers of the stage [1].
+            Layers of the stage; of unlike ones those in the mean [1].
 
         Returns
         -------
