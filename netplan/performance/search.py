@@ -608,8 +608,21 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
     """Why no plan uses all GPUs: what their degrees must divide."""
     gpus = prod(level.size for level in levels)
     training = settings[0].training
-    fixed = settings[0].given
+    asked = settings[0].options.fixed
+    fixed = asked.given if settings[0].folds_experts else settings[0].given
     graph = settings[0].graph_model
+    group = (asked.expert or 1) * (asked.expert_tensor or 1)
+    stage = gpus // (asked.pipeline or 1)
+    if settings[0].folds_experts and not settings[0].free and stage % group:
+        return (
+            f"--fix expert={asked.expert or 1}: groups of {group:,} GPUs do not divide the"
+            f" {stage:,} of a stage: give a divisor, or fewer stages"
+        )
+    if settings[0].folds_experts and stage < group:
+        return (
+            f"--fix expert={asked.expert or 1}: a group of {group:,} GPUs is more than the"
+            f" {stage:,} of a stage: give fewer, fewer stages, or more GPUs"
+        )
     if graph is not None and graph.chips > gpus:
         return (
             f"{graph.name} is cut for {graph.chips:,} chips, and there are {gpus:,}: give more GPUs"
