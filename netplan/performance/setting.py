@@ -182,8 +182,10 @@ class Options(Struct, frozen=True):
         """Refuse an expert degree that does not divide so many experts."""
         degree = self.expert_degree or self.fixed.expert
         if degree is not None and (degree < 1 or experts % degree):
+            flag = "--expert-degree " if self.expert_degree else "--fix expert="
             raise InputError(
-                f"{experts} experts cannot be spread evenly over {degree} GPUs: use a divisor"
+                f"{flag}{degree}: {experts} experts cannot be spread evenly over {degree} GPUs: use"
+                " a divisor"
             )
 
 

@@ -91,7 +91,7 @@ class Variant(Struct, frozen=True):
         if not 1 <= self.top_k <= self.experts:
             alone = self.experts == 1 and self.top_k > 1
             raise InputError(
-                f"a token visits 1 to {self.experts} experts (all there are), got {self.top_k}"
+                f"--top-k {self.top_k}: a token visits 1 to {self.experts} experts (all there are)"
                 f"{': give --experts, too' if alone else ''}"
             )
 

@@ -60,7 +60,10 @@ COMPARE = ("compare", "rail-only-paper", "--gpus", "4096", "--radix", "64", "--n
         (("-o", "no/such/folder/out.json"), "cannot be written: No such file or directory"),
         (("-o", "/"), "cannot be written: it is a folder"),
         (("-o", ""), "it is empty: give a path, or leave the option out"),
-        (("--top-k", "2"), "a token visits 1 to 1 experts (all there are), got 2: give --experts"),
+        (
+            ("--top-k", "2"),
+            "--top-k 2: a token visits 1 to 1 experts (all there are): give --experts",
+        ),
     ],
 )
 def test_wrong_options(arguments: tuple[str, str], message: str) -> None:

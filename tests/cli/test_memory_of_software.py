@@ -36,7 +36,7 @@ REFUSED = [
     (("--recompute", "sac-op"), "software of torch (FSDP) alone has it"),
     (
         (*MIXTRAL, "--recompute", "moe_act", "--precision", "fp8-delayed"),
-        "--precision fp8-delayed: leave it out (calibrated has no formulas for experts)",
+        "software with delayed scaling of fp8 keeps its input: use none, full",
     ),
     (("--recompute", "mlp", "--iteration-model", "4d"), "has no --recompute mlp: take auto"),
     (("--precision", "fp16"), "use bf16, fp8, fp8-current, fp8-cs, fp8-delayed, mxfp8, nvfp4"),
@@ -59,9 +59,18 @@ REFUSED = [
     (("--offload", "activations:3", "--memory", "model"), "take --memory stack under"),
     (("--imbalance", "0.5"), "imbalance: got 0.5: give .*, from 1 on"),
     ((*MIXTRAL, "--imbalance", "inf"), "imbalance: got inf: give .*, from 1 on"),
-    ((*MIXTRAL, "--fix", "expert=3"), "8 experts cannot be spread evenly over 3 GPUs"),
-    ((*MIXTRAL, "--expert-degree", "3"), "8 experts cannot be spread evenly over 3 GPUs"),
-    ((*MIXTRAL, "--fix", "expert_tensor=1"), "cut over all tensor GPUs alone: leave it out"),
+    (
+        (*MIXTRAL, "--fix", "expert=3"),
+        "--fix expert=3: 8 experts cannot be spread evenly over 3 GPUs",
+    ),
+    (
+        (*MIXTRAL, "--expert-degree", "3"),
+        "--expert-degree 3: 8 experts cannot be spread evenly over 3 GPUs",
+    ),
+    (
+        (*MIXTRAL, "--fix", "expert_tensor=1", "--iteration-model", "measured"),
+        "--fix expert_tensor=1: this iteration model times experts that are cut over all tensor",
+    ),
     (
         (*MIXTRAL, "--fix", "expert_tensor=2", "--fix", "tensor=4"),
         "an expert is whole, or cut as the rest of its layer: give 1 or tensor, 4",

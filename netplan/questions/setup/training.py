@@ -119,7 +119,8 @@ def _fixed(asked: Asked, run: Training | None = None) -> Fixed:
     Raises
     ------
     InputError
-        If experts are cut otherwise than the rest of a layer, which no iteration model times.
+        If experts are cut otherwise than the rest of a layer, and are not whole, or nobody times
+        whole ones.
     """
     fixed = fixed_values(asked.training.fixed or {})
     if offloaded(asked)[0] and fixed.pipeline is None:
