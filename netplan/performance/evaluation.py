@@ -167,7 +167,7 @@ def evaluate_space(
     memory = memory_of(setting, space.runs, table)
     spilled = Spilled.of(setting, memory).keeping(there)
     if space.single and spilled.plans.any():
-        spill = spilled.traffic(space.runs.totals, table.repetition)
+        spill = spilled.traffic(space.runs.totals, table.repetition, space.runs.sharding)
         table = layer_table(replace(setting, spill=spill), space.sharding, groups)
     update_s = spilled.update_s(table.repetition)
     terms = terms_of(setting, network, space, table, update_s)

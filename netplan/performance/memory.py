@@ -50,7 +50,7 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import StageRuns
 from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share_of
 from netplan.records import replace
-from netplan.traffic.placement import DIMENSIONS
+from netplan.traffic.placement import DIMENSIONS, PIPELINE
 from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.program import (
     SHARDED_GRADIENTS,
@@ -226,12 +226,20 @@ def members(totals: Ints, dimensions: Sequence[str]) -> Floats:
     return real(totals[chosen].prod(axis=0))
 
 
+def same_experts(totals: Ints, repetition: Repetition, row: Ints) -> Floats:
+    """GPUs that hold the same experts, of plans of some shardings, shape (plans,) [1]."""
+    if repetition.experts_on is None:
+        return members(totals, repetition.expert_group)
+    stage = totals.prod(axis=0) // totals[PIPELINE]
+    return real(np.maximum(1, stage // repetition.experts_on[row]))
+
+
 def _stage_memory(
     setting: Setting, totals: Ints, held: _Stage, table: LayerTable, row: Ints
 ) -> Memory:
     zero, overlap = setting.zero_stage, setting.assumptions.overlap
     group = members(totals, table.repetition.weight_group)
-    expert_group = members(totals, table.repetition.expert_group)
+    expert_group = same_experts(totals, table.repetition, row)
     dense = held.weight_bytes * held.layers + held.end_bytes
     sparse = held.expert_bytes * held.layers
     whole = dense + sparse
@@ -332,8 +340,11 @@ class Spilled(Struct, frozen=True, eq=False):
         }
         return replace(self, there=there)
 
-    def traffic(self, totals: Ints, repetition: Repetition) -> Spill:
-        """What of the traffic of operations goes there, for degrees of shape (dimensions, n)."""
+    def traffic(self, totals: Ints, repetition: Repetition, row: Ints) -> Spill:
+        """What of the traffic of operations goes there, for degrees of shape (dimensions, n).
+
+        ``row`` says which sharding each plan has.
+        """
         zero, uniform = self.setting.zero_stage, _policy(self.setting)[0] == "uniform"
         everything = share_of(self._all, self.memory.total)
         none = np.zeros_like(everything)
@@ -342,7 +353,7 @@ class Spilled(Struct, frozen=True, eq=False):
             for part in ("weights", "gradients", "activations")
         )
         group = members(totals, repetition.weight_group)
-        expert_group = members(totals, repetition.expert_group)
+        expert_group = same_experts(totals, repetition, row)
         return Spill(
             everything=everything if uniform else none,
             weights=weights / group if zero >= SHARDED_WEIGHTS else weights,
@@ -422,4 +433,5 @@ def with_spill(setting: Setting, timed: PlanTime, there: Collection[Part] = ORDE
     plan = timed.plan
     totals = np.array([plan.placement.totals], dtype=np.int64).T
     repetition = setting.program(plan.sharding).repetition
-    return replace(setting, spill=spilled.traffic(totals, repetition))
+    spill = spilled.traffic(totals, repetition, np.zeros(1, np.int64))
+    return replace(setting, spill=spill)

@@ -1,13 +1,31 @@
-"""The traffic of one iteration of a plan: its program, laid on its placement."""
+"""The traffic of one iteration of a plan: its program, laid on its placement.
+
+Under software of a date experts are folded over the ranks of a stage: dispatch and combine go among
+groups of x ranks, gradients of experts among those that hold the same ones. Where its dispatcher
+sends a row once to each place, so does the traffic (`netplan.traffic.patterns.merged_traffic`).
+"""
 
 from collections.abc import Sequence
 
 from netplan.levels import Level
-from netplan.performance.plan import PlanTime
+from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
+from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
+from netplan.traffic.placement import Folding, Placement
 from netplan.traffic.training import training_traffic
+
+
+def plan_placement(setting: Setting, plan: Plan, levels: Sequence[Level]) -> Placement:
+    """Where the ranks of a plan lie on the levels of a fabric, and its experts on these."""
+    placement = plan.placement.on(levels)
+    if plan.folded is None:
+        return placement
+    over, shared_by = plan.folded
+    members = levels[0].size if levels else placement.inside
+    merged = setting.merged_copies(over * shared_by, setting.options.use_per_domain or members)
+    return replace(placement, folded=Folding(over, shared_by, merged))
 
 
 def plan_traffic(
@@ -34,7 +52,7 @@ def plan_traffic(
     plan = timed.plan
     return training_traffic(
         setting.program(plan.sharding),
-        plan.placement.on(levels),
+        plan_placement(setting, plan, levels),
         gpus=gpus,
         microbatches=setting.microbatches(plan.microbatch, plan.placement.totals),
         interleave=plan.interleave,

@@ -40,6 +40,7 @@ from netplan.workloads.program import (
     TrainingMethod,
     Zero,
     dealt,
+    folded,
     training_program,
 )
 from netplan.workloads.recomputation import NOTHING, Recomputation
@@ -733,7 +734,24 @@ class Setting(Struct, frozen=True):
 
             return graph_program(self.graph_model, sharding, self.zero_stage)
         self._check_scattered(sharding)
-        return training_program(self.transformer, sharding, method)
+        program = training_program(self.transformer, sharding, method)
+        run = self.training.calibrated
+        if run is None or run.dated is None or self.experts is None:
+            return program
+        return folded(program, exchanges=run.dated.recipe.exchanges)
+
+    def merged_copies(self, group: int, domain: int) -> int:
+        """Copies of a row of which its dispatcher sends one to each place; 0 if it sends all [1].
+
+        Parameters
+        ----------
+        group, domain
+            GPUs that exchange tokens, and those of an HB domain [1].
+        """
+        run, experts = self.training.calibrated, self.experts
+        if run is None or run.dated is None or experts is None:
+            return 0
+        return experts.per_token if run.dated.recipe.merges(np.array(group), domain) else 0
 
     def _check_scattered(self, sharding: Sharding) -> None:
         """Refuse unlike layers without sequence parallelism, but under software of a date."""

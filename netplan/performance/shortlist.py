@@ -210,7 +210,7 @@ def _least_spill_s(
         return np.zeros(count)
     sizes = cuts.sizes.take(smallest.sharding)
     repetition = setting.program(sizes).repetition
-    spill = spilled.traffic(smallest.totals, repetition)
+    spill = spilled.traffic(smallest.totals, repetition, np.arange(count))
     table = _without_communication(replace(setting, spill=spill), sizes)
     less = np.zeros(count)
     if alone.has_ends:

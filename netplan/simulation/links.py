@@ -298,7 +298,8 @@ class FlowRouter:
             kind: CollectiveKind = "all_to_all" if flows.to_all else "all_gather"
             use = CollectiveUse("data", kind, flows.dimensions, 1.0, 1.0)
             transport = self.transport
-            ranks = Placement(transport.placement.levels, kinds=transport.placement.kinds)
+            placed = transport.placement
+            ranks = Placement(placed.levels, kinds=placed.kinds, folded=placed.folded)
             among = use_traffic(use, ranks, transport.algorithm, gpus=ranks.gpus)
             matrix = among.relabelled(transport.gpu_of_rank, transport.graph.gpus)
             matrix = both_ways(matrix) if transport.two_way_rings else matrix

@@ -54,15 +54,18 @@ from netplan.performance.compute import (
     roofline,
     sections,
 )
+from netplan.performance.dated.layer import DatedLayer
+from netplan.performance.dated.times import exchange_alone_s
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.memory import with_spill
 from netplan.performance.plan import PlanTime
+from netplan.performance.plan_traffic import plan_placement
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.simulation import tasks
 from netplan.simulation.links import LinkTimes
-from netplan.traffic.hierarchy import group_of
-from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
+from netplan.traffic.hierarchy import group_of, group_over
+from netplan.traffic.placement import PIPELINE, Placement, Placements
 from netplan.workloads.operations import (
     NO_WORK,
     Collective,
@@ -114,10 +117,10 @@ class StageWeights:
             return tasks.joined(
                 p for half in both for p in self._collective(half, group, sent_bytes, thread, share)
             )
-        plan, over = self.plan, map(DIMENSIONS.index, group)
+        plan = self.plan
         if not (sent_bytes and plan.trains):
             return ()
-        members = group_of(plan.placements, *over, whole=True)
+        members = group_over(plan.placement, *group)
         seconds = number(plan.network.collective(name, members).seconds(sent_bytes))
         flows = self.sender.among(self.stage, name, group)
         sent_bytes *= min(1.0, share)
@@ -380,7 +383,8 @@ class _EventBuilder:
         self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
         parts_s, plan = timed.breakdown_s, timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
-        self.sender = tasks.FlowSender(plan.placement)
+        self.placement = plan_placement(setting, plan, levels)
+        self.sender = tasks.FlowSender(self.placement)
         self.network = setting.network(levels)
         self.placements = Placements.of(plan.placement)
         self.groups = LayerGroups.of(self.network, self.placements, np.zeros(1, np.int64))
@@ -393,17 +397,27 @@ class _EventBuilder:
                 " interleaved parts: change the pipeline degree"
             )
         self._layers: dict[tuple[int, bool], tasks.Branch] = {}
-        self.calibrated: CalibratedLayer | None = None
-        if setting.training.calibrated is not None:
+        self.calibrated: CalibratedLayer | DatedLayer | None = None
+        # How many times as long everything takes under software of a date, on so many GPUs.
+        self.growth = 1.0
+        run = setting.training.calibrated
+        if run is not None:
             self.calibrated = calibrated_times(
                 self.setting, plan.sharding, self.program, self.groups
             )
+        if run is not None and run.dated is not None:
+            self.growth = run.dated.software_factor * _total(run.dated.jitter_factor(plan.gpus))
+        # One dispatch or combine of folded experts.
+        self.exchange_s: float | None = None
+        if plan.folded is not None:
+            exchange_s = exchange_alone_s(self.setting, plan.sharding, self.network)
+            self.exchange_s = self.growth * number(exchange_s)
         # The first virtual stage has the embedding before its layers, the last one a head.
         self.layers: tuple[int, ...] = tuple(stage_layers(layers, self.stages * chunks).tolist())
         self.overlaps = setting.assumptions.overlap.data == "overlapped"
-        self.update_s = sum(parts_s.get(part, 0.0) for part in ONCE)
+        self.update_s = self.growth * sum(parts_s.get(part, 0.0) for part in ONCE)
         # What collectives show of themselves in an iteration, where the model says so as a whole.
-        self.shown_s = None if self.calibrated is None else parts_s["data_comm"]
+        self.shown_s = None if self.calibrated is None else self.growth * parts_s["data_comm"]
 
     def pipeline(self, microbatches: int, replica: int | None = None) -> tasks.Pipeline:
         """The pipeline of one replica, or one that stands for all."""
@@ -440,7 +454,7 @@ class _EventBuilder:
         seconds = self.network.transfer_s(level, stride, sent_bytes)
         if self.calibrated is not None:  # as much of it as a stage waits for
             shown = _total(self.setting.sharing.pipeline_visible)
-            seconds = shown * (seconds + self.setting.calibration.collective_s)
+            seconds = shown * (seconds + self.setting.calibration.collective_s) * self.growth
             sent_bytes = shown * sent_bytes
         flows = tasks.Flows(stage, next_stage, replica=self.sender.replica)
         return (self.sender.message(flows, seconds, sent_bytes, None),)
@@ -487,7 +501,8 @@ class _EventBuilder:
         if not ahead:
             busy_s = times.backward_s + times.again_s + times.layer_s
             shown_s = times.backward_comm_s
-        return self._beside(_total(busy_s), _total(shown_s), operations, stage, ahead=ahead)
+        both_s = self.growth * _total(busy_s), self.growth * _total(shown_s)
+        return self._beside(*both_s, operations, stage, ahead=ahead)
 
     def _beside(
         self,
@@ -507,6 +522,7 @@ class _EventBuilder:
             for operation in operations
             for work, part in _works(operation, ahead=ahead)
             for collective in work.collectives
+            if _total(collective.message_bytes)
         ]
         needed_s = sum(seconds for _, seconds, _ in sent)
         if not needed_s:
@@ -534,7 +550,8 @@ class _EventBuilder:
         is_last = virtual == self.stages * self.chunks - 1
         if self.calibrated is not None:
             # A third of both passes is the forward one.
-            share, passes = 1 / 3 if ahead else 2 / 3, self.calibrated.passes
+            share = self.growth * (1 / 3 if ahead else 2 / 3)
+            passes = self.calibrated.passes
             front: tasks.Branch = (share * _total(passes.embedding_s),) if virtual == 0 else ()
             back: tasks.Branch = (share * _total(passes.head_s),) if is_last else ()
             return (front, back) if ahead else (back, front)
@@ -601,10 +618,17 @@ class _EventBuilder:
         Of an operation that a share of the layers has, that much of both.
         """
         amount = collective.message_bytes / panels
-        seconds = share * _total(self.groups.seconds(collective.kind, collective.group, amount))
+        seconds = self._alone_s(collective, amount) * share
         # An all_reduce is sent twice: reduced and scattered, then gathered.
         sent = share * _total(amount) * (2 if collective.kind == "all_reduce" else 1)
-        return self.sender.among(stage, collective.kind, (collective.group,)), seconds, sent
+        over = self.program.repetition.dimensions(collective.group)
+        return self.sender.among(stage, collective.kind, over), seconds, sent
+
+    def _alone_s(self, collective: Collective, amount: Amount) -> float:
+        """Time of a collective of an operation, with nothing beside it [s]."""
+        if collective.group == "expert" and self.exchange_s is not None:
+            return self.exchange_s
+        return _total(self.groups.seconds(collective.kind, collective.group, amount))
 
 
 def _total(amount: Amount) -> float:

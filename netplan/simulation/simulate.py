@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.performance.plan import PlanTime
+from netplan.performance.plan_traffic import plan_placement
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.simulation import tasks
@@ -449,7 +450,8 @@ def _simulated(
 def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> PlanWork:
     """The work of a job, its flows sent over the links if these are shared."""
     setting, plan, stands = job.setting, job.timed.plan, job.gpus
-    levels, placement = job.fabric.levels, plan.placement
+    levels = job.fabric.levels
+    placement = plan_placement(setting, plan, levels)
     scope = Scope(
         trains=conditions.trains, channels=graph.has("memory"), each_replica=conditions.each_replica
     )
@@ -462,7 +464,7 @@ def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> PlanWork:
         work,
         conditions,
         graph=graph,
-        placement=placement.on(levels),
+        placement=placement,
         gpu_of_rank=ranks if stands is None else stands[ranks].astype(np.int32),
         efficiency=setting.network(levels).bandwidth_share,
         two_way_rings=any(level.kind == "ring" for level in levels),

@@ -52,9 +52,9 @@ from netplan.records import replace
 from netplan.traffic import algorithms
 from netplan.traffic.leaves import Working, hop_slowdowns
 from netplan.traffic.measured import LevelUse, Regimes, measured_of, regimes, transfer
-from netplan.traffic.placement import PIPELINE, Placements
+from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
 from netplan.workloads.measured_links import Links, MeasuredLink
-from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.operations import COPIES, EXPERTS, CollectiveKind
 
 Schedule = Literal["hierarchical", "per_dimension", "flat_ring"]
 
@@ -295,6 +295,25 @@ def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> G
     if not whole or placements.sizes is None:
         return Group(members, stride)
     return Group(members, stride, degrees.prod(axis=1))
+
+
+def group_over(placement: Placement, *dimensions: str) -> Group:
+    """The GPUs of one placement that differ in these dimensions, or that folded experts join.
+
+    Examples
+    --------
+    >>> from netplan.traffic.placement import Degrees, Folding
+    >>> placement = Placement((Degrees(tensor=8), Degrees(data=4)), folded=Folding(16, 1))
+    >>> group_over(placement, "experts").members.ravel().tolist()
+    [8, 2]
+    """
+    placements = Placements.of(placement)
+    if dimensions not in (EXPERTS, COPIES):
+        return group_of(placements, *map(DIMENSIONS.index, dimensions), whole=True)
+    members, stride = np.array(placement.of_experts(dimensions), dtype=np.int64).T[:, :, None]
+    if placements.sizes is None:
+        return Group(members, stride)
+    return Group(members, stride, placements.degrees.prod(axis=1))
 
 
 class CollectiveNetwork(Struct, frozen=True):

@@ -16,6 +16,9 @@ reductions and gathers, direct exchange the all_to_all, and all of them on level
 with each, of whose links a ring would leave most idle. The name of an algorithm
 (`netplan.traffic.algorithms`) is the same, with its own pairs on levels where it runs.
 
+*Merged* dispatches of folded experts send a row once to each place that has experts of it
+(:func:`merged_traffic`).
+
 A ``broadcast`` stands for those of many panels, whose roots take turns: D is what all members send
 together, and each gets the (n-1)/n of it that it lacks, as in an all_gather; a ``reduce`` is the
 reverse, a reduce_scatter.
@@ -32,11 +35,12 @@ reaches it once, also where several store the same.
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Literal, get_args
 
 import numpy as np
 
-from netplan.arrays import Floats, Indices, Ints
+from netplan.arrays import Amount, Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.levels import LevelKind
 from netplan.records import replace
@@ -50,7 +54,7 @@ from netplan.traffic.matrix import (
     no_traffic,
 )
 from netplan.traffic.placement import Placement
-from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.operations import EXPERTS, CollectiveKind
 
 Pattern = Literal["ring", "direct", "hierarchical"]
 Sent = Literal["ring", "direct"] | Callable[[CollectiveKind, int], Pairs]
@@ -157,6 +161,70 @@ def collective_traffic(
         parts.append(_flat(collective, level, message, (placement.gpus, kind), within))
         inner *= n
     return combine(parts)
+
+
+def met(places: Amount, copies: Amount) -> Amount:
+    """Distinct places among so many that copies of a row go to, expected [1].
+
+    >>> round(float(met(8.0, 8.0)), 3)
+    5.251
+    """
+    many: Amount = places * (1 - (1 - 1 / np.asarray(places, np.float64)) ** copies)
+    return many
+
+
+def merged_traffic(placement: Placement, *, data_bytes: float, kind: str) -> TrafficMatrix:
+    """Traffic of a dispatch of folded experts, or of a combination, in which copies go together.
+
+    Of D bytes that a GPU has for its experts, k copies of every row, N HB domains of a group of x
+    GPUs get one copy each where any of k goes there, D(N) = N (1 - (1 - 1/N)^k) of them: so much of
+    D/k goes from every GPU to the GPU of its place in another domain. Inside a domain D(x) (x-1)/x
+    of D/k leave every GPU, its own and what it hands on, for the others alike, as iteration model
+    ``calibrated`` counts them (`netplan.performance.dated.exchange`).
+
+    Parameters
+    ----------
+    placement
+        Ranks with folded experts, whose copies merge.
+    data_bytes
+        D [B].
+    kind
+        One of ``KINDS``.
+
+    Returns
+    -------
+    TrafficMatrix
+        Bytes between ranks [B].
+
+    Examples
+    --------
+    Two domains of two GPUs, two copies of each of 1,000 rows of 1 B: of both domains 3/2 are met,
+    half of them another one; of four GPUs 7/4, three quarters of them others.
+
+    >>> from netplan.traffic.placement import Degrees, Folding
+    >>> placement = Placement((Degrees(data=2), Degrees(data=2)), folded=Folding(4, 1, 2))
+    >>> matrix = merged_traffic(placement, data_bytes=2000.0, kind="expert")
+    >>> matrix.total_bytes / 4
+    2062.5
+    """
+    copies = placement.folded.merged_copies if placement.folded else 1
+    inside, *outer = placement.splits(*EXPERTS)
+    domains, everywhere = prod(outer), (placement.gpus, kind)
+    members, row_bytes = placement.groups(*EXPERTS), data_bytes / copies
+    over = inside * domains
+    if 1 in (inside, domains):
+        message = row_bytes * float(met(over, copies))
+        return _flat("all_to_all", members, message, everywhere, "direct")
+    by_place = members.reshape(-1, domains, inside)
+    across = row_bytes * float(met(domains, copies))
+    handed = row_bytes * float(met(over, copies)) * (over - 1) / over * inside / (inside - 1)
+    return combine(
+        _flat("all_to_all", part, message, everywhere, "direct")
+        for part, message in (
+            (by_place.swapaxes(1, 2).reshape(-1, domains), across),
+            (by_place.reshape(-1, inside), handed),
+        )
+    )
 
 
 def _flat(

@@ -17,6 +17,12 @@ so tensor-parallel neighbours are neighbours in the cluster. The members of one 
 differ only in the digits of its dimensions; listing them is a transposition, not a search. Ranks
 are numbered so among the GPUs that work; where some are idle, `Placement.gpu_of_rank` says which
 GPU is meant.
+
+Experts may be *folded* over the ranks of a stage instead, whatever dimensions these differ in
+(Megatron-Core's parallel folding, arXiv:2504.14960): each e ranks that follow each other share an
+expert, each x of those have all experts, and as often as there are x e ranks in a stage the experts
+are there. Two groups are made of them, beside those of the dimensions: ``experts``, x ranks that
+are e apart and exchange tokens, and ``copies``, ranks that are x e apart and hold the same experts.
 """
 
 from collections.abc import Sequence
@@ -31,6 +37,7 @@ from netplan.arrays import Bools, Columns, Indices, Ints
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.records import replace
+from netplan.workloads.operations import COPIES, EXPERTS
 
 
 class Degrees(NamedTuple):
@@ -51,6 +58,64 @@ class Degrees(NamedTuple):
 
 DIMENSIONS = Degrees._fields
 TENSOR, CONTEXT, EXPERT, DATA, PIPELINE = range(len(DIMENSIONS))
+
+
+class Folding(NamedTuple):
+    """How experts lie on ranks that follow each other, of whatever dimensions.
+
+    Parameters
+    ----------
+    over, shared_by
+        GPUs over which the experts are spread, x, and GPUs that share one, e [1].
+    merged_copies
+        Copies of a row that a dispatch makes, where those for one place are sent there once; 0
+        where each is sent for itself [1].
+    """
+
+    over: int
+    shared_by: int
+    merged_copies: int = 0
+
+
+class Spread(NamedTuple):
+    """Members of a group at one level, and ranks from one to the next of them there [1]."""
+
+    members: int
+    stride: int
+
+
+def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[Spread, ...]:
+    """How a group lies on levels, of ranks that are so far apart and fill level after level.
+
+    Where they would fill them unevenly, all members count at the outermost level.
+
+    Parameters
+    ----------
+    sizes
+        Ranks of each level that follow each other, innermost first [1].
+    members, apart
+        Members of the group, and ranks from one to the next [1].
+
+    Examples
+    --------
+    Sixteen ranks that are two apart, on domains of eight: four in each of four domains.
+
+    >>> spread_over((8, 16), members=16, apart=2)
+    (Spread(members=4, stride=2), Spread(members=4, stride=1))
+    >>> spread_over((6, 4), members=4, apart=1)
+    (Spread(members=1, stride=1), Spread(members=4, stride=1))
+    """
+    levels, rest = [], members
+    for size in sizes:
+        room = max(1, size // apart)
+        here = min(rest, room)
+        fills = size % apart == 0 or apart % size == 0
+        if rest > 1 and not (fills and room % here == 0 and rest % here == 0):
+            alone = [Spread(1, 1)] * (len(sizes) - 1)
+            return (*alone, Spread(members, 1))
+        levels.append(Spread(here, min(apart, size)))
+        rest, apart = rest // here, max(1, apart // size)
+    return tuple(levels)
 
 
 @lru_cache(maxsize=4096)
@@ -115,6 +180,8 @@ class Placement(Struct, frozen=True):
         GPU of the cluster at which its levels begin [1].
     kinds
         Kind of each level, by which collectives on it send (:meth:`on`); empty if all are switches.
+    folded
+        How experts lie on the ranks of a stage, where they have no dimension of their own.
 
     Raises
     ------
@@ -141,6 +208,7 @@ class Placement(Struct, frozen=True):
     sizes: tuple[int, ...] | None = None
     first: int = 0
     kinds: tuple[LevelKind, ...] = ()
+    folded: Folding | None = None
 
     def on(self, levels: Sequence[Level]) -> "Placement":
         """The same on the levels of a fabric, some of which may be no switches."""
@@ -173,6 +241,11 @@ class Placement(Struct, frozen=True):
         return prod(prod(level) for level in self.levels)
 
     @property
+    def inside(self) -> int:
+        """GPUs of the innermost level, idle ones too [1]."""
+        return self.sizes[0] if self.sizes else prod(self.levels[0])
+
+    @property
     def cluster(self) -> int:
         """GPUs of all levels, idle ones too [1]."""
         return self.gpus if self.sizes is None else prod(self.sizes)
@@ -194,6 +267,8 @@ class Placement(Struct, frozen=True):
 
     def splits(self, *dimensions: str) -> tuple[int, ...]:
         """Members of one group at each level, innermost first [1]."""
+        if dimensions in (EXPERTS, COPIES):
+            return tuple(level.members for level in self.of_experts(dimensions))
         return tuple(
             prod(n for n, name in zip(level, DIMENSIONS, strict=True) if name in dimensions)
             for level in self.levels
@@ -216,6 +291,8 @@ class Placement(Struct, frozen=True):
         ``snake`` turns back at every border of an outer level instead of starting over, so that the
         step across the border joins GPUs of equal place (and so of one rail).
         """
+        if dimensions in (EXPERTS, COPIES):
+            return self._groups_of_experts(dimensions)
         names = [name for _ in self.levels for name in DIMENSIONS]
         radices = [n for level in self.levels for n in level]
         chosen = [i for i, name in enumerate(names) if name in dimensions]
@@ -226,6 +303,47 @@ class Placement(Struct, frozen=True):
         axes = [last - i for i in (*reversed(others), *reversed(chosen))]
         members = cluster.transpose(axes).reshape(-1, self.degree(*dimensions))
         return turned(members, self.splits(*dimensions)) if snake else members
+
+    def of_experts(self, group: tuple[str, ...]) -> tuple[Spread, ...]:
+        """How ranks that share tokens of folded experts lie on the levels, or that hold the same.
+
+        Raises
+        ------
+        InputError
+            If no experts are folded, or over more or other GPUs than a stage has.
+        """
+        sizes = [prod(level) // level.pipeline for level in self.levels]
+        folded, stage = self.folded, prod(sizes)
+        if folded is None or stage % (folded.over * folded.shared_by):
+            raise InputError(
+                f"a stage of {stage:,} GPUs has no groups of {folded or 'folded'} experts: give"
+                " degrees whose product divides it"
+            )
+        together = folded.over * folded.shared_by
+        if group == COPIES:
+            return self._evenly(sizes, stage // together, together)
+        return self._evenly(sizes, folded.over, folded.shared_by)
+
+    def _evenly(self, sizes: Sequence[int], members: int, apart: int) -> tuple[Spread, ...]:
+        """The same of one group; ranks of a tensor group that others lie between are uneven."""
+        tensor = [level.tensor for level in self.levels]
+        outermost = max((row for row, here in enumerate(tensor) if here > 1), default=0)
+        if list(sizes[:outermost]) == tensor[:outermost] or members == 1:
+            return spread_over(sizes, members, apart)
+        return (*[Spread(1, 1)] * (len(sizes) - 1), Spread(members, 1))
+
+    def _groups_of_experts(self, group: tuple[str, ...]) -> Indices:
+        """Ranks of all groups of folded experts, in the order of their stages."""
+        members = prod(level.members for level in self.of_experts(group))
+        folded = self.folded or Folding(1, 1)
+        tensor, stage_of = self.groups("tensor"), np.empty(self.gpus, np.int64)
+        stage_of[self.groups("pipeline")] = np.arange(self.totals.pipeline)
+        # Ranks of a tensor group follow each other, as those do that share an expert.
+        stages = tensor[np.argsort(stage_of[tensor[:, 0]], kind="stable")]
+        shape = (self.totals.pipeline, -1, folded.over, folded.shared_by)
+        ranks = stages.reshape(shape)
+        axes = (0, 1, 3, 2) if group == EXPERTS else (0, 2, 3, 1)
+        return np.ascontiguousarray(ranks.transpose(axes).reshape(-1, members))
 
 
 def turned(members: Indices, splits: Sequence[int]) -> Indices:

@@ -22,8 +22,9 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.traffic.algorithms import check_number
 from netplan.traffic.matrix import TrafficMatrix, combine
-from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic
+from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic, merged_traffic
 from netplan.traffic.placement import Placement
+from netplan.workloads.operations import EXPERTS
 from netplan.workloads.program import CollectiveUse, Program, splits, stage_layers
 
 
@@ -76,6 +77,9 @@ def _among_ranks(
 ) -> TrafficMatrix:
     """The same between ranks; what goes to all, as tokens of experts, sends around no ring."""
     to_all = use.collective == "all_to_all"
+    folded = placement.folded
+    if to_all and folded and folded.merged_copies and use.dimensions == EXPERTS:
+        return merged_traffic(placement, data_bytes=use.data_bytes, kind=use.kind)
     pattern = "direct" if to_all and algorithm == "ring" else algorithm
     matrix = collective_traffic(
         use.collective,

@@ -30,6 +30,10 @@ GroupName = Literal["tensor", "context", "expert"]
 Module = Literal["mlp", "attention", "head"]
 Routing = Literal["even", "random"]
 
+EXPERTS, COPIES = ("experts",), ("copies",)
+"""Groups in place of dimensions: GPUs that exchange tokens of folded experts, and that hold the
+same ones (`netplan.traffic.placement`)."""
+
 ELEMENT_BYTES = 2.0
 """Weights, activations and gradients are 16-bit numbers [B]."""
 

@@ -32,7 +32,8 @@ here counts the fullest stage of the slowest replica.
 
 The data parallel group of a weight are the GPUs that hold it: ``data`` and, as experts are spread
 over GPUs of different data, ``expert``; under 2D-context the context GPUs join. Experts belong to
-the ``data`` (and context) GPUs only. The ends are gathered and reduced once an iteration at every
+the ``data`` (and context) GPUs only, or where they are folded (`netplan.traffic.placement`) to GPUs
+of any dimension. The ends are gathered and reduced once an iteration at every
 ZeRO stage. Left out: optimizer, control messages.
 """
 
@@ -239,6 +240,8 @@ class Repetition(Struct, frozen=True):
     spans
         Dimensions in which the members of a group differ, where they are others than the one of its
         name.
+    experts_on
+        GPUs that have all experts together, where these are folded, shape (shardings,) [1].
     """
 
     layers: int
@@ -246,6 +249,7 @@ class Repetition(Struct, frozen=True):
     strategy: Strategy
     trains: bool = True
     spans: Mapping[ops.GroupName, tuple[str, ...]] = {}
+    experts_on: Ints | None = None
 
     @property
     def synchronisation(self) -> Synchronisation:
@@ -265,6 +269,8 @@ class Repetition(Struct, frozen=True):
     @property
     def expert_group(self) -> tuple[str, ...]:
         """Dimensions of the GPUs that hold the same experts."""
+        if self.experts_on is not None:
+            return ops.COPIES
         return tuple(name for name in self.weight_group if name != "expert")
 
     def dimensions(self, group: ops.GroupName) -> tuple[str, ...]:
@@ -429,6 +435,35 @@ class Program(Struct, frozen=True, eq=False):
                 message = _number(end.weight_bytes)
                 for name in dict.fromkeys((*rule.forward, *rule.backward)):
                     yield CollectiveUse("data", name, rules.weight_group, message, 1.0, stage)
+
+
+def folded(program: Program, *, exchanges: bool) -> Program:
+    """The program with experts on groups of GPUs of their own, whatever these share beside.
+
+    Parameters
+    ----------
+    program
+        Of shardings that say over how many GPUs experts are spread, and how many share one.
+    exchanges
+        Whether tokens go to their experts; else these are gathered, and no token moves.
+    """
+    cut, repetition, layer = program.sharding, program.repetition, program.layer
+    together = cut.experts_over * cut.expert_tensor
+    repetition = replace(repetition, spans={"expert": ops.EXPERTS}, experts_on=together)
+    if not exchanges:
+        layer = replace(layer, operations=tuple(_staying(each) for each in layer.operations))
+    return replace(program, repetition=repetition, layer=layer)
+
+
+def _staying(operation: ops.Operation) -> ops.Operation:
+    """An operation that sends no tokens to experts."""
+
+    def staying(work: ops.OperationCost) -> ops.OperationCost:
+        kept = tuple(sent for sent in work.collectives if sent.group != "expert")
+        return replace(work, collectives=kept)
+
+    forward, backward = staying(operation.forward), staying(operation.backward)
+    return replace(operation, forward=forward, backward=backward)
 
 
 def training_program(

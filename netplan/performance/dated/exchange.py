@@ -19,6 +19,7 @@ import numpy as np
 
 from netplan.arrays import Amount, Columns
 from netplan.performance.dated.blocks import Part
+from netplan.traffic.patterns import met
 from netplan.workloads.operations import ELEMENT_BYTES
 
 ALL_TO_ALL_START_S, MERGED_START_S = 50e-6, 36e-6
@@ -66,16 +67,6 @@ class ExchangeShares(Columns, frozen=True, eq=False):
     ep_network: Amount
     ep_hb: Amount
     visible: Amount
-
-
-def met(places: Amount, copies: Amount) -> Amount:
-    """Distinct places among so many that copies of a row go to, expected [1].
-
-    >>> round(float(met(8.0, 8.0)), 3)
-    5.251
-    """
-    many: Amount = places * (1 - (1 - 1 / np.asarray(places, np.float64)) ** copies)
-    return many
 
 
 def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amount:

@@ -81,6 +81,28 @@ def part_of(setting: Setting, sharding: Sharding) -> Part:
     )
 
 
+def exchange_alone_s(setting: Setting, sharding: Sharding, network: CollectiveNetwork) -> Floats:
+    """One dispatch or combine of each sharding with nothing beside it, shape (shardings,) [s].
+
+    Parameters
+    ----------
+    setting
+        What is trained, under software of a date.
+    sharding, network
+        How microbatches are cut, and the levels of the fabric.
+
+    Raises
+    ------
+    InputError
+        If the setting has no software of a date.
+    """
+    run = setting.training.calibrated
+    if run is None or run.dated is None:
+        raise InputError("no software of a date is meant: give one")
+    alone = replace(run.dated, shares=replace(run.dated.shares, visible=1.0))
+    return _exchanged(run, alone, part_of(setting, sharding), sharding, setting, network)
+
+
 def _exchanged(
     run: CalibratedRun,
     dated: DatedRun,

@@ -6,9 +6,10 @@ from typing import Any, ClassVar, NamedTuple, cast
 from msgspec import Struct
 
 from netplan.levels import Level
+from netplan.performance.dated.times import exchange_alone_s
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
-from netplan.performance.plan_traffic import plan_traffic
+from netplan.performance.plan_traffic import plan_placement, plan_traffic
 from netplan.performance.setting import Setting
 from netplan.questions.answers.plan_notes import model_notes, rates_note, scattering_note
 from netplan.questions.setup.inputs import told
@@ -16,12 +17,12 @@ from netplan.questions.setup.training import assumed
 from netplan.reports.sections import Heading
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
-from netplan.traffic.hierarchy import group_of
+from netplan.traffic.hierarchy import group_over
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.patterns import Pattern
-from netplan.traffic.placement import DIMENSIONS, Placement, Placements
+from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of
-from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.operations import EXPERTS, CollectiveKind
 from netplan.workloads.program import CollectiveUse
 
 
@@ -52,7 +53,7 @@ class PlacedRun(Struct, frozen=True):
     @property
     def placement(self) -> Placement:
         """Where the ranks of the plan lie."""
-        return self.timed.plan.placement.on(self.levels)
+        return plan_placement(self.setting, self.timed.plan, self.levels)
 
     @property
     def levels(self) -> Sequence[Level]:
@@ -74,10 +75,14 @@ class PlacedRun(Struct, frozen=True):
         """Collectives of one iteration that several GPUs take part in, as sending takes them."""
         program = self.setting.program(self.timed.plan.sharding)
         network = self.setting.network(self.fabric.levels)
-        placements = Placements.of(self.placement)
-        for use in collectives_of(program, self.placement, self.timed.plan.microbatches):
-            over = (DIMENSIONS.index(name) for name in use.dimensions)
-            group = group_of(placements, *over, whole=True)
+        plan, exchange_s = self.timed.plan, 0.0
+        if plan.folded is not None:
+            exchange_s = float(exchange_alone_s(self.setting, plan.sharding, network)[0])
+        for use in collectives_of(program, self.placement, plan.microbatches):
+            if use.dimensions == EXPERTS:
+                yield TimedUse(use, self.placement, exchange_s)
+                continue
+            group = group_over(self.placement, *use.dimensions)
             # An all_reduce is a reduce_scatter and an all_gather, unless its chunks overlap, it was
             # measured as one, or has an algorithm of its own.
             used = network.communication

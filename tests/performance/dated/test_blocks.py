@@ -12,9 +12,10 @@ from netplan.performance.dated.blocks import (
     expert_block,
     mamba_block,
 )
-from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s, met
+from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedLayer
 from netplan.records import replace
+from netplan.traffic.patterns import met
 from netplan.workloads.models import MODELS, Experts, LatentAttention, Mamba, Model
 from netplan.workloads.operations import Sharding
 from tests.performance.cases import small_model
