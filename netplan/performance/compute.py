@@ -560,6 +560,12 @@ def calibrated_times(
     unlike = "experts" if setting.variant.sparse else setting.transformer.unlike
     if dated:
         unlike = setting.transformer.unknown
+    if unlike and not setting.transformer.unknown:
+        raise InputError(
+            f"iteration model {name} has formulas for {unlike} under software of a date alone:"
+            " leave --software-date none out, take a stack and an accelerator with numbers by date,"
+            " or --iteration-model measured or 4d"
+        )
     if unlike or setting.strategy == "summa":
         what = unlike or "SUMMA"
         raise InputError(

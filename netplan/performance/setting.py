@@ -561,6 +561,12 @@ class Setting(Struct, frozen=True):
         return run is not None and run.dated is not None and self.experts is not None
 
     @property
+    def gathers_experts(self) -> bool:
+        """Whether every GPU gathers all experts, so that none are spread over GPUs."""
+        run = self.training.calibrated
+        return run is not None and run.dated is not None and not run.dated.recipe.exchanges
+
+    @property
     def sharing(self) -> Sharing:
         """How that model hides communication."""
         return self._calibrated.sharing(self.zero_stage)

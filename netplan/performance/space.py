@@ -337,6 +337,8 @@ def folded_experts(setting: Setting, tensor: int, context: int, expert: int) -> 
         return np.empty((2, 0), np.int64)
     over = divisors(experts.count)
     given = setting.options.expert_degree or fixed.expert
+    if setting.gathers_experts:
+        given = 1
     if given is not None:
         over = over[over == given]
     group = over * shared

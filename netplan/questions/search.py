@@ -80,6 +80,8 @@ PARTS = {
     "host": "waiting for the host",
     "optimizer": "optimizer's update",
     "fixed": "a fixed time",
+    "jitter": "waiting for the slowest",
+    "software": "drift of software",
 }
 """Parts of an iteration for people."""
 

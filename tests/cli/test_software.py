@@ -20,7 +20,8 @@ from netplan.questions.setup.software import recipe_of, stack_words
 from netplan.workloads.accelerators import ACCELERATORS
 from tests.cli.command import netplan
 
-SMALL = ("search", "hgx-h100", "--gpus", "64", "--model", "gpt-22b")
+LARGE = ("search", "hgx-h100", "--gpus", "64")
+SMALL = (*LARGE, "--model", "gpt-22b")
 PLAIN = {"gpus": 64, "model": "gpt-22b"}
 MOE = {"gpus": 64, "model": "mixtral-8x7b"}
 
@@ -96,9 +97,38 @@ REFUSED = [
 ]
 
 
+SPARSE = ("--model", "mixtral-8x7b")
+REFUSED += [
+    ((*SPARSE, "--fix", "expert=3"), "--fix expert=3: 8 experts cannot be spread evenly over 3"),
+    ((*SPARSE, "--expert-degree", "16"), "--expert-degree 16: 8 experts cannot be spread evenly"),
+    (
+        (*SPARSE, "--fix", "expert_tensor=4", "--fix", "tensor=2"),
+        "--fix expert_tensor=4: an expert is whole, or cut as .*: give 1 or tensor, 2",
+    ),
+    ((*SPARSE, "--dispatcher", "fsdp", "--expert-degree", "8"), "every GPU gathers all experts"),
+    (
+        (*SPARSE, "--software-date", "none", "--iteration-model", "calibrated"),
+        "for experts under software of a date alone: leave --software-date none out, take a stack",
+    ),
+    (
+        (*SPARSE, "--software-date", "none", "--dispatcher", "deepep"),
+        "no times for --dispatcher deepep: .* no formulas for experts without a date of software",
+    ),
+    (
+        ("--model", "deepseek-v3.2", "--software-date", "2026-02"),
+        "no times for --software-date 2026-02: leave it out .* has no formulas for an index.$",
+    ),
+    (
+        ("--model", "nemotron-h-56b", "--fix", "pipeline=2"),
+        "--fix pipeline=2: nemotron-h-56b has Mamba layers, .* or give --force, too",
+    ),
+    (("--model", "nemotron-h-56b", "--dispatcher", "deepep"), "nemotron-h-56b has no experts"),
+]
+
+
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=lambda given: "-".join(given)[:60])
 def test_one_line_says_what_is_wrong_and_what_to_do(words: tuple[str, ...], message: str) -> None:
-    done = netplan(*SMALL, *words)
+    done = netplan(*(LARGE if "--model" in words else SMALL), *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert re.search(message, done.stderr), done.stderr
@@ -216,6 +246,71 @@ def test_what_is_asked_for_is_the_recipe() -> None:
     assert recipe(software_date="2025-11", fused_experts=True, **asked) == Recipe(
         2025.83, "deepep", expert_overlap=False, graphs="attn", fused_experts=True
     )
+
+
+def test_notes_say_what_a_month_makes_of_the_time_and_of_experts() -> None:
+    """Dense runs on Hopper became 1.446 % faster a year: exp(-0.01446 * 0.42) = 0.9939."""
+    found = package.search("hgx-h100", gpus=512, model="llama-3-70b")
+    growth = found.found.best.growth
+    assert growth is not None
+    factor = growth.software_factor
+    assert factor == pytest.approx(0.9939, abs=1e-4)
+    (software,) = (note for note in found.notes if note.startswith("Software:"))
+    assert f"megatron-2025 of 2026-06 (release 26.06) takes {factor:.3g} times" in software
+    assert not [note for note in found.notes if note.startswith("Experts:")]
+    asked = {"gpus": 512, "model": "mixtral-8x7b", "software_date": "2025-11", "graphs": "none"}
+    (experts,) = (
+        note for note in package.search("hgx-h100", **asked).notes if note.startswith("Experts:")
+    )
+    # EP8 lies in one HB domain, where presets of 2025 exchange plainly; those of Hopper overlap it.
+    assert experts == (
+        "Experts: graphs none as asked for; dispatcher alltoall, overlap of the exchange and no"
+        " fused experts as presets of that month have it."
+    )
+
+
+def test_what_is_asked_for_changes_the_time() -> None:
+    plan = {"tensor": 1, "context": 1, "pipeline": 4, "interleave": 1, "microbatch": 1}
+    fixed = {"fixed": plan, "expert_degree": 8, "recompute": "full", "zero_stage": 1}
+    asked = {"gpus": 64, "model": "mixtral-8x7b", "batch": 256, "ignore_memory": True, **fixed}
+
+    def seconds(**switches: Any) -> float:  # noqa: ANN401 - of any switch
+        best = package.search("hgx-h100", **asked, **switches).best
+        time_s: float = best.iteration_time_s
+        return time_s
+
+    usual = seconds(graphs="none")
+    assert usual > seconds(graphs="router") > seconds(graphs="full")
+    assert seconds(expert_overlap=False) > seconds(expert_overlap=True)
+    assert seconds(dispatcher="alltoall") > seconds(dispatcher="deepep")
+    # Five months of Hopper's experts, 0.0885 a year: exp(-0.0885 * 0.41) = 0.964.
+    later, before = (seconds(software_date=date, **OLD) for date in ("2026-05", "2025-12"))
+    assert later / before == pytest.approx(0.9644, abs=5e-4)
+
+
+def test_hybrids_have_one_stage_unless_forced() -> None:
+    asked: dict[str, Any] = {"gpus": 256, "model": "nemotron-h-56b"}
+    plain = package.search("hgx-h100", **asked)
+    assert {timed.plan.pipeline for timed in plain.found.plans} == {1}
+    assert "hybrid_stages" not in plain.inputs
+    forced = package.search("hgx-h100", **asked, fixed={"pipeline": 2}, hybrid_stages=True)
+    error = forced.best.error
+    assert error is not None
+    assert (error.basis, round(error.whole.high * error.whole.low, 9)) == ("transferred", 1)
+    assert forced.inputs["hybrid_stages"] is True
+    # Other iteration models know nothing of scored runs.
+    roofline = package.search("hgx-h100", **asked, fixed={"pipeline": 2}, iteration_model="4d")
+    assert roofline.best.plan.pipeline == 2
+
+
+def test_experts_that_are_gathered_are_spread_over_none() -> None:
+    asked: dict[str, Any] = {"gpus": 256, "model": "mixtral-8x7b"}
+    for more in ({"accelerator": "tpu-v7"}, {"dispatcher": "fsdp"}):
+        found = package.search("hgx-h100", **asked, **more).found
+        assert {timed.plan.experts_over for timed in found.plans} == {1}
+
+
+OLD = {"dispatcher": "deepep", "expert_overlap": False, "graphs": "router", "fused_experts": False}
 
 
 def test_two_dates_lie_side_by_side() -> None:

@@ -57,6 +57,8 @@ WAITS = {
     "update": "the optimizer",
     "host": "waiting for the host",
     "fixed": "a fixed time",
+    "jitter": "waiting for the slowest",
+    "software": "drift of software",
     "memory": "waiting for memory",
 }
 """Parts of an iteration beside matrix products, in words."""

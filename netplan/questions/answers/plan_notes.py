@@ -52,9 +52,58 @@ def plan_notes(result: SearchResult, gpus: int) -> Iterator[str]:
     yield from _pipeline_notes(setting, plan) if result.exchange is None else _spread_notes(result)
     yield from _graph_notes(setting, plan)
     yield from bar_note(result.best.error)
+    yield from software_notes(setting, result.levels, result.best)
     yield from bubble_note(setting, result.levels, result.best)
     yield from scattering_note(setting, result.levels, result.best)
     yield from rates_note(setting.training)
+
+
+SERIES_GPUS = 2_048
+"""GPUs up to which series of runs of one plan show how times grow with them [1]."""
+KINDS = {"dense": "dense models", "moe": "models with experts", "hybrid": "hybrids"}
+
+
+def software_notes(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> Iterator[str]:
+    """What the date of software makes of a plan's time, and what it does with experts then.
+
+    Parameters
+    ----------
+    setting, levels
+        What is trained, and the fabric.
+    timed
+        The plan.
+
+    Yields
+    ------
+    str
+        A sentence each, where software has a date.
+    """
+    run, growth, plan = setting.training.calibrated, timed.growth, timed.plan
+    if run is None or run.dated is None or growth is None:
+        return
+    month, recipe, known = growth.software_date, run.dated.recipe, run.stack.dated
+    version = known.version_of(month) if known else ""
+    whose = f"{run.stack.name} of {month}" + (f" (release {version})" if version else "")
+    yield (
+        f"Software: {whose} takes {growth.software_factor:.3g} times as long as in January 2026, by"
+        f" the drift of runs of {KINDS[run.dated.kind]} on {run.dated.generation};"
+        f" {plan.gpus:,} GPUs take {growth.jitter_factor:.3g} times as long as 8, by series of runs"
+        f"{' of fewer GPUs' if plan.gpus > SERIES_GPUS else ''}."
+    )
+    if setting.experts is None:
+        return
+    group = plan.experts_over * plan.expert_tensor
+    words = {
+        "dispatcher": f"dispatcher {recipe.dispatcher_of(group, levels[0].size)}",
+        "expert_overlap": f"{'' if recipe.expert_overlap else 'no '}overlap of the exchange",
+        "graphs": f"graphs {recipe.graphs}",
+        "fused_experts": f"{'' if recipe.fused_experts else 'no '}fused experts",
+    }
+    given = [text for name, text in words.items() if name not in recipe.from_date]
+    taken = [text for name, text in words.items() if name in recipe.from_date]
+    sources = [f"{listed(given)} as asked for"] if given and taken else given
+    sources += [f"{listed(taken)} as presets of that month have it"] if taken else []
+    yield f"Experts: {'; '.join(sources)}."
 
 
 MOST_UNUSED = 0.2

@@ -8,7 +8,7 @@ from msgspec import Struct
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import AnyStrategy, Recompute
 from netplan.inputs.option import flag_text
-from netplan.inputs.readers import decimal, integer
+from netplan.inputs.readers import UNDATED, decimal, integer
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS, OPTIMIZER_BYTES, IterationModel
 from netplan.performance.memory_checks import check_offload, check_recomputation
@@ -81,6 +81,7 @@ def plan_options(
     fixed = fixed or _fixed(asked, run)
     if run is not None:
         fixed = _stages_of_hybrid(asked, fixed, run)
+        _check_gathered(training.expert_degree or fixed.expert, run)
     usual = assumptions.compute.recompute if assumptions else PLAIN.recompute
     recompute, varied, used = usual, None, training.use_per_domain
     if assumptions is not None and by_stack(asked, assumptions):
@@ -164,6 +165,16 @@ def _stages_of_hybrid(asked: Asked, fixed: Fixed, run: Training) -> Fixed:
             " times with a wide bar"
         )
     return replace(fixed, pipeline=1)
+
+
+def _check_gathered(degree: int | None, run: Training) -> None:
+    """Refuse to spread experts over GPUs where every GPU gathers all of them."""
+    dated = run.calibrated.dated if run.calibrated else None
+    if degree not in (None, 1) and dated is not None and not dated.recipe.exchanges:
+        raise InputError(
+            f"--expert-degree {degree}: with dispatcher fsdp, that of TPUs, every GPU gathers all"
+            " experts: leave it out, or give another --dispatcher, such as alltoall"
+        )
 
 
 EXPANDED = ("optimizer", "gradients", "weights", "activations")
@@ -605,7 +616,7 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
         shown["strategy"] = strategy_under(asked, assumptions)
     if assumptions is None or assumptions.calibration is None:
         for name in SHOWN_IF_GIVEN:
-            if shown.get(name, 0) in (None, True):
+            if shown.get(name, 0) in (None, True, UNDATED):
                 del shown[name]
     given = {name: shown.pop(name, None) for name in (*SWITCHES, "hybrid_stages")}
     given["hybrid_stages"] = given["hybrid_stages"] or None
@@ -622,9 +633,14 @@ def _not_as_fitted(asked: Asked) -> str:
         model = CatalogReader(asked.catalog, asked.overrides).load(WORKLOADS, asked.training.model)
     except CatalogError:
         return ""
-    layers = model.unlike if isinstance(model, Model) else f"models of family {model.family}"
-    what = layers or ("experts" if asked.training.experts > 1 else asked.cluster.accelerator)
-    return f"{before} has no formulas for {what}"
+    layers = f"models of family {model.family}"
+    if isinstance(model, Model):
+        layers = model.unknown or model.unlike
+    dated = isinstance(model, Model) and not model.unknown
+    layers = layers or ("experts" if asked.training.experts > 1 else "")
+    if layers and dated:
+        return f"{before} has no formulas for {layers} without a date of software"
+    return f"{before} has no formulas for {layers or asked.cluster.accelerator}"
 
 
 def _assumptions(asked: Asked) -> IterationModel | None:
