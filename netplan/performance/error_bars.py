@@ -263,7 +263,7 @@ def bar_note(bar: ErrorBar | None) -> Iterator[str]:
     """
     if bar is None:
         return
-    ends = f"{bar.whole.low:g} to {bar.whole.high:g} times the time"
+    ends = f"{bar.whole.low:.3g} to {bar.whole.high:.3g} times the time"
     if bar.basis == "calibrated" and bar.kind:
         why = f" ({'; '.join(bar.reasons)})" if bar.reasons else ""
         yield f"Error bars, {ends}: nine of ten runs that no fit had seen lie in them{why}."

@@ -369,6 +369,7 @@ def test_stack_files_say_what_they_hold() -> None:
         "fsdp-compiled": "fsdp2-2024-compile",
         "fsdp-eager": "fsdp2-2024",
         "llm-foundry-2023": "llm-foundry",
+        "maxtext": "maxtext",
         "megatron-2022": "megatron-2022",
         "megatron-2025": "megatron-bridge",
         "megatron-deepspeed-2022": "megatron-2022",
